@@ -165,18 +165,18 @@ fn a_slow_commit_is_told_with_its_group_and_the_files_size() {
 }
 
 #[test]
-fn a_job_that_does_not_get_on_is_told_once_and_once_more_when_it_moves() {
+fn a_stalled_job_is_logged_once_and_once_more_when_it_resumes() {
     let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("half")), Act::Hang]));
     let server = Server::start_against(&upstream, "limits: {stuck_job_s: 1}");
     let job = server.submit(&json!({"input": "x"}));
-    let stuck = wait_for(|| server.log(), |line| line.contains("does not get on"));
+    let stuck = wait_for(|| server.log(), |line| line.contains("job stalled"));
     for part in [&format!("job={job}"), "attempt=1", "asking the model 'scripted'", " WARN "] {
         assert!(stuck.contains(part), "{part}: {stuck}");
     }
     assert_eq!(server.post(&format!("/v1/jobs/{job}/cancel"), &json!({})).status, 200);
-    let moved = wait_for(|| server.log(), |line| line.contains("has moved"));
-    assert!(moved.contains(&format!("job={job}")), "{moved}");
-    assert_eq!(server.log().matches("does not get on").count(), 1, "{}", server.log());
+    let resumed = wait_for(|| server.log(), |line| line.contains("job resumed"));
+    assert!(resumed.contains(&format!("job={job}")), "{resumed}");
+    assert_eq!(server.log().matches("job stalled").count(), 1, "{}", server.log());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::socket_activation::SocketActivationError;
 use crate::domain::address::AddressRangeError;
-use crate::engine::pool::PoolError;
+use crate::engine::pool::WorkerPoolError;
 use crate::tools::{BadApprovalPattern, BadBashOption, ToolSetError};
 use crate::webhooks::{DispatcherThreadsError, InvalidSecret};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub enum AppError {
     Sandbox(#[from] nanoclaw_sandbox::SandboxError),
     /// The workers.
     #[error(transparent)]
-    Workers(#[from] PoolError),
+    Workers(#[from] WorkerPoolError),
     /// The threads for webhooks.
     #[error(transparent)]
     Webhooks(#[from] DispatcherThreadsError),

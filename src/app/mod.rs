@@ -22,8 +22,8 @@ mod tools;
 mod watchdog;
 mod webhooks;
 
-use crate::engine::pool::Pool;
-use crate::engine::timekeeper::Timekeeping;
+use crate::engine::pool::WorkerPool;
+use crate::engine::scheduler::SchedulerThread;
 use crate::http::{BoundAddress, ShutdownSender, ShutdownStage};
 use crate::mcp::McpServers;
 use crate::store::RedbStore;
@@ -60,10 +60,10 @@ pub struct App {
     signals: StopSignals,
     stages: ShutdownSender,
     serving: JoinHandle<()>,
-    pool: Pool,
+    pool: WorkerPool,
     webhooks: DispatcherThreads,
     mcp: Option<Arc<McpServers>>,
-    timekeeping: Timekeeping,
+    scheduler: SchedulerThread,
     control: ControlFile,
     store: Arc<RedbStore>,
     self_test: SandboxSelfTest,
@@ -96,7 +96,7 @@ impl App {
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(ShutdownStage::Draining);
         self.webhooks.stop();
-        self.timekeeping.end();
+        self.scheduler.end();
         self.pool.drain(self.drain);
         // No worker is left that could call a tool.
         if let Some(mcp) = self.mcp {

@@ -14,10 +14,10 @@ use super::{audit, mcp, process, project_directories, service_manager, session_k
 use crate::config::{Config, Listen};
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::IdGenerator;
-use crate::engine::pool::Pool;
-use crate::engine::timekeeper::{TimePorts, Timekeeping};
-use crate::engine::vigil::Vigil;
-use crate::engine::{Backoff, DriveLimits, Ports};
+use crate::engine::pool::WorkerPool;
+use crate::engine::scheduler::{SchedulerPorts, SchedulerThread};
+use crate::engine::stall_detector::StallDetector;
+use crate::engine::{Backoff, EngineLimits, EnginePorts};
 use crate::http::api_key::{self, SecretKind};
 use crate::http::{AppDependencies, AuthSettings, HttpListener, ShutdownSender, serve};
 use crate::llm::Router;
@@ -84,21 +84,21 @@ impl App {
         project_directories::remove_leftovers(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
             .map_err(AppError::Runtime)?;
         let project_directories = project_directories::over_store(&store, &files);
-        let ports = Ports {
+        let ports = EnginePorts {
             store: Arc::<RedbStore>::clone(&store),
             model,
             tools,
-            workplaces: project_directories,
+            project_directories,
             clock,
             entropy,
             meter,
         };
-        let limits = drive_limits(config);
+        let limits = engine_limits(config);
         let self_test = SandboxSelfTest::prepare(sandbox, on_report).map_err(AppError::Runtime)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
-        let pool = Pool::start(config.workers, &ports, &limits)?;
-        let vigil = pool.vigil(config.limits.stuck_job_s);
-        let timekeeping = start_timekeeping(&store, &ports, vigil).map_err(AppError::Runtime)?;
+        let pool = WorkerPool::start(config.workers, &ports, &limits)?;
+        let detector = pool.stall_detector(config.limits.stuck_job_s);
+        let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
         let probes = probes(&store, &pool, &self_test);
         let (stages, shutdown) = ShutdownSender::new();
         let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
@@ -116,7 +116,7 @@ impl App {
             pool,
             webhooks,
             mcp,
-            timekeeping,
+            scheduler,
             control,
             store,
             self_test,
@@ -126,9 +126,9 @@ impl App {
     }
 }
 
-fn drive_limits(config: &Config) -> DriveLimits {
+fn engine_limits(config: &Config) -> EngineLimits {
     let limits = &config.limits;
-    DriveLimits {
+    EngineLimits {
         model_failures: limits.model_failures,
         repeated_failures: limits.repeated_failures,
         title_model: config.title_model.clone(),
@@ -138,9 +138,16 @@ fn drive_limits(config: &Config) -> DriveLimits {
     }
 }
 
-fn start_timekeeping(store: &Arc<RedbStore>, ports: &Ports, vigil: Vigil) -> std::io::Result<Timekeeping> {
+fn start_scheduler(
+    store: &Arc<RedbStore>,
+    ports: &EnginePorts,
+    detector: StallDetector,
+) -> std::io::Result<SchedulerThread> {
     let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
-    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy }, vigil)
+    SchedulerThread::start(
+        SchedulerPorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy },
+        detector,
+    )
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {
@@ -182,7 +189,11 @@ struct HttpParts {
     exposition: Arc<dyn Exposition>,
 }
 
-fn probes(store: &Arc<RedbStore>, pool: &Pool, self_test: &SandboxSelfTest) -> Vec<Box<dyn ReadinessProbe>> {
+fn probes(
+    store: &Arc<RedbStore>,
+    pool: &WorkerPool,
+    self_test: &SandboxSelfTest,
+) -> Vec<Box<dyn ReadinessProbe>> {
     let disk = DiskProbe(Arc::clone(store));
     let store = StoreProbe(Arc::<RedbStore>::clone(store));
     let mut probes: Vec<Box<dyn ReadinessProbe>> =
@@ -193,7 +204,7 @@ fn probes(store: &Arc<RedbStore>, pool: &Pool, self_test: &SandboxSelfTest) -> V
 
 fn http_dependencies(
     config: &Config,
-    ports: &Ports,
+    ports: &EnginePorts,
     store: &Arc<RedbStore>,
     parts: HttpParts,
 ) -> AppDependencies {
@@ -203,7 +214,7 @@ fn http_dependencies(
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces: files,
-        workplaces: Arc::clone(&ports.workplaces),
+        workplaces: Arc::clone(&ports.project_directories),
         audit,
         auth: AuthSettings {
             mode: config.auth_mode,

@@ -4,7 +4,7 @@
 use super::error::AppError;
 use crate::config::Config;
 use crate::domain::address::AddressPolicy;
-use crate::engine::Ports;
+use crate::engine::EnginePorts;
 use crate::store::RedbStore;
 use crate::webhooks::{
     Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads, secret_in,
@@ -20,7 +20,7 @@ pub(super) fn policy(config: &Config) -> Result<AddressPolicy, AppError> {
 /// Starts to deliver, including deliveries of an earlier process.
 pub(super) fn start(
     config: &Config,
-    ports: &Ports,
+    ports: &EnginePorts,
     store: &Arc<RedbStore>,
     policy: AddressPolicy,
 ) -> Result<DispatcherThreads, AppError> {
@@ -39,7 +39,7 @@ pub(super) fn start(
     Ok(DispatcherThreads::start(dispatcher, Arc::clone(&ports.clock))?)
 }
 
-fn signer(config: &Config, ports: &Ports) -> Result<Signer, AppError> {
+fn signer(config: &Config, ports: &EnginePorts) -> Result<Signer, AppError> {
     let mut secrets = config.webhooks.secrets.clone();
     if secrets.is_empty() {
         secrets.push(secret_in(&config.data_dir, ports.entropy.as_ref()).map_err(AppError::WebhookSecret)?);

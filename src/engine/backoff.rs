@@ -1,17 +1,17 @@
-//! How long a failed job waits for its next attempt. Pure: chance comes in as an argument.
+//! The delay before the next attempt of a failed job.
 
-/// Doubling from a first delay up to a longest one.
+/// Exponential backoff with jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// Before the second attempt, seconds.
+    /// Delay before the second attempt, seconds.
     pub first_s: u64,
-    /// Before any attempt, seconds.
+    /// Longest delay, seconds.
     pub longest_s: u64,
 }
 
 impl Backoff {
-    /// Milliseconds after the `failed`th failure (counted from 1). Between half of the full delay and all of it, as
-    /// `random` says, so that jobs which failed together do not come back together.
+    /// Milliseconds to wait after failure number `failed` (counted from 1): `random` picks a point between half of the full
+    /// delay and all of it, so that jobs which failed together do not all return at once.
     pub fn delay_ms(self, failed: u32, random: u128) -> u64 {
         let doublings = failed.saturating_sub(1).min(32);
         let full_s = self.first_s.saturating_mul(1 << doublings).min(self.longest_s);

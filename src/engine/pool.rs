@@ -1,19 +1,20 @@
-//! The worker threads: start, drain, join. Owns the threads and the order of stopping; refuses to know what a job is.
+//! The worker threads: start, drain, join.
 
-use super::setup::{DriveLimits, Ports};
-use super::vigil::Vigil;
-use super::worker::{Held, Tick, Worker};
+use super::active_leases::ActiveLeases;
+use super::setup::{EngineLimits, EnginePorts};
+use super::stall_detector::StallDetector;
+use super::worker::{Worker, WorkerTick};
 use crate::ports::{CancelReason, CancelToken, ReadinessProbe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long an idle worker sleeps at most before it looks again: wake-ups are hints and may be lost.
+/// The longest sleep of an idle worker: a wake-up is a hint and may be lost.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Pause after the store failed.
-const STUMBLE_WAIT: Duration = Duration::from_millis(200);
+const STORE_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Stack of a worker, bytes: the deepest path is JSON validation inside a tool call.
 const STACK_BYTES: usize = 1024 * 1024;
@@ -21,30 +22,34 @@ const STACK_BYTES: usize = 1024 * 1024;
 /// The pool's threads could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start worker thread {number}: {source}")]
-pub struct PoolError {
+pub struct WorkerPoolError {
     /// Counted from 1.
     number: usize,
     source: std::io::Error,
 }
 
-/// Running workers.
-pub struct Pool {
-    ports: Ports,
+/// The running workers.
+pub struct WorkerPool {
+    ports: EnginePorts,
     draining: CancelToken,
-    held: Held,
+    leases: ActiveLeases,
     alive: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
+impl WorkerPool {
     /// Starts `workers` threads; each ticks until the pool drains.
-    pub fn start(workers: usize, ports: &Ports, limits: &DriveLimits) -> Result<Self, PoolError> {
-        let (draining, held) = (CancelToken::new(Arc::clone(&ports.clock)), Held::default());
+    pub fn start(
+        workers: usize,
+        ports: &EnginePorts,
+        limits: &EngineLimits,
+    ) -> Result<Self, WorkerPoolError> {
+        let (draining, leases) = (CancelToken::new(Arc::clone(&ports.clock)), ActiveLeases::default());
         let alive = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::with_capacity(workers);
         for number in 1..=workers {
-            let worker = Worker::new(ports.clone(), limits.clone(), draining.clone(), held.clone());
-            let (ports, draining, alive) = (ports.clone(), draining.clone(), Alive::enter(&alive));
+            let worker = Worker::new(ports.clone(), limits.clone(), draining.clone(), leases.clone());
+            let (ports, draining, alive) = (ports.clone(), draining.clone(), AliveGuard::enter(&alive));
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .stack_size(STACK_BYTES)
@@ -52,67 +57,62 @@ impl Pool {
                     let _alive = alive;
                     run(&worker, &ports, &draining);
                 })
-                .map_err(|source| PoolError { number, source })?;
+                .map_err(|source| WorkerPoolError { number, source })?;
             threads.push(thread);
         }
-        Ok(Self { ports: ports.clone(), draining, held, alive, threads })
+        Ok(Self { ports: ports.clone(), draining, leases, alive, threads })
     }
 
-    /// Whether all workers live.
+    /// A probe that fails when a worker thread has died.
     pub fn probe(&self) -> impl ReadinessProbe + use<> {
         WorkersProbe { alive: Arc::clone(&self.alive), wanted: self.threads.len() }
     }
 
-    /// Who looks after its running jobs; a log that has not grown for `stuck_after_s` is a standstill.
-    pub fn vigil(&self, stuck_after_s: u64) -> Vigil {
-        Vigil::new(self.held.clone(), Arc::clone(&self.ports.clock), stuck_after_s)
+    /// A detector for its running jobs; a job whose log has not grown for `stalled_after_s` is stalled.
+    pub fn stall_detector(&self, stalled_after_s: u64) -> StallDetector {
+        StallDetector::new(self.leases.clone(), Arc::clone(&self.ports.clock), stalled_after_s)
     }
 
-    /// Stops claiming, lets running jobs reach a step boundary for up to `patience`, then pulls their leases.
-    pub fn drain(self, patience: Duration) {
+    /// Stops claiming, lets running jobs reach a step boundary for up to `timeout`, then cancels their leases.
+    pub fn drain(self, timeout: Duration) {
         self.draining.cancel(CancelReason::Shutdown);
-        let deadline_ms = self
-            .ports
-            .clock
-            .monotonic_ms()
-            .saturating_add(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
-        let never = CancelToken::new(Arc::clone(&self.ports.clock));
-        while self.held.count() > 0 && self.ports.clock.monotonic_ms() < deadline_ms {
-            self.ports.clock.sleep(&never, Duration::from_millis(20));
+        let grace = CancelToken::new(Arc::clone(&self.ports.clock)).with_timeout(timeout);
+        while self.leases.count() > 0 && !grace.is_cancelled() {
+            grace.sleep(Duration::from_millis(20));
         }
-        self.held.raise_all(CancelReason::Shutdown);
+        self.leases.cancel_all(CancelReason::Shutdown);
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("a worker thread had panicked");
+                tracing::error!("worker thread panicked");
             }
         }
     }
 }
 
-fn run(worker: &Worker, ports: &Ports, draining: &CancelToken) {
+fn run(worker: &Worker, ports: &EnginePorts, draining: &CancelToken) {
     while draining.reason().is_none() {
         match worker.tick() {
-            Tick::Idle => ports.store.wait_for_work(draining, IDLE_WAIT),
-            Tick::Drove(job, drive) => tracing::debug!(%job, ?drive, "job left"),
-            Tick::Stumbled(error) => {
-                tracing::warn!(%error, "the store failed; trying again");
-                ports.clock.sleep(draining, STUMBLE_WAIT);
+            WorkerTick::Idle => ports.store.wait_for_work(draining, IDLE_WAIT),
+            WorkerTick::Drove(job, outcome) => tracing::debug!(%job, ?outcome, "worker left job"),
+            WorkerTick::StoreFailed(error) => {
+                tracing::warn!(%error, "store failed; retrying");
+                ports.clock.sleep(draining, STORE_RETRY_DELAY);
             }
         }
     }
 }
 
-/// Counts a thread for as long as it lives, panics included.
-struct Alive(Arc<AtomicUsize>);
+/// Counts a thread as alive until it ends, also by a panic.
+struct AliveGuard(Arc<AtomicUsize>);
 
-impl Alive {
+impl AliveGuard {
     fn enter(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Alive {
+impl Drop for AliveGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

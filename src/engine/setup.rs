@@ -1,4 +1,4 @@
-//! What an engine is built from. Owns the list of ports that it needs and its own bounds; refuses to choose either.
+//! The ports and limits that the engine is built from.
 
 use super::backoff::Backoff;
 use crate::domain::event::Record;
@@ -6,56 +6,56 @@ use crate::domain::usage::UsageByModel;
 use crate::ports::{Clock, Entropy, Measurement, Meter, Model, ProjectDirectories, Store, Toolbox};
 use std::sync::Arc;
 
-/// Everything that running a job needs from outside.
+/// The ports of the engine.
 #[derive(Clone)]
-pub struct Ports {
-    /// The log.
+pub struct EnginePorts {
+    /// Jobs and their logs.
     pub store: Arc<dyn Store>,
     /// The models.
     pub model: Arc<dyn Model>,
     /// The tools.
     pub tools: Arc<dyn Toolbox>,
     /// The directories of projects.
-    pub workplaces: Arc<dyn ProjectDirectories>,
+    pub project_directories: Arc<dyn ProjectDirectories>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Jitter.
+    /// Randomness for jitter.
     pub entropy: Arc<dyn Entropy>,
-    /// Who counts what happens.
+    /// Metrics.
     pub meter: Arc<dyn Meter>,
 }
 
-impl Ports {
-    /// Tells what was spent, once that stands in the log.
-    pub(super) fn tell_spent(&self, spent: &UsageByModel) {
-        for (model, usage) in spent.entries() {
+impl EnginePorts {
+    /// Counts usage that has been written to a log.
+    pub(super) fn record_usage(&self, usage: &UsageByModel) {
+        for (model, usage) in usage.entries() {
             self.meter.record(Measurement::Spent { model, usage });
         }
     }
 }
 
-/// What these records say was spent; of those that name no model, on `asked`.
-pub(super) fn spent_in(records: &[Record], asked: &str) -> UsageByModel {
-    let mut spent = UsageByModel::default();
+/// The usage in these records. Records without a model count for `default_model`.
+pub(super) fn usage_in(records: &[Record], default_model: &str) -> UsageByModel {
+    let mut usage = UsageByModel::default();
     for record in records {
-        spent.enter(record, asked);
+        usage.enter(record, default_model);
     }
-    spent
+    usage
 }
 
-/// The engine's own bounds.
+/// The engine's own limits.
 #[derive(Debug, Clone)]
-pub struct DriveLimits {
-    /// Failed calls to a model in a row before the job fails, or another model is asked.
+pub struct EngineLimits {
+    /// Failed calls to a model in a row before the job fails or a fallback model is called.
     pub model_failures: u32,
-    /// Failures of one and the same tool call before the run is closed.
+    /// Failures of the same tool call before the closing answer is requested.
     pub repeated_failures: u32,
-    /// Who makes titles; the first words of the first message are one when nobody does.
+    /// The model that writes titles; without one, a title is the start of the first message.
     pub title_model: Option<String>,
-    /// Messages of earlier jobs that a conversation hands to the next one.
+    /// Messages of earlier jobs in a conversation that the next job sees.
     pub history_messages: usize,
-    /// How long calls wait for somebody's approval before they count as denied.
+    /// How long calls wait for approval before they count as denied, milliseconds.
     pub approval_timeout_ms: u64,
-    /// What a failed job waits for its next attempt.
+    /// The delay before the next attempt of a failed job.
     pub backoff: Backoff,
 }

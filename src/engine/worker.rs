@@ -1,11 +1,11 @@
-//! One worker: [`Worker::tick`] claims a job, drives it and leaves it finished or given back. Owns no thread (see
-//! `pool`); refuses to let go of a lease that the store would still take back. What the store cannot write at all stays
-//! leased until the next start, which counts a crash: three make the job poison (P4).
+//! Claims and runs one job at a time. A lease is kept until the store has taken the job's end or release. What the
+//! store cannot write at all stays leased until the next start, which counts a crash (P4).
 
-use super::driver::{Drive, Driver};
-use super::progress::Progress;
-use super::setup::{DriveLimits, Ports};
-use super::turn::Turn;
+use super::active_leases::ActiveLeases;
+use super::driver::{DriveOutcome, Driver};
+use super::run_progress::RunProgress;
+use super::setup::{EngineLimits, EnginePorts};
+use super::turn::TurnState;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
 use crate::domain::job::JobOutcome;
@@ -14,119 +14,122 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use super::held::Held;
-
-/// Pause after the store failed, before it is asked again.
-const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// Pause before a failed store operation is repeated.
+const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Attempts to read a job's log and history before it counts as unreadable.
-const READ_TRIES: u32 = 5;
+const READ_ATTEMPTS: u32 = 5;
 
-/// What clients read when the server itself is at fault.
-const FAULT: &str = "an internal fault ended the job; the server's log has details";
+/// The error text for clients when the server itself is at fault.
+const INTERNAL_ERROR: &str = "an internal fault ended the job; the server's log has details";
 
 /// What one tick did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tick {
+pub enum WorkerTick {
     /// There was nothing to claim.
     Idle,
     /// A job was worked on.
-    Drove(JobId, Drive),
-    /// The store failed; what it said.
-    Stumbled(StoreError),
+    Drove(JobId, DriveOutcome),
+    /// The store failed.
+    StoreFailed(StoreError),
 }
 
-/// A worker that has a job, as others see it; over when this is dropped, however that comes about.
-struct Busy<'a> {
+/// Lists the lease as active and counts the worker as busy until it is dropped.
+struct BusyWorker<'a> {
     worker: &'a Worker,
     lease: &'a Lease,
-    progress: Arc<Progress>,
+    progress: Arc<RunProgress>,
 }
 
-impl<'a> Busy<'a> {
+impl<'a> BusyWorker<'a> {
     fn begin(worker: &'a Worker, lease: &'a Lease) -> Self {
-        let progress = worker.held.insert(lease, &worker.ports.clock);
+        let progress = worker.leases.insert(lease, &worker.ports.clock);
         worker.ports.meter.record(Measurement::WorkerBusy);
         Self { worker, lease, progress }
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for BusyWorker<'_> {
     fn drop(&mut self) {
         self.worker.ports.meter.record(Measurement::WorkerFree);
-        self.worker.held.remove(self.lease);
+        self.worker.leases.remove(self.lease);
     }
 }
 
-/// A worker's hands.
+/// Claims and runs one job at a time.
 pub struct Worker {
-    ports: Ports,
-    limits: DriveLimits,
+    ports: EnginePorts,
+    limits: EngineLimits,
     draining: CancelToken,
-    held: Held,
+    leases: ActiveLeases,
 }
 
 impl Worker {
-    /// A worker that releases at the next step boundary once `draining` is raised.
-    pub fn new(ports: Ports, limits: DriveLimits, draining: CancelToken, held: Held) -> Self {
-        Self { ports, limits, draining, held }
+    /// A worker that releases its job at the next step boundary once `draining` is cancelled.
+    pub fn new(
+        ports: EnginePorts,
+        limits: EngineLimits,
+        draining: CancelToken,
+        leases: ActiveLeases,
+    ) -> Self {
+        Self { ports, limits, draining, leases }
     }
 
-    /// Claims at most one job and works on it until it ends, is released, or is lost:
+    /// Claims at most one job and works on it until it ends, is released, or its lease is lost:
     /// 1. claim (the attempt is counted, durably); 2. fold the log; 3. take steps; 4. finish or release.
-    pub fn tick(&self) -> Tick {
+    pub fn tick(&self) -> WorkerTick {
         let lease = match self.ports.store.claim(1).wait() {
             Ok(mut leases) => match leases.pop() {
                 Some(lease) => lease,
-                None => return Tick::Idle,
+                None => return WorkerTick::Idle,
             },
-            Err(error) => return Tick::Stumbled(error),
+            Err(error) => return WorkerTick::StoreFailed(error),
         };
         let job = lease.job.id;
-        // Whatever is logged on the way is about this job.
-        let _about = tracing::error_span!("job", %job, attempt = lease.job.attempt).entered();
+        let _span = tracing::error_span!("job", %job, attempt = lease.job.attempt).entered();
         tracing::debug!(
             model = lease.spec.model,
             conversation = lease.spec.conversation_id.as_ref().map(tracing::field::display),
             "job started"
         );
-        let busy = Busy::begin(self, &lease);
+        let busy = BusyWorker::begin(self, &lease);
         match self.work(&lease, &busy.progress) {
-            Ok(drive) => Tick::Drove(job, drive),
-            Err(error) => Tick::Stumbled(error),
+            Ok(drive) => WorkerTick::Drove(job, drive),
+            Err(error) => WorkerTick::StoreFailed(error),
         }
     }
 
-    fn work(&self, lease: &Lease, progress: &Arc<Progress>) -> Result<Drive, StoreError> {
+    fn work(&self, lease: &Lease, progress: &Arc<RunProgress>) -> Result<DriveOutcome, StoreError> {
         let job = lease.job.id;
-        match catch_unwind(AssertUnwindSafe(|| self.open(lease)?.watched(progress, self.held.ends()).run())) {
-            Ok(Ok(drive)) => Ok(drive),
-            Ok(Err(StoreError::Fenced { .. })) => Ok(Drive::Abandoned),
+        let run = || self.open(lease)?.observed(progress, self.leases.end_log_limit()).run();
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(StoreError::Fenced { .. })) => Ok(DriveOutcome::Abandoned),
             Ok(Err(StoreError::Closed)) => Err(StoreError::Closed),
-            // This value's own fault: another run would fail on it, too.
+            // Another run of this job would fail in the same way.
             Ok(Err(error @ StoreError::Corrupt(_))) => {
-                tracing::error!(%job, %error, "the store cannot keep a running job; it fails");
+                tracing::error!(%job, %error, "corrupt job data; job fails");
                 self.fail(lease)
             }
-            // A disk that is full or broken hits all jobs alike and may be mended.
+            // A full or broken disk affects all jobs and may recover.
             Ok(Err(error)) => {
-                tracing::error!(%job, %error, "the store failed under a running job; it goes back to the queue");
-                self.give_back(lease)
+                tracing::error!(%job, %error, "store failed under a running job; releasing it");
+                self.release(lease)
             }
             Err(_panic) => {
-                tracing::error!(%job, "a worker panicked; its job fails");
+                tracing::error!(%job, "worker panicked; its job fails");
                 self.fail(lease)
             }
         }
     }
 
-    /// Reads what the job has come to. A read that fails is repeated under the same lease, so that it costs no claim and
-    /// no event; what cannot be read time and again while the store does take writes counts as corrupt.
+    /// Reads the job's log and history. A failed read is repeated under the same lease, so it costs no attempt. Data that
+    /// stays unreadable while the store takes writes counts as corrupt.
     fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
-        for _ in 1..READ_TRIES {
+        for _ in 1..READ_ATTEMPTS {
             match Driver::new(&self.ports, &self.limits, lease, &self.draining) {
                 Err(StoreError::Io(_)) if lease.cancel.reason().is_none() => {
-                    self.ports.clock.sleep(&lease.cancel, STORE_PAUSE);
+                    self.ports.clock.sleep(&lease.cancel, STORE_RETRY_DELAY);
                     self.ports.store.probe().wait()?;
                 }
                 outcome => return outcome,
@@ -138,22 +141,22 @@ impl Worker {
         })
     }
 
-    /// Puts the job back into the queue as it stands.
-    fn give_back(&self, lease: &Lease) -> Result<Drive, StoreError> {
-        self.ports.clock.sleep(&self.draining, STORE_PAUSE);
-        self.insist(lease, Drive::Released, || self.ports.store.release(lease.fence()))
+    /// Puts the job back into the queue.
+    fn release(&self, lease: &Lease) -> Result<DriveOutcome, StoreError> {
+        self.ports.clock.sleep(&self.draining, STORE_RETRY_DELAY);
+        self.write_until_taken(lease, DriveOutcome::Released, || self.ports.store.release(lease.fence()))
     }
 
-    /// Ends the job, with what it has come to where that can still be told.
-    fn fail(&self, lease: &Lease) -> Result<Drive, StoreError> {
+    /// Ends the job with an internal error, and with its partial answer where the log can still be read.
+    fn fail(&self, lease: &Lease) -> Result<DriveOutcome, StoreError> {
         let finish = |ending: &JobOutcome| {
-            self.insist(lease, Drive::Finished, || {
+            self.write_until_taken(lease, DriveOutcome::Finished, || {
                 self.ports.store.finish(lease.fence(), Vec::new(), ending.clone())
             })
         };
-        let event = || Event::Error { content: FAULT.to_owned(), code: FailureCode::Internal };
-        let told = catch_unwind(AssertUnwindSafe(|| {
-            let turn = Turn::fold(&self.ports.store.log(lease.job.id).ok()?);
+        let event = || Event::Error { content: INTERNAL_ERROR.to_owned(), code: FailureCode::Internal };
+        let partial = catch_unwind(AssertUnwindSafe(|| {
+            let turn = TurnState::fold(&self.ports.store.log(lease.job.id).ok()?);
             Some(JobOutcome {
                 event: event(),
                 output_text: turn.answer(),
@@ -161,38 +164,38 @@ impl Worker {
                 summary: None,
             })
         }));
-        let told = told.ok().flatten();
+        let partial = partial.ok().flatten();
         let bare =
             JobOutcome { event: event(), output_text: String::new(), messages: Vec::new(), summary: None };
-        match told.as_ref().map(finish) {
+        match partial.as_ref().map(finish) {
             None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
             Some(outcome) => outcome,
         }
     }
 
-    /// Writes until the store takes it: a lease that stays would be a job that never ends (P4). Gives up on what no
-    /// patience mends: a value that cannot be written, a closed store, a server that stops.
-    fn insist(
+    /// Repeats a write until the store takes it: a lease that stays would be a job that never ends (P4). Gives up on a
+    /// value that cannot be written, on a closed store and at shutdown.
+    fn write_until_taken(
         &self,
         lease: &Lease,
-        done: Drive,
+        done: DriveOutcome,
         write: impl Fn() -> Ticket<()>,
-    ) -> Result<Drive, StoreError> {
+    ) -> Result<DriveOutcome, StoreError> {
         loop {
             let job = lease.job.id;
             match write().wait() {
                 Ok(()) => return Ok(done),
-                Err(StoreError::Fenced { .. }) => return Ok(Drive::Abandoned),
+                Err(StoreError::Fenced { .. }) => return Ok(DriveOutcome::Abandoned),
                 Err(error @ StoreError::Corrupt(_)) => {
-                    tracing::error!(%job, %error, "the store cannot write this job's end; its lease stays");
+                    tracing::error!(%job, %error, "cannot write the job's end; its lease stays");
                     return Err(error);
                 }
                 Err(error) if error == StoreError::Closed || self.draining.reason().is_some() => {
                     return Err(error);
                 }
-                Err(error) => tracing::warn!(%job, %error, "the store does not let go of a job yet"),
+                Err(error) => tracing::warn!(%job, %error, "cannot release the lease; retrying"),
             }
-            self.ports.clock.sleep(&self.draining, STORE_PAUSE);
+            self.ports.clock.sleep(&self.draining, STORE_RETRY_DELAY);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The schedules as the timekeeper of one process sees them: each write is a point where something may happen. Owns the
+//! The schedules as the scheduler of one process sees them: each write is a point where something may happen. Owns the
 //! flaw of a schedule that stays due.
 
 use super::store::{SimStore, resolved};
@@ -11,7 +11,7 @@ use nanoclaw::ports::{
 use nanoclaw::store::RedbStore;
 use std::sync::Arc;
 
-/// The seam between timekeeper and store.
+/// The seam between scheduler and store.
 pub(crate) struct SimSchedules {
     world: Arc<World>,
     store: Arc<SimStore>,

@@ -10,9 +10,9 @@ use crate::support::disk::{Disk, Fate, Syncs};
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
-use nanoclaw::engine::worker::{Held, Tick, Worker};
-use nanoclaw::engine::{Backoff, DriveLimits, Ports};
+use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
+use nanoclaw::engine::worker::{Worker, WorkerTick};
+use nanoclaw::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
 use nanoclaw::ports::{
     CancelToken, Clock, Entropy, Model, ProjectDirectories, Schedules, Store, StoreError, Toolbox,
 };
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 const WORKERS: usize = 3;
-const LIMITS: DriveLimits = DriveLimits {
+const LIMITS: EngineLimits = EngineLimits {
     model_failures: 3,
     repeated_failures: 3,
     title_model: None,
@@ -47,9 +47,9 @@ pub(crate) struct Life {
     /// As the engine sees it.
     pub(crate) sim_store: Arc<SimStore>,
     pub(crate) draining: CancelToken,
-    pub(crate) held: Held,
+    pub(crate) leases: ActiveLeases,
     workers: Vec<(Worker, AtomicBool)>,
-    keeper: Mutex<Timekeeper>,
+    scheduler: Mutex<Scheduler>,
 }
 
 struct NoJitter;
@@ -126,22 +126,22 @@ impl Life {
             }
         };
         let sim_store = Arc::new(SimStore::new(world, &store, &doom));
-        let ports = Ports {
+        let ports = EnginePorts {
             store: Arc::clone(&sim_store) as Arc<dyn Store>,
             model: Arc::new(SimModel::new(world, &doom)) as Arc<dyn Model>,
             tools: Arc::new(SimTools::new(world, &doom)) as Arc<dyn Toolbox>,
-            workplaces: Arc::new(NoProjects),
+            project_directories: Arc::new(NoProjects),
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
             meter: Arc::new(nanoclaw::ports::NoopMeter),
         };
-        let keeper = Timekeeper::new(TimePorts {
+        let scheduler = Scheduler::new(SchedulerPorts {
             schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SimEntropy(Arc::clone(world))),
         });
-        let (draining, held) = (CancelToken::new(Arc::new(SystemClock::new())), Held::default());
-        let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), held.clone());
+        let (draining, leases) = (CancelToken::new(Arc::new(SystemClock::new())), ActiveLeases::default());
+        let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), leases.clone());
         let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
         Ok(Arc::new(Self {
             disk,
@@ -149,9 +149,9 @@ impl Life {
             store,
             sim_store,
             draining,
-            held,
+            leases,
             workers,
-            keeper: Mutex::new(keeper),
+            scheduler: Mutex::new(scheduler),
         }))
     }
 
@@ -160,16 +160,16 @@ impl Life {
         self.doom.end(&self.disk, end);
     }
 
-    /// The timekeeper looks at the clock, unless it is about to.
+    /// The scheduler looks at the clock, unless it is about to.
     pub(crate) fn keep_time(&self) {
-        let Ok(mut keeper) = self.keeper.try_lock() else { return };
+        let Ok(mut scheduler) = self.scheduler.try_lock() else { return };
         if self.draining.reason().is_none() && !self.doom.is_dead() {
-            drop(keeper.tick());
+            drop(scheduler.tick());
         }
     }
 
     /// A free worker ticks; `None` when all are busy or the server stops.
-    pub(crate) fn tick(&self) -> Option<Tick> {
+    pub(crate) fn tick(&self) -> Option<WorkerTick> {
         if self.draining.reason().is_some() || self.doom.is_dead() {
             return None;
         }

@@ -10,7 +10,7 @@ use crate::support::disk::Dice;
 use crate::support::store::{ANN, BOB, id, job, turn};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::Priority;
-use nanoclaw::engine::worker::Tick;
+use nanoclaw::engine::worker::WorkerTick;
 use nanoclaw::ports::{CancelReason, Clock, NewJob, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -165,10 +165,10 @@ impl World {
             if self.is_broken() || quiet > 2 {
                 break;
             }
-            if tick == Some(Tick::Idle) && self.decide_one() {
+            if tick == Some(WorkerTick::Idle) && self.decide_one() {
                 continue;
             }
-            if tick == Some(Tick::Idle) {
+            if tick == Some(WorkerTick::Idle) {
                 quiet += 1;
                 if quiet == 1 {
                     self.last_acts();
@@ -294,15 +294,15 @@ impl World {
         self.tell(|| "SIGTERM".to_owned());
         life.draining.cancel(CancelReason::Shutdown);
         if self.chance(2) {
-            life.held.raise_all(CancelReason::Shutdown);
+            life.leases.cancel_all(CancelReason::Shutdown);
         }
     }
 
     /// A free worker ticks, if there is one.
-    pub(crate) fn tick(self: &Arc<Self>) -> Option<Tick> {
+    pub(crate) fn tick(self: &Arc<Self>) -> Option<WorkerTick> {
         let life = self.life();
         let tick = life.tick()?;
-        if tick == Tick::Idle && !life.doom.is_dead() {
+        if tick == WorkerTick::Idle && !life.doom.is_dead() {
             self.truth(Truth::found_nothing);
         }
         Some(tick)

@@ -1,4 +1,4 @@
-//! Schedules, kept by the real store and looked after by the real timekeeper, under clocks that do as a test tells them.
+//! Schedules, kept by the real store and looked after by the real scheduler, under clocks that do as a test tells them.
 
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::{JobId, ScheduleId};
@@ -6,7 +6,7 @@ use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::{Cron, Timing};
-use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
+use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::ports::{
     AccountChange, CancelToken, Clock, Entropy, JobQuery, ScheduleQuery, Schedules, Store, StoreError, Users,
 };
@@ -69,7 +69,7 @@ impl Entropy for Rising {
 struct Kept {
     store: Arc<RedbStore>,
     clocks: Arc<Clocks>,
-    keeper: Timekeeper,
+    scheduler: Scheduler,
     dir: TempDir,
 }
 
@@ -93,8 +93,8 @@ impl Kept {
         let store = RedbStore::open(&path, &StoreOptions::default(), limits, Arc::clone(&clock)).unwrap();
         let schedules = Arc::clone(&store) as Arc<dyn Schedules>;
         let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
-        let keeper = Timekeeper::new(TimePorts { schedules, clock, entropy });
-        Self { store, clocks, keeper, dir }
+        let scheduler = Scheduler::new(SchedulerPorts { schedules, clock, entropy });
+        Self { store, clocks, scheduler, dir }
     }
 
     /// What a process finds that starts after this one was killed now.
@@ -109,7 +109,7 @@ impl Kept {
     }
 
     fn tick(&mut self) -> usize {
-        self.keeper.tick().unwrap().fired
+        self.scheduler.tick().unwrap().fired
     }
 
     fn read(&self, id: ScheduleId) -> Schedule {

@@ -1,11 +1,11 @@
 //! Answers that are cut, empty or cost something; failures that another model, or patience, makes good.
 
-use super::rig::{Rig, answers, call, say, usual};
+use super::fixture::{Fixture, answers, call, say, usual};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::usage::{Price, Usage};
-use crate::engine::driver::Drive;
+use crate::engine::driver::DriveOutcome;
 use crate::ports::{CancelReason, Chunk, ChunkSink, Completion, ModelError, ModelInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,21 +26,21 @@ fn words(
     Ok(Completion { tool_calls: Vec::new(), finish_reason, echo: None })
 }
 
-/// A rig whose answers come one after the other; the last one is given for ever.
-fn answering(plan: &'static [(&'static str, FinishReason)]) -> Rig {
+/// A fixture whose answers come one after the other; the last one is given for ever.
+fn answering(plan: &'static [(&'static str, FinishReason)]) -> Fixture {
     let asked = AtomicUsize::new(0);
-    Rig::new(move |_, _, sink| {
+    Fixture::new(move |_, _, sink| {
         let at = asked.fetch_add(1, Ordering::SeqCst).min(plan.len() - 1);
         words(plan[at].0, plan[at].1, Some(Usage::new(10, 5)), sink)
     })
 }
 
-fn ask_for(rig: &mut Rig, change: impl FnOnce(&mut JobSpec)) {
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(change);
+fn ask_for(fixture: &mut Fixture, change: impl FnOnce(&mut JobSpec)) {
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(change);
 }
 
-fn reason(rig: &Rig) -> FinishReason {
-    match rig.store.ends()[..] {
+fn reason(fixture: &Fixture) -> FinishReason {
+    match fixture.store.ends()[..] {
         [Event::Done { finish_reason, .. }] => finish_reason,
         ref other => panic!("not done: {other:?}"),
     }
@@ -50,8 +50,8 @@ fn model(id: &str) -> ModelInfo {
     ModelInfo { id: id.into(), name: id.into(), ..ModelInfo::default() }
 }
 
-fn usage(rig: &Rig) -> Usage {
-    match &rig.store.ends()[..] {
+fn usage(fixture: &Fixture) -> Usage {
+    match &fixture.store.ends()[..] {
         [Event::Done { usage, .. }] => *usage,
         other => panic!("not done: {other:?}"),
     }
@@ -59,39 +59,44 @@ fn usage(rig: &Rig) -> Usage {
 
 #[test]
 fn an_answer_that_was_cut_goes_on_as_one_answer() {
-    let rig = answering(&[("one ", FinishReason::Length), ("two", FinishReason::Stop)]);
-    assert_eq!(rig.drive(), Drive::Finished);
-    assert_eq!(rig.store.output(), "one two");
-    assert_eq!((reason(&rig), usage(&rig)), (FinishReason::Stop, Usage::new(20, 10)));
-    let asked = rig.model.asked();
+    let fixture = answering(&[("one ", FinishReason::Length), ("two", FinishReason::Stop)]);
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    assert_eq!(fixture.store.output(), "one two");
+    assert_eq!((reason(&fixture), usage(&fixture)), (FinishReason::Stop, Usage::new(20, 10)));
+    let asked = fixture.model.asked();
     let [.., Message::Assistant { content, .. }, Message::User { content: go_on, .. }] =
         &asked[1].1.messages[..]
     else {
         panic!("{asked:?}")
     };
     assert!(content == "one " && go_on.contains("Go on exactly where it stops"), "{go_on}");
-    assert_eq!(rig.store.messages(), [Message::assistant("one two")], "the conversation keeps one message");
+    assert_eq!(
+        fixture.store.messages(),
+        [Message::assistant("one two")],
+        "the conversation keeps one message"
+    );
 }
 
 #[test]
 fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
-    let rig = answering(&[("x", FinishReason::Length)]);
-    rig.finish();
-    assert_eq!((rig.store.output().as_str(), reason(&rig)), ("xxxx", FinishReason::Length));
+    let fixture = answering(&[("x", FinishReason::Length)]);
+    fixture.finish();
+    assert_eq!((fixture.store.output().as_str(), reason(&fixture)), ("xxxx", FinishReason::Length));
     for (max_tokens, calls, left) in [(5, 1, None), (8, 2, Some(3))] {
-        let mut rig = answering(&[("x", FinishReason::Length)]);
-        ask_for(&mut rig, |spec| spec.max_tokens = Some(max_tokens));
-        rig.finish();
-        assert_eq!((rig.model.asked().len(), reason(&rig)), (calls, FinishReason::Length));
-        assert_eq!(rig.model.asked().get(1).and_then(|(_, request)| request.max_tokens), left);
+        let mut fixture = answering(&[("x", FinishReason::Length)]);
+        ask_for(&mut fixture, |spec| spec.max_tokens = Some(max_tokens));
+        fixture.finish();
+        assert_eq!((fixture.model.asked().len(), reason(&fixture)), (calls, FinishReason::Length));
+        assert_eq!(fixture.model.asked().get(1).and_then(|(_, request)| request.max_tokens), left);
     }
 }
 
 #[test]
 fn an_empty_answer_is_asked_for_again_twice() {
-    let rig = answering(&[("", FinishReason::Stop), (" ", FinishReason::Stop), ("yes", FinishReason::Stop)]);
-    rig.finish();
-    assert_eq!((rig.store.output().as_str(), rig.model.asked().len()), ("yes", 3));
+    let fixture =
+        answering(&[("", FinishReason::Stop), (" ", FinishReason::Stop), ("yes", FinishReason::Stop)]);
+    fixture.finish();
+    assert_eq!((fixture.store.output().as_str(), fixture.model.asked().len()), ("yes", 3));
     let silent = answering(&[("", FinishReason::Stop)]);
     silent.finish();
     assert_eq!(silent.model.asked().len(), 3);
@@ -103,26 +108,26 @@ fn an_empty_answer_is_asked_for_again_twice() {
 
 #[test]
 fn work_that_was_done_stands_without_a_last_word() {
-    let rig = Rig::new(|request, _, sink| match answers(request) {
+    let fixture = Fixture::new(|request, _, sink| match answers(request) {
         0 => say(vec![call("a", "pure")], sink),
         _ => words("", FinishReason::Stop, None, sink),
     });
-    rig.finish();
-    assert_eq!((reason(&rig), rig.model.asked().len()), (FinishReason::Stop, 4));
+    fixture.finish();
+    assert_eq!((reason(&fixture), fixture.model.asked().len()), (FinishReason::Stop, 4));
 }
 
 #[test]
 fn p4_a_run_that_repeats_a_failing_call_is_closed() {
-    let mut rig = Rig::new(|request, _, sink| {
+    let mut fixture = Fixture::new(|request, _, sink| {
         if request.may_call {
             return say(vec![call("", "broken")], sink);
         }
         words("it cannot be done", FinishReason::Stop, None, sink)
     });
-    ask_for(&mut rig, |spec| spec.max_steps = 15);
-    rig.finish();
-    assert_eq!((rig.tools.runs().len(), reason(&rig)), (3, FinishReason::RepeatedFailure));
-    assert_eq!(rig.store.output(), "it cannot be done");
+    ask_for(&mut fixture, |spec| spec.max_steps = 15);
+    fixture.finish();
+    assert_eq!((fixture.tools.runs().len(), reason(&fixture)), (3, FinishReason::RepeatedFailure));
+    assert_eq!(fixture.store.output(), "it cannot be done");
 }
 
 #[test]
@@ -133,27 +138,27 @@ fn another_model_stands_in_for_one_that_fails() {
         (ModelError::Denied("no such key".into()), 1),
     ] {
         let failure = error.clone();
-        let rig = Rig::new(move |request, cancel, sink| match request.model.as_str() {
+        let fixture = Fixture::new(move |request, cancel, sink| match request.model.as_str() {
             "fake" => Err(failure.clone()),
             _ => usual(request, cancel, sink),
         });
-        rig.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
-        rig.finish();
-        assert_eq!(rig.status(), JobStatus::Succeeded, "{error:?}");
-        let asked = rig.model.asked();
+        fixture.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
+        fixture.finish();
+        assert_eq!(fixture.status(), JobStatus::Succeeded, "{error:?}");
+        let asked = fixture.model.asked();
         assert_eq!(asked.iter().filter(|(_, request)| request.model == "fake").count(), calls, "{error:?}");
-        let told = rig.store.records().into_iter().any(|record| {
+        let told = fixture.store.records().into_iter().any(|record| {
             matches!(record, Record::Event(Event::Status { status: StatusPhase::Retrying, reason: Some(reason), .. })
                 if reason.contains("going on with model 'b'"))
         });
         assert!(told, "{error:?}");
-        let sealed_by = rig.store.records().into_iter().find_map(|record| match record {
+        let sealed_by = fixture.store.records().into_iter().find_map(|record| match record {
             Record::Mark(EngineMark::ModelFinished { model, .. }) => model,
             _ => None,
         });
         assert_eq!(sealed_by.as_deref(), Some("b"), "whose tokens they were");
     }
-    let refused = Rig::new(|_, _, _| Err(ModelError::Refused("not with these words".into())));
+    let refused = Fixture::new(|_, _, _| Err(ModelError::Refused("not with these words".into())));
     refused.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
     refused.finish();
     assert_eq!(refused.model.asked().len(), 1, "a request that is wrong is wrong everywhere");
@@ -161,35 +166,35 @@ fn another_model_stands_in_for_one_that_fails() {
 
 #[test]
 fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
-    let rig = Rig::new(|_, _, _| {
+    let fixture = Fixture::new(|_, _, _| {
         Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(90_000) })
     });
     for _ in 0..3 {
-        assert_eq!(rig.drive(), Drive::Postponed);
+        assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     }
-    assert_eq!(rig.drive(), Drive::Finished);
-    assert_eq!((rig.model.asked().len(), rig.store.postponed_ms()), (4, vec![90_000; 3]));
-    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    assert_eq!((fixture.model.asked().len(), fixture.store.postponed_ms()), (4, vec![90_000; 3]));
+    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
 }
 
 #[test]
 fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
     let asked = AtomicUsize::new(0);
-    let rig = Rig::new(move |request, cancel, sink| match asked.fetch_add(1, Ordering::SeqCst) {
+    let fixture = Fixture::new(move |request, cancel, sink| match asked.fetch_add(1, Ordering::SeqCst) {
         0..20 => Err(ModelError::Busy { message: "many calls".into(), retry_after_ms: 1_500 }),
         _ => usual(request, cancel, sink),
     });
     for _ in 0..20 {
-        assert_eq!(rig.drive(), Drive::Postponed);
+        assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     }
-    rig.finish();
-    assert_eq!((rig.status(), rig.store.postponed_ms()), (JobStatus::Succeeded, vec![1_500; 20]));
+    fixture.finish();
+    assert_eq!((fixture.status(), fixture.store.postponed_ms()), (JobStatus::Succeeded, vec![1_500; 20]));
 }
 
 #[test]
 fn spent_is_spent_whatever_became_of_the_answer() {
     let failed = AtomicUsize::new(0);
-    let rig = Rig::new(move |_, _, sink| {
+    let fixture = Fixture::new(move |_, _, sink| {
         if failed.fetch_add(1, Ordering::SeqCst) == 0 {
             assert!(sink(Chunk::Spent(Usage::new(100, 7))).is_continue());
             assert!(sink(Chunk::Text("half")).is_continue());
@@ -197,59 +202,65 @@ fn spent_is_spent_whatever_became_of_the_answer() {
         }
         words("whole", FinishReason::Stop, Some(Usage::new(100, 9)), sink)
     });
-    rig.finish();
-    assert_eq!(usage(&rig), Usage::new(200, 16));
+    fixture.finish();
+    assert_eq!(usage(&fixture), Usage::new(200, 16));
 }
 
 #[test]
 fn what_nobody_reports_is_estimated_and_priced() {
-    let rig = Rig::new(|_, _, sink| words(&"word ".repeat(80), FinishReason::Stop, None, sink));
+    let fixture = Fixture::new(|_, _, sink| words(&"word ".repeat(80), FinishReason::Stop, None, sink));
     let price = Price { prompt_micros: 1_000_000, completion_micros: 2_000_000 };
-    rig.configure(vec![ModelInfo { price, ..model("fake") }]);
-    rig.finish();
-    let usage = usage(&rig);
+    fixture.configure(vec![ModelInfo { price, ..model("fake") }]);
+    fixture.finish();
+    let usage = usage(&fixture);
     assert!((80..160).contains(&usage.completion_tokens) && usage.prompt_tokens > 10, "{usage:?}");
     assert_eq!(usage.cost_micros, usage.prompt_tokens + 2 * usage.completion_tokens);
 }
 
 #[test]
 fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
-    let rig = Rig::new(|_, cancel, sink| {
+    let fixture = Fixture::new(|_, cancel, sink| {
         assert!(sink(Chunk::Text("half a word")).is_continue());
         if cancel.is_cancelled() {
             return Err(ModelError::Stopped);
         }
         words(" and more", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
-    let store = Arc::clone(&rig.store);
-    rig.store.break_by(move |op, nth| {
+    let store = Arc::clone(&fixture.store);
+    fixture.store.break_by(move |op, nth| {
         if op == super::store::Op::Append && nth == 1 {
             store.raise(CancelReason::Shutdown);
         }
         None
     });
-    assert_eq!(rig.drive(), Drive::Released);
-    rig.finish();
+    assert_eq!(fixture.drive(), DriveOutcome::Released);
+    fixture.finish();
     let spent =
-        rig.store.records().into_iter().filter(|r| matches!(r, Record::Mark(EngineMark::Spent { .. })));
+        fixture.store.records().into_iter().filter(|r| matches!(r, Record::Mark(EngineMark::Spent { .. })));
     assert_eq!(spent.count(), 1);
-    assert!(usage(&rig).total_tokens > 15 + 2, "{:?}", usage(&rig));
+    assert!(usage(&fixture).total_tokens > 15 + 2, "{:?}", usage(&fixture));
 }
 
 #[test]
 fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() {
     for (title_model, title) in [(None, "go"), (Some("t"), "A fine title"), (Some("broken"), "go")] {
-        let mut rig = Rig::new(|request, _, sink| match request.model.as_str() {
+        let mut fixture = Fixture::new(|request, _, sink| match request.model.as_str() {
             "t" => words("\"A fine title\"", FinishReason::Stop, Some(Usage::new(3, 2)), sink),
             "broken" => Err(ModelError::Refused("no".into())),
             _ => words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink),
         });
-        ask_for(&mut rig, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));
-        Arc::get_mut(&mut rig.store).expect("nobody else has it yet").forget_history();
-        let limits =
-            crate::engine::DriveLimits { title_model: title_model.map(Into::into), ..super::rig::LIMITS };
-        drop(rig.tick_within(limits));
-        let [Event::Done { suggested_title, usage, .. }] = &rig.store.ends()[..] else { panic!("not done") };
+        ask_for(&mut fixture, |spec| {
+            spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"))
+        });
+        Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").forget_history();
+        let limits = crate::engine::EngineLimits {
+            title_model: title_model.map(Into::into),
+            ..super::fixture::LIMITS
+        };
+        drop(fixture.tick_within(limits));
+        let [Event::Done { suggested_title, usage, .. }] = &fixture.store.ends()[..] else {
+            panic!("not done")
+        };
         assert_eq!(suggested_title.as_deref(), Some(title), "{title_model:?}");
         let expected = if title_model == Some("t") { Usage::new(13, 7) } else { Usage::new(10, 5) };
         assert_eq!(*usage, expected, "{title_model:?}");
@@ -259,20 +270,20 @@ fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() 
 #[test]
 fn a_provider_that_is_closed_for_long_is_stood_in_for_and_not_waited_for() {
     for (retry_after_ms, status) in [(600_000, JobStatus::Succeeded), (3_000, JobStatus::Queued)] {
-        let rig = Rig::new(move |request, cancel, sink| match request.model.as_str() {
+        let fixture = Fixture::new(move |request, cancel, sink| match request.model.as_str() {
             "fake" => Err(ModelError::Busy { message: "closed".into(), retry_after_ms }),
             _ => usual(request, cancel, sink),
         });
-        rig.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
-        drop(rig.tick());
-        assert_eq!(rig.status(), status, "{retry_after_ms}");
+        fixture.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
+        drop(fixture.tick());
+        assert_eq!(fixture.status(), status, "{retry_after_ms}");
     }
 }
 
 #[test]
 fn what_came_of_an_answer_counts_where_its_provider_reports_at_the_end_only() {
     let failed = AtomicUsize::new(0);
-    let rig = Rig::new(move |_, _, sink| {
+    let fixture = Fixture::new(move |_, _, sink| {
         if failed.fetch_add(1, Ordering::SeqCst) == 0 {
             assert!(sink(Chunk::Spent(Usage::new(100, 1))).is_continue());
             assert!(sink(Chunk::Text(&"word ".repeat(100))).is_continue());
@@ -280,14 +291,14 @@ fn what_came_of_an_answer_counts_where_its_provider_reports_at_the_end_only() {
         }
         words("whole", FinishReason::Stop, Some(Usage::new(100, 2)), sink)
     });
-    rig.finish();
-    let usage = usage(&rig);
+    fixture.finish();
+    let usage = usage(&fixture);
     assert!(usage.prompt_tokens == 200 && usage.completion_tokens > 100, "{usage:?}");
 }
 
 #[test]
 fn a_title_that_takes_too_long_costs_no_answer() {
-    let mut rig = Rig::new(|request, cancel, sink| {
+    let mut fixture = Fixture::new(|request, cancel, sink| {
         if request.model == "t" {
             while !cancel.is_cancelled() {
                 cancel.sleep(std::time::Duration::from_secs(1));
@@ -297,11 +308,11 @@ fn a_title_that_takes_too_long_costs_no_answer() {
         cancel.sleep(std::time::Duration::from_secs(super::store::TIMEOUT_S - 5));
         words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
-    ask_for(&mut rig, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").forget_history();
-    let limits = crate::engine::DriveLimits { title_model: Some("t".into()), ..super::rig::LIMITS };
-    drop(rig.tick_within(limits));
+    ask_for(&mut fixture, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").forget_history();
+    let limits = crate::engine::EngineLimits { title_model: Some("t".into()), ..super::fixture::LIMITS };
+    drop(fixture.tick_within(limits));
     assert!(
-        matches!(&rig.store.ends()[..], [Event::Done { suggested_title: Some(title), .. }] if title == "go")
+        matches!(&fixture.store.ends()[..], [Event::Done { suggested_title: Some(title), .. }] if title == "go")
     );
 }

@@ -1,46 +1,46 @@
-//! Calls that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept, wherever the process
+//! CallBatch that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept, wherever the process
 //! dies.
 
-use super::rig::{LIMITS, Rig, answers, call, say, usual};
+use super::fixture::{Fixture, LIMITS, answers, call, say, usual};
 use super::store::Op;
 use crate::domain::approval::{ApprovalDecision, denied_result};
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{ApprovalMode, JobStatus};
 use crate::domain::tool::ToolChoice;
-use crate::engine::driver::Drive;
-use crate::engine::turn::{INTERRUPTED, Turn};
+use crate::engine::driver::DriveOutcome;
+use crate::engine::turn::{INTERRUPTED, TurnState};
 use crate::ports::{Store, StoreError, UnexecutedReason};
 use std::sync::Arc;
 
 /// The usual plan, where calls of `effect` need approval.
-fn guarded() -> Rig {
-    let rig = Rig::new(usual);
-    rig.tools.guard(&["effect"]);
-    rig
+fn guarded() -> Fixture {
+    let fixture = Fixture::new(usual);
+    fixture.tools.guard(&["effect"]);
+    fixture
 }
 
 /// What waits.
-fn pending(rig: &Rig) -> Vec<String> {
-    let job = rig.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
+fn pending(fixture: &Fixture) -> Vec<String> {
+    let job = fixture.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
     job.approval.map(|pending| pending.id_refs()).unwrap_or_default()
 }
 
-fn decide(rig: &Rig, approve: bool, reason: &str) -> Result<(), StoreError> {
+fn decide(fixture: &Fixture, approve: bool, reason: &str) -> Result<(), StoreError> {
     let decision = ApprovalDecision { approve, id_refs: None, reason: Some(reason.to_owned()) };
-    rig.store.decide(UserId::SINGLE, JobId::from_bits(7), decision).wait().map(drop)
+    fixture.store.decide(UserId::SINGLE, JobId::from_bits(7), decision).wait().map(drop)
 }
 
-fn results(rig: &Rig) -> Vec<(String, String, bool)> {
+fn results(fixture: &Fixture) -> Vec<(String, String, bool)> {
     let result = |record: Record| match record {
         Record::Event(Event::ToolResult { id_ref, content, skipped, .. }) => Some((id_ref, content, skipped)),
         _ => None,
     };
-    rig.store.records().into_iter().filter_map(result).collect()
+    fixture.store.records().into_iter().filter_map(result).collect()
 }
 
-fn ran(rig: &Rig) -> Vec<String> {
-    rig.tools.runs().into_iter().map(|call| call.id_ref).collect()
+fn ran(fixture: &Fixture) -> Vec<String> {
+    fixture.tools.runs().into_iter().map(|call| call.id_ref).collect()
 }
 
 fn said(id_ref: &str) -> (String, String, bool) {
@@ -49,17 +49,20 @@ fn said(id_ref: &str) -> (String, String, bool) {
 
 #[test]
 fn nothing_of_a_batch_runs_before_somebody_has_approved() {
-    let rig = guarded();
-    assert_eq!(rig.drive(), Drive::Postponed);
-    assert_eq!((rig.status(), pending(&rig), ran(&rig)), (JobStatus::Waiting, vec!["b".to_owned()], vec![]));
-    assert!(!rig.store.is_ready(), "nobody claims it");
-    decide(&rig, true, "").expect("decided");
-    assert_eq!(rig.drive(), Drive::Postponed, "the second batch asks anew");
-    assert_eq!((pending(&rig), ran(&rig).len()), (vec!["d".to_owned()], 3));
-    decide(&rig, true, "").expect("decided");
-    rig.finish();
-    assert_eq!(results(&rig), ["a", "b", "c", "d"].map(said));
-    let told: Vec<String> = rig.store.records().iter().filter_map(plea).collect();
+    let fixture = guarded();
+    assert_eq!(fixture.drive(), DriveOutcome::Postponed);
+    assert_eq!(
+        (fixture.status(), pending(&fixture), ran(&fixture)),
+        (JobStatus::Waiting, vec!["b".to_owned()], vec![])
+    );
+    assert!(!fixture.store.is_ready(), "nobody claims it");
+    decide(&fixture, true, "").expect("decided");
+    assert_eq!(fixture.drive(), DriveOutcome::Postponed, "the second batch asks anew");
+    assert_eq!((pending(&fixture), ran(&fixture).len()), (vec!["d".to_owned()], 3));
+    decide(&fixture, true, "").expect("decided");
+    fixture.finish();
+    assert_eq!(results(&fixture), ["a", "b", "c", "d"].map(said));
+    let told: Vec<String> = fixture.store.records().iter().filter_map(plea).collect();
     assert!(
         told.len() == 2 && told[0].starts_with("effect (b) waits for approval: POST /v1/jobs/job_"),
         "{told:?}"
@@ -75,87 +78,91 @@ fn plea(record: &Record) -> Option<String> {
 
 #[test]
 fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() {
-    let rig = guarded();
-    rig.drive();
-    decide(&rig, false, "not on a \"Sunday\"").expect("decided");
-    rig.drive();
+    let fixture = guarded();
+    fixture.drive();
+    decide(&fixture, false, "not on a \"Sunday\"").expect("decided");
+    fixture.drive();
     let denied = ("b".to_owned(), denied_result("not on a \"Sunday\""), true);
-    assert_eq!(results(&rig), [said("a"), denied, said("c")]);
-    assert!(!ran(&rig).contains(&"b".to_owned()));
+    assert_eq!(results(&fixture), [said("a"), denied, said("c")]);
+    assert!(!ran(&fixture).contains(&"b".to_owned()));
     assert_eq!(
-        rig.tools.settled(),
+        fixture.tools.settled(),
         [("b".to_owned(), UnexecutedReason::Denied)],
         "the audit log hears of it"
     );
-    let asked = rig.model.asked();
+    let asked = fixture.model.asked();
     let last = format!("{:?}", asked.last().expect("asked again").1.messages);
     assert!(last.contains("denied: not on a"), "{last}");
 }
 
 #[test]
 fn a_job_that_says_auto_deny_waits_for_nobody() {
-    let mut rig = guarded();
-    Arc::get_mut(&mut rig.store)
+    let mut fixture = guarded();
+    Arc::get_mut(&mut fixture.store)
         .expect("nobody else has it yet")
         .ask_for(|spec| spec.approval = ApprovalMode::AutoDeny);
-    assert_eq!(rig.drive(), Drive::Finished);
-    assert_eq!(ran(&rig), ["c", "a"]);
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    assert_eq!(ran(&fixture), ["c", "a"]);
     let told: Vec<_> =
-        results(&rig).into_iter().filter(|(_, content, _)| content.contains("auto-deny")).collect();
+        results(&fixture).into_iter().filter(|(_, content, _)| content.contains("auto-deny")).collect();
     assert_eq!(told.len(), 2);
-    let denied =
-        rig.store.records().iter().filter(|r| matches!(r, Record::Mark(EngineMark::Denied { .. }))).count();
+    let denied = fixture
+        .store
+        .records()
+        .iter()
+        .filter(|r| matches!(r, Record::Mark(EngineMark::Denied { .. })))
+        .count();
     assert_eq!(denied, 2, "the log says who denied it: a restart with other rules changes nothing");
 }
 
 #[test]
 fn nobody_is_asked_about_what_is_refused_anyway() {
     for tools in [ToolChoice::Named(vec!["pure".into()]), ToolChoice::All(false)] {
-        let mut rig = guarded();
-        Arc::get_mut(&mut rig.store)
+        let mut fixture = guarded();
+        Arc::get_mut(&mut fixture.store)
             .expect("nobody else has it yet")
             .ask_for(|spec| spec.tools = tools.clone());
-        assert_eq!(rig.drive(), Drive::Finished, "{tools:?}");
+        assert_eq!(fixture.drive(), DriveOutcome::Finished, "{tools:?}");
     }
     // An alias may stand for any tool.
-    let mut rig = Rig::new(|request, _, sink| {
+    let mut fixture = Fixture::new(|request, _, sink| {
         say(if answers(request) == 0 { vec![call("a", "other_name")] } else { vec![] }, sink)
     });
-    rig.tools.guard(&["other_name"]);
-    Arc::get_mut(&mut rig.store)
+    fixture.tools.guard(&["other_name"]);
+    Arc::get_mut(&mut fixture.store)
         .expect("nobody else has it yet")
         .ask_for(|spec| spec.tools = ToolChoice::Named(vec!["effect".into()]));
-    assert_eq!(rig.drive(), Drive::Postponed);
+    assert_eq!(fixture.drive(), DriveOutcome::Postponed);
 }
 
 #[test]
 fn the_wait_costs_no_attempt_no_failure_and_none_of_the_jobs_time() {
-    let rig = guarded();
-    rig.drive();
-    rig.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
-    decide(&rig, true, "").expect("decided");
-    rig.drive();
-    rig.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
-    decide(&rig, true, "").expect("decided");
-    assert_eq!(rig.drive(), Drive::Finished);
-    let job = rig.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
+    let fixture = guarded();
+    fixture.drive();
+    fixture.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
+    decide(&fixture, true, "").expect("decided");
+    fixture.drive();
+    fixture.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
+    decide(&fixture, true, "").expect("decided");
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    let job = fixture.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
     assert_eq!((job.status, job.attempt, job.failed_runs, job.crashes), (JobStatus::Succeeded, 1, 0, 0));
 }
 
 #[test]
 fn a_store_that_cannot_take_the_question_is_asked_again() {
-    let rig = guarded();
-    rig.store.break_by(|op, nth| (op == Op::Release && nth == 1).then(|| StoreError::Io("no".into())));
-    drop(rig.tick());
-    assert_eq!((pending(&rig), ran(&rig)), (vec![], vec![]));
-    rig.drive();
-    assert_eq!(pending(&rig), ["b"]);
+    let fixture = guarded();
+    fixture.store.break_by(|op, nth| (op == Op::Release && nth == 1).then(|| StoreError::Io("no".into())));
+    drop(fixture.tick());
+    assert_eq!((pending(&fixture), ran(&fixture)), (vec![], vec![]));
+    fixture.drive();
+    assert_eq!(pending(&fixture), ["b"]);
 }
 
 /// Decides whatever waits, in turns, as somebody does who may be cut off as well.
-fn decide_what_waits(rig: &Rig, approve: bool) {
-    if rig.status() == JobStatus::Waiting {
-        drop(decide(rig, approve, "no"));
+fn decide_what_waits(fixture: &Fixture, approve: bool) {
+    if fixture.status() == JobStatus::Waiting {
+        drop(decide(fixture, approve, "no"));
     }
 }
 
@@ -163,27 +170,27 @@ fn decide_what_waits(rig: &Rig, approve: bool) {
 fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effect() {
     let (mut interrupted, mut points) = (0, 0);
     for writes in 0.. {
-        let rig = guarded();
-        rig.store.die_after(writes);
+        let fixture = guarded();
+        fixture.store.die_after(writes);
         // "b" is approved, "d" denied.
         for _ in 0..4 {
-            drop(rig.tick());
-            decide_what_waits(&rig, pending(&rig) == ["b"]);
+            drop(fixture.tick());
+            decide_what_waits(&fixture, pending(&fixture) == ["b"]);
         }
-        let died = rig.store.ends().is_empty();
-        rig.store.restart();
+        let died = fixture.store.ends().is_empty();
+        fixture.store.restart();
         for _ in 0..20 {
-            if rig.store.ends().is_empty() {
-                drop(rig.tick());
-                decide_what_waits(&rig, pending(&rig) == ["b"]);
+            if fixture.store.ends().is_empty() {
+                drop(fixture.tick());
+                decide_what_waits(&fixture, pending(&fixture) == ["b"]);
             }
         }
         let at = format!("dead after {writes} writes");
-        assert_eq!(rig.status(), JobStatus::Succeeded, "{at}");
-        assert_eq!(rig.store.ends().len(), 1, "{at}");
-        let count = |id_ref: &str| ran(&rig).iter().filter(|ran| *ran == id_ref).count();
-        assert!(count("b") <= 1 && count("d") == 0, "{at}: {:?}", ran(&rig));
-        let all = results(&rig);
+        assert_eq!(fixture.status(), JobStatus::Succeeded, "{at}");
+        assert_eq!(fixture.store.ends().len(), 1, "{at}");
+        let count = |id_ref: &str| ran(&fixture).iter().filter(|ran| *ran == id_ref).count();
+        assert!(count("b") <= 1 && count("d") == 0, "{at}: {:?}", ran(&fixture));
+        let all = results(&fixture);
         assert_eq!(
             all.iter().map(|(id_ref, ..)| id_ref.as_str()).collect::<Vec<_>>(),
             ["a", "b", "c", "d"],
@@ -193,11 +200,11 @@ fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effec
         assert_eq!(all[3].1, denied_result("no"), "{at}");
         let is_interrupted = all[1].1 == INTERRUPTED;
         assert_eq!(
-            rig.tools.settled().contains(&("b".to_owned(), UnexecutedReason::Interrupted)),
+            fixture.tools.settled().contains(&("b".to_owned(), UnexecutedReason::Interrupted)),
             is_interrupted,
             "{at}"
         );
-        assert!(rig.tools.settled().contains(&("d".to_owned(), UnexecutedReason::Denied)), "{at}");
+        assert!(fixture.tools.settled().contains(&("d".to_owned(), UnexecutedReason::Denied)), "{at}");
         interrupted += usize::from(is_interrupted);
         if !died {
             break;
@@ -210,14 +217,14 @@ fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effec
 
 #[test]
 fn only_a_decision_counts_and_the_wait_is_bounded_by_the_configuration() {
-    let rig = guarded();
-    rig.drive();
-    let job = rig.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
+    let fixture = guarded();
+    fixture.drive();
+    let job = fixture.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
     assert_eq!(job.approval.expect("waits").expires_at_ms, LIMITS.approval_timeout_ms);
     // The mark alone decides nothing: a job that failed and is tried again asks anew.
-    let log: Vec<Record> = rig.store.records();
-    let asked = Turn::fold(&log);
+    let log: Vec<Record> = fixture.store.records();
+    let asked = TurnState::fold(&log);
     let without: Vec<Record> =
         log.into_iter().filter(|r| !matches!(r, Record::Mark(EngineMark::ApprovalAsked { .. }))).collect();
-    assert_eq!(asked, Turn::fold(&without));
+    assert_eq!(asked, TurnState::fold(&without));
 }

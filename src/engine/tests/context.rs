@@ -1,6 +1,6 @@
 //! Contexts that grow beyond their model's window.
 
-use super::rig::{Rig, answers, call};
+use super::fixture::{Fixture, answers, call};
 use crate::domain::event::{Event, FailureCode, FinishReason, Record};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
@@ -10,8 +10,8 @@ use crate::ports::{Chunk, ChunkSink, Completion, ModelError, ModelInfo, ModelReq
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn summaries(rig: &Rig) -> Vec<String> {
-    let told = rig.store.records().into_iter().filter_map(|record| match record {
+fn summaries(fixture: &Fixture) -> Vec<String> {
+    let told = fixture.store.records().into_iter().filter_map(|record| match record {
         Record::Event(Event::Summary { content, .. }) => Some(content),
         _ => None,
     });
@@ -41,25 +41,25 @@ fn window(tokens: u32) -> Vec<ModelInfo> {
     vec![ModelInfo { id: "fake".into(), context_window: Some(tokens), ..ModelInfo::default() }]
 }
 
-fn long_run(limit: u32, summarise: bool) -> Rig {
-    let mut rig = Rig::new(move |request, _, sink| match () {
+fn long_run(limit: u32, summarise: bool) -> Fixture {
+    let mut fixture = Fixture::new(move |request, _, sink| match () {
         () if !is_aside(request) => Ok(talker(request, sink)),
         () if summarise => Ok(noted(sink)),
         () => Err(ModelError::Refused("no summaries here".into())),
     });
-    rig.configure(window(limit));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
-    rig.finish();
-    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
-    rig
+    fixture.configure(window(limit));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    fixture
 }
 
 #[test]
 fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
-    let rig = long_run(2_000, true);
-    let told = summaries(&rig);
+    let fixture = long_run(2_000, true);
+    let told = summaries(&fixture);
     assert!(!told.is_empty() && told.iter().all(|text| text == "they talked"), "{told:?}");
-    for (_, request) in rig.model.asked().iter().filter(|(_, request)| !is_aside(request)) {
+    for (_, request) in fixture.model.asked().iter().filter(|(_, request)| !is_aside(request)) {
         let tokens = TokenEstimator::of_model("fake").messages(&request.messages);
         assert!(tokens <= 2_000, "{tokens} tokens are sent");
         assert!(
@@ -73,13 +73,13 @@ fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
 
 #[test]
 fn a_summary_that_cannot_be_had_is_a_word_on_what_is_missing() {
-    let rig = long_run(2_000, false);
+    let fixture = long_run(2_000, false);
     assert!(
-        summaries(&rig).iter().all(|text| text
+        summaries(&fixture).iter().all(|text| text
             .ends_with("messages are left out here: the model's context has no room for them)")
             && text.len() < 100)
     );
-    assert!(!summaries(&rig).is_empty());
+    assert!(!summaries(&fixture).is_empty());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_wide_window_is_left_alone() {
 #[test]
 fn a_provider_s_word_that_it_is_too_long_shortens_the_prompt() {
     for configured in [Vec::new(), window(1_000_000)] {
-        let mut rig = Rig::new(|request, _, sink| {
+        let mut fixture = Fixture::new(|request, _, sink| {
             let bytes: usize = request.messages.iter().map(Message::bytes).sum();
             match () {
                 () if is_aside(request) => Ok(noted(sink)),
@@ -98,62 +98,62 @@ fn a_provider_s_word_that_it_is_too_long_shortens_the_prompt() {
                 () => Ok(talker(request, sink)),
             }
         });
-        rig.configure(configured);
-        if rig.model_is_unknown() {
-            rig.configure(vec![ModelInfo { id: "fake".into(), ..ModelInfo::default() }]);
+        fixture.configure(configured);
+        if fixture.model_is_unknown() {
+            fixture.configure(vec![ModelInfo { id: "fake".into(), ..ModelInfo::default() }]);
         }
-        Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 8);
-        rig.finish();
-        assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
-        assert!(!summaries(&rig).is_empty());
-        assert_eq!(rig.clock_ms(), 0, "nothing is waited for");
+        Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 8);
+        fixture.finish();
+        assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+        assert!(!summaries(&fixture).is_empty());
+        assert_eq!(fixture.clock_ms(), 0, "nothing is waited for");
     }
 }
 
 #[test]
 fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
-    let rig = Rig::new(|request, _, sink| {
+    let fixture = Fixture::new(|request, _, sink| {
         if is_aside(request) {
             return Ok(noted(sink));
         }
         Err(ModelError::ContextTooLong("too long".into()))
     });
-    rig.configure(window(8_000));
-    rig.finish();
-    let ends = rig.store.ends();
+    fixture.configure(window(8_000));
+    fixture.finish();
+    let ends = fixture.store.ends();
     assert!(
         matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "too long"),
         "{ends:?}"
     );
-    assert!(rig.model.asked().len() <= 3, "the history goes, then nothing is left to go");
-    assert_eq!(answers(&rig.model.asked()[0].1), 0);
+    assert!(fixture.model.asked().len() <= 3, "the history goes, then nothing is left to go");
+    assert_eq!(answers(&fixture.model.asked()[0].1), 0);
 }
 
 /// A long run whose first so many summaries fail like this.
-fn with_summaries_failing(times: usize, error: ModelError) -> Rig {
+fn with_summaries_failing(times: usize, error: ModelError) -> Fixture {
     let asides = AtomicUsize::new(0);
-    let mut rig = Rig::new(move |request, _, sink| {
+    let mut fixture = Fixture::new(move |request, _, sink| {
         if !is_aside(request) {
             return Ok(talker(request, sink));
         }
         if asides.fetch_add(1, Ordering::SeqCst) < times { Err(error.clone()) } else { Ok(noted(sink)) }
     });
-    rig.configure(window(2_000));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| {
+    fixture.configure(window(2_000));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| {
         spec.max_steps = 12;
         spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"));
     });
-    rig.finish();
-    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
-    rig
+    fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    fixture
 }
 
 #[test]
 fn a_summary_waits_for_a_provider_that_is_busy_or_away_for_a_moment() {
     let busy = ModelError::Busy { message: "many".into(), retry_after_ms: 1_500 };
-    let rig = with_summaries_failing(3, busy);
-    assert_eq!(rig.store.postponed_ms(), [1_500; 3]);
-    assert!(summaries(&rig).iter().all(|text| text == "they talked"), "{:?}", summaries(&rig));
+    let fixture = with_summaries_failing(3, busy);
+    assert_eq!(fixture.store.postponed_ms(), [1_500; 3]);
+    assert!(summaries(&fixture).iter().all(|text| text == "they talked"), "{:?}", summaries(&fixture));
     let away = ModelError::Unavailable { message: "away".into(), retry_after_ms: None };
     assert!(summaries(&with_summaries_failing(1, away)).iter().all(|text| text == "they talked"));
 }
@@ -169,21 +169,22 @@ fn a_conversation_keeps_summaries_and_never_a_word_on_what_is_missing() {
 
 #[test]
 fn instructions_that_fill_half_the_window_do_not_make_every_step_cut() {
-    let mut rig =
-        Rig::new(|request, _, sink| Ok(if is_aside(request) { noted(sink) } else { talker(request, sink) }));
-    rig.configure(window(3_000));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| {
+    let mut fixture = Fixture::new(|request, _, sink| {
+        Ok(if is_aside(request) { noted(sink) } else { talker(request, sink) })
+    });
+    fixture.configure(window(3_000));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| {
         spec.max_steps = 12;
         spec.system_prompt = Some("rule ".repeat(900));
     });
-    rig.finish();
-    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
-    assert!((1..=6).contains(&summaries(&rig).len()), "{} cuts in 12 rounds", summaries(&rig).len());
+    fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    assert!((1..=6).contains(&summaries(&fixture).len()), "{} cuts in 12 rounds", summaries(&fixture).len());
 }
 
 #[test]
 fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
-    let mut rig = Rig::new(|request, _, sink| {
+    let mut fixture = Fixture::new(|request, _, sink| {
         if !is_aside(request) {
             return Ok(talker(request, sink));
         }
@@ -195,11 +196,11 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
         }
         Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Length, echo: None })
     });
-    rig.configure(window(2_000));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
-    rig.finish();
-    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
-    let told = summaries(&rig);
+    fixture.configure(window(2_000));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    let told = summaries(&fixture);
     assert!(
         !told.is_empty() && told.iter().all(|text| TokenEstimator::of_model("fake").text(text) <= 252),
         "{told:?}"
@@ -209,7 +210,7 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
 #[test]
 fn a_summary_behind_a_stub_is_no_summary_of_what_the_stub_stands_for() {
     let asides = AtomicUsize::new(0);
-    let mut rig = Rig::new(move |request, _, sink| match asides.load(Ordering::SeqCst) {
+    let mut fixture = Fixture::new(move |request, _, sink| match asides.load(Ordering::SeqCst) {
         _ if !is_aside(request) => Ok(talker(request, sink)),
         0 => {
             asides.store(1, Ordering::SeqCst);
@@ -217,10 +218,10 @@ fn a_summary_behind_a_stub_is_no_summary_of_what_the_stub_stands_for() {
         }
         _ => Ok(noted(sink)),
     });
-    rig.configure(window(2_000));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
-    rig.finish();
-    let told = summaries(&rig);
+    fixture.configure(window(2_000));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    fixture.finish();
+    let told = summaries(&fixture);
     assert!(told.len() > 1 && told.last().is_some_and(|text| text == "they talked"), "{told:?}");
-    assert!(rig.store.summary().is_none(), "the conversation would lose what the stub stands for");
+    assert!(fixture.store.summary().is_none(), "the conversation would lose what the stub stands for");
 }

@@ -1,44 +1,44 @@
 //! The process dies between any two writes of a job, twice (P3).
 
-use super::rig::{Rig, usual};
+use super::fixture::{Fixture, usual};
 use crate::domain::event::{Event, Record};
 use crate::domain::job::JobStatus;
 use crate::engine::turn::INTERRUPTED;
 use std::collections::HashMap;
 
 /// The published result of every call.
-fn results(rig: &Rig) -> HashMap<String, String> {
+fn results(fixture: &Fixture) -> HashMap<String, String> {
     let result = |record: Record| match record {
         Record::Event(Event::ToolResult { id_ref, content, .. }) => Some((id_ref, content)),
         _ => None,
     };
-    let listed: Vec<_> = rig.store.records().into_iter().filter_map(result).collect();
+    let listed: Vec<_> = fixture.store.records().into_iter().filter_map(result).collect();
     let all: HashMap<_, _> = listed.iter().cloned().collect();
     assert_eq!(all.len(), listed.len(), "a result was published twice: {listed:?}");
     all
 }
 
 /// The calls whose outcome stands in the log.
-fn recorded(rig: &Rig) -> Vec<String> {
+fn recorded(fixture: &Fixture) -> Vec<String> {
     use crate::domain::event::EngineMark;
     let outcome = |record: Record| match record {
         Record::Event(Event::ToolResult { id_ref, .. })
         | Record::Mark(EngineMark::ToolFinished { id_ref, .. }) => Some(id_ref),
         _ => None,
     };
-    rig.store.records().into_iter().filter_map(outcome).collect()
+    fixture.store.records().into_iter().filter_map(outcome).collect()
 }
 
 /// Runs until the process dies or the job ends; whether it died.
-fn run_until_death(rig: &Rig, writes: usize) -> bool {
-    let (known, runs_before) = (recorded(rig), rig.tools.runs().len());
-    rig.store.die_after(writes);
-    drop(rig.tick());
-    for run in rig.tools.runs().iter().skip(runs_before) {
+fn run_until_death(fixture: &Fixture, writes: usize) -> bool {
+    let (known, runs_before) = (recorded(fixture), fixture.tools.runs().len());
+    fixture.store.die_after(writes);
+    drop(fixture.tick());
+    for run in fixture.tools.runs().iter().skip(runs_before) {
         assert!(!known.contains(&run.id_ref), "{} had its result and was run again (P3)", run.id_ref);
     }
-    let died = rig.store.ends().is_empty();
-    rig.store.restart();
+    let died = fixture.store.ends().is_empty();
+    fixture.store.restart();
     died
 }
 
@@ -48,17 +48,17 @@ fn p3_p4_a_crash_between_any_two_writes_repeats_no_effect_and_the_job_ends() {
     for first in 0.. {
         let mut died = false;
         for second in 0.. {
-            let rig = Rig::new(usual);
-            died = run_until_death(&rig, first);
-            if !died || !run_until_death(&rig, second) {
+            let fixture = Fixture::new(usual);
+            died = run_until_death(&fixture, first);
+            if !died || !run_until_death(&fixture, second) {
                 break;
             }
-            rig.finish();
-            let (at, results) = (format!("crashes after {first} and {second} writes"), results(&rig));
-            assert_eq!(rig.status(), JobStatus::Succeeded, "{at}");
+            fixture.finish();
+            let (at, results) = (format!("crashes after {first} and {second} writes"), results(&fixture));
+            assert_eq!(fixture.status(), JobStatus::Succeeded, "{at}");
             assert_eq!(results.len(), 4, "{at}: every call has a result");
             for (id_ref, name) in [("a", "pure"), ("b", "effect"), ("c", "pure"), ("d", "effect")] {
-                let runs = rig.tools.runs().iter().filter(|run| run.id_ref == id_ref).count();
+                let runs = fixture.tools.runs().iter().filter(|run| run.id_ref == id_ref).count();
                 let result = &results[id_ref];
                 assert!(name == "pure" || runs <= 1, "{at}: {id_ref} had its effect {runs} times");
                 if result == INTERRUPTED {

@@ -1,11 +1,11 @@
 //! One lease from claim to end, where the store does as it is told.
 
-use super::rig::{Bell, LIMITS, Rig, answers, call, say, usual};
+use super::fixture::{Bell, Fixture, LIMITS, answers, call, say, usual};
 use super::store::Op;
 use crate::app::system::SystemClock;
 use crate::domain::event::{Event, FailureCode, FinishReason};
 use crate::domain::job::JobStatus;
-use crate::engine::driver::{Drive, Driver};
+use crate::engine::driver::{DriveOutcome, Driver};
 use crate::ports::{CancelReason, CancelToken, Chunk, ModelError, Store, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ fn unavailable(retry_after_ms: Option<u64>) -> ModelError {
 
 #[test]
 fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
-    let rig = Rig::new(usual);
-    assert_eq!(rig.drive(), Drive::Finished);
-    let asked = rig.model.asked();
+    let fixture = Fixture::new(usual);
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    let asked = fixture.model.asked();
     assert_eq!(asked.iter().map(|(_, r)| r.messages.len()).collect::<Vec<_>>(), [4, 8, 10]);
     for pair in asked.windows(2) {
         assert!(pair[1].1.messages.starts_with(&pair[0].1.messages));
@@ -28,19 +28,19 @@ fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
 
 #[test]
 fn the_closing_call_offers_no_tools() {
-    let rig = Rig::new(|_, _, sink| say(vec![call("", "pure")], sink));
-    rig.finish();
-    let may_call: Vec<_> = rig.model.asked().iter().map(|(_, request)| request.may_call).collect();
+    let fixture = Fixture::new(|_, _, sink| say(vec![call("", "pure")], sink));
+    fixture.finish();
+    let may_call: Vec<_> = fixture.model.asked().iter().map(|(_, request)| request.may_call).collect();
     assert_eq!(may_call, [true, true, true, false]);
-    assert!(matches!(rig.store.ends()[..], [Event::Done { finish_reason: FinishReason::MaxSteps, .. }]));
+    assert!(matches!(fixture.store.ends()[..], [Event::Done { finish_reason: FinishReason::MaxSteps, .. }]));
 }
 
 #[test]
 fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
-    let rig = Rig::new(usual);
-    rig.drive();
-    let whole = rig.model.asked().last().expect("the last call").1.clone();
-    let cut = Rig::new(usual);
+    let fixture = Fixture::new(usual);
+    fixture.drive();
+    let whole = fixture.model.asked().last().expect("the last call").1.clone();
+    let cut = Fixture::new(usual);
     let (bell, store) = (Bell::default(), Arc::clone(&cut.store));
     bell.hang(move || store.raise(CancelReason::Shutdown));
     cut.tools.on_call(move || bell.ring());
@@ -52,124 +52,128 @@ fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
 fn retry_after_is_honoured() {
     for (asked_ms, waited_ms) in [(None, 1000), (Some(7000), 7000), (Some(0), 0), (Some(30_000), 30_000)] {
         let failed = AtomicBool::new(false);
-        let rig = Rig::new(move |request, cancel, sink| {
+        let fixture = Fixture::new(move |request, cancel, sink| {
             if !failed.swap(true, Ordering::SeqCst) {
                 return Err(unavailable(asked_ms));
             }
             usual(request, cancel, sink)
         });
-        assert_eq!(rig.drive(), Drive::Finished);
-        let second_ms = rig.model.asked()[1].0;
+        assert_eq!(fixture.drive(), DriveOutcome::Finished);
+        let second_ms = fixture.model.asked()[1].0;
         assert_eq!(second_ms, waited_ms, "{asked_ms:?}");
     }
 }
 
 #[test]
 fn the_wait_doubles_and_the_budget_ends_the_job() {
-    let rig = Rig::new(|_, _, _| Err(unavailable(None)));
-    assert_eq!(rig.drive(), Drive::Finished);
-    let times: Vec<_> = rig.model.asked().iter().map(|(at, _)| *at).collect();
+    let fixture = Fixture::new(|_, _, _| Err(unavailable(None)));
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    let times: Vec<_> = fixture.model.asked().iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [0, 1000, 3000, 7000]);
-    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
 }
 
 #[test]
 fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts() {
-    let mut rig = Rig::new(|request, cancel, sink| match answers(request) {
+    let mut fixture = Fixture::new(|request, cancel, sink| match answers(request) {
         0 => usual(request, cancel, sink),
         _ => Err(unavailable(None)),
     });
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").allow_attempts(3);
-    assert_eq!(rig.drive(), Drive::Postponed);
-    assert_eq!(rig.drive(), Drive::Postponed);
-    assert_eq!(rig.drive(), Drive::Finished);
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").allow_attempts(3);
+    assert_eq!(fixture.drive(), DriveOutcome::Postponed);
+    assert_eq!(fixture.drive(), DriveOutcome::Postponed);
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(
-        rig.store.postponed_ms(),
+        fixture.store.postponed_ms(),
         [2_500, 5_000],
         "half of 5 s, half of 10 s: there is no jitter here"
     );
-    assert_eq!(rig.model.asked().len(), 1 + 3 * 4, "the recorded answer is not asked for again");
-    assert_eq!(rig.tools.runs().iter().filter(|call| call.id_ref == "b").count(), 1, "P3");
-    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert_eq!(fixture.model.asked().len(), 1 + 3 * 4, "the recorded answer is not asked for again");
+    assert_eq!(fixture.tools.runs().iter().filter(|call| call.id_ref == "b").count(), 1, "P3");
+    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
 }
 
 #[test]
 fn what_another_attempt_cannot_mend_ends_at_once() {
-    let mut rig = Rig::new(|_, _, _| Err(ModelError::Refused("no such account".into())));
-    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").allow_attempts(3);
-    assert_eq!(rig.drive(), Drive::Finished);
-    assert!(rig.store.postponed_ms().is_empty());
+    let mut fixture = Fixture::new(|_, _, _| Err(ModelError::Refused("no such account".into())));
+    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").allow_attempts(3);
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    assert!(fixture.store.postponed_ms().is_empty());
 }
 
 #[test]
 fn p4_a_model_that_stops_unasked_fails_the_job() {
-    let rig = Rig::new(|_, _, sink| {
+    let fixture = Fixture::new(|_, _, sink| {
         assert!(sink(Chunk::Text("half")).is_continue());
         Err(ModelError::Stopped)
     });
-    assert_eq!(rig.drive(), Drive::Finished);
-    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
-    assert_eq!(rig.model.asked().len(), 1);
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert_eq!(fixture.model.asked().len(), 1);
 }
 
 #[test]
 fn nothing_is_written_behind_a_piece_that_was_lost() {
     // Deaf to `Break`, as a model must not be.
-    let rig = Rig::new(|_, _, sink| {
+    let fixture = Fixture::new(|_, _, sink| {
         for piece in ["one ", "two ", "three ", "four "] {
             let _deaf = sink(Chunk::Text(piece));
         }
         say(Vec::new(), sink)
     });
-    rig.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("first".into())));
-    let lease = rig.store.claim(1).wait().expect("a claim").pop().expect("a job");
-    let (ports, draining) = (rig.ports(), CancelToken::new(Arc::new(SystemClock::new())));
+    fixture.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("first".into())));
+    let lease = fixture.store.claim(1).wait().expect("a claim").pop().expect("a job");
+    let (ports, draining) = (fixture.ports(), CancelToken::new(Arc::new(SystemClock::new())));
     let driver = Driver::new(&ports, &LIMITS, &lease, &draining).expect("a readable job");
     assert_eq!(driver.run(), Err(StoreError::Io("first".into())));
-    assert_eq!(rig.store.count(Op::Append), 2, "three and four must not follow a gap");
+    assert_eq!(fixture.store.count(Op::Append), 2, "three and four must not follow a gap");
 }
 
 #[test]
 fn p2_an_answer_is_not_sealed_over_a_piece_whose_loss_is_heard_of_late() {
-    let rig = Rig::new(usual);
-    rig.store.answer_late();
-    rig.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("late".into())));
-    assert_eq!(rig.drive(), Drive::Released);
-    assert_eq!(rig.store.count(Op::Append), 2, "two pieces, and no seal");
-    rig.finish();
-    assert_eq!(rig.status(), JobStatus::Succeeded);
+    let fixture = Fixture::new(usual);
+    fixture.store.answer_late();
+    fixture.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("late".into())));
+    assert_eq!(fixture.drive(), DriveOutcome::Released);
+    assert_eq!(fixture.store.count(Op::Append), 2, "two pieces, and no seal");
+    fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded);
 }
 
 #[test]
 fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_what_was_said() {
-    let model = Rig::new(|_, _, sink| {
+    let model = Fixture::new(|_, _, sink| {
         assert!(sink(Chunk::Text("half")).is_continue());
         panic!("on purpose")
     });
-    let tools = Rig::new(usual);
+    let tools = Fixture::new(usual);
     tools.tools.on_call(|| panic!("on purpose"));
-    for rig in [model, tools] {
-        assert_eq!(rig.drive(), Drive::Finished);
-        assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
-        assert_eq!(rig.held.count(), 0);
+    for fixture in [model, tools] {
+        assert_eq!(fixture.drive(), DriveOutcome::Finished);
+        assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
+        assert_eq!(fixture.leases.count(), 0);
     }
 }
 
 #[test]
 fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
-    let rig = Rig::new(usual);
-    rig.store.slip_in(Event::Error { content: "over".into(), code: FailureCode::Poison });
-    assert_eq!(rig.drive(), Drive::Abandoned);
-    assert_eq!(rig.store.ends().len(), 1);
-    assert_eq!((rig.store.count(Op::Append), rig.store.count(Op::Release)), (0, 0), "no loop over the queue");
-    assert_eq!(rig.held.count(), 0);
+    let fixture = Fixture::new(usual);
+    fixture.store.slip_in(Event::Error { content: "over".into(), code: FailureCode::Poison });
+    assert_eq!(fixture.drive(), DriveOutcome::Abandoned);
+    assert_eq!(fixture.store.ends().len(), 1);
+    assert_eq!(
+        (fixture.store.count(Op::Append), fixture.store.count(Op::Release)),
+        (0, 0),
+        "no loop over the queue"
+    );
+    assert_eq!(fixture.leases.count(), 0);
 }
 
 #[test]
 fn p4_a_second_panic_while_the_job_is_failed_ends_it_all_the_same() {
-    let rig = Rig::new(usual);
-    rig.store.break_by(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
-    assert_eq!(rig.drive(), Drive::Finished);
-    assert_eq!(rig.status(), JobStatus::Failed);
-    assert_eq!(rig.held.count(), 0);
+    let fixture = Fixture::new(usual);
+    fixture.store.break_by(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
+    assert_eq!(fixture.status(), JobStatus::Failed);
+    assert_eq!(fixture.leases.count(), 0);
 }

@@ -1,11 +1,11 @@
 //! The threads: they outlive panics and a stumbling store, and they stop when told.
 
-use super::rig::{LIMITS, Rig, usual};
+use super::fixture::{Fixture, LIMITS, usual};
 use super::store::Op;
 use crate::app::system::SystemClock;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::JobStatus;
-use crate::engine::pool::Pool;
+use crate::engine::pool::WorkerPool;
 use crate::ports::{CancelToken, ModelError, ReadinessProbe, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,8 @@ fn wait_until(what: &str, met: impl Fn() -> bool) {
     panic!("{what}: not within {PATIENCE:?}");
 }
 
-fn start(rig: &Rig) -> Pool {
-    Pool::start(3, &rig.ports(), &LIMITS).expect("threads")
+fn start(fixture: &Fixture) -> WorkerPool {
+    WorkerPool::start(3, &fixture.ports(), &LIMITS).expect("threads")
 }
 
 /// A provider that says nothing until the cancel is pulled.
@@ -37,21 +37,23 @@ fn hang(cancel: &CancelToken) -> ModelError {
 
 #[test]
 fn a_panic_costs_its_job_and_no_worker() {
-    let rig = Rig::new(|_, _, _| panic!("on purpose"));
-    let pool = start(&rig);
-    wait_until("the job fails", || !rig.store.ends().is_empty());
-    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
+    let fixture = Fixture::new(|_, _, _| panic!("on purpose"));
+    let pool = start(&fixture);
+    wait_until("the job fails", || !fixture.store.ends().is_empty());
+    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
     assert_eq!(pool.probe().check(), Ok(()));
     pool.drain(Duration::ZERO);
 }
 
 #[test]
 fn a_store_that_stumbles_is_asked_again() {
-    let rig = Rig::new(usual);
-    rig.store.break_by(|op, nth| (op == Op::Claim && nth <= 20).then(|| StoreError::Io("on purpose".into())));
-    let pool = start(&rig);
-    wait_until("the job ends", || !rig.store.ends().is_empty());
-    assert_eq!(rig.status(), JobStatus::Succeeded);
+    let fixture = Fixture::new(usual);
+    fixture
+        .store
+        .break_by(|op, nth| (op == Op::Claim && nth <= 20).then(|| StoreError::Io("on purpose".into())));
+    let pool = start(&fixture);
+    wait_until("the job ends", || !fixture.store.ends().is_empty());
+    assert_eq!(fixture.status(), JobStatus::Succeeded);
     pool.drain(Duration::ZERO);
 }
 
@@ -59,17 +61,17 @@ fn a_store_that_stumbles_is_asked_again() {
 fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
     let entered = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&entered);
-    let rig = Rig::new(move |_, cancel, _| {
+    let fixture = Fixture::new(move |_, cancel, _| {
         told.store(true, Ordering::SeqCst);
         Err(hang(cancel))
     });
-    let pool = start(&rig);
+    let pool = start(&fixture);
     let probe = pool.probe();
     wait_until("the model is asked", || entered.load(Ordering::SeqCst));
     pool.drain(Duration::from_millis(100));
-    assert!(rig.store.is_ready(), "the job waits for the next start");
-    assert!(rig.store.ends().is_empty());
-    assert_eq!(rig.model.asked().len(), 1);
+    assert!(fixture.store.is_ready(), "the job waits for the next start");
+    assert!(fixture.store.ends().is_empty());
+    assert_eq!(fixture.model.asked().len(), 1);
     assert!(probe.check().is_err(), "no worker is left");
 }
 
@@ -77,13 +79,13 @@ fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
 fn a_drain_lets_a_job_reach_its_step_boundary() {
     let (entered, go) = (Arc::new(AtomicBool::new(false)), CancelToken::new(Arc::new(SystemClock::new())));
     let (told, gate) = (Arc::clone(&entered), go.clone());
-    let rig = Rig::new(move |request, cancel, sink| {
+    let fixture = Fixture::new(move |request, cancel, sink| {
         told.store(true, Ordering::SeqCst);
         gate.wait(PATIENCE);
         assert!(cancel.reason().is_none(), "the drain has patience");
         usual(request, cancel, sink)
     });
-    let pool = start(&rig);
+    let pool = start(&fixture);
     wait_until("the model is asked", || entered.load(Ordering::SeqCst));
     let opener = std::thread::spawn({
         let go = go.clone();
@@ -95,6 +97,6 @@ fn a_drain_lets_a_job_reach_its_step_boundary() {
     // The clock of these tests runs fast, so its patience is long.
     pool.drain(Duration::from_secs(1_000_000_000));
     opener.join().expect("the opener");
-    assert!(rig.store.is_ready() && rig.store.ends().is_empty(), "released, not ended");
-    assert_eq!(rig.model.asked().len(), 1, "no step begins in a drain");
+    assert!(fixture.store.is_ready() && fixture.store.ends().is_empty(), "released, not ended");
+    assert_eq!(fixture.model.asked().len(), 1, "no step begins in a drain");
 }

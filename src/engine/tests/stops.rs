@@ -1,11 +1,11 @@
 //! Every reason to stop, in every phase of a job.
 
-use super::rig::{Bell, Rig, answers, usual};
+use super::fixture::{Bell, Fixture, answers, usual};
 use super::store::{Op, TIMEOUT_S};
 use crate::app::system::SystemClock;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record};
 use crate::domain::job::JobStatus;
-use crate::engine::driver::Drive;
+use crate::engine::driver::DriveOutcome;
 use crate::ports::{CancelReason, CancelToken, Chunk, ModelError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,11 +38,11 @@ const REASONS: [Reason; 5] = [
 ];
 
 /// A job that meets the reason in the phase. The flag tells whether it has.
-fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
+fn staged(phase: Phase, reason: Reason) -> (Fixture, Arc<AtomicBool>) {
     let bell = Bell::default();
     let met = Arc::new(AtomicBool::new(false));
     let (in_stream, failed) = (bell.clone(), AtomicBool::new(false));
-    let rig = Rig::new(move |request, cancel, sink| {
+    let fixture = Fixture::new(move |request, cancel, sink| {
         if phase == Phase::InTheBackoff && !failed.swap(true, Ordering::SeqCst) {
             return Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(20_000) });
         }
@@ -64,18 +64,18 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
     });
     let ringing = bell.clone();
     match phase {
-        Phase::BeforeTheModel => rig.store.break_by(move |op, _| {
+        Phase::BeforeTheModel => fixture.store.break_by(move |op, _| {
             if op == Op::History {
                 ringing.ring();
             }
             None
         }),
-        Phase::InTheBackoff => rig.clock.on_pause(move || ringing.ring()),
-        Phase::DuringTools => rig.tools.on_call(move || ringing.ring()),
+        Phase::InTheBackoff => fixture.clock.on_pause(move || ringing.ring()),
+        Phase::DuringTools => fixture.tools.on_call(move || ringing.ring()),
         Phase::InMidStream | Phase::BeforeTheEnd => {}
     }
     let (store, clock, draining, told) =
-        (Arc::clone(&rig.store), Arc::clone(&rig.clock), rig.draining.clone(), Arc::clone(&met));
+        (Arc::clone(&fixture.store), Arc::clone(&fixture.clock), fixture.draining.clone(), Arc::clone(&met));
     bell.hang(move || {
         told.store(true, Ordering::SeqCst);
         match reason {
@@ -84,42 +84,44 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
             Reason::Drain => draining.cancel(CancelReason::Shutdown),
         }
     });
-    (rig, met)
+    (fixture, met)
 }
 
 fn check(phase: Phase, reason: Reason) {
     let at = format!("{reason:?} {phase:?}");
-    let (mut rig, met) = staged(phase, reason);
-    let drive = rig.drive();
+    let (mut fixture, met) = staged(phase, reason);
+    let drive = fixture.drive();
     assert!(met.load(Ordering::SeqCst), "{at}: the phase was never met");
-    let calls = rig.model.asked().len();
+    let calls = fixture.model.asked().len();
     let ended = |wanted: FailureCode| {
-        assert_eq!(drive, Drive::Finished, "{at}");
+        assert_eq!(drive, DriveOutcome::Finished, "{at}");
         assert!(
-            matches!(rig.store.ends()[..], [Event::Error { code, .. }] if code == wanted),
+            matches!(fixture.store.ends()[..], [Event::Error { code, .. }] if code == wanted),
             "{at}: {:?}",
-            rig.store.ends()
+            fixture.store.ends()
         );
     };
     match reason {
         Reason::Raised(CancelReason::Cancelled) => return ended(FailureCode::Cancelled),
         // What is over the deadline before the end is told is over the deadline.
         Reason::Deadline => return ended(FailureCode::Timeout),
-        Reason::Raised(CancelReason::LeaseLost) => assert_eq!(drive, Drive::Abandoned, "{at}"),
-        Reason::Raised(CancelReason::Shutdown) | Reason::Drain => assert_eq!(drive, Drive::Released, "{at}"),
+        Reason::Raised(CancelReason::LeaseLost) => assert_eq!(drive, DriveOutcome::Abandoned, "{at}"),
+        Reason::Raised(CancelReason::Shutdown) | Reason::Drain => {
+            assert_eq!(drive, DriveOutcome::Released, "{at}")
+        }
     }
-    assert!(rig.store.is_ready() && rig.store.ends().is_empty(), "{at}: another worker goes on");
+    assert!(fixture.store.is_ready() && fixture.store.ends().is_empty(), "{at}: another worker goes on");
     let expected = match phase {
         Phase::BeforeTheModel => 0,
         Phase::InTheBackoff | Phase::DuringTools => 1,
         Phase::InMidStream | Phase::BeforeTheEnd => 3,
     };
     assert_eq!(calls, expected, "{at}: no model is asked after the word to stop");
-    rig.draining = CancelToken::new(Arc::new(SystemClock::new()));
-    rig.finish();
-    assert_eq!(rig.status(), JobStatus::Succeeded, "{at}: the next run ends the job");
+    fixture.draining = CancelToken::new(Arc::new(SystemClock::new()));
+    fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{at}: the next run ends the job");
     for effect in ["b", "d"] {
-        let runs = rig.tools.runs().iter().filter(|run| run.id_ref == effect).count();
+        let runs = fixture.tools.runs().iter().filter(|run| run.id_ref == effect).count();
         assert!(runs <= 1, "{at}: {effect} had its effect {runs} times");
     }
 }
@@ -135,40 +137,40 @@ fn p3_p4_every_reason_to_stop_is_heeded_in_every_phase() {
 
 #[test]
 fn a_drain_ends_the_backoff_at_once() {
-    let (rig, _) = staged(Phase::InTheBackoff, Reason::Drain);
-    assert_eq!(rig.drive(), Drive::Released);
-    let slept_ms = crate::ports::Clock::monotonic_ms(&*rig.clock);
+    let (fixture, _) = staged(Phase::InTheBackoff, Reason::Drain);
+    assert_eq!(fixture.drive(), DriveOutcome::Released);
+    let slept_ms = crate::ports::Clock::monotonic_ms(&*fixture.clock);
     assert!(slept_ms <= 100, "{slept_ms} ms");
 }
 
 #[test]
 fn p3_a_call_that_shutdown_never_let_begin_is_made_by_the_next_run() {
-    let rig = Rig::new(usual);
+    let fixture = Fixture::new(usual);
     let bell = Bell::default();
-    let (store, ringing) = (Arc::clone(&rig.store), bell.clone());
+    let (store, ringing) = (Arc::clone(&fixture.store), bell.clone());
     bell.hang(move || store.raise(CancelReason::Shutdown));
-    rig.tools.on_start(move || ringing.ring());
-    assert_eq!(rig.drive(), Drive::Released);
-    assert!(rig.tools.runs().is_empty());
-    rig.finish();
-    let effects = rig.tools.runs().iter().filter(|run| run.id_ref == "b").count();
+    fixture.tools.on_start(move || ringing.ring());
+    assert_eq!(fixture.drive(), DriveOutcome::Released);
+    assert!(fixture.tools.runs().is_empty());
+    fixture.finish();
+    let effects = fixture.tools.runs().iter().filter(|run| run.id_ref == "b").count();
     assert_eq!(effects, 1, "'b' was never begun, so it is neither lost nor in doubt");
 }
 
 #[test]
 fn p3_an_effect_that_ended_as_shutdown_came_keeps_its_result() {
-    let rig = Rig::new(usual);
-    let store = Arc::clone(&rig.store);
-    let seen = Arc::clone(&rig.store);
-    rig.tools.on_call(move || {
+    let fixture = Fixture::new(usual);
+    let store = Arc::clone(&fixture.store);
+    let seen = Arc::clone(&fixture.store);
+    fixture.tools.on_call(move || {
         let in_effect = matches!(seen.records().last(), Some(Record::Mark(EngineMark::ToolStarted { .. })));
         if in_effect {
             store.raise(CancelReason::Shutdown);
         }
     });
-    rig.finish();
+    fixture.finish();
     for effect in ["b", "d"] {
-        assert_eq!(rig.tools.runs().iter().filter(|run| run.id_ref == effect).count(), 1, "{effect}");
+        assert_eq!(fixture.tools.runs().iter().filter(|run| run.id_ref == effect).count(), 1, "{effect}");
     }
-    assert_eq!(rig.status(), JobStatus::Succeeded);
+    assert_eq!(fixture.status(), JobStatus::Succeeded);
 }

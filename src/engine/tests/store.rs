@@ -1,6 +1,5 @@
 //! A store for one job, in memory: it keeps the contract, and breaks it where a test says so.
 
-use crate::app::system::SystemClock;
 use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::{EngineMark, Event, Record, StatusPhase};
 use crate::domain::id::{JobId, UserId};
@@ -12,8 +11,8 @@ use crate::domain::job::{
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::ports::{
-    CancelReason, CancelToken, ChangeWatch, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob,
-    Store, StoreError, Ticket, Urgency,
+    CancelReason, CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease,
+    NewJob, Store, StoreError, Ticket, Urgency,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +34,7 @@ pub(super) enum Op {
     Probe,
 }
 
-/// Told of the operation and how many of its kind there have been, this one included.
+/// Called with the operation and how many of its kind there have been, this one included.
 type Fault = dyn Fn(Op, usize) -> Option<StoreError> + Send + Sync;
 
 struct State {
@@ -54,6 +53,7 @@ struct State {
 
 pub(super) struct FakeStore {
     spec: Arc<JobSpec>,
+    clock: Arc<dyn Clock>,
     state: Mutex<State>,
     fault: Mutex<Arc<Fault>>,
 }
@@ -92,7 +92,7 @@ fn settled<T>(outcome: Result<T, StoreError>) -> Ticket<T> {
 
 impl FakeStore {
     /// One job, queued.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let spec = spec();
         let state = State {
             job: Job::queued(JobId::from_bits(7), UserId::SINGLE, 0, &spec),
@@ -106,7 +106,12 @@ impl FakeStore {
             ending: None,
             has_history: true,
         };
-        Self { spec: Arc::new(spec), state: Mutex::new(state), fault: Mutex::new(Arc::new(|_, _| None)) }
+        Self {
+            spec: Arc::new(spec),
+            clock,
+            state: Mutex::new(state),
+            fault: Mutex::new(Arc::new(|_, _| None)),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -326,7 +331,7 @@ impl Store for FakeStore {
             state.job.status = JobStatus::Running;
             let attempt = state.job.attempt;
             state.log.push(Event::Status { status: StatusPhase::Running, attempt, reason: None }.into());
-            let stop = state.stop.insert(CancelToken::new(Arc::new(SystemClock::new()))).clone();
+            let stop = state.stop.insert(CancelToken::new(Arc::clone(&self.clock))).clone();
             vec![Lease { job: state.job.clone(), spec: Arc::clone(&self.spec), cancel: stop }]
         }))
     }
@@ -337,8 +342,9 @@ impl Store for FakeStore {
             return settled(outcome);
         }
         let (sender, ticket) = Ticket::new();
+        let clock = Arc::clone(&self.clock);
         std::thread::spawn(move || {
-            CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(20));
+            CancelToken::new(clock).wait(Duration::from_millis(20));
             drop(sender.send(outcome));
         });
         ticket

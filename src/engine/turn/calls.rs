@@ -1,25 +1,23 @@
-//! The calls of the newest answer. Owns which of them has begun, has an outcome and has been published; refuses to
-//! publish out of order.
+//! The tool calls of the newest answer: which are started, settled and published. Results are published in call order.
 
 use crate::domain::approval::denied_result;
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 
-/// What the model is told of a call that may or may not have happened (P3).
+/// The result of a call that may or may not have run (P3).
 pub const INTERRUPTED: &str =
     r#"{"success":false,"data":null,"error":"interrupted, outcome unknown","execution_time":0.0}"#;
 
-/// The result of a call that was never made, or of which none is left.
+/// The result of a call that was never made or whose result is gone.
 pub(in crate::engine) const CANCELLED: &str =
     r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
 
-/// What somebody said to a call that needed approval.
+/// A user's decision about a call that needs approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It may be made.
+pub(super) enum CallApproval {
     Approved,
-    /// It may not, because of this.
+    /// With the reason.
     Denied(String),
 }
 
@@ -27,33 +25,33 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CallState {
     call: ToolCall,
-    verdict: Option<Verdict>,
+    decision: Option<CallApproval>,
     started: bool,
     outcome: Option<(String, bool)>,
     published: bool,
 }
 
-/// An outcome that the state does not know yet: which call, its content, whether it was skipped.
-pub(super) type Fresh<'a> = Option<(&'a str, &'a str, bool)>;
+/// An outcome that is not applied yet: id of the call, content, whether the call was skipped.
+pub(super) type NewOutcome<'a> = Option<(&'a str, &'a str, bool)>;
 
-/// The batch.
+/// The calls of one answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Calls {
+pub(super) struct CallBatch {
     states: Vec<CallState>,
-    /// The answer is complete: the next call opens a new batch.
+    /// The answer is complete; the next call opens a new batch.
     sealed: bool,
 }
 
-impl Calls {
-    /// Takes in a call of the answer under way.
+impl CallBatch {
+    /// Adds a call of the current answer.
     pub(super) fn add(&mut self, call: ToolCall) {
         if std::mem::take(&mut self.sealed) {
             self.states.clear();
         }
-        self.states.push(CallState { call, verdict: None, started: false, outcome: None, published: false });
+        self.states.push(CallState { call, decision: None, started: false, outcome: None, published: false });
     }
 
-    /// The answer is complete: these are its calls.
+    /// Completes the answer and returns its calls.
     pub(super) fn seal(&mut self) -> Vec<ToolCall> {
         if std::mem::replace(&mut self.sealed, true) {
             self.states.clear();
@@ -61,39 +59,39 @@ impl Calls {
         self.states.iter().map(|state| state.call.clone()).collect()
     }
 
-    /// Somebody has decided about these calls; the last word counts.
-    pub(super) fn decide(&mut self, id_refs: &[String], verdict: &Verdict) {
+    /// Notes a decision about these calls; the last one counts.
+    pub(super) fn decide(&mut self, id_refs: &[String], decision: &CallApproval) {
         for id_ref in id_refs {
-            if let Some(state) = self.waiting(id_ref) {
-                state.verdict = Some(verdict.clone());
+            if let Some(state) = self.unsettled_mut(id_ref) {
+                state.decision = Some(decision.clone());
             }
         }
     }
 
     pub(super) fn start(&mut self, id_ref: &str) {
-        if let Some(state) = self.waiting(id_ref) {
+        if let Some(state) = self.unsettled_mut(id_ref) {
             state.started = true;
         }
     }
 
     pub(super) fn settle(&mut self, id_ref: &str, content: &str, skipped: bool) {
-        if let Some(state) = self.waiting(id_ref) {
+        if let Some(state) = self.unsettled_mut(id_ref) {
             state.outcome = Some((content.to_owned(), skipped));
         }
     }
 
-    /// The call that this result answers; from now on it has been published.
+    /// Marks the call as published and returns it.
     pub(super) fn publish(&mut self, id_ref: &str) -> Option<&ToolCall> {
         let state = self.states.iter_mut().find(|s| s.call.id_ref == id_ref && !s.published)?;
         state.published = true;
         Some(&state.call)
     }
 
-    fn waiting(&mut self, id_ref: &str) -> Option<&mut CallState> {
+    fn unsettled_mut(&mut self, id_ref: &str) -> Option<&mut CallState> {
         self.states.iter_mut().find(|s| s.call.id_ref == id_ref && s.outcome.is_none() && !s.published)
     }
 
-    /// The call of this name, if it has neither a result nor an outcome.
+    /// The call with this id, if it has neither a result nor an outcome.
     pub(super) fn find(&self, id_ref: &str) -> Option<&ToolCall> {
         self.left().map(|s| &s.call).find(|call| call.id_ref == id_ref)
     }
@@ -102,8 +100,7 @@ impl Calls {
         self.states.iter().any(|s| s.call.id_ref == id_ref && s.started)
     }
 
-    /// Marks for the calls of which nobody knows whether they happened. Only what may not run twice has its start on
-    /// record, so the log alone tells: today's tools may be others.
+    /// Marks for the calls that may or may not have run. Only calls that must not run twice have a start mark.
     pub(super) fn interrupted(&self) -> Vec<Record> {
         let lost = self.left().filter(|s| s.started);
         lost.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
@@ -111,22 +108,22 @@ impl Calls {
 
     /// Marks for the calls that were denied.
     pub(super) fn denied(&self) -> Vec<Record> {
-        let refused = self.left().filter_map(|s| match &s.verdict {
-            Some(Verdict::Denied(reason)) => Some((&s.call, reason)),
-            Some(Verdict::Approved) | None => None,
+        let refused = self.left().filter_map(|s| match &s.decision {
+            Some(CallApproval::Denied(reason)) => Some((&s.call, reason)),
+            Some(CallApproval::Approved) | None => None,
         });
         refused.map(|(call, reason)| finished_mark(&call.id_ref, &denied_result(reason), true)).collect()
     }
 
-    /// The calls that somebody has to approve of, and about which nobody has decided.
+    /// The calls that need approval and have no decision yet.
     pub(super) fn undecided(&self, needs_approval: &dyn Fn(&str) -> bool) -> Vec<ToolCall> {
-        let undecided = self.left().filter(|s| s.verdict.is_none() && needs_approval(&s.call.name));
+        let undecided = self.left().filter(|s| s.decision.is_none() && needs_approval(&s.call.name));
         undecided.map(|s| s.call.clone()).collect()
     }
 
-    /// The calls that somebody has approved of.
+    /// The ids of the approved calls.
     pub(super) fn approved(&self) -> Vec<String> {
-        let approved = self.states.iter().filter(|s| s.verdict == Some(Verdict::Approved));
+        let approved = self.states.iter().filter(|s| s.decision == Some(CallApproval::Approved));
         approved.map(|s| s.call.id_ref.clone()).collect()
     }
 
@@ -139,8 +136,8 @@ impl Calls {
         self.states.iter().filter(|s| !s.published && s.outcome.is_none())
     }
 
-    /// The results that may be published now, from this index on: those with an outcome, up to the first call without.
-    pub(super) fn publishable(&self, first_index: u32, fresh: Fresh<'_>) -> Vec<Record> {
+    /// The results that may be published now, numbered from `first_index`: up to the first call without an outcome.
+    pub(super) fn publishable(&self, first_index: u32, fresh: NewOutcome<'_>) -> Vec<Record> {
         let outcome = |state: &CallState| match (&state.outcome, fresh) {
             (Some((content, skipped)), _) => Some((content.clone(), *skipped)),
             (None, Some((id_ref, content, skipped))) if state.call.id_ref == id_ref => {
@@ -158,7 +155,7 @@ impl Calls {
             .collect()
     }
 
-    /// What the conversation keeps of the calls without a published result.
+    /// The results that the conversation keeps for calls without a published one.
     pub(super) fn closing(&self) -> impl Iterator<Item = Message> {
         self.states.iter().filter(|s| !s.published).map(|state| {
             let content = state.outcome.as_ref().map_or(CANCELLED, |(content, _)| content).to_owned();
@@ -167,12 +164,12 @@ impl Calls {
     }
 }
 
-/// The mark of an outcome that waits for its turn.
+/// The mark of an outcome that is not published yet.
 pub(super) fn finished_mark(id_ref: &str, content: &str, skipped: bool) -> Record {
     EngineMark::ToolFinished { id_ref: id_ref.to_owned(), content: content.to_owned(), skipped }.into()
 }
 
-/// The result as the model reads it.
+/// The result as a message for the model.
 pub(super) fn result_message(call: &ToolCall, content: String) -> Message {
     Message::Tool { id_ref: call.id_ref.clone(), name: call.name.clone(), content }
 }

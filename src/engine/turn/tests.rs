@@ -1,8 +1,12 @@
 //! The loop's rules, one by one and under random plans.
 
 use super::*;
-use crate::domain::event::FailureCode;
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::job::ApprovalMode;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
+use crate::ports::Completion;
 use proptest::prelude::*;
 
 const LIMITS: TurnLimits<'_> = TurnLimits {
@@ -14,7 +18,8 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     models: &[],
 };
 
-const RULES: Rules<'_> = Rules { needs_approval: &|name| name == "guarded", approval: ApprovalMode::Wait };
+const RULES: TurnApproval<'_> =
+    TurnApproval { needs_approval: &|name| name == "guarded", approval: ApprovalMode::Wait };
 
 fn call(id: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }
@@ -25,28 +30,28 @@ fn completion(calls: Vec<ToolCall>) -> Completion {
     Completion { tool_calls: calls, finish_reason, echo: None }
 }
 
-fn extend(log: &mut Vec<Record>, turn: &mut Turn, records: Vec<Record>) {
+fn extend(log: &mut Vec<Record>, turn: &mut TurnState, records: Vec<Record>) {
     for record in &records {
         turn.apply(record);
     }
     log.extend(records);
 }
 
-fn asked(failures: u32) -> Step {
-    Step::AskModel { with_tools: true, goes_on: false, failures }
+fn asked(failures: u32) -> NextStep {
+    NextStep::CallModel { with_tools: true, continues: false, failures }
 }
 
-fn closing() -> Step {
-    Step::AskModel { with_tools: false, goes_on: false, failures: 0 }
+fn closing() -> NextStep {
+    NextStep::CallModel { with_tools: false, continues: false, failures: 0 }
 }
 
-fn next(turn: &Turn) -> Step {
+fn next(turn: &TurnState) -> NextStep {
     turn.next(&LIMITS, &RULES)
 }
 
 /// A log up to a batch of these calls.
-fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, Turn) {
-    let (mut log, mut turn) = (Vec::new(), Turn::default());
+fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, TurnState) {
+    let (mut log, mut turn) = (Vec::new(), TurnState::default());
     let piece = turn.piece(StepKind::Text, "let me see");
     extend(&mut log, &mut turn, vec![piece]);
     let sealed = turn.seal(completion(calls), true, Usage::new(10, 5));
@@ -56,7 +61,7 @@ fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, Turn) {
 
 #[test]
 fn an_empty_log_asks_the_model() {
-    assert_eq!(next(&Turn::default()), asked(0));
+    assert_eq!(next(&TurnState::default()), asked(0));
 }
 
 #[test]
@@ -64,16 +69,16 @@ fn p3_a_recorded_result_is_never_run_again() {
     let (mut log, mut turn) = after_batch(vec![call("a", "pure"), call("b", "pure")]);
     let settled = turn.settle("a", "1", false);
     extend(&mut log, &mut turn, settled);
-    assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("b", "pure")]));
+    assert_eq!(next(&TurnState::fold(&log)), NextStep::RunTools(vec![call("b", "pure")]));
 }
 
 #[test]
 fn p3_an_interrupted_call_with_effects_is_reported_and_not_run() {
     let (mut log, mut turn) = after_batch(vec![call("a", "effect")]);
     extend(&mut log, &mut turn, vec![EngineMark::ToolStarted { id_ref: "a".into() }.into()]);
-    let Step::Append(records) = next(&Turn::fold(&log)) else { panic!("wants a word on the call") };
+    let NextStep::Append(records) = next(&TurnState::fold(&log)) else { panic!("wants a word on the call") };
     extend(&mut log, &mut turn, records);
-    let Step::Append(results) = next(&turn) else { panic!("wants the result published") };
+    let NextStep::Append(results) = next(&turn) else { panic!("wants the result published") };
     assert!(
         matches!(&results[..], [Record::Event(Event::ToolResult { content, skipped: true, .. })] if content == INTERRUPTED)
     );
@@ -82,18 +87,18 @@ fn p3_an_interrupted_call_with_effects_is_reported_and_not_run() {
 #[test]
 fn p3_a_call_without_a_recorded_start_is_run_again() {
     let (log, _) = after_batch(vec![call("a", "pure")]);
-    assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("a", "pure")]));
+    assert_eq!(next(&TurnState::fold(&log)), NextStep::RunTools(vec![call("a", "pure")]));
 }
 
 #[test]
 fn p3_a_recorded_start_counts_whatever_tools_there_are_now() {
     let (mut log, mut turn) = after_batch(vec![call("a", "mcp_gone_pay"), call("b", "pure")]);
     extend(&mut log, &mut turn, vec![EngineMark::ToolStarted { id_ref: "a".into() }.into()]);
-    let Step::Append(records) = next(&Turn::fold(&log)) else { panic!("wants a word on the call") };
+    let NextStep::Append(records) = next(&TurnState::fold(&log)) else { panic!("wants a word on the call") };
     extend(&mut log, &mut turn, records);
-    let Step::Append(results) = next(&turn) else { panic!("wants the result published") };
+    let NextStep::Append(results) = next(&turn) else { panic!("wants the result published") };
     extend(&mut log, &mut turn, results);
-    assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("b", "pure")]));
+    assert_eq!(next(&TurnState::fold(&log)), NextStep::RunTools(vec![call("b", "pure")]));
 }
 
 #[test]
@@ -115,10 +120,10 @@ fn results_are_published_in_call_order() {
 
 #[test]
 fn a_cut_step_is_discarded_and_its_successor_has_a_new_index() {
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     let piece = turn.piece(StepKind::Text, "half a tho");
     turn.apply(&piece);
-    assert_eq!(next(&turn), Step::Discard { indices: vec![0], unpaid: Some("half a tho".into()) });
+    assert_eq!(next(&turn), NextStep::Discard { indices: vec![0], unbilled: Some("half a tho".into()) });
     turn.apply(&Event::StepDiscarded { index: 0 }.into());
     assert!(matches!(
         turn.piece(StepKind::Text, "again"),
@@ -143,19 +148,19 @@ fn ids_that_a_provider_repeats_are_made_unique() {
 fn an_id_that_the_engine_makes_up_is_not_one_that_is_taken() {
     // The third call sits at index 3, and the model has named another one `call_3` and `call_3_2` already.
     let (_, turn) = after_batch(vec![call("call_3", "pure"), call("call_3_2", "pure"), call("", "pure")]);
-    let Step::RunTools(calls) = next(&turn) else { panic!("wants the tools run") };
+    let NextStep::RunTools(calls) = next(&turn) else { panic!("wants the tools run") };
     let ids: Vec<_> = calls.iter().map(|call| call.id_ref.as_str()).collect();
     assert_eq!(ids, ["call_3", "call_3_2", "call_3_3"]);
 }
 
 #[test]
 fn the_last_call_has_no_tools_and_ends_the_job() {
-    let (mut log, mut turn) = (Vec::new(), Turn::default());
+    let (mut log, mut turn) = (Vec::new(), TurnState::default());
     for step in 0..LIMITS.max_steps {
         assert_eq!(next(&turn), asked(0), "call {step}");
         let sealed = turn.seal(completion(vec![call("x", "pure")]), true, Usage::new(10, 5));
         extend(&mut log, &mut turn, sealed);
-        let Step::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
+        let NextStep::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
         let settled = turn.settle(&calls[0].id_ref, "1", false);
         extend(&mut log, &mut turn, settled);
     }
@@ -164,7 +169,7 @@ fn the_last_call_has_no_tools_and_ends_the_job() {
     extend(&mut log, &mut turn, vec![piece]);
     let sealed = turn.seal(completion(vec![call("y", "pure")]), false, Usage::new(10, 5));
     extend(&mut log, &mut turn, sealed);
-    assert_eq!(next(&turn), Step::Finish(FinishReason::MaxSteps));
+    assert_eq!(next(&turn), NextStep::Finish(FinishReason::MaxSteps));
 }
 
 #[test]
@@ -180,21 +185,21 @@ fn failures_are_counted_in_a_row_and_bounded() {
         }
         .into()
     };
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     turn.apply(&failed(true));
     assert_eq!(next(&turn), asked(1));
     turn.apply(&failed(true));
     assert_eq!(
         next(&turn),
-        Step::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_mendable: true }
+        NextStep::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_retryable: true }
     );
     turn.apply(&Event::Status { status: StatusPhase::Running, attempt: 2, reason: None }.into());
     assert_eq!(next(&turn), asked(0), "a new run, a new budget");
-    let mut refused = Turn::default();
+    let mut refused = TurnState::default();
     refused.apply(&failed(false));
     assert_eq!(
         next(&refused),
-        Step::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_mendable: false }
+        NextStep::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_retryable: false }
     );
 }
 
@@ -207,7 +212,7 @@ fn spent_tokens_end_a_job_that_wants_more() {
     let limits = TurnLimits { max_total_tokens: Some(15), ..LIMITS };
     assert!(matches!(
         turn.next(&limits, &RULES),
-        Step::Fail { code: FailureCode::MaxTotalTokens, is_mendable: false, .. }
+        NextStep::Fail { code: FailureCode::MaxTotalTokens, is_retryable: false, .. }
     ));
 }
 
@@ -222,10 +227,10 @@ fn closing_messages_answer_every_call() {
 fn p4_nothing_follows_a_terminal_event() {
     let (mut log, _) = after_batch(vec![call("a", "pure")]);
     log.push(Event::Error { content: "x".into(), code: FailureCode::Cancelled }.into());
-    assert_eq!(next(&Turn::fold(&log)), Step::Rest);
+    assert_eq!(next(&TurnState::fold(&log)), NextStep::AlreadyEnded);
     log.push(Event::Status { status: StatusPhase::Queued, attempt: 1, reason: Some("again".into()) }.into());
     assert!(
-        matches!(next(&Turn::fold(&log)), Step::RunTools(calls) if calls.len() == 1),
+        matches!(next(&TurnState::fold(&log)), NextStep::RunTools(calls) if calls.len() == 1),
         "retried: it goes on"
     );
 }
@@ -233,16 +238,16 @@ fn p4_nothing_follows_a_terminal_event() {
 /// Plays one job against a scripted model: `plan[i]` is the number of calls in answer `i`.
 /// Returns the log, the calls that ran, and the state that was carried along.
 /// Wherever the log is cut, folding the rest must lead to the same end.
-fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) {
-    let (mut log, mut turn, mut runs) = (Vec::<Record>::new(), Turn::default(), Vec::new());
+fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnState) {
+    let (mut log, mut turn, mut runs) = (Vec::<Record>::new(), TurnState::default(), Vec::new());
     for _ in 0..500 {
         if cut.is_some_and(|at| log.len() == at) {
-            turn = Turn::fold(&log);
+            turn = TurnState::fold(&log);
         }
         match next(&turn) {
-            Step::Append(records) => extend(&mut log, &mut turn, records),
-            Step::Discard { indices, .. } => extend(&mut log, &mut turn, Turn::discard(&indices)),
-            Step::AskModel { with_tools, .. } => {
+            NextStep::Append(records) => extend(&mut log, &mut turn, records),
+            NextStep::Discard { indices, .. } => extend(&mut log, &mut turn, TurnState::discard(&indices)),
+            NextStep::CallModel { with_tools, .. } => {
                 let answer = log
                     .iter()
                     .filter(|r| matches!(r, Record::Mark(EngineMark::ModelFinished { .. })))
@@ -253,13 +258,13 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                 let piece = turn.piece(StepKind::Text, "so ");
                 extend(&mut log, &mut turn, vec![piece]);
                 if cut == Some(log.len()) {
-                    turn = Turn::fold(&log);
+                    turn = TurnState::fold(&log);
                     continue;
                 }
                 let sealed = turn.seal(completion(calls.collect()), with_tools, Usage::new(10, 5));
                 extend(&mut log, &mut turn, sealed);
             }
-            Step::AskApproval(calls) => {
+            NextStep::RequestApproval(calls) => {
                 // By place: ids differ where a discarded step has shifted the indices.
                 let ids = |rest| calls.iter().skip(rest).step_by(2).map(|call| call.id_ref.clone()).collect();
                 let (approved, denied) = (ids(0), ids(1));
@@ -270,14 +275,17 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                     vec![EngineMark::Approved { id_refs: approved }.into(), denied.into()],
                 );
             }
-            Step::RunTools(calls) => {
+            NextStep::RunTools(calls) => {
                 for call in calls.iter().rev() {
                     runs.push(call.id_ref.clone());
                     let settled = turn.settle(&call.id_ref, "1", false);
                     extend(&mut log, &mut turn, settled);
                 }
             }
-            Step::Finish(_) | Step::Fail { .. } | Step::SwitchModel { .. } | Step::Rest => {
+            NextStep::Finish(_)
+            | NextStep::Fail { .. }
+            | NextStep::SwitchModel { .. }
+            | NextStep::AlreadyEnded => {
                 return (log, runs, turn);
             }
         }
@@ -305,7 +313,7 @@ proptest! {
         unique.dedup();
         prop_assert_eq!(unique.len(), cut_runs.len(), "a call ran twice");
         prop_assert_eq!(runs.len(), cut_runs.len());
-        let (whole, cut) = (Turn::fold(&whole), Turn::fold(&cut_log));
+        let (whole, cut) = (TurnState::fold(&whole), TurnState::fold(&cut_log));
         prop_assert_eq!(shape(whole.messages()), shape(cut.messages()));
     }
 
@@ -318,7 +326,7 @@ proptest! {
                 indices.push(*index);
             }
         }
-        prop_assert_eq!(live, Turn::fold(&log));
+        prop_assert_eq!(live, TurnState::fold(&log));
         prop_assert!(indices.windows(2).all(|w| w[0] < w[1]), "indices rise over the whole job");
     }
 }
@@ -341,23 +349,23 @@ fn phase(status: StatusPhase) -> Record {
 
 #[test]
 fn what_a_failure_has_paid_for_is_not_paid_for_again_by_the_next_run() {
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     let piece = turn.piece(StepKind::Text, "half");
     for record in [piece, failed(false), phase(StatusPhase::Running)] {
         turn.apply(&record);
     }
-    assert_eq!(next(&turn), Step::Discard { indices: vec![0], unpaid: None });
+    assert_eq!(next(&turn), NextStep::Discard { indices: vec![0], unbilled: None });
 }
 
 #[test]
 fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     for _ in 0..3 {
         for record in turn.seal(completion(Vec::new()), true, Usage::new(10, 0)) {
             turn.apply(&record);
         }
     }
-    assert!(matches!(next(&turn), Step::Fail { is_mendable: true, .. }));
+    assert!(matches!(next(&turn), NextStep::Fail { is_retryable: true, .. }));
     turn.apply(&phase(StatusPhase::Retrying));
     turn.apply(&phase(StatusPhase::Running));
     assert_eq!(next(&turn), asked(0));
@@ -367,9 +375,11 @@ fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
 fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
     let models = ["a".to_owned(), "b".to_owned()];
     let limits = TurnLimits { models: &models, ..LIMITS };
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     turn.apply(&failed(true));
-    let Step::SwitchModel { model, .. } = turn.next(&limits, &RULES) else { panic!("a stand-in is there") };
+    let NextStep::SwitchModel { model, .. } = turn.next(&limits, &RULES) else {
+        panic!("a stand-in is there")
+    };
     assert_eq!(model, "b");
     for record in [
         phase(StatusPhase::Retrying),
@@ -386,7 +396,7 @@ fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
 
 #[test]
 fn a_retried_job_sees_what_was_said_since_it_failed() {
-    let mut turn = Turn::default();
+    let mut turn = TurnState::default();
     turn.apply(&Event::Summary { content: "x".into(), kept: 1, said: 0, is_stub: false }.into());
     turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_some(), "given back only");

@@ -1,4 +1,4 @@
-//! Calls that fail again and again in the very same way. Owns the count; refuses to count what was not run.
+//! Counts tool calls that fail repeatedly with the same arguments.
 
 use crate::domain::canonical::canonical;
 use crate::domain::tool::ToolCall;
@@ -8,18 +8,18 @@ use std::collections::HashMap;
 
 /// How often each call has failed since it last succeeded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Repeats(HashMap<(String, String), u32>);
+pub(super) struct RepeatedFailures(HashMap<(String, String), u32>);
 
-/// The one thing of a result that counts here.
+/// The field of a tool result that matters here.
 #[derive(Deserialize)]
-struct Told {
+struct ResultStatus {
     success: bool,
 }
 
-impl Repeats {
-    /// Takes in a call's result. Whatever does not say that it failed, did not.
+impl RepeatedFailures {
+    /// Counts a result. A result that does not report a failure is a success.
     pub(super) fn note(&mut self, call: &ToolCall, content: &str) {
-        let failed = serde_json::from_str::<Told>(content).is_ok_and(|told| !told.success);
+        let failed = serde_json::from_str::<ResultStatus>(content).is_ok_and(|status| !status.success);
         let key = (call.name.clone(), plain(&call.arguments));
         if failed {
             let count = self.0.entry(key).or_default();
@@ -35,7 +35,7 @@ impl Repeats {
     }
 }
 
-/// Arguments in one spelling, whatever spaces and order the model wrote them in.
+/// Arguments in canonical form, so that spaces and key order do not matter.
 fn plain(arguments: &str) -> String {
     serde_json::from_str::<Value>(arguments)
         .map_or_else(|_| arguments.trim().to_owned(), |value| canonical(&value))
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_same_failing_call_is_counted_and_a_success_forgets_it() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RepeatedFailures::default();
         repeats.note(&call(r#"{"a":1,"b":2}"#), FAILED);
         repeats.note(&call(r#"{ "b": 2, "a": 1 }"#), FAILED);
         assert_eq!(repeats.worst(), 2);

@@ -8,9 +8,9 @@ use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
 use crate::domain::usage::Usage;
-use crate::engine::driver::Drive;
-use crate::engine::worker::{Held, Tick, Worker};
-use crate::engine::{Backoff, DriveLimits, Ports};
+use crate::engine::driver::DriveOutcome;
+use crate::engine::worker::{Worker, WorkerTick};
+use crate::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Clock, Completion, Entropy, Journal, Model, ModelError, ModelInfo,
     ModelRequest, ProjectDirectories, Store, StoreError, ToolContext, ToolOutcome, Toolbox, UnexecutedReason,
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Fails, once asked too often: four tries in a row.
-pub(super) const LIMITS: DriveLimits = DriveLimits {
+pub(super) const LIMITS: EngineLimits = EngineLimits {
     model_failures: 4,
     repeated_failures: 3,
     title_model: None,
@@ -159,7 +159,7 @@ impl FakeTools {
         lock(&self.settled).clone()
     }
 
-    /// Calls of these tools need somebody's approval.
+    /// CallBatch of these tools need somebody's approval.
     pub(super) fn guard(&self, names: &[&str]) {
         *lock(&self.guarded) = names.iter().map(|name| (*name).to_owned()).collect();
     }
@@ -232,16 +232,16 @@ impl Toolbox for FakeTools {
 }
 
 /// A worker and its surroundings.
-pub(super) struct Rig {
+pub(super) struct Fixture {
     pub(super) store: Arc<FakeStore>,
     pub(super) model: Arc<FakeModel>,
     pub(super) tools: Arc<FakeTools>,
     pub(super) clock: Arc<FakeClock>,
     pub(super) draining: CancelToken,
-    pub(super) held: Held,
+    pub(super) leases: ActiveLeases,
 }
 
-impl Rig {
+impl Fixture {
     /// One queued job, and a model that follows the script.
     pub(super) fn new(
         script: impl Fn(&ModelRequest, &CancelToken, ChunkSink<'_>) -> Result<Completion, ModelError>
@@ -257,12 +257,12 @@ impl Rig {
             infos: Mutex::default(),
         };
         Self {
-            store: Arc::new(FakeStore::new()),
+            store: Arc::new(FakeStore::new(Arc::clone(&clock) as Arc<dyn Clock>)),
             model: Arc::new(model),
             tools: Arc::default(),
             clock,
             draining: CancelToken::new(Arc::new(SystemClock::new())),
-            held: Held::default(),
+            leases: ActiveLeases::default(),
         }
     }
 
@@ -271,30 +271,30 @@ impl Rig {
         *lock(&self.model.infos) = infos;
     }
 
-    pub(super) fn ports(&self) -> Ports {
-        Ports {
+    pub(super) fn ports(&self) -> EnginePorts {
+        EnginePorts {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             model: Arc::clone(&self.model) as Arc<dyn Model>,
             tools: Arc::clone(&self.tools) as Arc<dyn Toolbox>,
-            workplaces: Arc::new(NoProjects),
+            project_directories: Arc::new(NoProjects),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
             meter: Arc::new(crate::ports::NoopMeter),
         }
     }
 
-    pub(super) fn tick(&self) -> Tick {
+    pub(super) fn tick(&self) -> WorkerTick {
         self.tick_within(LIMITS)
     }
 
-    pub(super) fn tick_within(&self, limits: DriveLimits) -> Tick {
-        Worker::new(self.ports(), limits, self.draining.clone(), self.held.clone()).tick()
+    pub(super) fn tick_within(&self, limits: EngineLimits) -> WorkerTick {
+        Worker::new(self.ports(), limits, self.draining.clone(), self.leases.clone()).tick()
     }
 
     /// What the one job came to in one tick.
-    pub(super) fn drive(&self) -> Drive {
+    pub(super) fn drive(&self) -> DriveOutcome {
         match self.tick() {
-            Tick::Drove(_, drive) => drive,
+            WorkerTick::Drove(_, drive) => drive,
             other => panic!("the job was not driven: {other:?}"),
         }
     }

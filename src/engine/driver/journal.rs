@@ -1,49 +1,48 @@
-//! Where running tools report. Owns the order of their records: log and state change together, under one lock. Refuses to
-//! run anything.
+//! Writes the reports of running tools into the job's log. Log and state change under one lock, so their order is one.
 
-use super::progress::Progress;
-use super::setup::{Ports, spent_in};
-use super::turn::Turn;
 use crate::domain::event::{AgentStep, EngineMark, Event, Record};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
+use crate::engine::run_progress::RunProgress;
+use crate::engine::setup::{EnginePorts, usage_in};
+use crate::engine::turn::TurnState;
 use crate::ports::{CancelReason, Journal, Lease, StoreError, ToolOutcome, Urgency};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-/// Writes what the executor reports into the log: one tool thread at a time, in the order in which it is reported.
+/// The journal of one batch of tool calls, used by several tool threads.
 pub(super) struct LogJournal<'a> {
-    ports: &'a Ports,
+    ports: &'a EnginePorts,
     lease: &'a Lease,
-    state: Mutex<State<'a>>,
-    progress: &'a Progress,
+    state: Mutex<JournalState<'a>>,
+    progress: &'a RunProgress,
 }
 
-struct State<'a> {
-    turn: &'a mut Turn,
-    /// The first write that failed: nothing is written after it.
+struct JournalState<'a> {
+    turn: &'a mut TurnState,
+    /// The first write that failed; nothing is written after it.
     broken: Option<StoreError>,
 }
 
 impl<'a> LogJournal<'a> {
-    /// Keeps `turn` up to date with what it writes under `lease`.
+    /// A journal that applies its records to `turn` and writes them under `lease`.
     pub(super) fn new(
-        ports: &'a Ports,
+        ports: &'a EnginePorts,
         lease: &'a Lease,
-        turn: &'a mut Turn,
-        progress: &'a Progress,
+        turn: &'a mut TurnState,
+        progress: &'a RunProgress,
     ) -> Self {
-        Self { ports, lease, state: Mutex::new(State { turn, broken: None }), progress }
+        Self { ports, lease, state: Mutex::new(JournalState { turn, broken: None }), progress }
     }
 
-    /// Whether everything that was reported stands in the log.
+    /// The first failed write, if any.
     pub(super) fn close(self) -> Result<(), StoreError> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).broken.map_or(Ok(()), Err)
     }
 
-    /// Sends the records while the state is locked, so that log order and state order are one; waits outside.
-    fn append(&self, records: impl FnOnce(&Turn) -> Vec<Record>) -> ControlFlow<()> {
-        let (ticket, spent) = {
+    /// Sends the records while the state is locked and waits for the write after unlocking.
+    fn append(&self, records: impl FnOnce(&TurnState) -> Vec<Record>) -> ControlFlow<()> {
+        let (ticket, usage) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.broken.is_some() {
                 return ControlFlow::Break(());
@@ -52,13 +51,13 @@ impl<'a> LogJournal<'a> {
             for record in &records {
                 state.turn.apply(record);
             }
-            self.progress.grow();
-            let spent = spent_in(&records, &self.lease.spec.model);
-            (self.ports.store.append(self.lease.fence(), records, Urgency::Now), spent)
+            self.progress.log_grew();
+            let usage = usage_in(&records, &self.lease.spec.model);
+            (self.ports.store.append(self.lease.fence(), records, Urgency::Now), usage)
         };
         match ticket.wait() {
             Ok(()) => {
-                self.ports.tell_spent(&spent);
+                self.ports.record_usage(&usage);
                 ControlFlow::Continue(())
             }
             Err(error) => {
@@ -68,7 +67,7 @@ impl<'a> LogJournal<'a> {
         }
     }
 
-    /// Whether the next run of the job makes this call again when no outcome is recorded.
+    /// Whether the next run of the job repeats this call when no outcome is recorded.
     fn would_rerun(&self, call: &ToolCall) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         !state.turn.has_started(&call.id_ref)
@@ -85,19 +84,19 @@ impl Journal for LogJournal<'_> {
 
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
         self.progress.finish(call);
-        // What shutdown cut off or never let begin is left without an outcome, and so is simply made after the restart.
+        // A call that a shutdown interrupted gets no outcome, so the next start makes it again.
         if self.lease.cancel.reason() == Some(CancelReason::Shutdown) && self.would_rerun(call) {
             return;
         }
-        // What was cut of the result is in the log before anybody can ask for it.
+        // The whole result is in the log before the model can ask for it.
         let whole = outcome.whole.map(|whole| {
             EngineMark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into()
         });
-        let settle = |turn: &Turn| {
+        let settle = |turn: &TurnState| {
             let results = turn.settle(&call.id_ref, &outcome.content, outcome.skipped);
             whole.into_iter().chain(results).collect()
         };
-        // A failure is kept in the state and ends the drive.
+        // A failed write is kept in the state and ends the run.
         let _kept = self.append(settle);
     }
 

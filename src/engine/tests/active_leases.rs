@@ -1,8 +1,8 @@
-//! Which leases shutdown can pull.
+//! Which leases shutdown can cancel.
 
-use super::rig::FakeClock;
+use super::fixture::FakeClock;
 use super::store::FakeStore;
-use crate::engine::worker::Held;
+use crate::engine::ActiveLeases;
 use crate::ports::{CancelReason, Clock, Lease, Store};
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ fn claim(store: &FakeStore) -> Lease {
 
 #[test]
 fn a_fenced_worker_leaves_its_successors_lease_alone() {
-    let (store, held) = (FakeStore::new(), Held::default());
+    let (store, leases) = (FakeStore::new(Arc::new(FakeClock::default())), ActiveLeases::default());
     let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
     let old = claim(&store);
-    held.insert(&old, &clock);
+    leases.insert(&old, &clock);
     store.raise(CancelReason::LeaseLost);
     let new = claim(&store);
-    held.insert(&new, &clock);
-    held.remove(&old);
-    assert_eq!(held.count(), 1, "the successor's lease is still held");
-    held.raise_all(CancelReason::Shutdown);
+    leases.insert(&new, &clock);
+    leases.remove(&old);
+    assert_eq!(leases.count(), 1, "the successor's lease is still active");
+    leases.cancel_all(CancelReason::Shutdown);
     assert_eq!(new.cancel.reason(), Some(CancelReason::Shutdown));
 }

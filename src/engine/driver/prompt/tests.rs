@@ -3,10 +3,13 @@
 use super::*;
 use crate::domain::event::{EngineMark, Event, FinishReason, Record};
 use crate::domain::job::ConversationTurn;
+use crate::domain::job::History;
+use crate::domain::message::Message;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::engine::tests::spec;
+use crate::engine::turn::TurnState;
 use proptest::prelude::*;
 
 fn call(id: &str) -> ToolCall {
@@ -27,7 +30,7 @@ fn result(id: &str, content: &str) -> Message {
 }
 
 /// A history of so many turns with a tool call each, before a job that asks `now`.
-fn opening(turns: u64, words: usize) -> Opening {
+fn base(turns: u64, words: usize) -> PromptBase {
     let text = "word ".repeat(words);
     let turn = |number| ConversationTurn {
         number,
@@ -42,11 +45,11 @@ fn opening(turns: u64, words: usize) -> Opening {
     let mut spec = spec();
     spec.system_prompt = Some("be brief".into());
     spec.input = vec![Message::System { content: "rules".into() }, Message::user("now")];
-    Opening::new(&spec, history)
+    PromptBase::new(&spec, history)
 }
 
 /// A job that has made so many rounds of calls.
-fn rounds(count: usize, words: usize) -> Turn {
+fn rounds(count: usize, words: usize) -> TurnState {
     let mut log: Vec<Record> = Vec::new();
     let text = "word ".repeat(words);
     for n in 0..count {
@@ -61,11 +64,11 @@ fn rounds(count: usize, words: usize) -> Turn {
                 .into(),
         );
     }
-    Turn::fold(&log)
+    TurnState::fold(&log)
 }
 
-fn shorten(turn: &mut Turn, content: &str, cut: Cut) {
-    let Cut { kept, said } = cut;
+fn shorten(turn: &mut TurnState, content: &str, cut: CutPoint) {
+    let CutPoint { kept, said } = cut;
     turn.apply(&Event::Summary { content: content.into(), kept, said, is_stub: false }.into());
 }
 
@@ -89,12 +92,12 @@ fn is_whole(messages: &[Message]) -> bool {
 
 #[test]
 fn a_request_is_instructions_history_input_and_what_was_done() {
-    let messages = opening(1, 1).messages(&rounds(1, 1), false);
+    let messages = base(1, 1).messages(&rounds(1, 1), false);
     assert_eq!(messages.len(), 1 + 4 + 2 + 2);
     assert!(matches!(&messages[0], Message::System { content } if content == "be brief"));
     assert_eq!(messages[6], Message::user("now"));
-    let goes_on = opening(1, 1).messages(&rounds(1, 1), true);
-    assert!(matches!(goes_on.last(), Some(Message::User { content, .. }) if content == GO_ON));
+    let continues = base(1, 1).messages(&rounds(1, 1), true);
+    assert!(matches!(continues.last(), Some(Message::User { content, .. }) if content == base::CONTINUE));
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn orphans_go_and_gaps_are_filled() {
         result("a", "late"),
         asks(&["c"]),
     ];
-    let mended = mend::mend(broken);
+    let mended = repair::repair_calls(broken);
     assert!(is_whole(&mended), "{mended:?}");
     let texts: Vec<_> = mended
         .iter()
@@ -122,45 +125,45 @@ fn orphans_go_and_gaps_are_filled() {
 
 #[test]
 fn the_oldest_turns_go_first_and_the_question_stays() {
-    let (opening, turn) = (opening(6, 100), rounds(3, 10));
+    let (base, turn) = (base(6, 100), rounds(3, 10));
     let estimator = TokenEstimator::of_model("gpt-4");
-    let room = Room { tokens: 1_400, fixed: 10 };
-    let cut = opening.cut(turn.messages(), opening.whole(), room, &estimator).expect("a cut");
-    assert_eq!(cut, Cut { kept: 2 + 4, said: 0 }, "one turn of some 390 tokens, and the input, stay");
+    let budget = PromptBudget { tokens: 1_400, fixed: 10 };
+    let cut = base.cut(turn.messages(), base.no_cut(), budget, &estimator).expect("a cut");
+    assert_eq!(cut, CutPoint { kept: 2 + 4, said: 0 }, "one turn of some 390 tokens, and the input, stay");
     let mut short = turn.clone();
     shorten(&mut short, "five questions", cut);
-    let messages = opening.messages(&short, false);
+    let messages = base.messages(&short, false);
     assert!(is_whole(&messages), "{messages:?}");
     let Message::User { content, .. } = &messages[1] else { panic!("{messages:?}") };
     assert!(content.contains("five questions") && content.contains("question 6"), "{content}");
-    assert_eq!(opening.summary_of(short.shortened()).map(|s| s.through), Some(5));
-    assert_eq!(opening.left_out(turn.messages(), opening.whole(), cut).len(), 5 * 4);
+    assert_eq!(base.summary_of(short.shortened()).map(|s| s.through), Some(5));
+    assert_eq!(base.left_out(turn.messages(), base.no_cut(), cut).len(), 5 * 4);
 }
 
 #[test]
 fn a_long_run_of_one_job_loses_its_oldest_rounds_and_keeps_its_question_and_instructions() {
-    let (opening, mut turn) = (opening(1, 1), rounds(8, 200));
+    let (base, mut turn) = (base(1, 1), rounds(8, 200));
     let estimator = TokenEstimator::of_model("gpt-4");
-    let room = Room { tokens: 1_000, fixed: 0 };
-    let cut = opening.cut(turn.messages(), opening.whole(), room, &estimator).expect("a cut");
+    let budget = PromptBudget { tokens: 1_000, fixed: 0 };
+    let cut = base.cut(turn.messages(), base.no_cut(), budget, &estimator).expect("a cut");
     assert_eq!((cut.kept, cut.said), (1, 14), "only the newest round fits");
     shorten(&mut turn, "", cut);
-    let messages = opening.messages(&turn, false);
+    let messages = base.messages(&turn, false);
     assert!(matches!(&messages[1], Message::System { content } if content == "rules"), "{messages:?}");
     assert!(matches!(&messages[2], Message::User { content, .. } if content.ends_with("now")));
     assert!(is_whole(&messages) && messages.len() == 5, "{messages:?}");
-    assert_eq!(opening.cut(turn.messages(), cut, room, &estimator), None, "the newest round stays");
-    assert_eq!(opening.summary_of(turn.shortened()).map(|s| s.through), Some(1));
+    assert_eq!(base.cut(turn.messages(), cut, budget, &estimator), None, "the newest round stays");
+    assert_eq!(base.summary_of(turn.shortened()).map(|s| s.through), Some(1));
 }
 
 #[test]
 fn rooms_shrink_with_every_prompt_that_did_not_fit() {
-    let room = Room::of_window(8_000, Some(1_000), 0);
-    assert_eq!(room.tokens, 7_000);
-    assert!(room.is_full(6_301) && !room.is_full(6_300));
-    assert_eq!(room.after_overflows(1).tokens, 4_666);
-    assert_eq!(Room::of_window(8_000, None, 0).tokens, 6_000);
-    assert_eq!(Room::of_window(8_000, Some(65_536), 0).tokens, 4_000, "an answer gets half at most");
+    let budget = PromptBudget::of_window(8_000, Some(1_000), 0);
+    assert_eq!(budget.tokens, 7_000);
+    assert!(budget.is_full(6_301) && !budget.is_full(6_300));
+    assert_eq!(budget.after_overflows(1).tokens, 4_666);
+    assert_eq!(PromptBudget::of_window(8_000, None, 0).tokens, 6_000);
+    assert_eq!(PromptBudget::of_window(8_000, Some(65_536), 0).tokens, 4_000, "an answer gets half at most");
 }
 
 #[test]
@@ -177,14 +180,14 @@ fn a_transcript_is_bounded_and_says_what_it_leaves_out() {
 proptest! {
     #[test]
     fn no_cut_parts_a_call_from_its_result(turns in 0u64..5, count in 0usize..6, tokens in 0u64..3_000) {
-        let (opening, mut turn) = (opening(turns, 40), rounds(count, 40));
+        let (base, mut turn) = (base(turns, 40), rounds(count, 40));
         let estimator = TokenEstimator::of_model("x");
-        let (mut now, room) = (opening.whole(), Room { tokens, fixed: 0 });
-        while let Some(cut) = opening.cut(turn.messages(), now, room, &estimator) {
+        let (mut now, budget) = (base.no_cut(), PromptBudget { tokens, fixed: 0 });
+        while let Some(cut) = base.cut(turn.messages(), now, budget, &estimator) {
             prop_assert!(cut.kept < now.kept || cut.said > now.said, "{cut:?} behind {now:?}");
             now = cut;
             shorten(&mut turn, "in short", cut);
-            let messages = opening.messages(&turn, false);
+            let messages = base.messages(&turn, false);
             prop_assert!(is_whole(&messages), "{messages:?}");
             let asked = messages.iter().any(|m| matches!(m, Message::User { content, .. } if content.ends_with("now")));
             prop_assert!(asked, "the question stays");

@@ -1,0 +1,267 @@
+//! Calls the model: prepares the request, streams the answer into the log, records failures and waits between retries.
+//! What a failure means for the job is decided by `turn`.
+
+use super::prompt::PromptBudget;
+use super::reply::PartialReply;
+use super::summary::ShortenOutcome;
+use super::{DriveOutcome, Driver};
+use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase, StepKind};
+use crate::domain::tool::ToolChoice;
+use crate::domain::usage::Usage;
+use crate::engine::turn::NextStep;
+use crate::ports::{CancelReason, Chunk, Completion, ModelError, StoreError, Ticket, Urgency};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// The longest wait that keeps the worker; for a longer one the job goes back to the queue.
+const MAX_WAIT_IN_PLACE_MS: u64 = 30_000;
+
+/// For a longer wait than this, a fallback model is called instead where there is one.
+const FALLBACK_AFTER_MS: u64 = 2_000;
+
+/// Tokens of the prompt that are kept free for a summary.
+const SUMMARY_RESERVE: u64 = 400;
+
+/// How often a waiting driver checks whether the server drains.
+const DRAIN_POLL: Duration = Duration::from_millis(50);
+
+impl Driver<'_> {
+    /// Makes one call. Returns `Some` when the run has ended with it.
+    pub(super) fn call_model(
+        &mut self,
+        with_tools: bool,
+        continues: bool,
+        failures: u32,
+    ) -> Result<Option<DriveOutcome>, StoreError> {
+        if failures > 0
+            && let ControlFlow::Break(drive) = self.back_off(failures)?
+        {
+            return Ok(drive);
+        }
+        self.offer_tools(with_tools);
+        match self.shorten(continues)? {
+            ShortenOutcome::NotNeeded => {}
+            ShortenOutcome::Shortened => return Ok(None),
+            ShortenOutcome::Deferred(drive) => return Ok(Some(drive)),
+        }
+        self.request.messages = self.base.messages(&self.turn, continues);
+        self.request.max_tokens = self.tokens_left();
+        let mut reply = PartialReply::default();
+        match self.stream(&mut reply)? {
+            Ok(completion) => return self.seal(completion, with_tools, &reply),
+            Err(ModelError::Stopped) if self.cancel.is_cancelled() => self.bill(&reply)?,
+            Err(ModelError::Busy { message, retry_after_ms }) => {
+                if retry_after_ms <= MAX_WAIT_IN_PLACE_MS || !self.turn.has_fallback(&self.models) {
+                    return self.defer(message, retry_after_ms).map(Some);
+                }
+                let error = ModelError::Unavailable { message, retry_after_ms: Some(retry_after_ms) };
+                self.record_failure(&error, &reply)?;
+            }
+            Err(error) => self.record_failure(&error, &reply)?,
+        }
+        Ok(None)
+    }
+
+    /// Puts the job's tools into the request, also for a closing answer: earlier calls refer to them.
+    fn offer_tools(&mut self, with_tools: bool) {
+        self.request.may_call = with_tools;
+        let has_results = self.turn.has_results();
+        if self.tool_tokens.is_none() || has_results != self.offers_results {
+            let choice: &ToolChoice = &self.lease.spec.tools;
+            self.request.tools = self.ports.tools.offered(choice, has_results);
+            self.tool_tokens = Some(self.estimator.tools(&self.request.tools));
+            self.offers_results = has_results;
+        }
+    }
+
+    /// The bound of the next answer, less what an answer that is continued has used.
+    fn tokens_left(&self) -> Option<u32> {
+        let spent = u32::try_from(self.turn.answer_tokens()).unwrap_or(u32::MAX);
+        let bound = self.lease.spec.max_tokens?;
+        Some(if self.turn.is_cut() { bound.saturating_sub(spent).max(1) } else { bound })
+    }
+
+    /// How much the next prompt may hold; `None` while no bound is known.
+    pub(super) fn prompt_budget(&self, prompt: u64) -> Option<PromptBudget> {
+        let model = self.ports.model.model(&self.request.model).unwrap_or_default();
+        let answer = self.request.max_tokens.into_iter().chain(model.max_output_tokens).min();
+        let standing = self.base.standing_tokens(&self.estimator);
+        let fixed = self.tool_tokens.unwrap_or(0).saturating_add(standing).saturating_add(SUMMARY_RESERVE);
+        let overflows = self.turn.overflows();
+        match model.context_window {
+            Some(window) => {
+                let budget = PromptBudget::of_window(u64::from(window), answer.map(u64::from), fixed);
+                Some(budget.after_overflows(overflows))
+            }
+            None if overflows > 0 => Some(PromptBudget { tokens: prompt, fixed }.after_overflows(overflows)),
+            None => None,
+        }
+    }
+
+    /// Streams one answer into the log. The first piece is committed at once, later ones in groups.
+    fn stream(&mut self, reply: &mut PartialReply) -> Result<Result<Completion, ModelError>, StoreError> {
+        let (store, fence) = (&self.ports.store, self.lease.fence());
+        let mut pending: VecDeque<Ticket<()>> = VecDeque::new();
+        let mut broken: Option<StoreError> = None;
+        let mut urgency = Urgency::Now;
+        let (turn, progress) = (&mut self.turn, &self.progress);
+        progress.call_model(&self.request.model);
+        let outcome = self.ports.model.ask(&self.request, &self.cancel, &mut |chunk| {
+            // Nothing may be written behind a lost piece, even if the model ignores `Break`.
+            if broken.is_some() {
+                return ControlFlow::Break(());
+            }
+            let (kind, text) = match chunk {
+                Chunk::Thinking(text) => (StepKind::Thinking, text),
+                Chunk::Text(text) => (StepKind::Text, text),
+                Chunk::Spent(usage) => {
+                    reply.report(usage);
+                    return ControlFlow::Continue(());
+                }
+            };
+            reply.text.push_str(text);
+            let record = turn.piece(kind, text);
+            turn.apply(&record);
+            progress.log_grew();
+            let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
+            pending.push_back(store.append(fence, vec![record], urgency));
+            broken = poll_finished(&mut pending).err();
+            if broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        progress.wait_for_store();
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        // An answer is sealed only when all of its pieces are in the log.
+        pending.into_iter().try_for_each(Ticket::wait)?;
+        Ok(outcome)
+    }
+
+    /// Seals the answer in the log. If the job ends with it, seal and end are one commit.
+    fn seal(
+        &mut self,
+        completion: Completion,
+        with_tools: bool,
+        reply: &PartialReply,
+    ) -> Result<Option<DriveOutcome>, StoreError> {
+        let usage = if let Some(usage) = reply.usage {
+            self.correct_estimator(usage);
+            usage
+        } else {
+            let calls: String = completion.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
+            self.estimate(&format!("{}{calls}", reply.text))
+        };
+        let records = self.turn.seal(completion, with_tools, usage);
+        self.apply(&records);
+        match self.next() {
+            NextStep::Finish(reason) if !self.is_stopped() && !self.needs_title_call() => {
+                self.succeed(records, reason).map(Some)
+            }
+            _ => self.write(records).map(|()| None),
+        }
+    }
+
+    /// Corrects the token estimates, which only matter for models with a known window.
+    fn correct_estimator(&mut self, usage: Usage) {
+        if self.window().is_some() {
+            let estimated = self.estimator.messages(&self.request.messages);
+            let fixed = if self.request.may_call { self.tool_tokens.unwrap_or(0) } else { 0 };
+            self.estimator.correct(estimated.saturating_add(fixed), usage.prompt_tokens);
+        }
+    }
+
+    /// Records the cost of an answer that was cancelled.
+    fn bill(&mut self, reply: &PartialReply) -> Result<(), StoreError> {
+        if self.lease.cancel.reason() == Some(CancelReason::LeaseLost) {
+            return Ok(());
+        }
+        match self.partial_cost(reply) {
+            Some(usage) => {
+                self.append(vec![EngineMark::Spent { model: self.request.model.clone(), usage }.into()])
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The cost of an answer that broke off; `None` if nothing has arrived. Some providers report the tokens of the
+    /// answer only at its end, so the text that has arrived is a lower bound.
+    fn partial_cost(&self, reply: &PartialReply) -> Option<Usage> {
+        let Some(reported) = reply.usage else {
+            return (!reply.text.is_empty()).then(|| self.estimate(&reply.text));
+        };
+        let arrived = self.estimator.text(&reply.text);
+        if reported.completion_tokens >= arrived {
+            return Some(reported);
+        }
+        Some(Usage::new(reported.prompt_tokens, arrived).priced(self.price_of(&self.request.model)))
+    }
+
+    pub(super) fn record_failure(
+        &mut self,
+        error: &ModelError,
+        reply: &PartialReply,
+    ) -> Result<(), StoreError> {
+        let message = error.to_string();
+        let (code, retryable, elsewhere) = match error {
+            ModelError::NotFound(_) => (FailureCode::ModelNotFound, false, true),
+            ModelError::TooLarge(_) => (FailureCode::OutputTooLarge, false, false),
+            ModelError::Denied(_) => (FailureCode::ProviderError, false, true),
+            ModelError::ContextTooLong(_) => (FailureCode::ContextTooLong, self.can_shorten(), true),
+            ModelError::Refused(_) | ModelError::Stopped | ModelError::Busy { .. } => {
+                (FailureCode::ProviderError, false, false)
+            }
+            ModelError::Unavailable { retry_after_ms, .. } => {
+                self.retry_after_ms = *retry_after_ms;
+                let prefers_fallback = retry_after_ms.is_some_and(|wait_ms| wait_ms > FALLBACK_AFTER_MS);
+                (FailureCode::ProviderError, true, prefers_fallback)
+            }
+        };
+        // A shorter prompt for the same model is tried before another model.
+        let elsewhere = elsewhere && !(code == FailureCode::ContextTooLong && retryable);
+        let usage = self.partial_cost(reply).unwrap_or_default();
+        let model = Some(self.request.model.clone());
+        self.append(vec![
+            EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, model }.into(),
+        ])
+    }
+
+    /// Waits 1, 2, 4 … s plus jitter, or as long as the provider asked, before the next call. Breaks when the job is
+    /// cancelled, the server drains, or a long wait has put the job back into the queue.
+    fn back_off(&mut self, failures: u32) -> Result<ControlFlow<Option<DriveOutcome>>, StoreError> {
+        let base_ms = 1000_u64.saturating_mul(1 << failures.saturating_sub(1).min(5));
+        let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);
+        let wait_ms = self.retry_after_ms.take().unwrap_or(base_ms).saturating_add(jitter_ms);
+        let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+        if wait_ms > MAX_WAIT_IN_PLACE_MS {
+            let seconds = wait_ms.div_ceil(1_000);
+            let reason = format!("the call to the model failed {times}, trying again in {seconds} s");
+            return self.defer(reason, wait_ms).map(|drive| ControlFlow::Break(Some(drive)));
+        }
+        let reason = Some(format!("the call to the model failed {times}, trying again"));
+        let attempt = self.lease.job.attempt;
+        self.append(vec![Event::Status { status: StatusPhase::Retrying, attempt, reason }.into()])?;
+        Ok(self.pause(Duration::from_millis(wait_ms)).map_break(|()| None))
+    }
+
+    /// Sleeps in short pieces: the clock wakes up for the job's token only, not for a drain.
+    fn pause(&self, length: Duration) -> ControlFlow<()> {
+        let pause = self.cancel.with_timeout(length);
+        while !pause.is_cancelled() && self.draining.reason().is_none() {
+            self.ports.clock.sleep(&pause, pause.remaining().min(DRAIN_POLL));
+        }
+        if self.cancel.is_cancelled() || self.draining.reason().is_some() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Takes the results of finished writes off the front; returns the first failure.
+fn poll_finished(pending: &mut VecDeque<Ticket<()>>) -> Result<(), StoreError> {
+    while let Some(outcome) = pending.front_mut().and_then(Ticket::poll) {
+        pending.pop_front();
+        outcome?;
+    }
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! The messages of a model call: instructions, summary, history, input, and what the job has said and done. Pure.
+
+mod base;
+mod cut;
+mod repair;
+mod transcript;
+
+pub(in crate::engine) use base::PromptBase;
+pub(in crate::engine) use cut::{CutPoint, PromptBudget};
+pub(in crate::engine) use transcript::transcript;
+
+#[cfg(test)]
+mod tests;

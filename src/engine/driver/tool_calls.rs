@@ -1,0 +1,88 @@
+//! Runs the tool calls of an answer and requests approval for those that need it.
+
+use super::journal::LogJournal;
+use super::{DriveOutcome, Driver};
+use crate::domain::event::{EngineMark, Record};
+use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::engine::turn::INTERRUPTED;
+use crate::ports::{ApprovedCalls, ModelParameters, StoreError, TokenBudget, ToolContext, UnexecutedReason};
+use std::path::PathBuf;
+
+impl Driver<'_> {
+    /// Whether the executor will refuse a call, so that it needs no approval. An alias may stand for any tool.
+    pub(super) fn is_refused(&self, name: &str) -> bool {
+        let is_offered = |choice: &ToolChoice| {
+            self.ports.tools.offered(choice, true).iter().any(|tool| tool.name.as_ref() == name)
+        };
+        let choice = &self.lease.spec.tools;
+        !choice.offers_any() || (is_offered(&ToolChoice::All(true)) && !is_offered(choice))
+    }
+
+    fn model_parameters(&self) -> ModelParameters {
+        let spec = &self.lease.spec;
+        let spent = self.turn.usage().total_tokens;
+        let left = spec.max_total_tokens.map(|most| most.saturating_sub(spent));
+        ModelParameters {
+            model: self.request.model.clone(),
+            temperature: spec.temperature,
+            max_tokens: spec.max_tokens,
+            budget: TokenBudget::new(left),
+        }
+    }
+
+    /// Puts the job aside until a user decides. As with `defer`, this counts neither as an attempt nor as a failure.
+    pub(super) fn request_approval(&self, calls: Vec<ToolCall>) -> Result<DriveOutcome, StoreError> {
+        self.ports
+            .store
+            .wait_for_approval(self.lease.fence(), calls, self.limits.approval_timeout_ms)
+            .wait()?;
+        Ok(DriveOutcome::Postponed)
+    }
+
+    pub(super) fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), StoreError> {
+        let spec = &self.lease.spec;
+        let workdir = match spec.project_id {
+            // A job of a deleted project continues in a directory of its own.
+            Some(project) => {
+                self.ports.project_directories.project_directory(self.lease.job.user, project)?
+            }
+            None => None,
+        };
+        let context = self.tool_context(workdir);
+        self.progress.run_tools(calls);
+        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn, &self.progress);
+        self.ports.tools.run(calls, &context, &journal);
+        self.progress.wait_for_store();
+        journal.close()
+    }
+
+    /// Reports denied and interrupted calls to the tools, which never run them.
+    pub(super) fn report_unexecuted(&self, records: &[Record]) {
+        for record in records {
+            let Record::Mark(EngineMark::ToolFinished { id_ref, content, .. }) = record else { continue };
+            let Some(call) = self.turn.unsettled_call(id_ref) else { continue };
+            let why =
+                if content == INTERRUPTED { UnexecutedReason::Interrupted } else { UnexecutedReason::Denied };
+            self.ports.tools.settled(call, &self.tool_context(None), why, content);
+        }
+    }
+
+    fn tool_context(&self, workdir: Option<PathBuf>) -> ToolContext {
+        let spec = &self.lease.spec;
+        ToolContext {
+            user: self.lease.job.user,
+            job: self.lease.job.id,
+            conversation_id: spec.conversation_id.clone(),
+            project_id: spec.project_id,
+            allowed: spec.tools.clone(),
+            strictness: spec.strictness,
+            workdir,
+            terms: self.model_parameters(),
+            origin: spec.origin,
+            is_trial: false,
+            id_ref: String::new(),
+            approved: ApprovedCalls::Calls(self.turn.approved().into()),
+            cancel: self.cancel.clone(),
+        }
+    }
+}

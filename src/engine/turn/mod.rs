@@ -1,0 +1,16 @@
+//! The agent loop as a pure function: [`TurnState::fold`] reads the job's log, [`TurnState::next`] returns the next step.
+//! No I/O, so a log that is replayed after a crash leads to the same step.
+
+mod calls;
+mod failures;
+mod next_step;
+mod repeated_failures;
+mod state;
+
+pub(super) use calls::CANCELLED;
+pub use calls::INTERRUPTED;
+pub use next_step::{NextStep, TurnApproval, TurnLimits};
+pub use state::{ShortenedContext, TurnState};
+
+#[cfg(test)]
+mod tests;

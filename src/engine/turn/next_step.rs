@@ -1,0 +1,215 @@
+//! The rules of the agent loop: when the model is called, when tools run, how a job ends.
+
+use super::failures::Recovery;
+use super::state::{LastReply, TurnState};
+use crate::domain::approval::AUTO_DENIED;
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
+use crate::domain::job::ApprovalMode;
+use crate::domain::tool::ToolCall;
+
+/// How often a truncated answer is continued.
+const CONTINUATIONS: u32 = 3;
+/// How often the model is called again after an empty answer.
+const EMPTY_RETRIES: u32 = 2;
+
+/// The limits that the loop enforces.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnLimits<'a> {
+    /// Rounds of tool calls before the closing answer.
+    pub max_steps: u32,
+    /// Tokens over all calls to the model.
+    pub max_total_tokens: Option<u64>,
+    /// Tokens of one answer with its continuations.
+    pub max_tokens: Option<u32>,
+    /// Failed calls to one model in a row.
+    pub model_failures: u32,
+    /// Failures of the same tool call before the closing answer.
+    pub repeated_failures: u32,
+    /// The job's model, then its fallback models.
+    pub models: &'a [String],
+}
+
+/// Which tools need approval, and whether a user can give it.
+#[derive(Clone, Copy)]
+pub struct TurnApproval<'a> {
+    /// Whether calls of this tool need approval.
+    pub needs_approval: &'a dyn Fn(&str) -> bool,
+    /// Whether to wait for approval or to deny.
+    pub approval: ApprovalMode,
+}
+
+/// The next step of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextStep {
+    /// Append these records: they follow from the log alone.
+    Append(Vec<Record>),
+    /// Discard streamed steps that were cut off.
+    Discard {
+        /// Their indices.
+        indices: Vec<u32>,
+        /// Their text, if its cost is not in the log yet.
+        unbilled: Option<String>,
+    },
+    /// Call the model.
+    CallModel {
+        /// Whether tools may be called; `false` for a closing answer.
+        with_tools: bool,
+        /// Whether the call continues a truncated answer.
+        continues: bool,
+        /// Failed calls just before this one that need a backoff first.
+        failures: u32,
+    },
+    /// Call a fallback model from here on.
+    SwitchModel {
+        /// A configured model's id.
+        model: String,
+        /// The error of the model before.
+        reason: String,
+    },
+    /// Wait for approval of these calls; no call of their batch runs before.
+    RequestApproval(Vec<ToolCall>),
+    /// Run these calls; none of them has a result.
+    RunTools(Vec<ToolCall>),
+    /// The job has its answer.
+    Finish(FinishReason),
+    /// The job has failed.
+    Fail {
+        /// Machine-readable code.
+        code: FailureCode,
+        /// Message for people.
+        content: String,
+        /// Whether another attempt may succeed.
+        is_retryable: bool,
+    },
+    /// The log already holds a terminal event.
+    AlreadyEnded,
+}
+
+/// The denial of calls for which no approval is requested.
+fn auto_denied(calls: &[ToolCall]) -> Record {
+    let id_refs = calls.iter().map(|call| call.id_ref.clone()).collect();
+    EngineMark::Denied { id_refs, reason: AUTO_DENIED.to_owned() }.into()
+}
+
+impl TurnState {
+    /// The next step. Must be called only while no step is running: whatever the log shows as started and not ended
+    /// counts as interrupted.
+    pub fn next(&self, limits: &TurnLimits<'_>, rules: &TurnApproval<'_>) -> NextStep {
+        if self.ended {
+            return NextStep::AlreadyEnded;
+        }
+        if let Some(step) = self.next_discard().or_else(|| self.next_failure(limits)) {
+            return step;
+        }
+        if let Some(step) = self.next_in_batch(rules) {
+            return step;
+        }
+        self.next_call(limits)
+    }
+
+    fn next_discard(&self) -> Option<NextStep> {
+        let indices: Vec<u32> = self.open.iter().map(|step| step.index).collect();
+        let is_billed = self.is_billed || self.failures.has_failed();
+        let unbilled = (!is_billed).then(|| self.open.iter().map(|step| step.text.as_str()).collect());
+        (!indices.is_empty()).then_some(NextStep::Discard { indices, unbilled })
+    }
+
+    /// The step after a failed model call; `None` while the same model is called again.
+    fn next_failure(&self, limits: &TurnLimits<'_>) -> Option<NextStep> {
+        Some(match self.failures.recovery(limits.model_failures, limits.models)? {
+            Recovery::SwitchTo(model, failure) => {
+                NextStep::SwitchModel { model: model.to_owned(), reason: failure.message.clone() }
+            }
+            Recovery::GiveUp(failure) => NextStep::Fail {
+                code: failure.code,
+                content: failure.message.clone(),
+                is_retryable: failure.retryable && failure.code != FailureCode::ContextTooLong,
+            },
+        })
+    }
+
+    /// What the batch of tool calls still needs: marks for interrupted and denied calls, results, approval, or runs.
+    fn next_in_batch(&self, rules: &TurnApproval<'_>) -> Option<NextStep> {
+        let interrupted = self.calls.interrupted();
+        if !interrupted.is_empty() {
+            return Some(NextStep::Append(interrupted));
+        }
+        let denied = self.calls.denied();
+        if !denied.is_empty() {
+            return Some(NextStep::Append(denied));
+        }
+        let publishable = self.calls.publishable(self.next_index, None);
+        if !publishable.is_empty() {
+            return Some(NextStep::Append(publishable));
+        }
+        let undecided = self.calls.undecided(rules.needs_approval);
+        if !undecided.is_empty() {
+            return Some(match rules.approval {
+                ApprovalMode::Wait => NextStep::RequestApproval(undecided),
+                ApprovalMode::AutoDeny => NextStep::Append(vec![auto_denied(&undecided)]),
+            });
+        }
+        let unsettled = self.calls.unsettled();
+        (!unsettled.is_empty()).then_some(NextStep::RunTools(unsettled))
+    }
+
+    fn next_call(&self, limits: &TurnLimits<'_>) -> NextStep {
+        let closing = self.closing_reason(limits);
+        let is_spent = limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max);
+        match self.last_reply {
+            LastReply::Complete(reason) => NextStep::Finish(closing.unwrap_or(reason)),
+            LastReply::Truncated
+                if is_spent || self.continuations >= CONTINUATIONS || self.has_reached_max_tokens(limits) =>
+            {
+                NextStep::Finish(closing.unwrap_or(FinishReason::Length))
+            }
+            LastReply::Empty if self.empties > EMPTY_RETRIES => self.end_with_empty_answer(closing),
+            LastReply::None | LastReply::ToolCalls | LastReply::Empty if is_spent => NextStep::Fail {
+                code: FailureCode::MaxTotalTokens,
+                content: format!(
+                    "{} tokens are spent; max_total_tokens is {}",
+                    self.usage.total_tokens,
+                    limits.max_total_tokens.unwrap_or_default()
+                ),
+                is_retryable: false,
+            },
+            LastReply::None | LastReply::ToolCalls | LastReply::Truncated | LastReply::Empty => {
+                NextStep::CallModel {
+                    with_tools: closing.is_none(),
+                    continues: self.last_reply == LastReply::Truncated,
+                    failures: self.failures.needing_backoff(),
+                }
+            }
+        }
+    }
+
+    /// Why the next answer has to be the closing one, if it has to.
+    fn closing_reason(&self, limits: &TurnLimits<'_>) -> Option<FinishReason> {
+        if self.repeats.worst() >= limits.repeated_failures {
+            return Some(FinishReason::RepeatedFailure);
+        }
+        (self.rounds >= limits.max_steps).then_some(FinishReason::MaxSteps)
+    }
+
+    /// Whether the answer has reached the job's `max_tokens`.
+    fn has_reached_max_tokens(&self, limits: &TurnLimits<'_>) -> bool {
+        limits.max_tokens.is_some_and(|max| self.answer_tokens >= u64::from(max))
+    }
+
+    /// A job that has run tools succeeds even without a final text.
+    fn end_with_empty_answer(&self, closing: Option<FinishReason>) -> NextStep {
+        if self.rounds > 0 {
+            return NextStep::Finish(closing.unwrap_or(FinishReason::Stop));
+        }
+        NextStep::Fail {
+            code: FailureCode::ProviderError,
+            content: format!("the model gave an empty answer, {} times", self.empties),
+            is_retryable: true,
+        }
+    }
+
+    /// The records that discard these steps.
+    pub fn discard(indices: &[u32]) -> Vec<Record> {
+        indices.iter().map(|index| Event::StepDiscarded { index: *index }.into()).collect()
+    }
+}
