@@ -63,7 +63,7 @@ impl Audit for AuditLog {
 
     fn of_job(&self, user: UserId, job: JobId, since_ms: u64, max: usize) -> Result<AuditPage, StoreError> {
         let failed = |error: io::Error| StoreError::Io(format!("cannot read the audit log: {error}"));
-        let mut search = Search { user, job, since_ms, max, found: VecDeque::new(), has_more: false };
+        let mut search = AuditSearch { user, job, since_ms, max, found: VecDeque::new(), has_more: false };
         let mut bytes = READ_BYTES;
         for file in self.files.newest_first().map_err(failed)? {
             if search.file(file, &mut bytes).map_err(failed)?.is_break() {
@@ -75,7 +75,7 @@ impl Audit for AuditLog {
 }
 
 /// A job's entries on their way out of the files, the newest file first.
-struct Search {
+struct AuditSearch {
     user: UserId,
     job: JobId,
     since_ms: u64,
@@ -85,7 +85,7 @@ struct Search {
     has_more: bool,
 }
 
-impl Search {
+impl AuditSearch {
     /// Reads as much of the file's end as there are bytes left for. `Break` where no older file need be read.
     fn file(&mut self, mut file: File, bytes: &mut u64) -> io::Result<ControlFlow<()>> {
         let length = file.metadata()?.len();

@@ -90,7 +90,7 @@ fn p8_a_page_tells_that_older_ones_are_left_out_and_older_files_are_not_read() {
     let (since_last, has_more) = page(11, 100);
     assert!(since_last.len() < 8 && since_last.last() == Some(&11) && !has_more, "{since_last:?}");
     let path = dir.path().join("audit/audit.jsonl");
-    let mut search = Search {
+    let mut search = AuditSearch {
         user: UserId(1),
         job: JobId::from_bits(1),
         since_ms: 0,

@@ -5,7 +5,7 @@
 
 use super::message::ProviderReplay;
 use super::tool::ToolCall;
-use super::usage::Usage;
+use super::usage::{Usage, UsageByModel};
 use serde::{Deserialize, Serialize};
 
 /// One record of a job's log.
@@ -27,6 +27,21 @@ impl From<Event> for Record {
 impl From<EngineMark> for Record {
     fn from(mark: EngineMark) -> Self {
         Self::Mark(mark)
+    }
+}
+
+impl UsageByModel {
+    /// Adds the usage in a log record. `asked` is the job's model, for records without a model.
+    pub fn add_record(&mut self, record: &Record, asked: &str) {
+        let Record::Mark(mark) = record else { return };
+        let (model, usage) = match mark {
+            EngineMark::ModelFinished { usage, model, .. } | EngineMark::ModelFailed { usage, model, .. } => {
+                (model.as_deref(), *usage)
+            }
+            EngineMark::Spent { model, usage } => (Some(model.as_str()), *usage),
+            _ => return,
+        };
+        self.add(model.unwrap_or(asked), usage);
     }
 }
 

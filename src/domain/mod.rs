@@ -7,6 +7,7 @@ pub mod attachment;
 pub mod batch;
 pub mod batch_object;
 pub mod canonical;
+pub mod characters;
 pub mod conversation;
 pub mod event;
 pub mod handle;

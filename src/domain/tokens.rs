@@ -1,6 +1,7 @@
 //! Token estimates by character class, corrected by what providers report. Estimates decide when to shorten a
 //! prompt, never what is billed.
 
+use super::characters::CharacterCounts;
 use super::message::Message;
 use super::tool::{ToolCall, ToolDefinition};
 
@@ -8,8 +9,6 @@ use super::tool::{ToolCall, ToolDefinition};
 const FRAME: u64 = 4_000;
 /// Minimum and maximum correction of an estimate, thousandths.
 const FACTOR: std::ops::RangeInclusive<u64> = 250..=4_000;
-/// First code point (CJK radicals) that counts as a syllable or word.
-const WIDE: char = '\u{2E80}';
 
 /// Cost of a character, thousandths of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,29 +33,6 @@ const FAMILIES: [(&str, Weights); 9] = [
     ("llama", Weights { ascii: 260, other: 500, wide: 1_000 }),
 ];
 const UNKNOWN: Weights = Weights { ascii: 280, other: 550, wide: 1_000 };
-
-/// Characters of a text by cost class.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CharacterCounts {
-    ascii: u64,
-    other: u64,
-    wide: u64,
-}
-
-impl CharacterCounts {
-    /// Counts the characters of these texts together.
-    pub fn of(texts: &[&str]) -> Self {
-        let mut letters = Self::default();
-        for c in texts.iter().flat_map(|text| text.chars()) {
-            match c {
-                c if c.is_ascii() => letters.ascii = letters.ascii.saturating_add(1),
-                c if c < WIDE => letters.other = letters.other.saturating_add(1),
-                _ => letters.wide = letters.wide.saturating_add(1),
-            }
-        }
-        letters
-    }
-}
 
 /// Token estimates for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Tool calls, definitions and traits. No tool is known by name here (P6).
 
-use super::tokens::CharacterCounts;
+use super::characters::CharacterCounts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;

@@ -1,6 +1,5 @@
 //! Token usage and its cost.
 
-use super::event::{EngineMark, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -77,19 +76,6 @@ pub struct Price {
 pub struct UsageByModel(BTreeMap<String, Usage>);
 
 impl UsageByModel {
-    /// Adds the usage in a log record. `asked` is the job's model, for records without a model.
-    pub fn enter(&mut self, record: &Record, asked: &str) {
-        let Record::Mark(mark) = record else { return };
-        let (model, usage) = match mark {
-            EngineMark::ModelFinished { usage, model, .. } | EngineMark::ModelFailed { usage, model, .. } => {
-                (model.as_deref(), *usage)
-            }
-            EngineMark::Spent { model, usage } => (Some(model.as_str()), *usage),
-            _ => return,
-        };
-        self.add(model.unwrap_or(asked), usage);
-    }
-
     /// Adds usage of this model.
     pub fn add(&mut self, model: &str, usage: Usage) {
         match self.0.get_mut(model) {
@@ -136,6 +122,7 @@ impl UsageByModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::event::EngineMark;
 
     #[test]
     fn a_price_is_for_a_million_tokens() {
@@ -156,9 +143,9 @@ mod tests {
                 model,
                 echo: None,
             };
-            ledger.enter(&mark.into(), "a");
+            ledger.add_record(&mark.into(), "a");
         }
-        ledger.enter(&EngineMark::Spent { model: "a".into(), usage }.into(), "a");
+        ledger.add_record(&EngineMark::Spent { model: "a".into(), usage }.into(), "a");
         let entries: Vec<_> = ledger.entries().collect();
         assert_eq!(entries, [("a", Usage::new(2, 4)), ("b", usage)]);
         assert_eq!(ledger.total(), Usage::new(3, 6));

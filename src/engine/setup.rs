@@ -38,7 +38,7 @@ impl EnginePorts {
 pub(super) fn usage_in(records: &[Record], default_model: &str) -> UsageByModel {
     let mut usage = UsageByModel::default();
     for record in records {
-        usage.enter(record, default_model);
+        usage.add_record(record, default_model);
     }
     usage
 }

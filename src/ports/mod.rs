@@ -6,7 +6,6 @@ mod audit;
 mod backup;
 mod batch;
 mod budget;
-mod cancel;
 mod clock;
 mod conversations;
 mod files;
@@ -32,8 +31,7 @@ pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use budget::TokenBudget;
-pub use cancel::{CancelReason, CancelToken};
-pub use clock::{Clock, Entropy};
+pub use clock::{CancelReason, CancelToken, Clock, Entropy};
 pub use conversations::{
     ChatMessage, ConversationCursor, ConversationPage, ConversationQuery, Conversations, MessagePage,
     MessageRef, RegenerateRequest,

@@ -1,6 +1,6 @@
 //! The model port: one request, a stream of pieces, one completion. Dialects of providers stay behind it.
 
-use super::cancel::CancelToken;
+use super::clock::CancelToken;
 use crate::domain::event::FinishReason;
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::{ToolCall, ToolDefinition};

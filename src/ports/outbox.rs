@@ -1,6 +1,6 @@
 //! The outbox of webhooks: deliveries that wait, and the history of their attempts.
 
-use super::cancel::CancelToken;
+use super::clock::CancelToken;
 use super::store::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{DeliveryId, UserId};

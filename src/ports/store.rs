@@ -1,7 +1,7 @@
 //! The store port: jobs, their queue and their event logs. Writes resolve after the fsync; reads see
 //! committed data only.
 
-use super::cancel::CancelToken;
+use super::clock::CancelToken;
 use super::ticket::Ticket;
 use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::{Record, SequencedEvent};

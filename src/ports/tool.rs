@@ -1,7 +1,7 @@
 //! The tool port: one tool, and the toolbox as the engine sees it. The engine knows no tool by name (P6).
 
 use super::budget::TokenBudget;
-use super::cancel::CancelToken;
+use super::clock::CancelToken;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};

@@ -1,6 +1,6 @@
 //! HTTP requests of tools. The implementation decides which addresses are allowed.
 
-use super::cancel::CancelToken;
+use super::clock::CancelToken;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,9 @@
-//! Opening beneath a directory's descriptor. Owns the flags that keep every step inside: no link is followed, neither at
-//! the end nor on the way, no `..`, no magic link, no other mount. Refuses to look first and open later.
+//! Opens paths beneath a directory descriptor: no links, no `..`, no magic links, no other mount.
 //!
-//! Whoever works in a project (commands of jobs) may swap anything for anything at any moment: the kernel resolves the
-//! whole path at once, and everything after that is asked of the descriptor.
+//! Commands of jobs may swap any file at any moment. The kernel resolves the whole path at once, and every
+//! later check uses the descriptor, so there is no gap between check and use.
 
-use super::refusal::refused;
+use super::errors::file_error;
 use crate::ports::FileError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -12,22 +11,22 @@ use rustix::path::Arg;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// How every path is resolved.
+/// Resolution flags of every path.
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Tries of what a change under way may make fail.
+/// Attempts of a resolution that a concurrent change disturbs.
 const TRIES: u32 = 64;
 
-/// Directories are for the server's own user, and so are files. Commands of jobs run with the same effective user, so
-/// both sides can work with what the other made.
+/// Mode of directories. Commands of jobs run with the same effective user, so both sides can use what the
+/// other made.
 pub(super) const DIRECTORY_MODE: Mode = Mode::RWXU;
-/// See [`DIRECTORY_MODE`].
+/// Mode of files; see [`DIRECTORY_MODE`].
 pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Opens what is at the path; a link is refused.
+/// Opens a path; a link is refused.
 pub(super) fn open<P: Arg + Copy>(at: impl AsFd, path: P, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..TRIES {
@@ -45,10 +44,9 @@ pub(super) fn open_directory<P: Arg + Copy>(at: impl AsFd, path: P) -> rustix::i
     open(at, path, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
-/// Opens a regular file for reading, without waiting for whoever is at the other end of anything else. Its size at the
-/// moment comes with it.
+/// Opens a regular file for reading and returns its size. Never blocks on a pipe.
 pub(super) fn open_file(at: impl AsFd, path: &str) -> Result<(File, u64), FileError> {
-    let fail = |error| refused(error, path);
+    let fail = |error| file_error(error, path);
     let opened = open(at, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(fail)?;
     let stat = rustix::fs::fstat(&opened).map_err(fail)?;
     match kind(&stat) {
@@ -58,13 +56,14 @@ pub(super) fn open_file(at: impl AsFd, path: &str) -> Result<(File, u64), FileEr
     }
 }
 
-/// Opens a directory, and makes it and those above it where they are missing; `count` hears of all that are missing before the first is made.
+/// Opens a directory, creating missing ones. `count` is called for each missing directory before the first is
+/// created.
 pub(super) fn provide_directory(
     at: impl AsFd,
     path: &str,
     count: &mut dyn FnMut() -> Result<(), FileError>,
 ) -> Result<OwnedFd, FileError> {
-    let fail = |error| refused(error, path);
+    let fail = |error| file_error(error, path);
     let mut here = open_directory(at.as_fd(), ".").map_err(fail)?;
     let mut segments = path.split('/').peekable();
     while let Some(segment) = segments.peek() {
@@ -82,7 +81,7 @@ pub(super) fn provide_directory(
     Ok(here)
 }
 
-/// Makes a directory, unless another one is quicker, and opens it.
+/// Creates a directory, unless it exists, and opens it.
 pub(super) fn make_and_open(at: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
     for _ in 0..TRIES {
         match rustix::fs::mkdirat(at.as_fd(), name, DIRECTORY_MODE) {
@@ -97,29 +96,29 @@ pub(super) fn make_and_open(at: impl AsFd, name: &str) -> rustix::io::Result<Own
     Err(Errno::BUSY)
 }
 
-/// Makes a directory usable that its permissions close; what else stands at the name is left alone.
+/// Restores the owner's rights on a directory; other file types are left alone.
 pub(super) fn unlock<P: Arg + Copy>(at: impl AsFd, name: P) -> rustix::io::Result<()> {
     let bare = open(at, name, OFlags::PATH | OFlags::DIRECTORY)?;
     // The bare descriptor names this very directory, whatever stands at the name by now.
     rustix::fs::chmod(own_path(&bare), DIRECTORY_MODE)
 }
 
-/// A path to what the descriptor stands for, for calls that take no descriptor.
+/// A path of the descriptor, for calls that take no descriptor.
 pub(super) fn own_path(descriptor: impl AsFd) -> String {
     format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
 }
 
-/// What a name stands for, links not followed.
+/// Status of a name; links are not followed.
 pub(super) fn look<P: Arg>(at: impl AsFd, name: P) -> rustix::io::Result<Stat> {
     rustix::fs::statat(at.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// The kind of it.
+/// File type.
 pub(super) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// The size of it, bytes.
+/// Size, bytes.
 pub(super) fn size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }

@@ -1,5 +1,4 @@
-//! What a tree holds. Owns a walk that is bounded, follows no link and leaves the tree nowhere, while others change it;
-//! refuses to change anything itself.
+//! Counts a directory tree: bounded, without following links, while others may change it.
 
 use super::beneath::{kind, look, open_directory, size};
 use rustix::fs::{Dir, FileType};
@@ -7,40 +6,40 @@ use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// Directories are opened by paths no longer than this from a directory above that is held open, bytes.
+/// Maximum path length below an open directory, bytes; longer paths start at a new anchor.
 const LONGEST_PATH: usize = 1_024;
-/// Descriptors that one walk may hold. No program works in a tree so deep that they do not suffice.
+/// Maximum anchor descriptors of one walk.
 const MOST_ANCHORS: usize = 128;
 
-/// What a walk found.
+/// Size of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    /// Regular files, each of its names.
+pub(super) struct TreeCount {
+    /// Regular files; hard links count separately.
     pub(super) files: u64,
-    /// Directories, the tree's own aside.
+    /// Directories without the root.
     pub(super) directories: u64,
-    /// All else: links, pipes, sockets.
+    /// Links, pipes and sockets.
     pub(super) others: u64,
-    /// Sizes of the files, bytes.
+    /// Bytes in files.
     pub(super) bytes: u64,
-    /// The walk ended early: there is more.
+    /// The walk stopped early, so the numbers are too low.
     pub(super) is_cut: bool,
 }
 
-impl Count {
-    /// Everything that has a name.
+impl TreeCount {
+    /// All entries.
     pub(super) fn entries(&self) -> u64 {
         self.files + self.directories + self.others
     }
 }
 
-/// Where a directory was found: below what is held open.
-struct Place {
+/// Position of a directory: a path below an open directory.
+struct DirectoryPosition {
     anchor: Rc<OwnedFd>,
     path: CString,
 }
 
-impl Place {
+impl DirectoryPosition {
     fn open(&self, name: &CStr) -> Option<(OwnedFd, CString)> {
         let path = CString::new([self.path.to_bytes(), name.to_bytes()].join(&b'/')).ok()?;
         // Gone or moved since it was seen: then it is not counted.
@@ -48,20 +47,20 @@ impl Place {
     }
 }
 
-/// Counts what is below a directory; ends early with more than `most` entries, or where it is too deep.
-pub(super) fn count(root: &OwnedFd, most: u64) -> rustix::io::Result<Count> {
-    let mut walk = Walk { count: Count::default(), most, pending: Vec::new(), anchors: 0 };
+/// Counts the tree below `root`. Stops early after `most` entries or when the tree is too deep.
+pub(super) fn count(root: &OwnedFd, most: u64) -> rustix::io::Result<TreeCount> {
+    let mut walk = TreeWalk { count: TreeCount::default(), most, pending: Vec::new(), anchors: 0 };
     let root = Rc::new(open_directory(root, ".")?);
-    walk.enter(&root, Place { anchor: Rc::clone(&root), path: c".".to_owned() });
+    walk.enter(&root, DirectoryPosition { anchor: Rc::clone(&root), path: c".".to_owned() });
     while !walk.count.is_cut {
         let Some((place, name)) = walk.pending.pop() else { break };
         let Some((directory, path)) = place.open(&name) else { continue };
         let directory = Rc::new(directory);
         let place = if path.to_bytes().len() > LONGEST_PATH {
             walk.anchors += 1;
-            Place { anchor: Rc::clone(&directory), path: c".".to_owned() }
+            DirectoryPosition { anchor: Rc::clone(&directory), path: c".".to_owned() }
         } else {
-            Place { anchor: Rc::clone(&place.anchor), path }
+            DirectoryPosition { anchor: Rc::clone(&place.anchor), path }
         };
         walk.count.is_cut = walk.anchors > MOST_ANCHORS;
         walk.enter(&directory, place);
@@ -69,15 +68,15 @@ pub(super) fn count(root: &OwnedFd, most: u64) -> rustix::io::Result<Count> {
     Ok(walk.count)
 }
 
-struct Walk {
-    count: Count,
+struct TreeWalk {
+    count: TreeCount,
     most: u64,
-    pending: Vec<(Rc<Place>, CString)>,
+    pending: Vec<(Rc<DirectoryPosition>, CString)>,
     anchors: usize,
 }
 
-impl Walk {
-    fn enter(&mut self, directory: &OwnedFd, place: Place) {
+impl TreeWalk {
+    fn enter(&mut self, directory: &OwnedFd, place: DirectoryPosition) {
         let place = Rc::new(place);
         let Ok(entries) = Dir::read_from(directory) else { return };
         for entry in entries.flatten() {
@@ -95,7 +94,7 @@ impl Walk {
         }
     }
 
-    /// Counts one entry; says whether it is a directory.
+    /// Counts one entry. Returns whether it is a directory.
     fn add(&mut self, directory: &OwnedFd, name: &CStr, told: FileType) -> bool {
         let (kind, bytes) = match told {
             FileType::RegularFile | FileType::Unknown => match look(directory, name) {

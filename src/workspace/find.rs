@@ -1,20 +1,20 @@
-//! Files and directories by glob. Owns the bounds of such a list, and that each entry is seen anew beneath the project.
+//! Finds files by glob. Each entry is opened again beneath the project before it is listed.
 
 use super::beneath::{kind, open, open_directory, size};
+use super::errors::file_error;
 use super::glob::Glob;
 use super::list::MOST_LISTED;
+use super::matches::Deadline;
 use super::paths::ProjectPath;
-use super::refusal::refused;
-use super::search::Deadline;
-use super::walk::{WalkTerms, names_below};
+use super::walk::{WalkOptions, names_below};
 use crate::ports::{DirectoryListing, FileEntry, FileError, GlobQuery};
 use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
 
-/// Most names that are looked at.
+/// Maximum names that are examined.
 const MOST_SEEN: usize = 200_000;
 
-/// Lists what is below a directory of a project.
+/// Lists matching entries below a directory of a project.
 pub(super) fn find(
     project: &OwnedFd,
     query: &GlobQuery,
@@ -22,8 +22,8 @@ pub(super) fn find(
 ) -> Result<DirectoryListing, FileError> {
     let (start, glob) = (ProjectPath::parse(&query.path)?, Glob::parse(&query.glob)?);
     let directory =
-        open_directory(project, start.target()).map_err(|error| refused(error, start.target()))?;
-    let terms = WalkTerms { with_hidden: query.with_hidden, depth: glob.depth() };
+        open_directory(project, start.target()).map_err(|error| file_error(error, start.target()))?;
+    let terms = WalkOptions { with_hidden: query.with_hidden, depth: glob.depth() };
     let mut listing = DirectoryListing::default();
     for (seen, (name, _)) in names_below(&directory, terms).enumerate() {
         let listed = listing.files.len() + listing.directories.len();

@@ -1,12 +1,12 @@
-//! Globs over paths of a project. Owns what one may look like; refuses those that mean something outside.
+//! Globs over project paths.
 
 use crate::ports::FileError;
 use globset::{GlobBuilder, GlobMatcher};
 
-/// The longest glob, characters.
+/// Maximum length, characters.
 const GLOB_CHARS: usize = 1_000;
 
-/// A glob, ready to be asked.
+/// A compiled glob.
 pub(super) struct Glob {
     matcher: GlobMatcher,
     depth: Option<usize>,
@@ -14,7 +14,7 @@ pub(super) struct Glob {
 }
 
 impl Glob {
-    /// Reads a client's glob.
+    /// Parses a client's glob; one that leads out of the project is refused.
     pub(super) fn parse(text: &str) -> Result<Self, FileError> {
         let text = text.strip_prefix("./").unwrap_or(text);
         if text.starts_with('/') || text.split('/').any(|segment| segment == "..") {
@@ -33,17 +33,17 @@ impl Glob {
         Ok(Self { matcher, depth, has_separator: text.contains('/') })
     }
 
-    /// How deep below its start it can be true, if there is an end.
+    /// Maximum depth of matches below the start, if there is one.
     pub(super) fn depth(&self) -> Option<usize> {
         self.depth
     }
 
-    /// Whether it is true of a path below its start.
+    /// Whether the glob matches a path below its start.
     pub(super) fn fits(&self, path: &str) -> bool {
         self.matcher.is_match(path)
     }
 
-    /// The same, where a glob without `/` is asked of names alone.
+    /// Whether the glob matches a file; a glob without `/` is compared with names.
     pub(super) fn fits_file(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         self.fits(if self.has_separator { path } else { name })

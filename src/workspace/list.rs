@@ -1,22 +1,20 @@
-//! What lies in a directory. Owns what is shown: files and directories that a client can ask for. Left out are dot names,
-//! links, pipes and sockets (nothing can be done with them here but to delete them), and names that are not UTF-8 or
-//! could not be written in a path.
+//! Lists a directory. Left out are dot names, links, pipes and sockets, and names that no path can express.
 
 use super::beneath::{kind, look, open_directory, size};
+use super::errors::file_error;
 use super::paths::{ProjectPath, is_name};
-use super::refusal::refused;
 use crate::ports::{DirectoryListing, FileEntry, FileError};
 use rustix::fs::{Dir, FileType};
 use std::os::fd::OwnedFd;
 
-/// Most files and directories of a list.
+/// Maximum entries of a list.
 pub(super) const MOST_LISTED: usize = 10_000;
-/// Most names that are looked at for one, with those that are left out.
+/// Maximum names that are examined, including those left out.
 const MOST_SEEN: usize = 100_000;
 
 /// Lists a directory of a project.
 pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<DirectoryListing, FileError> {
-    let fail = |error| refused(error, path.target());
+    let fail = |error| file_error(error, path.target());
     let directory = open_directory(project, path.target()).map_err(fail)?;
     let mut listing = DirectoryListing::default();
     for (seen, entry) in Dir::read_from(&directory).map_err(fail)?.enumerate() {

@@ -1,23 +1,36 @@
-//! The matches of a search in one file. Owns how much of a file is read and told; refuses files that are no text.
+//! Searches one file, with limits on what is read and returned. Binary files have no matches.
 
-use super::search::Deadline;
+use crate::ports::Clock;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use std::fs::File;
 use std::io::{self, Read};
 
-/// The most that is read of one file, bytes.
+/// Maximum bytes that are read of one file.
 const FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// The longest line that is searched, bytes; a file with a longer one is given up there.
+/// Maximum line length, bytes; the search of a file ends at a longer line.
 const LINE_BYTES: usize = 4 * 1024 * 1024;
-/// The most that is told of a line, characters.
+/// Maximum characters of a returned line.
 const LINE_CHARS: usize = 500;
-/// The most that is told of a file, characters of its lines.
-const TOLD_CHARS: usize = 10_000;
-/// What a line counts beside its characters: very short ones are bounded too.
+/// Maximum characters of all returned lines of a file.
+const SHOWN_CHARS: usize = 10_000;
+/// Overhead of each line in that sum, so that short lines are limited, too.
 const CHARS_OF_A_LINE: usize = 10;
 
-/// A searcher for lines of text: a file with a NUL is none.
+/// Deadline of a search.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline<'a> {
+    pub(super) clock: &'a dyn Clock,
+    pub(super) at_ms: u64,
+}
+
+impl Deadline<'_> {
+    pub(super) fn is_over(self) -> bool {
+        self.clock.monotonic_ms() >= self.at_ms
+    }
+}
+
+/// A line searcher; a NUL byte marks a file as binary.
 pub(super) fn searcher() -> Searcher {
     SearcherBuilder::new()
         .line_number(true)
@@ -27,42 +40,42 @@ pub(super) fn searcher() -> Searcher {
         .build()
 }
 
-/// What was found in one file.
+/// Matches in one file.
 #[derive(Default)]
-pub(super) struct Matches {
+pub(super) struct FileMatches {
     lines: Vec<(u64, String)>,
-    told_chars: usize,
+    shown_chars: usize,
     is_full: bool,
     is_binary: bool,
 }
 
-impl Matches {
-    /// Searches a file; says whether it was searched to its end.
+impl FileMatches {
+    /// Searches a file. Returns whether the whole file was searched.
     pub(super) fn gather(
         &mut self,
         searcher: &mut Searcher,
         matcher: &RegexMatcher,
         (file, deadline): (File, Deadline<'_>),
     ) -> bool {
-        let mut reader = Bounded { file, left_bytes: FILE_BYTES, deadline, is_cut: false };
+        let mut reader = LimitedReader { file, left_bytes: FILE_BYTES, deadline, is_cut: false };
         let outcome = searcher.search_reader(matcher, &mut reader, &mut *self);
         self.is_binary || (outcome.is_ok() && !reader.is_cut && !self.is_full)
     }
 
-    /// Their lines; none of a file that turned out to be no text.
+    /// The matching lines; none for a binary file.
     pub(super) fn into_lines(self) -> Vec<(u64, String)> {
         if self.is_binary { Vec::new() } else { self.lines }
     }
 }
 
-impl Sink for Matches {
+impl Sink for FileMatches {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         let line = String::from_utf8_lossy(found.bytes());
         let told: String = line.trim_end_matches(['\n', '\r']).chars().take(LINE_CHARS).collect();
-        self.told_chars += told.chars().count() + CHARS_OF_A_LINE;
-        self.is_full = self.told_chars > TOLD_CHARS;
+        self.shown_chars += told.chars().count() + CHARS_OF_A_LINE;
+        self.is_full = self.shown_chars > SHOWN_CHARS;
         if !self.is_full {
             self.lines.push((found.line_number().unwrap_or(0), told));
         }
@@ -75,15 +88,15 @@ impl Sink for Matches {
     }
 }
 
-/// A file up to a number of bytes and a deadline.
-struct Bounded<'a> {
+/// Reads a file up to a number of bytes and a deadline.
+struct LimitedReader<'a> {
     file: File,
     left_bytes: u64,
     deadline: Deadline<'a>,
     is_cut: bool,
 }
 
-impl Read for Bounded<'_> {
+impl Read for LimitedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.is_cut = self.left_bytes == 0 || self.deadline.is_over();
         if self.is_cut {

@@ -1,24 +1,24 @@
-//! Projects' files on the host. Owns every path beneath the workspace's root, which may be a link of the operator's;
-//! nothing below it is followed. Refuses to know who may have which project.
+//! Project files on the host. Every path stays beneath the workspace root, and no link below the root is
+//! followed.
 //!
-//! A hard link to a file outside is a file like any other here: its maker could read that file anyway (it runs as the
-//! server's user, shut into its project, where it can link nothing else), and writing replaces names, never contents.
+//! A hard link to an outside file is treated as a normal file. Its creator could read that file anyway,
+//! because commands run as the server's user, and writes replace names, never contents.
 
 mod beneath;
 mod count;
-mod desk;
+mod errors;
 mod find;
 mod glob;
 mod list;
+mod locks;
 mod matches;
 mod paths;
-mod refusal;
 mod remove;
 mod search;
-mod tally;
+mod staging;
 mod text;
-mod turns;
 mod upload;
+mod usage;
 mod walk;
 
 use crate::domain::limits::Limits;
@@ -28,62 +28,63 @@ use crate::ports::{
     StorageAllowance, TreeStats, Upload, Workspaces, WrittenFile,
 };
 use beneath::{kind, look, make_and_open, open_directory, provide_directory, unlock};
-use desk::{Desk, Names};
+use errors::{file_error, io_error};
+use locks::ProjectLocks;
+use matches::Deadline;
 use paths::ProjectPath;
-use refusal::{refused, refused_io};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use search::{Deadline, SearchBounds};
+use search::SearchLimits;
+use staging::{StagingDirectory, StagingNames};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tally::{Share, Tallies};
-use turns::Turns;
-use upload::{FolderUpload, UploadBounds};
+use upload::{FolderUpload, UploadLimits};
+use usage::{ProjectUsages, QuotaReservation};
 
-/// Entries that statistics count, for each that a project may have: commands of jobs write past the quota.
+/// Statistics count up to this many times `project_entries`, because commands of jobs may exceed the quota.
 const COUNTED_TIMES: u64 = 2;
 
-/// The workspace's root and its bounds.
+/// Project files below a workspace root.
 pub struct HostFiles {
     root: PathBuf,
     clock: Arc<dyn Clock>,
-    names: Arc<Names>,
-    tallies: Tallies,
-    turns: Turns,
+    names: Arc<StagingNames>,
+    usages: ProjectUsages,
+    locks: ProjectLocks,
     file_bytes: u64,
     project_entries: u64,
     counted_entries: u64,
-    uploads: UploadBounds,
-    searches: SearchBounds,
+    uploads: UploadLimits,
+    searches: SearchLimits,
 }
 
 impl HostFiles {
-    /// Files below this directory, which is made when it is needed.
+    /// Files below this directory, which is created on first use.
     pub fn new(root: PathBuf, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         Self {
             root,
-            names: Arc::new(Names::new(clock.now_ms())),
+            names: Arc::new(StagingNames::new(clock.now_ms())),
             clock,
-            tallies: Tallies::default(),
-            turns: Turns::default(),
+            usages: ProjectUsages::default(),
+            locks: ProjectLocks::default(),
             file_bytes: limits.file_bytes,
             project_entries: limits.project_entries,
             counted_entries: limits.project_entries.saturating_mul(COUNTED_TIMES),
-            uploads: UploadBounds { files: limits.upload_files, bytes: limits.upload_bytes },
-            searches: SearchBounds { files: limits.search_files, time_ms: limits.search_ms },
+            uploads: UploadLimits { files: limits.upload_files, bytes: limits.upload_bytes },
+            searches: SearchLimits { files: limits.search_files, time_ms: limits.search_ms },
         }
     }
 
     fn open_root(&self) -> Result<OwnedFd, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| refused(error, "."))
+        rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| file_error(error, "."))
     }
 
     fn open_user(&self, project: &Project) -> Result<OwnedFd, FileError> {
-        open_directory(self.open_root()?, user_directory(project).as_str()).map_err(|e| refused(e, "."))
+        open_directory(self.open_root()?, user_directory(project).as_str()).map_err(|e| file_error(e, "."))
     }
 
     fn open(&self, project: &Project) -> Result<OwnedFd, FileError> {
@@ -93,23 +94,24 @@ impl HostFiles {
             Err(Errno::ACCESS) => unlock(&user, name).and_then(|()| open_directory(&user, name)),
             other => other,
         };
-        opened.map_err(|error| refused(error, "."))
+        opened.map_err(|error| file_error(error, "."))
     }
 
-    fn desk(&self, project: &Project) -> Result<Arc<Desk>, FileError> {
-        let desk = Desk::open(&self.open_user(project)?, &self.names).map_err(|error| refused(error, "."))?;
-        desk.sweep(self.clock.now_ms());
-        Ok(desk)
+    fn staging(&self, project: &Project) -> Result<Arc<StagingDirectory>, FileError> {
+        let staging = StagingDirectory::open(&self.open_user(project)?, &self.names)
+            .map_err(|error| file_error(error, "."))?;
+        staging.sweep(self.clock.now_ms());
+        Ok(staging)
     }
 
-    /// A directory that something is moved into, made and counted where it is missing.
+    /// The directory that an entry is moved into. Missing directories are created and counted.
     fn parent(&self, project: &Project, opened: &OwnedFd, path: &str) -> Result<OwnedFd, FileError> {
         if let Ok(there) = open_directory(opened, path) {
             return Ok(there);
         }
         let most = StorageAllowance { project_bytes: u64::MAX, project_entries: self.project_entries };
-        let mut share = self.share(project, opened, most)?;
-        provide_directory(opened, path, &mut || share.add_entry())
+        let mut reservation = self.reserve(project, opened, most)?;
+        provide_directory(opened, path, &mut || reservation.add_entry())
     }
 
     fn put(
@@ -118,13 +120,18 @@ impl HostFiles {
         file: (&ProjectPath, &[u8]),
         most: StorageAllowance,
     ) -> Result<WrittenFile, FileError> {
-        let (opened, desk) = (self.open(project)?, self.desk(project)?);
-        let mut share = self.share(project, &opened, most)?;
-        text::write(&opened, &desk, file, self.file_bytes, &mut share)
+        let (opened, staging) = (self.open(project)?, self.staging(project)?);
+        let mut reservation = self.reserve(project, &opened, most)?;
+        text::write(&opened, &staging, file, self.file_bytes, &mut reservation)
     }
 
-    fn share(&self, project: &Project, opened: &OwnedFd, most: StorageAllowance) -> Result<Share, FileError> {
-        self.tallies.join(project.id, opened, most)
+    fn reserve(
+        &self,
+        project: &Project,
+        opened: &OwnedFd,
+        most: StorageAllowance,
+    ) -> Result<QuotaReservation, FileError> {
+        self.usages.reserve(project.id, opened, most)
     }
 }
 
@@ -132,7 +139,7 @@ fn user_directory(project: &Project) -> String {
     format!("user_{}", project.user.0)
 }
 
-/// The directory's name, which comes from the store: still, it must be one.
+/// The project's directory name, validated although it comes from the store.
 fn directory(project: &Project) -> Result<&str, FileError> {
     let name = project.directory.as_str();
     let is_fine = paths::is_name(name) && !name.starts_with('.');
@@ -147,10 +154,10 @@ fn into_itself() -> FileError {
 
 impl Workspaces for HostFiles {
     fn make(&self, project: &Project) -> Result<(), FileError> {
-        let fail = |error| refused(error, ".");
+        let fail = |error| file_error(error, ".");
         let mut builder = std::fs::DirBuilder::new();
         let made = builder.recursive(true).mode(beneath::DIRECTORY_MODE.as_raw_mode()).create(&self.root);
-        made.map_err(|error| refused_io(&error, "."))?;
+        made.map_err(|error| io_error(&error, "."))?;
         let user = make_and_open(self.open_root()?, &user_directory(project)).map_err(fail)?;
         make_and_open(user, directory(project)?).map(drop).map_err(fail)
     }
@@ -160,8 +167,8 @@ impl Workspaces for HostFiles {
             Err(FileError::NotFound(_)) => return Ok(()),
             other => other?,
         };
-        let desk = self.desk(project)?;
-        desk.take_project(&user, directory(project)?, project.id).map_err(|error| refused(error, "."))
+        let staging = self.staging(project)?;
+        staging.take_project(&user, directory(project)?, project.id).map_err(|error| file_error(error, "."))
     }
 
     fn absolute(&self, project: &Project) -> PathBuf {
@@ -169,7 +176,8 @@ impl Workspaces for HostFiles {
     }
 
     fn stats(&self, project: &Project) -> Result<TreeStats, FileError> {
-        let found = count::count(&self.open(project)?, self.counted_entries).map_err(|e| refused(e, "."))?;
+        let found =
+            count::count(&self.open(project)?, self.counted_entries).map_err(|e| file_error(e, "."))?;
         Ok(TreeStats { files: found.files, directories: found.directories, size: found.bytes })
     }
 
@@ -198,14 +206,14 @@ impl Workspaces for HostFiles {
             return Err(into_itself());
         }
         let opened = self.open(project)?;
-        let fail = |error| refused(error, from.target());
+        let fail = |error| file_error(error, from.target());
         let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
         look(&from_parent, from_name).map_err(fail)?; // before directories are made for nothing
         let to_parent = self.parent(project, &opened, to_parent)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
             match error {
-                Errno::EXIST => refused(error, to.target()),
+                Errno::EXIST => file_error(error, to.target()),
                 Errno::INVAL => into_itself(),
                 _ => fail(error),
             }
@@ -215,9 +223,9 @@ impl Workspaces for HostFiles {
     fn delete(&self, project: &Project, path: &str) -> Result<(), FileError> {
         let path = ProjectPath::parse(path)?;
         let (parent, name) = path.entry("deleted")?;
-        let fail = |error| refused(error, path.target());
+        let fail = |error| file_error(error, path.target());
         let parent = open_directory(self.open(project)?, parent).map_err(fail)?;
-        self.desk(project)?.take(&parent, name).map_err(fail)
+        self.staging(project)?.take(&parent, name).map_err(fail)
     }
 
     fn make_directory(
@@ -228,11 +236,11 @@ impl Workspaces for HostFiles {
     ) -> Result<bool, FileError> {
         let path = ProjectPath::parse(path)?;
         let opened = self.open(project)?;
-        let mut share = self.share(project, &opened, most)?;
+        let mut reservation = self.reserve(project, &opened, most)?;
         let mut is_made = false;
         let mut count = || {
             is_made = true;
-            share.add_entry()
+            reservation.add_entry()
         };
         provide_directory(&opened, path.target(), &mut count)?;
         Ok(is_made)
@@ -253,7 +261,7 @@ impl Workspaces for HostFiles {
                 _ => FileKind::Other,
             })),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(refused(error, path.target())),
+            Err(error) => Err(file_error(error, path.target())),
         }
     }
 
@@ -271,7 +279,7 @@ impl Workspaces for HostFiles {
     ) -> Result<WrittenFile, FileError> {
         let path = ProjectPath::parse(path)?;
         path.entry("written")?;
-        self.turns.take(project.id, || self.put(project, (&path, bytes), most))
+        self.locks.with(project.id, || self.put(project, (&path, bytes), most))
     }
 
     fn revise(
@@ -283,7 +291,7 @@ impl Workspaces for HostFiles {
     ) -> Result<Option<WrittenFile>, FileError> {
         let path = ProjectPath::parse(path)?;
         path.entry("changed")?;
-        self.turns.take(project.id, || {
+        self.locks.with(project.id, || {
             let before = match text::read_bytes(&self.open(project)?, &path, self.file_bytes) {
                 Ok(bytes) => Some(bytes),
                 Err(FileError::NotFound(_)) => None,
@@ -296,10 +304,10 @@ impl Workspaces for HostFiles {
     fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError> {
         let path = ProjectPath::parse(path)?;
         let (parent, name) = path.entry("deleted")?;
-        let fail = |error| refused(error, path.target());
+        let fail = |error| file_error(error, path.target());
         let parent = open_directory(self.open(project)?, parent).map_err(fail)?;
         let unlink = || rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(fail);
-        self.turns.take(project.id, unlink)
+        self.locks.with(project.id, unlink)
     }
 
     fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError> {
@@ -307,10 +315,10 @@ impl Workspaces for HostFiles {
     }
 
     fn upload(&self, project: &Project, most: StorageAllowance) -> Result<Box<dyn Upload>, FileError> {
-        let (opened, desk) = (self.open(project)?, self.desk(project)?);
-        let share = self.share(project, &opened, most)?;
+        let (opened, staging) = (self.open(project)?, self.staging(project)?);
+        let reservation = self.reserve(project, &opened, most)?;
         let bounds = self.uploads;
-        Ok(Box::new(FolderUpload { project: opened, desk, share, left: bounds, bounds, file: None }))
+        Ok(Box::new(FolderUpload { project: opened, staging, reservation, left: bounds, bounds, file: None }))
     }
 }
 

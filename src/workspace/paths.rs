@@ -1,20 +1,20 @@
-//! Paths as clients write them. Owns what a path may look like; refuses to ask the disk about one.
+//! Paths in a project, as clients write them.
 
 use crate::ports::FileError;
 
-/// The longest path, bytes; the kernel takes no longer one.
+/// Maximum path length, bytes (the kernel's limit).
 const PATH_BYTES: usize = 4_095;
-/// The longest segment, bytes: file systems take 255.
+/// Maximum segment length, bytes (the limit of file systems).
 const SEGMENT_BYTES: usize = 255;
 
-/// A path below a project: segments joined by `/`, none of them empty, only dots, or with a separator or a control
-/// character in it. Empty for the project's own directory.
+/// A path below a project: segments joined by `/`. No segment is empty, only dots, or contains a separator or
+/// control character. Empty for the project itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProjectPath(String);
 
 impl ProjectPath {
-    /// Reads a client's path. `""` and `.` are the project's own directory; what is absolute or has a `..` is outside,
-    /// even if it would come back.
+    /// Parses a client's path. `""` and `.` mean the project itself; absolute paths and paths with `..` are
+    /// refused.
     pub(super) fn parse(text: &str) -> Result<Self, FileError> {
         if text.len() > PATH_BYTES {
             return Err(FileError::BadPath(format!("a path may have {PATH_BYTES} bytes")));
@@ -34,18 +34,17 @@ impl ProjectPath {
         }
     }
 
-    /// As clients are told; empty for the project's own directory.
+    /// The path for clients; empty for the project itself.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// As the kernel is asked, and errors say it.
+    /// The path for system calls and errors.
     pub(super) fn target(&self) -> &str {
         if self.0.is_empty() { "." } else { &self.0 }
     }
 
-    /// The directory that it lies in, as the kernel is asked, and its name there. The project's own directory has
-    /// neither, for `verb` at least.
+    /// The parent directory and the name in it. Fails for the project itself; `verb` completes the error.
     pub(super) fn entry(&self, verb: &str) -> Result<(&str, &str), FileError> {
         match self.0.rsplit_once('/') {
             Some(parts) => Ok(parts),
@@ -56,18 +55,18 @@ impl ProjectPath {
         }
     }
 
-    /// The path of what lies in it, as clients are told.
+    /// The path of a child, for clients.
     pub(super) fn child(&self, name: &str) -> String {
         if self.0.is_empty() { name.to_owned() } else { format!("{}/{name}", self.0) }
     }
 
-    /// Whether this lies below the other one.
+    /// Whether this path lies below the other one.
     pub(super) fn is_below(&self, above: &Self) -> bool {
         self.0.strip_prefix(&above.0).is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
-/// Whether a client could ask for a file of this name.
+/// Whether a client can address a file of this name.
 pub(super) fn is_name(name: &str) -> bool {
     let fits =
         name.len() <= SEGMENT_BYTES && !name.contains(|c: char| c.is_control() || matches!(c, '/' | '\\'));

@@ -1,6 +1,6 @@
-//! Removal of a whole tree. Owns that it never follows a link, never recurses, and holds two descriptors and a thousand
-//! names at most: a directory inside the tree is not descended into, its own directories are moved up next to it, and
-//! then it is removed. Meant for trees on the desk, where nobody else reaches them.
+//! Removes a whole tree without following links and without recursion, with two descriptors and a thousand
+//! names at most: subdirectories are moved up, then removed. For trees in the staging directory, which nobody
+//! else reaches.
 
 use super::beneath::{kind, look, open_directory, unlock};
 use rustix::fs::{AtFlags, Dir, FileType, RenameFlags};
@@ -8,12 +8,13 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Names held at once: a directory may have millions.
+/// Names in memory at once; a directory may have millions.
 const NAMES_AT_ONCE: usize = 1_024;
-/// The longest run of names that the tree's maker has taken already.
+/// Maximum attempts to find a free name.
 const MOST_COLLISIONS: u32 = 1_000_000;
 
-/// Removes what a name stands for, with everything in it; nothing there is fine. The first error if something stayed.
+/// Removes an entry with all its content; succeeds when it does not exist. Returns the first error if
+/// something is left.
 pub(super) fn remove_tree(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => {}
@@ -45,8 +46,8 @@ pub(super) fn remove_tree(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     }
 }
 
-/// Takes entry after entry away until none is left, a bounded number of names at a time. Ends with the first error once
-/// a whole round took nothing away.
+/// Removes entries in rounds of bounded size until none is left. Stops with the first error once a round
+/// removes nothing.
 fn take_all(
     directory: &OwnedFd,
     take_away: &mut dyn FnMut(&OwnedFd, &CStr, bool) -> rustix::io::Result<()>,
@@ -104,8 +105,7 @@ fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> rusti
     Err(Errno::EXIST)
 }
 
-/// Opens a directory that its maker may have closed. Readable is not enough: names can be taken away only with write and
-/// search.
+/// Opens a directory without permissions. Removing entries needs write and search rights besides read.
 fn open_usable<P: rustix::path::Arg + Copy>(at: &OwnedFd, name: P) -> rustix::io::Result<OwnedFd> {
     unlock(at.as_fd(), name)?;
     open_directory(at, name)

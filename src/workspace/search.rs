@@ -1,58 +1,44 @@
-//! Search in text files. Owns its bounds, and that nothing from outside of the project is told: the walk of ripgrep's
-//! crates goes by paths, which commands of jobs may bend while it runs, so all it gives are names, and each is opened
-//! anew beneath the project's descriptor. Refuses patterns that would cost too much.
+//! Text search with ripgrep's crates. Their walk goes by paths, which commands of jobs may change meanwhile,
+//! so each file is opened again beneath the project.
 //!
-//! Dot names are left out as in lists, and whatever else a list leaves out. `.gitignore` counts for nothing.
+//! Skips what lists skip, dot names included. `.gitignore` has no effect.
 
 use super::beneath::{kind, look, open_directory, open_file};
+use super::errors::file_error;
 use super::glob::Glob;
-use super::matches::{self, Matches};
+use super::matches::{self, Deadline, FileMatches};
 use super::paths::ProjectPath;
-use super::refusal::refused;
-use super::walk::{WalkTerms, names_below};
+use super::walk::{WalkOptions, names_below};
 use crate::ports::{Clock, FileError, SearchHit, SearchQuery, SearchResults};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::Searcher;
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
 
-/// The longest text that is searched for, characters.
+/// Maximum length of a query, characters.
 const QUERY_CHARS: usize = 1_000;
-/// The most that a pattern may come to when it is compiled, bytes.
+/// Maximum size of a compiled pattern, bytes.
 const PATTERN_BYTES: usize = 4 * 1024 * 1024;
 
-/// How much one search may do.
+/// Limits of one search.
 #[derive(Clone, Copy)]
-pub(super) struct SearchBounds {
-    /// Files that are looked into.
+pub(super) struct SearchLimits {
+    /// Maximum files to read.
     pub(super) files: u64,
-    /// Time for all of it, milliseconds.
+    /// Timeout, milliseconds.
     pub(super) time_ms: u64,
 }
 
-/// When a search has to end.
-#[derive(Clone, Copy)]
-pub(super) struct Deadline<'a> {
-    pub(super) clock: &'a dyn Clock,
-    pub(super) at_ms: u64,
-}
-
-impl Deadline<'_> {
-    pub(super) fn is_over(self) -> bool {
-        self.clock.monotonic_ms() >= self.at_ms
-    }
-}
-
-/// Searches a project, or what is below one of its paths.
+/// Searches a project or a directory of it.
 pub(super) fn search(
     project: &OwnedFd,
     query: &SearchQuery,
-    bounds: SearchBounds,
+    bounds: SearchLimits,
     clock: &dyn Clock,
 ) -> Result<SearchResults, FileError> {
     let start = ProjectPath::parse(&query.path)?;
     let deadline = Deadline { clock, at_ms: clock.monotonic_ms().saturating_add(bounds.time_ms) };
-    let mut search = Search {
+    let mut search = TextSearch {
         project,
         matcher: matcher(query)?,
         glob: query.glob.as_deref().map(Glob::parse).transpose()?,
@@ -73,10 +59,10 @@ pub(super) fn search(
     Ok(search.found)
 }
 
-/// What stands at the start: only to choose a way, both of which look for themselves.
+/// File type of the start, to choose between file and directory search; both check again.
 fn look_at(project: &OwnedFd, start: &ProjectPath) -> Result<FileType, FileError> {
     let Ok((parent, name)) = start.entry("looked at") else { return Ok(FileType::Directory) };
-    let fail = |error| refused(error, start.target());
+    let fail = |error| file_error(error, start.target());
     let parent = open_directory(project, parent).map_err(fail)?;
     look(&parent, name).map(|stat| kind(&stat)).map_err(fail)
 }
@@ -101,7 +87,7 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
         })
 }
 
-struct Search<'a> {
+struct TextSearch<'a> {
     project: &'a OwnedFd,
     matcher: RegexMatcher,
     glob: Option<Glob>,
@@ -113,11 +99,11 @@ struct Search<'a> {
     found: SearchResults,
 }
 
-impl Search<'_> {
+impl TextSearch<'_> {
     fn walk(&mut self, start: &ProjectPath) -> Result<(), FileError> {
-        let directory =
-            open_directory(self.project, start.target()).map_err(|error| refused(error, start.target()))?;
-        let terms = WalkTerms { with_hidden: self.with_hidden, depth: None };
+        let directory = open_directory(self.project, start.target())
+            .map_err(|error| file_error(error, start.target()))?;
+        let terms = WalkOptions { with_hidden: self.with_hidden, depth: None };
         for (name, is_directory) in names_below(&directory, terms) {
             if self.is_over() {
                 break;
@@ -142,7 +128,7 @@ impl Search<'_> {
     fn look_into(&mut self, path: String) {
         let Ok((file, _)) = open_file(self.project, &path) else { return };
         self.files_left = self.files_left.saturating_sub(1);
-        let mut matches = Matches::default();
+        let mut matches = FileMatches::default();
         let is_whole = matches.gather(&mut self.searcher, &self.matcher, (file, self.deadline));
         self.found.is_cut |= !is_whole;
         let lines = matches.into_lines();

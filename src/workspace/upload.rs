@@ -1,59 +1,58 @@
-//! Files that arrive piece by piece. Owns that a file is at its place whole or not at all, and that nothing that is there
-//! is replaced; refuses to know how the pieces came.
+//! Uploads of files in pieces. A file appears complete or not at all, and replaces nothing.
 
 use super::beneath::{look, provide_directory};
-use super::desk::{Desk, Draft};
+use super::errors::{file_error, io_error};
 use super::paths::ProjectPath;
-use super::refusal::{refused, refused_io};
-use super::tally::Share;
+use super::staging::{StagedFile, StagingDirectory};
+use super::usage::QuotaReservation;
 use crate::ports::{FileError, Upload};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What one upload may bring.
+/// Limits of an upload.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UploadBounds {
-    /// Files.
+pub(super) struct UploadLimits {
+    /// Number of files.
     pub(super) files: u64,
-    /// Bytes of them together.
+    /// Bytes of all files.
     pub(super) bytes: u64,
 }
 
 /// An upload into a project.
 pub(super) struct FolderUpload {
     pub(super) project: OwnedFd,
-    pub(super) desk: Arc<Desk>,
-    pub(super) share: Share,
-    pub(super) left: UploadBounds,
-    pub(super) bounds: UploadBounds,
-    pub(super) file: Option<Arriving>,
+    pub(super) staging: Arc<StagingDirectory>,
+    pub(super) reservation: QuotaReservation,
+    pub(super) left: UploadLimits,
+    pub(super) bounds: UploadLimits,
+    pub(super) file: Option<IncomingFile>,
 }
 
-/// The file that is arriving. It goes with its draft when anything fails.
-pub(super) struct Arriving {
+/// The file in progress. It is deleted when anything fails.
+pub(super) struct IncomingFile {
     path: ProjectPath,
     parent: OwnedFd,
-    draft: Draft,
+    staged: StagedFile,
 }
 
 impl Upload for FolderUpload {
     fn begin(&mut self, path: &str) -> Result<(), FileError> {
         self.file = None;
-        self.share.give_back();
+        self.reservation.release();
         let path = ProjectPath::parse(path)?;
         let (parent, name) = path.entry("written")?;
-        let fail = |error| refused(error, path.target());
+        let fail = |error| file_error(error, path.target());
         self.left.files = self.left.files.checked_sub(1).ok_or_else(|| too_many(self.bounds))?;
-        let parent = provide_directory(&self.project, parent, &mut || self.share.add_entry())?;
-        self.share.settle(|| Ok(()))?; // the directories are there, whatever becomes of the file
+        let parent = provide_directory(&self.project, parent, &mut || self.reservation.add_entry())?;
+        self.reservation.commit(|| Ok(()))?; // the directories are there, whatever becomes of the file
         // Only to refuse early: it is the end that must not replace anything.
         if look(&parent, name).is_ok() {
             return Err(FileError::Exists(path.as_str().to_owned()));
         }
-        self.share.add_entry()?;
-        let draft = self.desk.draft().map_err(fail)?;
-        self.file = Some(Arriving { path, parent, draft });
+        self.reservation.add_entry()?;
+        let staged = self.staging.create().map_err(fail)?;
+        self.file = Some(IncomingFile { path, parent, staged });
         Ok(())
     }
 
@@ -62,16 +61,17 @@ impl Upload for FolderUpload {
         let mut file = self.file.take().ok_or_else(no_file)?;
         let bytes = piece.len() as u64;
         self.left.bytes = self.left.bytes.checked_sub(bytes).ok_or_else(|| too_large(self.bounds))?;
-        self.share.add_bytes(bytes)?;
-        file.draft.file.write_all(piece).map_err(|error| refused_io(&error, file.path.target()))?;
+        self.reservation.add_bytes(bytes)?;
+        file.staged.file.write_all(piece).map_err(|error| io_error(&error, file.path.target()))?;
         self.file = Some(file);
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), FileError> {
-        let Arriving { path, parent, draft } = self.file.take().ok_or_else(no_file)?;
+        let IncomingFile { path, parent, staged } = self.file.take().ok_or_else(no_file)?;
         let (_, name) = path.entry("written")?;
-        self.share.settle(|| draft.place(&parent, name, false).map_err(|error| refused(error, path.target())))
+        self.reservation
+            .commit(|| staged.place(&parent, name, false).map_err(|error| file_error(error, path.target())))
     }
 }
 
@@ -79,10 +79,10 @@ fn no_file() -> FileError {
     FileError::Io("no file of the upload was begun".to_owned())
 }
 
-fn too_many(bounds: UploadBounds) -> FileError {
+fn too_many(bounds: UploadLimits) -> FileError {
     FileError::TooLarge(format!("an upload may have {} files (limits.upload_files)", bounds.files))
 }
 
-fn too_large(bounds: UploadBounds) -> FileError {
+fn too_large(bounds: UploadLimits) -> FileError {
     FileError::TooLarge(format!("an upload may have {} bytes (limits.upload_bytes)", bounds.bytes))
 }

@@ -1,25 +1,25 @@
-//! The names below a directory. Owns which are passed over; refuses to be believed: the walk goes by paths, which commands
-//! of jobs may bend while it runs, so whoever gets a name asks for it anew beneath the project's descriptor.
+//! Names below a directory. The walk goes by paths, which commands of jobs may change, so every name must be
+//! opened again beneath the project's descriptor.
 
 use crate::domain::project::OWN_NAME;
 use ignore::{DirEntry, WalkBuilder};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How a walk goes.
+/// Options of a walk.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct WalkTerms {
-    /// Dot names too.
+pub(super) struct WalkOptions {
+    /// Whether to include dot names.
     pub(super) with_hidden: bool,
-    /// Directories below directories, 1 for the first one's own names.
+    /// Maximum depth; 1 for direct children.
     pub(super) depth: Option<usize>,
 }
 
-/// Everything below a directory, by path from there, and whether it is a directory: what is neither file nor directory is
-/// left out, no link is followed, and no other file system entered. What has vanished, or cannot be read, is passed over.
+/// Paths of all files and directories below a directory, and whether each is a directory. Follows no links
+/// and enters no other file system. Skips what is unreadable or gone.
 pub(super) fn names_below(
     directory: &OwnedFd,
-    terms: WalkTerms,
+    terms: WalkOptions,
 ) -> impl Iterator<Item = (String, bool)> + use<> {
     let root = super::beneath::own_path(directory);
     // With the dot it is the directory itself, not the link to it.

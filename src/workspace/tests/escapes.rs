@@ -1,6 +1,6 @@
 //! Ways out that somebody planted, each of which leads nowhere.
 
-use super::{ROOM, Rig, SECRET, project};
+use super::{Fixture, ROOM, SECRET, project};
 use crate::ports::{FileError, SearchQuery, Workspaces};
 use rustix::fs::{CWD, FileType, Mode};
 use std::fs;
@@ -12,14 +12,16 @@ fn search(query: &str, path: &str) -> SearchQuery {
 
 #[test]
 fn no_act_follows_a_link_on_the_way() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "own.txt", "mine", ROOM).unwrap();
-    fs::create_dir(rig.at("real")).unwrap();
-    for (name, target) in [("abs", rig.outside()), ("root", "/".into()), ("up", "../../../outside".into())] {
-        symlink(target, rig.at(name)).unwrap();
+    fs::create_dir(fixture.at("real")).unwrap();
+    for (name, target) in
+        [("abs", fixture.outside()), ("root", "/".into()), ("up", "../../../outside".into())]
+    {
+        symlink(target, fixture.at(name)).unwrap();
     }
-    symlink("real", rig.at("inside")).unwrap();
+    symlink("real", fixture.at("inside")).unwrap();
     for link in ["abs", "root", "up", "inside"] {
         let path = format!("{link}/canary");
         let refusals = [
@@ -39,16 +41,16 @@ fn no_act_follows_a_link_on_the_way() {
         }
     }
     assert_eq!(files.search(p, &search("sing", "")).unwrap().hits, []);
-    assert_eq!(fs::read_dir(rig.at("real")).unwrap().count(), 0);
-    rig.assert_untouched();
+    assert_eq!(fs::read_dir(fixture.at("real")).unwrap().count(), 0);
+    fixture.assert_untouched();
 }
 
 #[test]
 fn a_link_at_the_end_is_itself_or_nothing() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
-    let canary = rig.outside().join("canary");
-    let plant = |name: &str| symlink(&canary, rig.at(name)).unwrap();
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
+    let canary = fixture.outside().join("canary");
+    let plant = |name: &str| symlink(&canary, fixture.at(name)).unwrap();
     plant("leaf");
     assert!(matches!(files.read(p, "leaf"), Err(FileError::WrongKind(why)) if why.contains("symbolic link")));
     assert!(files.list(p, "").unwrap().files.is_empty());
@@ -56,90 +58,96 @@ fn a_link_at_the_end_is_itself_or_nothing() {
     assert_eq!(files.read(p, "leaf").unwrap(), "new", "the link was replaced, its target was not written");
     plant("moved");
     files.rename(p, "moved", "elsewhere").unwrap();
-    assert!(rig.at("elsewhere").is_symlink());
+    assert!(fixture.at("elsewhere").is_symlink());
     files.delete(p, "elsewhere").unwrap();
-    symlink(rig.outside(), rig.at("tree")).unwrap();
+    symlink(fixture.outside(), fixture.at("tree")).unwrap();
     files.delete(p, "tree").unwrap();
-    assert!(!rig.at("tree").is_symlink());
-    rig.assert_untouched();
+    assert!(!fixture.at("tree").is_symlink());
+    fixture.assert_untouched();
 }
 
 #[test]
 fn the_kernel_s_own_links_lead_nowhere() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for target in ["/proc/self/root", "/proc/self/cwd", "/proc/self/fd/0", "/dev/stdin", "/proc/self/environ"]
     {
-        let link = rig.at("magic");
+        let link = fixture.at("magic");
         symlink(target, &link).unwrap();
-        assert!(matches!(rig.files.read(&rig.project, "magic"), Err(FileError::WrongKind(_))), "{target}");
-        assert!(matches!(rig.files.read(&rig.project, "magic/etc/passwd"), Err(FileError::WrongKind(_))));
+        assert!(
+            matches!(fixture.files.read(&fixture.project, "magic"), Err(FileError::WrongKind(_))),
+            "{target}"
+        );
+        assert!(matches!(
+            fixture.files.read(&fixture.project, "magic/etc/passwd"),
+            Err(FileError::WrongKind(_))
+        ));
         fs::remove_file(link).unwrap();
     }
 }
 
 #[test]
 fn neighbours_whose_names_begin_alike_are_other_projects() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let evil = project(2, "p_evil");
-    rig.files.make(&evil).unwrap();
-    rig.files.write(&evil, "a", SECRET, ROOM).unwrap();
+    fixture.files.make(&evil).unwrap();
+    fixture.files.write(&evil, "a", SECRET, ROOM).unwrap();
     for path in ["../p_evil/a", "_evil/a", "x/../../p_evil/a"] {
-        assert!(rig.files.read(&rig.project, path).is_err(), "{path}");
+        assert!(fixture.files.read(&fixture.project, path).is_err(), "{path}");
     }
-    rig.files.remove(&rig.project).unwrap();
-    assert_eq!(rig.files.read(&evil, "a").unwrap(), SECRET);
+    fixture.files.remove(&fixture.project).unwrap();
+    assert_eq!(fixture.files.read(&evil, "a").unwrap(), SECRET);
 }
 
 #[test]
 fn a_project_that_is_a_link_is_none() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let planted = project(3, "planted");
-    symlink(rig.outside(), rig.home.path().join("ws/user_1/planted")).unwrap();
-    assert!(rig.files.list(&planted, "").is_err());
-    assert!(rig.files.make(&planted).is_err());
-    assert!(rig.files.read(&planted, "canary").is_err());
-    rig.files.remove(&planted).unwrap();
-    rig.assert_untouched();
+    symlink(fixture.outside(), fixture.home.path().join("ws/user_1/planted")).unwrap();
+    assert!(fixture.files.list(&planted, "").is_err());
+    assert!(fixture.files.make(&planted).is_err());
+    assert!(fixture.files.read(&planted, "canary").is_err());
+    fixture.files.remove(&planted).unwrap();
+    fixture.assert_untouched();
     for directory in ["..", ".", "", "a/b", ".nanoclaw", "/"] {
-        assert!(rig.files.list(&project(4, directory), "").is_err(), "{directory}");
-        assert!(rig.files.remove(&project(4, directory)).is_err(), "{directory}");
+        assert!(fixture.files.list(&project(4, directory), "").is_err(), "{directory}");
+        assert!(fixture.files.remove(&project(4, directory)).is_err(), "{directory}");
     }
 }
 
 #[test]
 fn writing_never_goes_through_a_hard_link() {
-    let rig = Rig::new();
-    fs::hard_link(rig.outside().join("canary"), rig.at("hard")).unwrap();
-    rig.files.write(&rig.project, "hard", "new", ROOM).unwrap();
-    fs::hard_link(rig.outside().join("canary"), rig.at("hard2")).unwrap();
-    rig.files.delete(&rig.project, "hard2").unwrap();
-    rig.assert_untouched();
+    let fixture = Fixture::new();
+    fs::hard_link(fixture.outside().join("canary"), fixture.at("hard")).unwrap();
+    fixture.files.write(&fixture.project, "hard", "new", ROOM).unwrap();
+    fs::hard_link(fixture.outside().join("canary"), fixture.at("hard2")).unwrap();
+    fixture.files.delete(&fixture.project, "hard2").unwrap();
+    fixture.assert_untouched();
 }
 
 #[test]
 fn what_is_no_file_is_refused_at_once() {
-    let rig = Rig::new();
-    rustix::fs::mknodat(CWD, rig.at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(rig.at("socket")).unwrap();
-    fs::create_dir(rig.at("dir")).unwrap();
+    let fixture = Fixture::new();
+    rustix::fs::mknodat(CWD, fixture.at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(fixture.at("socket")).unwrap();
+    fs::create_dir(fixture.at("dir")).unwrap();
     // Only root makes devices: /dev/zero.
     let device = rustix::fs::mknodat(
         CWD,
-        rig.at("device"),
+        fixture.at("device"),
         FileType::CharacterDevice,
         Mode::RWXU,
         rustix::fs::makedev(1, 5),
     );
     let names = ["pipe", "socket", "dir", "device"].into_iter().filter(|n| *n != "device" || device.is_ok());
     for name in names {
-        let read = rig.files.read(&rig.project, name);
+        let read = fixture.files.read(&fixture.project, name);
         assert!(matches!(read, Err(FileError::WrongKind(_))), "{name}: {read:?}");
-        let found = rig.files.search(&rig.project, &search("x", name));
+        let found = fixture.files.search(&fixture.project, &search("x", name));
         assert!(name == "dir" || matches!(found, Err(FileError::WrongKind(_))), "{name}: {found:?}");
     }
-    assert_eq!(rig.files.search(&rig.project, &search("x", "")).unwrap().hits, []);
-    assert!(rig.files.list(&rig.project, "").unwrap().files.is_empty());
+    assert_eq!(fixture.files.search(&fixture.project, &search("x", "")).unwrap().hits, []);
+    assert!(fixture.files.list(&fixture.project, "").unwrap().files.is_empty());
     for name in ["pipe", "socket"] {
-        rig.files.delete(&rig.project, name).unwrap();
+        fixture.files.delete(&fixture.project, name).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Lists by glob.
 
-use super::{ROOM, Rig};
+use super::{Fixture, ROOM};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, FileKind, GlobQuery, SearchQuery, Workspaces};
 use std::fs;
@@ -10,8 +10,8 @@ fn query(path: &str, glob: &str) -> GlobQuery {
     GlobQuery { path: path.to_owned(), glob: glob.to_owned(), with_hidden: false }
 }
 
-fn found(rig: &Rig, query: &GlobQuery) -> Vec<String> {
-    let listing = rig.files.find(&rig.project, query).unwrap();
+fn found(fixture: &Fixture, query: &GlobQuery) -> Vec<String> {
+    let listing = fixture.files.find(&fixture.project, query).unwrap();
     assert!(!listing.is_cut);
     let directories = listing.directories.into_iter().map(|(_, path)| format!("{path}/"));
     listing.files.into_iter().map(|file| file.path).chain(directories).collect()
@@ -19,11 +19,11 @@ fn found(rig: &Rig, query: &GlobQuery) -> Vec<String> {
 
 #[test]
 fn a_glob_is_held_against_paths_below_its_directory() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for path in ["a.rs", "b.txt", "src/c.rs", "src/deep/d.rs", ".env", "src/.git/e.rs", ".nanoclaw/f.rs"] {
-        rig.files.write(&rig.project, path, "x", ROOM).unwrap();
+        fixture.files.write(&fixture.project, path, "x", ROOM).unwrap();
     }
-    std::os::unix::fs::symlink(rig.outside(), rig.at("src/link")).unwrap();
+    std::os::unix::fs::symlink(fixture.outside(), fixture.at("src/link")).unwrap();
     for (path, glob, expected) in [
         ("", "*", &["a.rs", "b.txt", "src/"][..]),
         (".", "./*.rs", &["a.rs"]),
@@ -34,40 +34,40 @@ fn a_glob_is_held_against_paths_below_its_directory() {
         ("", "?.txt", &["b.txt"]),
         ("", "none", &[]),
     ] {
-        assert_eq!(found(&rig, &query(path, glob)), expected, "{path} {glob}");
+        assert_eq!(found(&fixture, &query(path, glob)), expected, "{path} {glob}");
     }
     let all = GlobQuery { with_hidden: true, ..query("", "**") };
-    let all = found(&rig, &all);
+    let all = found(&fixture, &all);
     assert!(all.contains(&".env".to_owned()) && all.contains(&"src/.git/e.rs".to_owned()), "{all:?}");
     assert!(!all.iter().any(|path| path.contains("nanoclaw") || path.contains("canary")), "{all:?}");
     for glob in ["../*", "a/../b", "/etc/*", "..", ""] {
         assert!(matches!(
-            rig.files.find(&rig.project, &query("", glob)),
+            fixture.files.find(&fixture.project, &query("", glob)),
             Err(FileError::Outside(_) | FileError::BadPath(_))
         ));
     }
     for (path, glob) in [("", "[z-a]"), ("", &*"x".repeat(1_001)), ("none", "*"), ("a.rs", "*")] {
-        assert!(rig.files.find(&rig.project, &query(path, glob)).is_err(), "{path} {glob}");
+        assert!(fixture.files.find(&fixture.project, &query(path, glob)).is_err(), "{path} {glob}");
     }
 }
 
 #[test]
 fn p8_a_list_ends_with_its_time() {
-    let rig = Rig::with(&Limits { search_ms: 1_000, ..Limits::default() });
+    let fixture = Fixture::with(&Limits { search_ms: 1_000, ..Limits::default() });
     for n in 0..20 {
-        rig.files.write(&rig.project, &format!("{n}"), "x", ROOM).unwrap();
+        fixture.files.write(&fixture.project, &format!("{n}"), "x", ROOM).unwrap();
     }
-    rig.clock.step_ms.store(100, Ordering::SeqCst);
-    let listing = rig.files.find(&rig.project, &query("", "*")).unwrap();
+    fixture.clock.step_ms.store(100, Ordering::SeqCst);
+    let listing = fixture.files.find(&fixture.project, &query("", "*")).unwrap();
     assert!(listing.is_cut && listing.files.len() < 12, "{listing:?}");
 }
 
 #[test]
 fn a_pattern_and_a_glob_narrow_a_search() {
-    let rig = Rig::new();
-    rig.files.write(&rig.project, "src/a.rs", "let x1 = 5;\nlet y = 6;\n", ROOM).unwrap();
-    rig.files.write(&rig.project, "src/b.md", "let x1 = 5;\n", ROOM).unwrap();
-    rig.files.write(&rig.project, ".hidden/c.rs", "let x1 = 5;\n", ROOM).unwrap();
+    let fixture = Fixture::new();
+    fixture.files.write(&fixture.project, "src/a.rs", "let x1 = 5;\nlet y = 6;\n", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "src/b.md", "let x1 = 5;\n", ROOM).unwrap();
+    fixture.files.write(&fixture.project, ".hidden/c.rs", "let x1 = 5;\n", ROOM).unwrap();
     let pattern = SearchQuery {
         query: r"^let x\d =".to_owned(),
         max_results: 50,
@@ -76,7 +76,7 @@ fn a_pattern_and_a_glob_narrow_a_search() {
         ..SearchQuery::default()
     };
     let paths = |query: &SearchQuery| -> Vec<String> {
-        let found = rig.files.search(&rig.project, query).unwrap();
+        let found = fixture.files.search(&fixture.project, query).unwrap();
         found.hits.into_iter().map(|hit| hit.path).collect()
     };
     assert_eq!(paths(&pattern), ["src/a.rs"]);
@@ -87,26 +87,27 @@ fn a_pattern_and_a_glob_narrow_a_search() {
     );
     assert_eq!(paths(&SearchQuery { glob: None, is_pattern: false, ..pattern.clone() }), [""; 0]);
     for bad in ["(", r"a{1000}{1000}{1000}"] {
-        let refusal = rig.files.search(&rig.project, &SearchQuery { query: bad.into(), ..pattern.clone() });
+        let refusal =
+            fixture.files.search(&fixture.project, &SearchQuery { query: bad.into(), ..pattern.clone() });
         assert!(matches!(&refusal, Err(FileError::BadPath(why)) if why.contains("pattern")), "{refusal:?}");
     }
 }
 
 #[test]
 fn what_stands_at_a_path_is_told_without_following() {
-    let rig = Rig::new();
-    rig.files.write(&rig.project, "d/f", "123", ROOM).unwrap();
-    std::os::unix::fs::symlink(rig.outside(), rig.at("link")).unwrap();
-    let kind = |path: &str| rig.files.kind(&rig.project, path);
+    let fixture = Fixture::new();
+    fixture.files.write(&fixture.project, "d/f", "123", ROOM).unwrap();
+    std::os::unix::fs::symlink(fixture.outside(), fixture.at("link")).unwrap();
+    let kind = |path: &str| fixture.files.kind(&fixture.project, path);
     assert_eq!(kind("d/f"), Ok(Some(FileKind::File(3))));
     assert_eq!(kind("d"), Ok(Some(FileKind::Directory)));
     assert_eq!(kind("."), Ok(Some(FileKind::Directory)));
     assert_eq!(kind("link"), Ok(Some(FileKind::Other)));
     assert_eq!((kind("none"), kind("d/f/x"), kind("none/x")), (Ok(None), Ok(None), Ok(None)));
     assert_eq!(kind("link/canary"), Ok(None), "nothing can be had behind a link");
-    assert!(rig.files.open_file(&rig.project, "link/canary").is_err());
-    assert!(rig.files.delete_file(&rig.project, "d").is_err() && rig.at("d/f").exists());
-    rig.files.delete_file(&rig.project, "link").unwrap();
-    assert!(fs::symlink_metadata(rig.at("link")).is_err());
-    rig.assert_untouched();
+    assert!(fixture.files.open_file(&fixture.project, "link/canary").is_err());
+    assert!(fixture.files.delete_file(&fixture.project, "d").is_err() && fixture.at("d/f").exists());
+    fixture.files.delete_file(&fixture.project, "link").unwrap();
+    assert!(fs::symlink_metadata(fixture.at("link")).is_err());
+    fixture.assert_untouched();
 }

@@ -1,6 +1,6 @@
 //! Lists and statistics.
 
-use super::{ROOM, Rig};
+use super::{Fixture, ROOM};
 use crate::ports::{FileEntry, FileError, TreeStats, Workspaces};
 use std::ffi::OsStr;
 use std::fs;
@@ -8,15 +8,15 @@ use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn a_list_is_sorted_and_shows_what_can_be_asked_for() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     for path in ["b.txt", "a.txt", "z/in.txt", "c/in.txt", ".env", ".git/config"] {
         files.write(p, path, "12345", ROOM).unwrap();
     }
-    fs::write(rig.at("back\\slash"), "").unwrap();
-    fs::write(rig.at("new\nline"), "").unwrap();
-    fs::write(rig.at("").join(OsStr::from_bytes(b"\xff\xfe")), "").unwrap();
-    fs::create_dir(rig.at("").join(OsStr::from_bytes(b"\xff"))).unwrap();
+    fs::write(fixture.at("back\\slash"), "").unwrap();
+    fs::write(fixture.at("new\nline"), "").unwrap();
+    fs::write(fixture.at("").join(OsStr::from_bytes(b"\xff\xfe")), "").unwrap();
+    fs::create_dir(fixture.at("").join(OsStr::from_bytes(b"\xff"))).unwrap();
     let list = files.list(p, ".").unwrap();
     let file = |name: &str, path: &str| FileEntry { name: name.into(), path: path.into(), size: 5 };
     assert_eq!(list.files, [file("a.txt", "a.txt"), file("b.txt", "b.txt")]);
@@ -29,35 +29,35 @@ fn a_list_is_sorted_and_shows_what_can_be_asked_for() {
 
 #[test]
 fn a_list_holds_ten_thousand() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 0..10_001 {
-        fs::write(rig.at(&format!("{number:05}")), "").unwrap();
+        fs::write(fixture.at(&format!("{number:05}")), "").unwrap();
     }
-    let list = rig.files.list(&rig.project, "").unwrap();
+    let list = fixture.files.list(&fixture.project, "").unwrap();
     assert!(list.is_cut && list.files.len() == 10_000);
-    fs::remove_file(rig.at("00000")).unwrap();
-    assert!(!rig.files.list(&rig.project, "").unwrap().is_cut);
+    fs::remove_file(fixture.at("00000")).unwrap();
+    assert!(!fixture.files.list(&fixture.project, "").unwrap().is_cut);
 }
 
 #[test]
 fn statistics_count_everything_once_and_follow_nothing() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     assert_eq!(files.stats(p).unwrap(), TreeStats::default());
     files.write(p, "a/b/c.txt", "12345", ROOM).unwrap();
     files.write(p, ".hidden", "123", ROOM).unwrap();
-    std::os::unix::fs::symlink("/", rig.at("a/root")).unwrap();
-    fs::File::create(rig.at("sparse")).unwrap().set_len(1 << 40).unwrap();
+    std::os::unix::fs::symlink("/", fixture.at("a/root")).unwrap();
+    fs::File::create(fixture.at("sparse")).unwrap().set_len(1 << 40).unwrap();
     let stats = files.stats(p).unwrap();
     assert_eq!(stats, TreeStats { files: 3, directories: 2, size: 8 + (1 << 40) });
 }
 
 #[test]
 fn what_is_not_there_does_not_exist() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let gone = super::project(9, "gone");
-    assert!(matches!(rig.files.stats(&gone), Err(FileError::NotFound(_))));
-    assert!(matches!(rig.files.list(&gone, ""), Err(FileError::NotFound(_))));
-    assert!(matches!(rig.files.write(&gone, "a", "", ROOM), Err(FileError::NotFound(_))));
-    rig.files.remove(&gone).unwrap();
+    assert!(matches!(fixture.files.stats(&gone), Err(FileError::NotFound(_))));
+    assert!(matches!(fixture.files.list(&gone, ""), Err(FileError::NotFound(_))));
+    assert!(matches!(fixture.files.write(&gone, "a", "", ROOM), Err(FileError::NotFound(_))));
+    fixture.files.remove(&gone).unwrap();
 }

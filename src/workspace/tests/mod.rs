@@ -47,14 +47,14 @@ impl Clock for StepClock {
     fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
-struct Rig {
+struct Fixture {
     home: tempfile::TempDir,
     clock: Arc<StepClock>,
     files: HostFiles,
     project: Project,
 }
 
-impl Rig {
+impl Fixture {
     fn new() -> Self {
         Self::with(&Limits::default())
     }

@@ -1,6 +1,6 @@
 //! Quotas.
 
-use super::{ROOM, Rig};
+use super::{Fixture, ROOM};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, StorageAllowance, Workspaces};
 use std::fs;
@@ -11,8 +11,8 @@ fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
 
 #[test]
 fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     let most = StorageAllowance { project_bytes: 10, project_entries: 3 };
     files.write(p, "d/a", "12345678", most).unwrap();
     assert!(names(files.write(p, "b", "123", most), "limits.project_bytes"));
@@ -23,19 +23,19 @@ fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
     files.write(p, "d/a", "87654321", most).unwrap();
     assert!(names(files.write(p, "d/a", "123456789", most), "limits.project_bytes"));
     assert_eq!(files.read(p, "d/a").unwrap(), "87654321");
-    assert_eq!(rig.on_desk(), 0);
+    assert_eq!(fixture.on_desk(), 0);
 }
 
 #[test]
 fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     let most = StorageAllowance { project_bytes: 10, project_entries: 3 };
-    fs::write(rig.at("big"), "x".repeat(100)).unwrap();
+    fs::write(fixture.at("big"), "x".repeat(100)).unwrap();
     assert!(names(files.write(p, "a", "1", most), "limits.project_bytes"));
     assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_bytes"));
     for number in 0..5 {
-        fs::write(rig.at(&format!(".{number}")), "").unwrap();
+        fs::write(fixture.at(&format!(".{number}")), "").unwrap();
     }
     assert!(names(files.write(p, "a", "1", most), "limits.project_entries"));
     assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_entries"));
@@ -45,14 +45,14 @@ fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
 
 #[test]
 fn writers_at_once_share_one_quota() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let most = StorageAllowance { project_bytes: 100, project_entries: 100 };
     let written: usize = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
             .map(|writer| {
-                let rig = &rig;
+                let fixture = &fixture;
                 scope.spawn(move || {
-                    let mut upload = rig.files.upload(&rig.project, most).unwrap();
+                    let mut upload = fixture.files.upload(&fixture.project, most).unwrap();
                     let mut ended = 0;
                     for number in 0..10 {
                         upload.begin(&format!("{writer}-{number}")).unwrap();
@@ -65,16 +65,16 @@ fn writers_at_once_share_one_quota() {
             .collect();
         writers.into_iter().map(|writer| writer.join().unwrap()).sum()
     });
-    let stats = rig.files.stats(&rig.project).unwrap();
+    let stats = fixture.files.stats(&fixture.project).unwrap();
     assert_eq!((stats.files, stats.size), (written as u64, 5 * written as u64));
     assert!(stats.size <= 100 && written > 0, "{stats:?}");
-    assert_eq!(rig.on_desk(), 0);
+    assert_eq!(fixture.on_desk(), 0);
 }
 
 #[test]
 fn an_upload_that_is_given_up_gives_its_room_back() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     let most = StorageAllowance { project_bytes: 10, project_entries: 2 };
     let mut first = files.upload(p, most).unwrap();
     first.begin("a").unwrap();
@@ -90,9 +90,9 @@ fn an_upload_that_is_given_up_gives_its_room_back() {
 
 #[test]
 fn p8_directories_made_for_a_move_count_as_well() {
-    let rig = Rig::with(&Limits { project_entries: 3, ..Limits::default() });
-    rig.files.write(&rig.project, "a", "x", ROOM).unwrap();
-    let far = rig.files.rename(&rig.project, "a", "b/c/d/e");
+    let fixture = Fixture::with(&Limits { project_entries: 3, ..Limits::default() });
+    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
+    let far = fixture.files.rename(&fixture.project, "a", "b/c/d/e");
     assert!(matches!(far, Err(FileError::Quota(_))), "{far:?}");
-    rig.files.rename(&rig.project, "a", "b/c").unwrap();
+    fixture.files.rename(&fixture.project, "a", "b/c").unwrap();
 }

@@ -1,7 +1,7 @@
 //! Somebody swaps directories and files for links while the server works: nothing outside is ever read, written or
 //! deleted.
 
-use super::{ROOM, Rig, SECRET};
+use super::{Fixture, ROOM, SECRET};
 use crate::ports::{FileError, GlobQuery, SearchQuery, Workspaces};
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
@@ -15,33 +15,33 @@ const TURNS: usize = 2_000;
 const MOST_TURNS: usize = 200_000;
 
 /// Swaps a name for the link behind it. The worker may have taken one of them away: then it is planted again.
-fn swap(rig: &Rig, name: &str, target: &Path) {
-    let (here, there) = (rig.at(name), rig.at(&format!(".{name}")));
+fn swap(fixture: &Fixture, name: &str, target: &Path) {
+    let (here, there) = (fixture.at(name), fixture.at(&format!(".{name}")));
     if rustix::fs::renameat_with(CWD, &here, CWD, &there, RenameFlags::EXCHANGE).is_err() {
         symlink(target, &here).ok();
     }
 }
 
 /// Works while another thread swaps a directory and a file for links to what is outside.
-fn while_swapping(rig: &Rig, work: impl FnOnce()) {
-    fs::create_dir(rig.at("dir")).unwrap();
-    fs::write(rig.at("dir/canary"), "own").unwrap();
-    fs::write(rig.at("leaf"), "own").unwrap();
-    symlink(rig.outside(), rig.at(".dir")).unwrap();
-    symlink(rig.outside().join("canary"), rig.at(".leaf")).unwrap();
+fn while_swapping(fixture: &Fixture, work: impl FnOnce()) {
+    fs::create_dir(fixture.at("dir")).unwrap();
+    fs::write(fixture.at("dir/canary"), "own").unwrap();
+    fs::write(fixture.at("leaf"), "own").unwrap();
+    symlink(fixture.outside(), fixture.at(".dir")).unwrap();
+    symlink(fixture.outside().join("canary"), fixture.at(".leaf")).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                swap(rig, "dir", &rig.outside());
-                swap(rig, "leaf", &rig.outside().join("canary"));
+                swap(fixture, "dir", &fixture.outside());
+                swap(fixture, "leaf", &fixture.outside().join("canary"));
             }
         });
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         stop.store(true, Ordering::Relaxed);
         done.unwrap();
     });
-    rig.assert_untouched();
+    fixture.assert_untouched();
 }
 
 fn assert_known<T: std::fmt::Debug>(outcome: &Result<T, FileError>) {
@@ -54,21 +54,21 @@ fn assert_known<T: std::fmt::Debug>(outcome: &Result<T, FileError>) {
 
 #[test]
 fn reading_and_listing_see_what_is_inside_or_nothing() {
-    let rig = Rig::new();
-    while_swapping(&rig, || {
+    let fixture = Fixture::new();
+    while_swapping(&fixture, || {
         let (mut own, mut refused) = (0, 0);
-        for turn in 0..MOST_TURNS {
+        for lock in 0..MOST_TURNS {
             for path in ["dir/canary", "leaf"] {
-                let read = rig.files.read(&rig.project, path);
+                let read = fixture.files.read(&fixture.project, path);
                 assert_known(&read);
                 assert_ne!(read.as_deref(), Ok(SECRET));
                 own += usize::from(read.as_deref() == Ok("own"));
                 refused += usize::from(read.is_err());
             }
-            let listed = rig.files.list(&rig.project, "dir");
+            let listed = fixture.files.list(&fixture.project, "dir");
             assert_known(&listed);
             assert!(listed.iter().flat_map(|list| &list.files).all(|file| file.size == 3));
-            if turn >= TURNS && own > 0 && refused > 0 {
+            if lock >= TURNS && own > 0 && refused > 0 {
                 break;
             }
         }
@@ -78,15 +78,15 @@ fn reading_and_listing_see_what_is_inside_or_nothing() {
 
 #[test]
 fn searching_tells_nothing_from_outside() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     // Only outside: its name must not be told either.
-    fs::create_dir(rig.outside().join("canary.d")).unwrap();
-    fs::write(rig.outside().join("canary.d/deep"), SECRET).unwrap();
+    fs::create_dir(fixture.outside().join("canary.d")).unwrap();
+    fs::write(fixture.outside().join("canary.d/deep"), SECRET).unwrap();
     let query =
         SearchQuery { query: "n".into(), path: String::new(), max_results: 50, ..SearchQuery::default() };
-    while_swapping_two(&rig, || {
+    while_swapping_two(&fixture, || {
         for _ in 0..TURNS {
-            let found = rig.files.search(&rig.project, &query).unwrap();
+            let found = fixture.files.search(&fixture.project, &query).unwrap();
             for hit in found.hits {
                 assert!(!hit.path.contains(".d/"), "{hit:?}");
                 assert!(hit.matches.iter().all(|(_, line)| line == "own"), "{hit:?}");
@@ -96,27 +96,31 @@ fn searching_tells_nothing_from_outside() {
 }
 
 /// As above, where the canary is not alone.
-fn while_swapping_two(rig: &Rig, work: impl FnOnce()) {
-    while_swapping(rig, || {
+fn while_swapping_two(fixture: &Fixture, work: impl FnOnce()) {
+    while_swapping(fixture, || {
         work();
-        assert_eq!(fs::read_to_string(rig.outside().join("canary.d/deep")).unwrap(), SECRET);
-        fs::remove_dir_all(rig.outside().join("canary.d")).unwrap();
+        assert_eq!(fs::read_to_string(fixture.outside().join("canary.d/deep")).unwrap(), SECRET);
+        fs::remove_dir_all(fixture.outside().join("canary.d")).unwrap();
     });
 }
 
 #[test]
 fn writing_moving_and_uploading_stay_inside() {
-    let rig = Rig::new();
-    while_swapping(&rig, || {
-        for turn in 0..TURNS {
-            assert_known(&rig.files.write(&rig.project, "dir/canary", "written", ROOM));
-            assert_known(&rig.files.write(&rig.project, "leaf", "own", ROOM));
-            assert_known(&rig.files.make_directory(&rig.project, &format!("dir/{}/x", turn % 7), ROOM));
-            assert_known(&rig.files.rename(&rig.project, "dir/canary", "stolen"));
-            assert_ne!(rig.files.read(&rig.project, "stolen").as_deref(), Ok(SECRET));
-            assert_known(&rig.files.rename(&rig.project, "stolen", "dir/planted"));
-            let mut upload = rig.files.upload(&rig.project, ROOM).unwrap();
-            let begun = upload.begin(&format!("dir/up{}", turn % 7));
+    let fixture = Fixture::new();
+    while_swapping(&fixture, || {
+        for lock in 0..TURNS {
+            assert_known(&fixture.files.write(&fixture.project, "dir/canary", "written", ROOM));
+            assert_known(&fixture.files.write(&fixture.project, "leaf", "own", ROOM));
+            assert_known(&fixture.files.make_directory(
+                &fixture.project,
+                &format!("dir/{}/x", lock % 7),
+                ROOM,
+            ));
+            assert_known(&fixture.files.rename(&fixture.project, "dir/canary", "stolen"));
+            assert_ne!(fixture.files.read(&fixture.project, "stolen").as_deref(), Ok(SECRET));
+            assert_known(&fixture.files.rename(&fixture.project, "stolen", "dir/planted"));
+            let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
+            let begun = upload.begin(&format!("dir/up{}", lock % 7));
             assert_known(&begun);
             if begun.is_ok() {
                 upload.write(b"x").unwrap();
@@ -128,41 +132,41 @@ fn writing_moving_and_uploading_stay_inside() {
 
 #[test]
 fn deleting_stays_inside() {
-    let rig = Rig::new();
-    while_swapping(&rig, || {
+    let fixture = Fixture::new();
+    while_swapping(&fixture, || {
         for _ in 0..TURNS {
-            assert_known(&rig.files.delete(&rig.project, "dir/canary"));
-            assert_known(&rig.files.delete(&rig.project, "leaf"));
-            assert_known(&rig.files.delete(&rig.project, "dir"));
-            fs::create_dir_all(rig.at("spare/deep")).ok();
-            fs::write(rig.at("spare/canary"), "own").ok();
-            fs::rename(rig.at("spare"), rig.at(".dir")).ok();
+            assert_known(&fixture.files.delete(&fixture.project, "dir/canary"));
+            assert_known(&fixture.files.delete(&fixture.project, "leaf"));
+            assert_known(&fixture.files.delete(&fixture.project, "dir"));
+            fs::create_dir_all(fixture.at("spare/deep")).ok();
+            fs::write(fixture.at("spare/canary"), "own").ok();
+            fs::rename(fixture.at("spare"), fixture.at(".dir")).ok();
         }
     });
 }
 
 #[test]
 fn a_project_is_removed_while_it_is_written_to() {
-    let rig = Rig::new();
-    while_swapping(&rig, || {
+    let fixture = Fixture::new();
+    while_swapping(&fixture, || {
         for _ in 0..TURNS / 10 {
-            rig.files.remove(&rig.project).unwrap();
-            rig.files.make(&rig.project).unwrap();
-            symlink(rig.outside(), rig.at("dir")).ok();
-            fs::create_dir(rig.at(".dir")).ok();
+            fixture.files.remove(&fixture.project).unwrap();
+            fixture.files.make(&fixture.project).unwrap();
+            symlink(fixture.outside(), fixture.at("dir")).ok();
+            fs::create_dir(fixture.at(".dir")).ok();
         }
     });
 }
 
 #[test]
 fn changing_by_content_finding_and_removing_files_stay_inside() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let query = GlobQuery { glob: "**/*".to_owned(), with_hidden: true, ..GlobQuery::default() };
-    while_swapping(&rig, || {
-        for turn in 0..TURNS {
+    while_swapping(&fixture, || {
+        for lock in 0..TURNS {
             for path in ["dir/canary", "leaf"] {
-                let changed = rig.files.revise(
-                    &rig.project,
+                let changed = fixture.files.revise(
+                    &fixture.project,
                     path,
                     &mut |before| {
                         let before = before.unwrap_or_default();
@@ -172,13 +176,13 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
                     ROOM,
                 );
                 assert_known(&changed);
-                assert_known(&rig.files.kind(&rig.project, path));
+                assert_known(&fixture.files.kind(&fixture.project, path));
             }
-            if turn % 3 == 0 {
-                assert_known(&rig.files.delete_file(&rig.project, "dir/canary"));
+            if lock % 3 == 0 {
+                assert_known(&fixture.files.delete_file(&fixture.project, "dir/canary"));
             }
-            if turn % 16 == 0 {
-                let found = rig.files.find(&rig.project, &query).unwrap();
+            if lock % 16 == 0 {
+                let found = fixture.files.find(&fixture.project, &query).unwrap();
                 assert!(found.files.iter().all(|file| file.size == 3), "{found:?}");
             }
         }
@@ -187,12 +191,12 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
 
 #[test]
 fn changes_by_content_come_one_after_the_other() {
-    let rig = Rig::new();
-    rig.files.write(&rig.project, "n", "", ROOM).unwrap();
+    let fixture = Fixture::new();
+    fixture.files.write(&fixture.project, "n", "", ROOM).unwrap();
     let add = |before: Option<Vec<u8>>| Some([before.unwrap(), b"x".to_vec()].concat());
     let add_many = || {
         for _ in 0..50 {
-            rig.files.revise(&rig.project, "n", &mut { add }, ROOM).unwrap().unwrap();
+            fixture.files.revise(&fixture.project, "n", &mut { add }, ROOM).unwrap().unwrap();
         }
     };
     std::thread::scope(|scope| {
@@ -200,7 +204,7 @@ fn changes_by_content_come_one_after_the_other() {
             scope.spawn(add_many);
         }
     });
-    assert_eq!(rig.files.read(&rig.project, "n").unwrap().len(), 200);
-    assert_eq!(rig.files.revise(&rig.project, "n", &mut |_| None, ROOM), Ok(None));
-    assert_eq!(rig.files.read(&rig.project, "n").unwrap().len(), 200, "left alone");
+    assert_eq!(fixture.files.read(&fixture.project, "n").unwrap().len(), 200);
+    assert_eq!(fixture.files.revise(&fixture.project, "n", &mut |_| None, ROOM), Ok(None));
+    assert_eq!(fixture.files.read(&fixture.project, "n").unwrap().len(), 200, "left alone");
 }

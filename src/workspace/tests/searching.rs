@@ -1,6 +1,6 @@
 //! Search.
 
-use super::{ROOM, Rig};
+use super::{Fixture, ROOM};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, SearchHit, SearchQuery, Workspaces};
 use std::fs;
@@ -17,8 +17,8 @@ fn hit(path: &str, matches: &[(u64, &str)]) -> SearchHit {
 
 #[test]
 fn text_is_found_literally_by_path_and_line() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "src/b.rs", "one\r\nfn a.b()\r\n\nFN A.B() é", ROOM).unwrap();
     files.write(p, "a.txt", "fn a.b(), fn a.b()\n", ROOM).unwrap();
     files.write(p, "c.txt", "fn aXb()\n", ROOM).unwrap();
@@ -26,14 +26,14 @@ fn text_is_found_literally_by_path_and_line() {
         files.write(p, hidden, "fn a.b()", ROOM).unwrap();
     }
     files.write(p, ".gitignore", "*", ROOM).unwrap();
-    fs::write(rig.at("binary"), b"fn a.b()\n\0fn a.b()").unwrap();
-    fs::write(rig.at("late"), [b"fn a.b()\n".repeat(100_000), vec![0]].concat()).unwrap();
+    fs::write(fixture.at("binary"), b"fn a.b()\n\0fn a.b()").unwrap();
+    fs::write(fixture.at("late"), [b"fn a.b()\n".repeat(100_000), vec![0]].concat()).unwrap();
     let found = files.search(p, &query("fn a.b()")).unwrap();
     let b = hit("src/b.rs", &[(2, "fn a.b()"), (4, "FN A.B() é")]);
     assert_eq!(found.hits.len(), 3, "{found:?}");
     assert_eq!(found.hits[0], hit("a.txt", &[(1, "fn a.b(), fn a.b()")]));
     assert_eq!((found.hits[1].path.as_str(), &found.hits[2]), ("late", &b));
-    fs::remove_file(rig.at("late")).unwrap();
+    fs::remove_file(fixture.at("late")).unwrap();
     let exact = SearchQuery { case_sensitive: true, path: "src/".into(), ..query("fn a.b()") };
     let found = files.search(p, &exact).unwrap();
     assert_eq!(found.hits, [hit("src/b.rs", &[(2, "fn a.b()")])]);
@@ -48,13 +48,14 @@ fn text_is_found_literally_by_path_and_line() {
 
 #[test]
 fn what_cannot_be_searched_for_is_refused() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for text in ["", "a\nb", "a\0", &"x".repeat(1_001)] {
-        assert!(matches!(rig.files.search(&rig.project, &query(text)), Err(FileError::BadPath(_))));
+        assert!(matches!(fixture.files.search(&fixture.project, &query(text)), Err(FileError::BadPath(_))));
     }
-    assert!(rig.files.search(&rig.project, &query(&"é".repeat(1_000))).is_ok());
+    assert!(fixture.files.search(&fixture.project, &query(&"é".repeat(1_000))).is_ok());
     for (path, is_outside) in [("../x", true), ("none", false), ("none/x", false)] {
-        let refusal = rig.files.search(&rig.project, &SearchQuery { path: path.into(), ..query("x") });
+        let refusal =
+            fixture.files.search(&fixture.project, &SearchQuery { path: path.into(), ..query("x") });
         assert_eq!(matches!(refusal, Err(FileError::Outside(_))), is_outside);
         assert_eq!(matches!(refusal, Err(FileError::NotFound(_))), !is_outside);
     }
@@ -62,8 +63,8 @@ fn what_cannot_be_searched_for_is_refused() {
 
 #[test]
 fn results_lines_and_files_are_bounded_and_say_so() {
-    let rig = Rig::with(&Limits { search_files: 20, ..Limits::default() });
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::with(&Limits { search_files: 20, ..Limits::default() });
+    let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "long", &format!("needle{}", "x".repeat(100_000)), ROOM).unwrap();
     let found = files.search(p, &query("needle")).unwrap();
     assert_eq!(found.hits[0].matches[0].1.chars().count(), 500);
@@ -83,22 +84,22 @@ fn results_lines_and_files_are_bounded_and_say_so() {
 
 #[test]
 fn a_line_without_end_is_given_up() {
-    let rig = Rig::new();
-    fs::File::create(rig.at("sparse")).unwrap().set_len(1 << 40).unwrap();
-    fs::write(rig.at("endless"), "x".repeat(9 << 20)).unwrap();
-    rig.files.write(&rig.project, "fine", "xx", ROOM).unwrap();
-    let found = rig.files.search(&rig.project, &query("xx")).unwrap();
+    let fixture = Fixture::new();
+    fs::File::create(fixture.at("sparse")).unwrap().set_len(1 << 40).unwrap();
+    fs::write(fixture.at("endless"), "x".repeat(9 << 20)).unwrap();
+    fixture.files.write(&fixture.project, "fine", "xx", ROOM).unwrap();
+    let found = fixture.files.search(&fixture.project, &query("xx")).unwrap();
     assert_eq!(found.hits, [hit("fine", &[(1, "xx")])]);
     assert!(found.is_cut, "a file was given up");
 }
 
 #[test]
 fn a_search_ends_when_its_time_is_over() {
-    let rig = Rig::with(&Limits { search_ms: 1_000, ..Limits::default() });
+    let fixture = Fixture::with(&Limits { search_ms: 1_000, ..Limits::default() });
     for number in 0..100 {
-        rig.files.write(&rig.project, &format!("{number}"), "needle", ROOM).unwrap();
+        fixture.files.write(&fixture.project, &format!("{number}"), "needle", ROOM).unwrap();
     }
-    rig.clock.step_ms.store(100, Ordering::SeqCst);
-    let found = rig.files.search(&rig.project, &query("needle")).unwrap();
+    fixture.clock.step_ms.store(100, Ordering::SeqCst);
+    let found = fixture.files.search(&fixture.project, &query("needle")).unwrap();
     assert!(found.is_cut && found.hits.len() < 10, "{}", found.hits.len());
 }

@@ -1,6 +1,6 @@
 //! Reading and writing text files.
 
-use super::{ROOM, Rig, as_a_plain_user};
+use super::{Fixture, ROOM, as_a_plain_user};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, Workspaces};
 use std::fs;
@@ -8,33 +8,33 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
 fn what_is_written_is_read_and_nothing_is_left_on_the_desk() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     assert_eq!(files.write(p, "a/b/我.txt", "é\n", ROOM), Ok(3));
     assert_eq!(files.read(p, "a//b/./我.txt").unwrap(), "é\n");
     assert_eq!(files.write(p, "a/b/我.txt", "", ROOM), Ok(0));
     assert_eq!(files.read(p, "a/b/我.txt").unwrap(), "");
-    assert_eq!(rig.on_desk(), 0);
-    assert_eq!(fs::metadata(rig.at("a")).unwrap().mode() & 0o777, 0o700);
-    assert_eq!(fs::metadata(rig.at("a/b/我.txt")).unwrap().mode() & 0o777, 0o600);
-    assert_eq!(fs::metadata(rig.home.path().join("ws")).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fs::metadata(fixture.at("a")).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::metadata(fixture.at("a/b/我.txt")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(fixture.home.path().join("ws")).unwrap().mode() & 0o777, 0o700);
 }
 
 #[test]
 fn a_replaced_file_is_a_new_one_with_the_old_mode() {
-    let rig = Rig::new();
-    rig.files.write(&rig.project, "run.sh", "old", ROOM).unwrap();
-    fs::set_permissions(rig.at("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
-    let reader = fs::File::open(rig.at("run.sh")).unwrap();
-    rig.files.write(&rig.project, "run.sh", "new text", ROOM).unwrap();
+    let fixture = Fixture::new();
+    fixture.files.write(&fixture.project, "run.sh", "old", ROOM).unwrap();
+    fs::set_permissions(fixture.at("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let reader = fs::File::open(fixture.at("run.sh")).unwrap();
+    fixture.files.write(&fixture.project, "run.sh", "new text", ROOM).unwrap();
     assert_eq!(std::io::read_to_string(reader).unwrap(), "old", "a reader sees the old one whole");
-    assert_eq!(fs::metadata(rig.at("run.sh")).unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(fs::metadata(fixture.at("run.sh")).unwrap().mode() & 0o7777, 0o755);
 }
 
 #[test]
 fn kinds_sizes_and_encodings_are_told_apart() {
-    let rig = Rig::with(&Limits { file_bytes: 10, ..Limits::default() });
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::with(&Limits { file_bytes: 10, ..Limits::default() });
+    let (files, p) = (&fixture.files, &fixture.project);
     files.make_directory(p, "dir/in", ROOM).unwrap();
     files.make_directory(p, "dir/in", ROOM).unwrap();
     files.make_directory(p, "", ROOM).unwrap();
@@ -42,9 +42,9 @@ fn kinds_sizes_and_encodings_are_told_apart() {
     assert!(matches!(files.write(p, "big", "12345678901", ROOM), Err(FileError::TooLarge(_))));
     assert_eq!(files.write(p, "fits", "1234567890", ROOM), Ok(10));
     assert_eq!(files.read(p, "fits").unwrap().len(), 10);
-    fs::write(rig.at("big"), "12345678901").unwrap();
-    fs::File::create(rig.at("huge")).unwrap().set_len(1 << 42).unwrap();
-    fs::write(rig.at("latin"), b"caf\xe9").unwrap();
+    fs::write(fixture.at("big"), "12345678901").unwrap();
+    fs::File::create(fixture.at("huge")).unwrap().set_len(1 << 42).unwrap();
+    fs::write(fixture.at("latin"), b"caf\xe9").unwrap();
     assert!(matches!(files.read(p, "big"), Err(FileError::TooLarge(_))));
     assert!(matches!(files.read(p, "huge"), Err(FileError::TooLarge(_))));
     assert_eq!(files.read(p, "latin"), Err(FileError::NotText("latin".into())));
@@ -55,13 +55,13 @@ fn kinds_sizes_and_encodings_are_told_apart() {
         assert!(matches!(files.make_directory(p, below, ROOM), Err(FileError::WrongKind(_))));
     }
     assert!(matches!(files.make_directory(p, "fits", ROOM), Err(FileError::WrongKind(_))));
-    assert_eq!(rig.on_desk(), 0);
+    assert_eq!(fixture.on_desk(), 0);
 }
 
 #[test]
 fn the_project_itself_is_neither_read_nor_written_nor_moved_nor_deleted() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     for root in ["", ".", "./", "././"] {
         assert!(matches!(files.read(p, root), Err(FileError::WrongKind(_))));
         let refusals = [
@@ -74,24 +74,25 @@ fn the_project_itself_is_neither_read_nor_written_nor_moved_nor_deleted() {
             assert!(matches!(refusal, Some(FileError::BadPath(_))), "{root:?}: {refusal:?}");
         }
     }
-    assert!(rig.at("").is_dir());
+    assert!(fixture.at("").is_dir());
 }
 
 #[test]
 fn the_longest_path_that_can_be_asked_for_works() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let path = format!("{}/{}", vec!["x".repeat(250); 15].join("/"), "y".repeat(250));
-    rig.files.write(&rig.project, &path, "deep", ROOM).unwrap();
-    assert_eq!(rig.files.read(&rig.project, &path).unwrap(), "deep");
-    rig.files.delete(&rig.project, &"x".repeat(250)).unwrap();
+    fixture.files.write(&fixture.project, &path, "deep", ROOM).unwrap();
+    assert_eq!(fixture.files.read(&fixture.project, &path).unwrap(), "deep");
+    fixture.files.delete(&fixture.project, &"x".repeat(250)).unwrap();
 }
 
 #[test]
 fn permissions_that_close_a_thing_are_a_refusal_and_no_fault() {
     as_a_plain_user(|| {
-        let rig = Rig::new();
-        let (files, p) = (&rig.files, &rig.project);
-        let close = |path: &str| fs::set_permissions(rig.at(path), fs::Permissions::from_mode(0o0)).unwrap();
+        let fixture = Fixture::new();
+        let (files, p) = (&fixture.files, &fixture.project);
+        let close =
+            |path: &str| fs::set_permissions(fixture.at(path), fs::Permissions::from_mode(0o0)).unwrap();
         files.write(p, "dir/file", "x", ROOM).unwrap();
         files.write(p, "file", "x", ROOM).unwrap();
         close("dir");
@@ -111,6 +112,6 @@ fn permissions_that_close_a_thing_are_a_refusal_and_no_fault() {
         assert_eq!(files.list(p, "").unwrap().files.len(), 1, "a project can always be opened");
         close("");
         files.remove(p).unwrap();
-        assert!(!rig.at("").exists());
+        assert!(!fixture.at("").exists());
     });
 }

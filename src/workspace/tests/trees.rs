@@ -1,6 +1,6 @@
 //! Moving and deleting.
 
-use super::{NOW_MS, ROOM, Rig, as_a_plain_user, project};
+use super::{Fixture, NOW_MS, ROOM, as_a_plain_user, project};
 use crate::ports::{FileError, Workspaces};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs;
@@ -20,8 +20,8 @@ fn dig(root: &Path, depth: u32) {
 
 #[test]
 fn things_move_to_where_nothing_is() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "a/x", "1", ROOM).unwrap();
     files.write(p, "b", "2", ROOM).unwrap();
     files.rename(p, "a/x", "new/deep/y").unwrap();
@@ -36,101 +36,106 @@ fn things_move_to_where_nothing_is() {
     for into in ["newer/deep/in", "newer/in", "newer/none/in"] {
         assert!(matches!(files.rename(p, "newer", into), Err(FileError::BadPath(_))), "{into}");
     }
-    assert!(!rig.at("newer/none").exists());
+    assert!(!fixture.at("newer/none").exists());
     assert_eq!(files.rename(p, "none", "made/for/nothing"), Err(FileError::NotFound("none".into())));
-    assert!(!rig.at("made").exists());
+    assert!(!fixture.at("made").exists());
     assert!(matches!(files.rename(p, "b", "b/c"), Err(FileError::BadPath(_))));
     assert!(matches!(files.rename(p, "a", "../a"), Err(FileError::Outside(_))));
 }
 
 #[test]
 fn a_deleted_tree_is_away_whatever_is_in_it() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
-    dig(&rig.at(""), 10_000);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
+    dig(&fixture.at(""), 10_000);
     assert_eq!(files.stats(p).unwrap().directories, 10_000);
     assert_eq!(files.search(p, &super::searching::query("x")).unwrap().hits, []);
-    fs::create_dir_all(rig.at("d/.moved-1/x/y")).unwrap();
-    fs::create_dir_all(rig.at("d/e/.moved-3/z")).unwrap();
-    std::os::unix::fs::symlink(rig.outside(), rig.at("d/e/link")).unwrap();
+    fs::create_dir_all(fixture.at("d/.moved-1/x/y")).unwrap();
+    fs::create_dir_all(fixture.at("d/e/.moved-3/z")).unwrap();
+    std::os::unix::fs::symlink(fixture.outside(), fixture.at("d/e/link")).unwrap();
     for number in 0..3_000 {
-        fs::write(rig.at(&format!("d/e/{number}")), "").unwrap();
+        fs::write(fixture.at(&format!("d/e/{number}")), "").unwrap();
     }
     files.delete(p, "d").unwrap();
-    assert!(!rig.at("d").exists());
-    assert_eq!(rig.on_desk(), 0);
+    assert!(!fixture.at("d").exists());
+    assert_eq!(fixture.on_desk(), 0);
     assert_eq!(files.delete(p, "d"), Err(FileError::NotFound("d".into())));
     assert_eq!(files.delete(p, "x/d"), Err(FileError::NotFound("x/d".into())));
-    rig.assert_untouched();
+    fixture.assert_untouched();
 }
 
 #[test]
 fn a_tree_too_deep_to_be_counted_is_full_and_can_be_deleted() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let mut here = rustix::fs::openat(CWD, rig.at(""), flags, Mode::empty()).unwrap();
+    let mut here = rustix::fs::openat(CWD, fixture.at(""), flags, Mode::empty()).unwrap();
     let name = "n".repeat(250);
     for _ in 0..800 {
         rustix::fs::mkdirat(&here, name.as_str(), Mode::RWXU).unwrap();
         here = rustix::fs::openat(&here, name.as_str(), flags, Mode::empty()).unwrap();
     }
-    assert!(matches!(rig.files.write(&rig.project, "a", "x", ROOM), Err(FileError::Quota(_))));
-    assert!(rig.files.stats(&rig.project).unwrap().directories > 100);
-    rig.files.delete(&rig.project, &name).unwrap();
-    rig.files.write(&rig.project, "a", "x", ROOM).unwrap();
+    assert!(matches!(fixture.files.write(&fixture.project, "a", "x", ROOM), Err(FileError::Quota(_))));
+    assert!(fixture.files.stats(&fixture.project).unwrap().directories > 100);
+    fixture.files.delete(&fixture.project, &name).unwrap();
+    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
 }
 
 #[test]
 fn directories_of_every_mode_go_away() {
     as_a_plain_user(|| {
-        let rig = Rig::new();
+        let fixture = Fixture::new();
         for mode in (0..0o1000).step_by(0o40) {
-            fs::create_dir_all(rig.at("t/a/b/c")).unwrap();
-            fs::write(rig.at("t/a/b/c/file"), "x").unwrap();
+            fs::create_dir_all(fixture.at("t/a/b/c")).unwrap();
+            fs::write(fixture.at("t/a/b/c/file"), "x").unwrap();
             for inner in ["t/a/b/c", "t/a/b", "t/a", "t"] {
-                fs::set_permissions(rig.at(inner), fs::Permissions::from_mode(mode)).unwrap();
+                fs::set_permissions(fixture.at(inner), fs::Permissions::from_mode(mode)).unwrap();
             }
-            rig.files.delete(&rig.project, "t").unwrap_or_else(|error| panic!("mode {mode:o}: {error}"));
-            assert_eq!(rig.on_desk(), 0, "mode {mode:o}");
+            fixture
+                .files
+                .delete(&fixture.project, "t")
+                .unwrap_or_else(|error| panic!("mode {mode:o}: {error}"));
+            assert_eq!(fixture.on_desk(), 0, "mode {mode:o}");
         }
     });
 }
 
 #[test]
 fn a_removed_project_is_gone_and_removed_again() {
-    let rig = Rig::new();
-    rig.files.write(&rig.project, "a/b", "x", ROOM).unwrap();
+    let fixture = Fixture::new();
+    fixture.files.write(&fixture.project, "a/b", "x", ROOM).unwrap();
     let neighbour = project(2, "q");
-    rig.files.make(&neighbour).unwrap();
-    rig.files.remove(&rig.project).unwrap();
-    rig.files.remove(&rig.project).unwrap();
-    assert!(!rig.at("").exists());
-    assert_eq!(rig.on_desk(), 0);
+    fixture.files.make(&neighbour).unwrap();
+    fixture.files.remove(&fixture.project).unwrap();
+    fixture.files.remove(&fixture.project).unwrap();
+    assert!(!fixture.at("").exists());
+    assert_eq!(fixture.on_desk(), 0);
     // A crash between taking away and removing.
-    fs::create_dir_all(rig.home.path().join(format!("ws/user_1/.nanoclaw/gone-{}/x", rig.project.id)))
-        .unwrap();
-    rig.files.list(&neighbour, "").unwrap();
-    rig.files.write(&neighbour, "a", "", ROOM).unwrap();
-    assert_eq!(rig.on_desk(), 1, "whoever ordered the removal does it again");
-    rig.files.remove(&rig.project).unwrap();
-    assert_eq!(rig.on_desk(), 0);
-    rig.files.make(&rig.project).unwrap();
-    assert!(rig.files.list(&rig.project, "").unwrap().directories.is_empty());
+    fs::create_dir_all(
+        fixture.home.path().join(format!("ws/user_1/.nanoclaw/gone-{}/x", fixture.project.id)),
+    )
+    .unwrap();
+    fixture.files.list(&neighbour, "").unwrap();
+    fixture.files.write(&neighbour, "a", "", ROOM).unwrap();
+    assert_eq!(fixture.on_desk(), 1, "whoever ordered the removal does it again");
+    fixture.files.remove(&fixture.project).unwrap();
+    assert_eq!(fixture.on_desk(), 0);
+    fixture.files.make(&fixture.project).unwrap();
+    assert!(fixture.files.list(&fixture.project, "").unwrap().directories.is_empty());
 }
 
 #[test]
 fn what_a_crash_left_on_the_desk_is_swept_when_it_is_old() {
-    let rig = Rig::new();
-    let desk = rig.home.path().join("ws/user_1/.nanoclaw");
-    rig.files.write(&rig.project, "a", "x", ROOM).unwrap();
+    let fixture = Fixture::new();
+    let staging = fixture.home.path().join("ws/user_1/.nanoclaw");
+    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
     let now = UNIX_EPOCH + Duration::from_millis(NOW_MS);
     let leave = |name: &str, age_s: u64| {
-        let file = fs::File::create(desk.join(name)).unwrap();
+        let file = fs::File::create(staging.join(name)).unwrap();
         file.set_modified(now.checked_sub(Duration::from_secs(age_s)).unwrap()).unwrap();
     };
     leave("18c-7-1", 4_000);
     leave("18c-7-2", 3_000);
-    rig.files.write(&rig.project, "a", "x", ROOM).unwrap();
-    assert!(!desk.join("18c-7-1").exists());
-    assert!(desk.join("18c-7-2").exists(), "another server may be writing it");
+    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
+    assert!(!staging.join("18c-7-1").exists());
+    assert!(staging.join("18c-7-2").exists(), "another server may be writing it");
 }

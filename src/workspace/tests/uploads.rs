@@ -1,39 +1,39 @@
 //! Files that arrive piece by piece.
 
-use super::{ROOM, Rig, project};
+use super::{Fixture, ROOM, project};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, Workspaces};
 use std::fs;
 
 #[test]
 fn a_folder_arrives_file_by_file() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let p = project(7, "not there yet");
     assert!(
-        matches!(rig.files.upload(&p, ROOM).err(), Some(FileError::NotFound(_))),
+        matches!(fixture.files.upload(&p, ROOM).err(), Some(FileError::NotFound(_))),
         "nothing is made by the way"
     );
-    rig.files.make(&p).unwrap();
-    let mut upload = rig.files.upload(&p, ROOM).unwrap();
+    fixture.files.make(&p).unwrap();
+    let mut upload = fixture.files.upload(&p, ROOM).unwrap();
     for (path, pieces) in [("a/b.bin", vec![&b"\0\xff"[..], b"2"]), ("c", vec![]), ("a/d", vec![b"x"])] {
         upload.begin(path).unwrap();
         for piece in pieces {
             upload.write(piece).unwrap();
         }
-        assert!(!rig.files.absolute(&p).join(path).exists(), "only whole files are there");
+        assert!(!fixture.files.absolute(&p).join(path).exists(), "only whole files are there");
         upload.end().unwrap();
     }
     drop(upload);
-    assert_eq!(fs::read(rig.files.absolute(&p).join("a/b.bin")).unwrap(), b"\0\xff2");
-    let stats = rig.files.stats(&p).unwrap();
+    assert_eq!(fs::read(fixture.files.absolute(&p).join("a/b.bin")).unwrap(), b"\0\xff2");
+    let stats = fixture.files.stats(&p).unwrap();
     assert_eq!((stats.files, stats.directories, stats.size), (3, 1, 4));
-    assert_eq!(rig.on_desk(), 0);
+    assert_eq!(fixture.on_desk(), 0);
 }
 
 #[test]
 fn nothing_that_is_there_is_replaced() {
-    let rig = Rig::new();
-    let (files, p) = (&rig.files, &rig.project);
+    let fixture = Fixture::new();
+    let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "old", "old", ROOM).unwrap();
     let mut upload = files.upload(p, ROOM).unwrap();
     upload.begin("twice").unwrap();
@@ -42,7 +42,7 @@ fn nothing_that_is_there_is_replaced() {
         assert_eq!(upload.begin(there), Err(FileError::Exists(there.into())));
     }
     upload.begin("race").unwrap();
-    fs::write(rig.at("race"), "first").unwrap();
+    fs::write(fixture.at("race"), "first").unwrap();
     assert_eq!(upload.end(), Err(FileError::Exists("race".into())));
     assert_eq!(files.read(p, "race").unwrap(), "first");
     assert!(matches!(upload.begin("old/in"), Err(FileError::WrongKind(_))));
@@ -58,22 +58,22 @@ fn nothing_that_is_there_is_replaced() {
 
 #[test]
 fn a_file_that_does_not_end_leaves_nothing() {
-    let rig = Rig::new();
-    let mut upload = rig.files.upload(&rig.project, ROOM).unwrap();
+    let fixture = Fixture::new();
+    let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
     upload.begin("half").unwrap();
     upload.write(b"half").unwrap();
-    assert_eq!(rig.on_desk(), 1);
+    assert_eq!(fixture.on_desk(), 1);
     upload.begin("other").unwrap();
-    assert_eq!(rig.on_desk(), 1);
+    assert_eq!(fixture.on_desk(), 1);
     drop(upload);
-    assert_eq!(rig.on_desk(), 0);
-    assert_eq!(rig.files.stats(&rig.project).unwrap().files, 0);
+    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.files.stats(&fixture.project).unwrap().files, 0);
 }
 
 #[test]
 fn sizes_and_counts_are_bounded() {
-    let rig = Rig::with(&Limits { upload_bytes: 10, upload_files: 3, ..Limits::default() });
-    let mut upload = rig.files.upload(&rig.project, ROOM).unwrap();
+    let fixture = Fixture::with(&Limits { upload_bytes: 10, upload_files: 3, ..Limits::default() });
+    let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
     upload.begin("a").unwrap();
     upload.write(b"12345").unwrap();
     upload.end().unwrap();
@@ -85,5 +85,5 @@ fn sizes_and_counts_are_bounded() {
     upload.end().unwrap();
     let refusal = upload.begin("d");
     assert!(matches!(refusal, Err(FileError::TooLarge(why)) if why.contains("limits.upload_files")));
-    assert!(!rig.at("b").exists() && rig.at("c").exists());
+    assert!(!fixture.at("b").exists() && fixture.at("c").exists());
 }

@@ -102,7 +102,7 @@ impl JobRow {
     pub(crate) fn spent(&self, records: &[Record]) -> Option<UsageByModel> {
         let mut spent = UsageByModel::default();
         for record in records {
-            spent.enter(record, &self.job.model);
+            spent.add_record(record, &self.job.model);
         }
         (!spent.is_empty()).then_some(spent)
     }

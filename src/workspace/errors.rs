@@ -1,10 +1,10 @@
-//! What the kernel's refusals mean to a client. Owns the words; refuses to retry.
+//! Translates errors of system calls for clients.
 
 use crate::ports::FileError;
 use rustix::io::Errno;
 
-/// The refusal of an act on what the client calls `shown`.
-pub(super) fn refused(error: Errno, shown: &str) -> FileError {
+/// The error for a failed operation on the path that the client knows as `shown`.
+pub(super) fn file_error(error: Errno, shown: &str) -> FileError {
     let kind = |what: &str| FileError::WrongKind(format!("'{shown}' {what}"));
     match error {
         Errno::NOENT => FileError::NotFound(shown.to_owned()),
@@ -22,10 +22,10 @@ pub(super) fn refused(error: Errno, shown: &str) -> FileError {
     }
 }
 
-/// The same of an error of the standard library.
-pub(super) fn refused_io(error: &std::io::Error, shown: &str) -> FileError {
+/// The same for an error of the standard library.
+pub(super) fn io_error(error: &std::io::Error, shown: &str) -> FileError {
     match Errno::from_io_error(error) {
-        Some(errno) => refused(errno, shown),
+        Some(errno) => file_error(errno, shown),
         None => FileError::Io(error.to_string()),
     }
 }

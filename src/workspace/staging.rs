@@ -1,6 +1,5 @@
-//! The desk: a directory next to a user's projects where files are written before they come to their place, and where
-//! trees go before they are removed. Commands of jobs are shut into their project, so what lies here nobody else can
-//! touch. Owns the names on it; refuses anything that is to stay.
+//! The staging directory beside a user's projects. New files are written here before they are moved into
+//! place, and deleted trees are moved here before they are removed. Commands of jobs cannot reach it.
 
 use super::beneath::{FILE_MODE, kind, look, make_and_open, unlock};
 use super::remove::remove_tree;
@@ -13,22 +12,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How names of projects begin that are being removed; whoever ordered the removal does so until it is done.
+/// Name prefix of projects being removed; their removal is repeated until it succeeds.
 const GONE: &str = "gone-";
-/// What an earlier process left goes when nobody has changed it for so long, seconds.
+/// Age after which leftovers of earlier processes are deleted, seconds.
 const LEFTOVER_S: u64 = 3_600;
-/// The longest run of names that are taken.
+/// Maximum attempts to find a free name.
 const MOST_COLLISIONS: u32 = 1_000;
 
-/// Names that no other process gives.
+/// Generates names that no other process uses.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct StagingNames {
     stamp: String,
     next: AtomicU64,
 }
 
-impl Names {
-    /// Of a process that started at this time.
+impl StagingNames {
+    /// Names for a process that started at this time.
     pub(super) fn new(now_ms: u64) -> Self {
         Self { stamp: format!("{now_ms:x}-{:x}-", std::process::id()), next: AtomicU64::new(0) }
     }
@@ -38,20 +37,20 @@ impl Names {
     }
 }
 
-/// A user's desk.
-pub(super) struct Desk {
+/// A user's staging directory.
+pub(super) struct StagingDirectory {
     directory: OwnedFd,
-    names: Arc<Names>,
+    names: Arc<StagingNames>,
 }
 
-impl Desk {
-    /// Opens the desk in a user's directory, and makes it where it is missing.
-    pub(super) fn open(user: &OwnedFd, names: &Arc<Names>) -> rustix::io::Result<Arc<Self>> {
+impl StagingDirectory {
+    /// Opens the staging directory in a user's directory; creates it when it is missing.
+    pub(super) fn open(user: &OwnedFd, names: &Arc<StagingNames>) -> rustix::io::Result<Arc<Self>> {
         let directory = make_and_open(user, OWN_NAME)?;
         Ok(Arc::new(Self { directory, names: Arc::clone(names) }))
     }
 
-    /// Removes what earlier processes left. What cannot go stays for the next time.
+    /// Deletes leftovers of earlier processes. What cannot be deleted stays for the next time.
     pub(super) fn sweep(&self, now_ms: u64) {
         let Ok(entries) = Dir::read_from(&self.directory) else { return };
         for entry in entries.flatten() {
@@ -68,8 +67,8 @@ impl Desk {
         }
     }
 
-    /// Begins a file.
-    pub(super) fn draft(self: &Arc<Self>) -> rustix::io::Result<Draft> {
+    /// Creates a file for writing.
+    pub(super) fn create(self: &Arc<Self>) -> rustix::io::Result<StagedFile> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for _ in 0..MOST_COLLISIONS {
             let name = self.names.next();
@@ -77,14 +76,19 @@ impl Desk {
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
                 Ok(file) => {
-                    return Ok(Draft { desk: Arc::clone(self), name, file: File::from(file), is_here: true });
+                    return Ok(StagedFile {
+                        staging: Arc::clone(self),
+                        name,
+                        file: File::from(file),
+                        is_here: true,
+                    });
                 }
             }
         }
         Err(Errno::EXIST)
     }
 
-    /// Takes away what a name stands for, at once, and removes it. `Ok` as soon as it is away.
+    /// Moves an entry here, which removes it at once for everybody, then deletes it. `Ok` once it is moved.
     pub(super) fn take(&self, from: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         for _ in 0..MOST_COLLISIONS {
             let away = self.names.next();
@@ -96,8 +100,7 @@ impl Desk {
         Err(Errno::EXIST)
     }
 
-    /// Takes away a whole project and removes it; `Ok` when nothing is left of it, neither there nor from a removal that
-    /// a crash cut off.
+    /// Deletes a whole project. `Ok` when nothing is left of it, including leftovers of a crashed removal.
     pub(super) fn take_project(&self, from: &OwnedFd, name: &str, id: ProjectId) -> rustix::io::Result<()> {
         let away = format!("{GONE}{id}");
         remove_tree(&self.directory, &away)?;
@@ -109,7 +112,7 @@ impl Desk {
         }
     }
 
-    /// Says whether the name here was free.
+    /// Moves an entry here. Returns `false` when the name is taken.
     fn move_here(&self, from: &OwnedFd, name: &str, away: &str) -> rustix::io::Result<bool> {
         let rename = || rustix::fs::renameat_with(from, name, &self.directory, away, RenameFlags::NOREPLACE);
         let moved = match rename() {
@@ -135,16 +138,17 @@ fn is_directory(at: &OwnedFd, name: &str) -> bool {
     look(at, name).is_ok_and(|stat| kind(&stat) == FileType::Directory)
 }
 
-/// A file on the desk. Removed when dropped, unless it was placed.
-pub(super) struct Draft {
-    desk: Arc<Desk>,
+/// A staged file. Dropping it deletes the file unless it was placed.
+pub(super) struct StagedFile {
+    staging: Arc<StagingDirectory>,
     name: String,
     pub(super) file: File,
     is_here: bool,
 }
 
-impl Draft {
-    /// Brings it to its place, in one step; what stands there, a directory aside, goes if `may_replace`.
+impl StagedFile {
+    /// Moves the file into place atomically. With `may_replace` it replaces an existing file, but never a
+    /// directory.
     pub(super) fn place(
         mut self,
         directory: impl AsFd,
@@ -152,17 +156,18 @@ impl Draft {
         may_replace: bool,
     ) -> rustix::io::Result<()> {
         let flags = if may_replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(&self.desk.directory, self.name.as_str(), directory, name, flags)?;
+        rustix::fs::renameat_with(&self.staging.directory, self.name.as_str(), directory, name, flags)?;
         self.is_here = false;
         Ok(())
     }
 }
 
-impl Drop for Draft {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if self.is_here {
             // What cannot go now is swept later.
-            rustix::fs::unlinkat(&self.desk.directory, self.name.as_str(), rustix::fs::AtFlags::empty()).ok();
+            rustix::fs::unlinkat(&self.staging.directory, self.name.as_str(), rustix::fs::AtFlags::empty())
+                .ok();
         }
     }
 }

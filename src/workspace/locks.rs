@@ -1,0 +1,27 @@
+//! One lock for each project: changes that read a file before they write it run one after the other. Commands
+//! of jobs are not bound by it.
+
+use crate::domain::id::ProjectId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Locks of projects with changes in progress.
+#[derive(Default)]
+pub(super) struct ProjectLocks(Mutex<HashMap<ProjectId, Weak<Mutex<()>>>>);
+
+impl ProjectLocks {
+    /// Runs `work` while no other change of this project runs.
+    pub(super) fn with<T>(&self, id: ProjectId, work: impl FnOnce() -> T) -> T {
+        let lock = self.of(id);
+        let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+
+    fn of(&self, id: ProjectId) -> Arc<Mutex<()>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, lock| lock.strong_count() > 0);
+        let lock = all.get(&id).and_then(Weak::upgrade).unwrap_or_default();
+        all.insert(id, Arc::downgrade(&lock));
+        lock
+    }
+}

@@ -1,0 +1,151 @@
+//! Enforces quotas while several writers share a project: the sum of what is stored and what is reserved.
+//! Commands of jobs may exceed it; the next writer counts what they left.
+
+use super::count::{TreeCount, count};
+use super::errors::file_error;
+use crate::domain::id::ProjectId;
+use crate::ports::{FileError, StorageAllowance};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Projects with active writers.
+#[derive(Default)]
+pub(super) struct ProjectUsages(Mutex<HashMap<ProjectId, Weak<ProjectUsage>>>);
+
+/// Usage of one project.
+#[derive(Default)]
+struct ProjectUsage(Mutex<UsageState>);
+
+#[derive(Default)]
+struct UsageState {
+    /// Stored: the last count plus what was committed since.
+    stored: UsageSum,
+    /// Reserved by writers.
+    reserved: UsageSum,
+}
+
+/// Bytes and number of entries.
+#[derive(Debug, Clone, Copy, Default)]
+struct UsageSum {
+    bytes: u64,
+    entries: u64,
+}
+
+impl UsageSum {
+    fn add(&mut self, other: Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.entries = self.entries.saturating_add(other.entries);
+    }
+
+    fn take(&mut self, other: Self) {
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+        self.entries = self.entries.saturating_sub(other.entries);
+    }
+}
+
+/// A writer's reservation. Dropping it releases what was not committed.
+pub(super) struct QuotaReservation {
+    usage: Arc<ProjectUsage>,
+    most: StorageAllowance,
+    reserved: UsageSum,
+}
+
+impl ProjectUsages {
+    /// Starts a reservation; counts the project's tree again.
+    pub(super) fn reserve(
+        &self,
+        id: ProjectId,
+        project: &OwnedFd,
+        most: StorageAllowance,
+    ) -> Result<QuotaReservation, FileError> {
+        let usage = {
+            let mut all = lock(&self.0);
+            all.retain(|_, usage| usage.strong_count() > 0);
+            let known = all.get(&id).and_then(Weak::upgrade);
+            let usage = known.unwrap_or_default();
+            all.insert(id, Arc::downgrade(&usage));
+            usage
+        };
+        {
+            // Under the lock: nobody's file comes to its place uncounted, or counted twice.
+            let mut state = lock(&usage.0);
+            let found =
+                count(project, most.project_entries.saturating_add(1)).map_err(|e| file_error(e, "."))?;
+            state.stored = sum(&found);
+        }
+        Ok(QuotaReservation { usage, most, reserved: UsageSum::default() })
+    }
+}
+
+/// Converts a count. A tree that was not counted to its end has no room left.
+fn sum(found: &TreeCount) -> UsageSum {
+    if found.is_cut {
+        return UsageSum { bytes: u64::MAX, entries: u64::MAX };
+    }
+    UsageSum { bytes: found.bytes, entries: found.entries() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl QuotaReservation {
+    /// Reserves bytes.
+    pub(super) fn add_bytes(&mut self, bytes: u64) -> Result<(), FileError> {
+        self.add(UsageSum { bytes, entries: 0 })
+    }
+
+    /// Reserves a file or directory.
+    pub(super) fn add_entry(&mut self) -> Result<(), FileError> {
+        self.add(UsageSum { bytes: 0, entries: 1 })
+    }
+
+    fn add(&mut self, more: UsageSum) -> Result<(), FileError> {
+        let mut state = lock(&self.usage.0);
+        let mut sum = state.stored;
+        sum.add(state.reserved);
+        sum.add(more);
+        // Whoever adds nothing of what there is too much of is not to blame for it.
+        let is_uncounted = state.stored.entries == u64::MAX && more.bytes > 0;
+        if (more.entries > 0 || is_uncounted) && sum.entries > self.most.project_entries {
+            let most = self.most.project_entries;
+            return Err(FileError::Quota(format!(
+                "a project may have {most} files and directories (limits.project_entries)"
+            )));
+        }
+        if more.bytes > 0 && sum.bytes > self.most.project_bytes {
+            let most = self.most.project_bytes;
+            return Err(FileError::Quota(format!(
+                "the files of a project may have {most} bytes together (limits.project_bytes)"
+            )));
+        }
+        state.reserved.add(more);
+        self.reserved.add(more);
+        Ok(())
+    }
+
+    /// Runs `work`, which moves the data into place; if it succeeds, the reservation counts as stored.
+    pub(super) fn commit<T>(&mut self, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
+        let mut state = lock(&self.usage.0);
+        let done = work();
+        state.reserved.take(self.reserved);
+        if done.is_ok() {
+            state.stored.add(self.reserved);
+        }
+        self.reserved = UsageSum::default();
+        done
+    }
+
+    /// Releases what was reserved and not committed.
+    pub(super) fn release(&mut self) {
+        lock(&self.usage.0).reserved.take(self.reserved);
+        self.reserved = UsageSum::default();
+    }
+}
+
+impl Drop for QuotaReservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
