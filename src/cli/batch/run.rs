@@ -78,7 +78,7 @@ impl BatchCommandRun {
                 let response = read(&batch)?;
                 let BatchLineCounts { total, .. } = response.request_counts;
                 let done = response.request_counts.done();
-                self.progress.say(&format!("{id} resumed: {done} of {total} lines done"));
+                self.progress.say(&format!("{id} goes on: {done} of {total} lines done"));
                 Ok(Some((response, batch)))
             }
             Err(RetryError::Refused { status: 404, .. }) => {
