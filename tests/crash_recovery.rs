@@ -1,7 +1,7 @@
 //! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is not redone.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
-use crate::support::{Event, Server, against, assert_whole, text_of};
+use crate::support::{Event, Server, against, assert_whole, command, text_of};
 use serde_json::json;
 use std::time::Duration;
 
@@ -114,4 +114,36 @@ fn a_damaged_store_is_an_error_with_a_hint_and_no_panic_of_the_process() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("hint: "), "{said}");
+}
+
+#[test]
+fn p4_a_start_that_fails_counts_no_crash_of_a_queued_job() {
+    let upstream = Upstream::start(|request, _| {
+        if request.to_string().contains("the first") {
+            Answer::paced_text(&"x ".repeat(2_000), Duration::from_millis(20))
+        } else {
+            Answer::text("done")
+        }
+    });
+    let config =
+        against(&upstream, "workers: 1\nlimits: {crashes: 1, disk_free_bytes: 0, disk_free_percent: 0}");
+    let mut server = Server::start_with(&config);
+    let first = server.submit(&json!({"input": "the first"}));
+    let queued = server.submit(&json!({"input": "behind it"}));
+    assert!(server.stream(&format!("/v1/jobs/{first}/events"), 0).next().is_some(), "it occupies the worker");
+    server.kill();
+    // The last step of a start that can fail is to write this file.
+    let control = server.dir.join("data/control.json");
+    std::fs::remove_file(&control).expect("removed");
+    std::fs::create_dir(&control).expect("made");
+    for _ in 0..8 {
+        let mut start = command(&["serve", "--listen", "127.0.0.1:0", "--config"]);
+        start.arg(server.dir.join("config.yml")).arg("--data-dir").arg(server.dir.join("data"));
+        let failed = start.output().expect("the binary runs");
+        assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    }
+    std::fs::remove_dir(&control).expect("removed");
+    let server = server.crash_and_restart(&config);
+    let job = server.wait(&queued);
+    assert_eq!((&job["status"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
 }

@@ -80,6 +80,8 @@ impl App {
     /// Serves until SIGTERM or SIGINT, then stops in order: no new clients, workers drained, streams ended,
     /// last commit. A second signal ends the process at once, which is safe for the store.
     pub fn run(mut self) {
+        // Nothing can fail from here on, so a claimed job is not cut off.
+        self.pool.begin();
         service_manager::notify_ready(&format!("serving {}", self.bound));
         self.self_test.start();
         let watchdog = Watchdog::start(&self.store, self.bound.to_string()).unwrap_or_else(|error| {

@@ -42,6 +42,7 @@ const BLOCKING_THREADS: usize = 16;
 impl App {
     /// Opens the store (jobs that ran in a crash return to the queue), the socket and all other parts.
     /// `on_report` receives the result of the sandbox self-test, after the start.
+    /// No job is claimed before [`App::run`], so a start that fails counts no crash.
     pub fn start(config: &Config, on_report: SelfTestListener) -> Result<Self, AppError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
@@ -96,7 +97,7 @@ impl App {
         let limits = engine_limits(config);
         let self_test = SandboxSelfTest::prepare(sandbox, on_report).map_err(AppError::Runtime)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
-        let pool = WorkerPool::start(config.workers, &ports, &limits)?;
+        let pool = WorkerPool::spawn(config.workers, &ports, &limits)?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
         let probes = probes(&store, &pool, &self_test);

@@ -6,7 +6,7 @@ use super::stall_detector::StallDetector;
 use super::worker::{Worker, WorkerTick};
 use crate::ports::{CancelReason, CancelToken, ReadinessProbe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,33 +34,62 @@ pub struct WorkerPool {
     draining: CancelToken,
     leases: ActiveLeases,
     alive: Arc<AtomicUsize>,
+    has_begun: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl WorkerPool {
-    /// Starts `workers` threads; each ticks until the pool drains.
+    /// Spawns `workers` threads and lets them claim jobs.
     pub fn start(
         workers: usize,
         ports: &EnginePorts,
         limits: &EngineLimits,
     ) -> Result<Self, WorkerPoolError> {
+        let pool = Self::spawn(workers, ports, limits)?;
+        pool.begin();
+        Ok(pool)
+    }
+
+    /// Lets the workers claim jobs. Cannot fail.
+    pub fn begin(&self) {
+        self.has_begun.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        for thread in &self.threads {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Spawns `workers` threads, which claim nothing before [`WorkerPool::begin`]: a start that fails must not
+    /// cut off a claimed job.
+    pub fn spawn(
+        workers: usize,
+        ports: &EnginePorts,
+        limits: &EngineLimits,
+    ) -> Result<Self, WorkerPoolError> {
         let (draining, leases) = (CancelToken::new(Arc::clone(&ports.clock)), ActiveLeases::default());
-        let alive = Arc::new(AtomicUsize::new(0));
+        let (alive, has_begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let mut threads = Vec::with_capacity(workers);
         for number in 1..=workers {
             let worker = Worker::new(ports.clone(), limits.clone(), draining.clone(), leases.clone());
             let (ports, draining, alive) = (ports.clone(), draining.clone(), AliveGuard::enter(&alive));
+            let has_begun = Arc::clone(&has_begun);
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .stack_size(STACK_BYTES)
                 .spawn(move || {
                     let _alive = alive;
+                    while !has_begun.load(Ordering::Acquire) && !draining.is_cancelled() {
+                        std::thread::park();
+                    }
                     run(&worker, &ports, &draining);
                 })
                 .map_err(|source| WorkerPoolError { number, source })?;
             threads.push(thread);
         }
-        Ok(Self { ports: ports.clone(), draining, leases, alive, threads })
+        Ok(Self { ports: ports.clone(), draining, leases, alive, has_begun, threads })
     }
 
     /// A probe that fails when a worker thread has died.
@@ -76,6 +105,7 @@ impl WorkerPool {
     /// Stops claiming, lets running jobs reach a step boundary for up to `timeout`, then cancels their leases.
     pub fn drain(self, timeout: Duration) {
         self.draining.cancel(CancelReason::Shutdown);
+        self.wake();
         let grace = CancelToken::new(Arc::clone(&self.ports.clock)).with_timeout(timeout);
         while self.leases.count() > 0 && !grace.is_cancelled() {
             grace.sleep(Duration::from_millis(20));
