@@ -47,7 +47,7 @@ pub(super) fn configuration(
             let config = load(*keyless)?;
             // The router checks more than the configuration does.
             let file = config.file.clone();
-            let models = if *keyless { with_keys(config.models) } else { config.models };
+            let models = if *keyless { with_keys(config.models.clone()) } else { config.models.clone() };
             Router::new(models, &config.limits).map_err(|error| {
                 CliError::config(error.to_string())
                     .hint("each key of a model is explained by: nanoclaw config show --default")

@@ -97,7 +97,7 @@ impl Command {
                 let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
                 tools::tools(&common.load(Vec::new())?, &clock, args, terminal)
             }
-            Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
+            Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution.clone(), args, terminal),
             Self::Doctor(args) => {
                 doctor::doctor(common.load(Vec::new()), || common.load_keyless(), args, terminal)
             }

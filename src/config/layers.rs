@@ -2,7 +2,7 @@
 
 use super::error::ConfigError;
 use super::expand::{Variables, expand, join_key};
-use super::raw::RawConfig;
+use super::keys::ConfigKeys;
 use crate::domain::nearest::hint;
 use figment::error::{Actual, Kind};
 use figment::providers::Format;
@@ -48,7 +48,7 @@ pub(crate) fn merge(
     env: &Variables,
     flags: &[(String, String)],
     keys: ModelKeys,
-) -> Result<RawConfig, ConfigError> {
+) -> Result<ConfigKeys, ConfigError> {
     let mut figment = Figment::new();
     if let Some(path) = file {
         figment = figment.merge(read(path, env, keys)?);

@@ -5,18 +5,18 @@ mod directories;
 mod error;
 mod expand;
 mod key_file;
+mod keys;
 mod layers;
 mod listen;
 mod options;
 mod ranges;
-mod raw;
 mod sources;
 mod validate;
 
 pub use error::{ConfigError, ConfigProblem};
+pub use keys::ConfigKeys;
 pub use listen::Listen;
 pub use options::{FileOptions, LogFormat, LogLevel, LogOptions, MetricsOptions};
-pub use raw::RawConfig;
 pub use sources::Sources;
 pub use validate::Config;
 

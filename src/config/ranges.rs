@@ -1,7 +1,7 @@
 //! The range of every number. A number without a range is not checked, so a test compares this table with
 //! the keys.
 
-use super::raw::RawConfig;
+use super::keys::ConfigKeys;
 use super::validate::ConfigProblems;
 use crate::domain::limits::Limits;
 use serde::Serialize;
@@ -142,19 +142,19 @@ pub(crate) const SANDBOX: &[NumberRange] =
 
 impl ConfigProblems {
     /// Checks every number against its range, and related numbers against each other.
-    pub(crate) fn numbers(&mut self, raw: &RawConfig) {
-        self.within("", raw, TOP);
-        self.within("limits.", &raw.limits, LIMITS);
-        self.within("store.", &raw.store, STORE);
-        self.within("webhooks.", &raw.webhooks, WEBHOOKS);
-        self.within("tool_cache.", &raw.tool_cache, TOOL_CACHE);
-        self.within("audit.", &raw.audit, AUDIT);
-        self.within("sub_agent.", &raw.sub_agent, SUB_AGENT);
-        self.within("web.", &raw.web, WEB);
-        self.within("web_search.", &raw.web_search, LOOKUP);
-        self.within("weather.", &raw.weather, LOOKUP);
-        self.within("code_execution.", &raw.code_execution, SANDBOX);
-        let levels = &raw.code_execution.levels;
+    pub(crate) fn numbers(&mut self, keys: &ConfigKeys) {
+        self.within("", keys, TOP);
+        self.within("limits.", &keys.limits, LIMITS);
+        self.within("store.", &keys.store, STORE);
+        self.within("webhooks.", &keys.webhooks, WEBHOOKS);
+        self.within("tool_cache.", &keys.tool_cache, TOOL_CACHE);
+        self.within("audit.", &keys.audit, AUDIT);
+        self.within("sub_agent.", &keys.sub_agent, SUB_AGENT);
+        self.within("web.", &keys.web, WEB);
+        self.within("web_search.", &keys.web_search, LOOKUP);
+        self.within("weather.", &keys.weather, LOOKUP);
+        self.within("code_execution.", &keys.code_execution, SANDBOX);
+        let levels = &keys.code_execution.levels;
         for (name, level) in [
             ("strict", &levels.strict),
             ("standard", &levels.standard),
@@ -163,10 +163,10 @@ impl ConfigProblems {
         ] {
             self.within(&format!("code_execution.levels.{name}."), level, LEVEL);
         }
-        for (name, server) in &raw.mcp_servers {
+        for (name, server) in &keys.mcp_servers {
             self.within(&format!("mcp_servers.{name}."), server, MCP_SERVER);
         }
-        self.pairs(&raw.limits);
+        self.pairs(&keys.limits);
     }
 
     fn within(&mut self, prefix: &str, part: &impl Serialize, ranges: &[NumberRange]) {

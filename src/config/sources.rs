@@ -79,19 +79,19 @@ impl Config {
     /// Reads all layers and validates the result.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let file = sources.found()?;
-        let raw = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Required)?;
-        Self::check(raw, file, &sources.env)
+        let keys = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Required)?;
+        Self::check(keys, file, &sources.env)
     }
 
     /// Like `load`, without key files and without keys that contain variables: for commands that call no
     /// model. Only the service may have those keys.
     pub fn load_keyless(sources: &Sources) -> Result<Self, ConfigError> {
         let file = sources.found()?;
-        let mut raw = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Omitted)?;
-        for model in &mut raw.models {
+        let mut keys = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Omitted)?;
+        for model in &mut keys.models {
             model.api_key_file = None;
         }
-        Self::check(raw, file, &sources.env)
+        Self::check(keys, file, &sources.env)
     }
 }
 

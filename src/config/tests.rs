@@ -58,7 +58,7 @@ fn a_keyless_load_ignores_keys_that_are_not_set() {
 #[test]
 fn default_yml_equals_the_defaults_of_the_code() {
     let written: Value = serde_norway::from_str(DEFAULT_YML).expect("YAML");
-    let coded = serde_json::to_value(RawConfig::default()).expect("JSON");
+    let coded = serde_json::to_value(ConfigKeys::default()).expect("JSON");
     assert_eq!(written, coded, "config/default.yml and the Rust defaults differ");
 }
 
@@ -76,7 +76,7 @@ fn example_yml_is_a_configuration() {
     let config = load("config.yml", text, &env).expect("loads");
     assert_eq!(config.models.first().and_then(|m| m.api_key.clone()).expect("a key").reveal(), "sk-d");
     assert_eq!(config.models.len(), 5);
-    Router::new(config.models, &config.limits).expect("models that can be served");
+    Router::new(config.models.clone(), &config.limits).expect("models that can be served");
     let error = load("config.yml", text, &env[1..]).expect_err("a key is missing").to_string();
     assert!(error.contains("models[0].api_key") && error.contains("'DEEPSEEK_API_KEY'"), "{error}");
 }
@@ -318,7 +318,7 @@ fn the_output_of_config_show_is_a_valid_configuration() {
 
 #[test]
 fn every_number_has_a_range() {
-    let shown = serde_json::to_value(RawConfig::default()).expect("JSON");
+    let shown = serde_json::to_value(ConfigKeys::default()).expect("JSON");
     let numbers = |pointer: &str| -> Vec<String> {
         let part = shown.pointer(pointer).and_then(Value::as_object).expect("an object");
         part.iter().filter(|(_, value)| value.is_u64()).map(|(name, _)| name.clone()).collect()

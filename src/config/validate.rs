@@ -3,171 +3,93 @@
 use super::directories::default_data_dir;
 use super::error::{ConfigError, ConfigProblem};
 use super::expand::Variables;
+use super::keys::{ConfigKeys, DEMO};
 use super::listen::Listen;
-use super::options::FileOptions;
-use super::options::LogOptions;
-use super::options::MetricsOptions;
-use super::raw::{DEMO, RawConfig};
-use crate::audit::AuditOptions;
-use crate::domain::account::{AuthMode, Registration};
+use crate::domain::account::AuthMode;
 use crate::domain::address::AddressPolicy;
-use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
-use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::{
-    ApprovalRules, BashOptions, CommandToolOptions, MessageChannels, SubAgentOptions, ToolCacheOptions,
-    WeatherOptions, WebSearchOptions,
-};
-use crate::web::WebOptions;
+use crate::tools::{ApprovalRules, BashOptions, CommandToolOptions, MessageChannels};
 use crate::webhooks::Signer;
 use crate::webhooks::options::WebhookOptions;
 use nanoclaw_sandbox::Level;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-/// A configuration that holds. Only [`Config::load`] makes one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A validated configuration. `Deref` gives its keys; those with a computed default are fields of their own.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
+    /// All keys, with the computed values in place: what `config show` prints.
+    pub(super) keys: ConfigKeys,
     /// Where the server listens.
     pub listen: Listen,
-    /// Where everything is kept.
+    /// Where the store is.
     pub data_dir: PathBuf,
-    /// Where the projects' files lie.
+    /// Files of projects.
     pub workspace_root: PathBuf,
-    /// Whether there are accounts.
-    pub auth_mode: AuthMode,
-    /// Who may make one.
-    pub registration: Registration,
-    /// Host names beyond the loopback ones.
-    pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call.
-    pub allowed_origins: Vec<String>,
-    /// One of `models`.
+    /// Model of a job that names none: one of `models`.
     pub default_model: String,
-    /// One of `models`; none when titles are first words.
-    pub title_model: Option<String>,
-    /// The models on offer.
-    pub models: Vec<ModelOptions>,
-    /// Jobs running at once.
-    pub workers: usize,
-    /// Model calls of one job.
-    pub max_iterations: u32,
-    /// Tool calls of one job running at once.
-    pub tool_max_workers: usize,
-    /// What is kept of results that may stand for new ones.
-    pub tool_cache: ToolCacheOptions,
-    /// Patterns of the tools whose calls wait for somebody's approval.
-    pub approval: Vec<String>,
-    /// The sandbox's part.
-    pub code_execution: nanoclaw_sandbox::SandboxOptions,
-    /// What the operator says about commands.
-    pub bash: BashOptions,
-    /// What is kept of the audit log.
-    pub audit: AuditOptions,
-    /// What the operator says about sub-agents.
-    pub sub_agent: SubAgentOptions,
-    /// Where models may send messages.
-    pub channels: MessageChannels,
-    /// Servers whose tools come in, by name.
-    pub mcp_servers: BTreeMap<String, McpServerOptions>,
-    /// How ends are reported.
-    pub webhooks: WebhookOptions,
-    /// Where the operator's own JavaScript tools lie.
-    pub tools_dir: Option<PathBuf>,
-    /// Commands that are tools.
-    pub tools: Vec<CommandToolOptions>,
-    /// What tools may do in projects.
-    pub files: FileOptions,
-    /// What tools may fetch.
-    pub web: WebOptions,
-    /// Who searches the web.
-    pub web_search: WebSearchOptions,
-    /// Who tells the weather.
-    pub weather: WeatherOptions,
-    /// The bounds of P8.
-    pub limits: Limits,
-    /// The store's part.
-    pub store: StoreOptions,
-    /// What becomes of jobs that have ended.
-    pub retention: RetentionOptions,
-    /// Who may fetch what was counted.
-    pub metrics: MetricsOptions,
-    /// The log's part.
-    pub log: LogOptions,
     /// The file that was read, if any.
-    #[serde(skip)]
     pub file: Option<PathBuf>,
 }
 
+impl Deref for Config {
+    type Target = ConfigKeys;
+
+    fn deref(&self) -> &ConfigKeys {
+        &self.keys
+    }
+}
+
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.keys.serialize(serializer)
+    }
+}
+
 impl Config {
-    /// Every key as it holds, secrets masked: `config show`.
+    /// Every key with its value as YAML, secrets masked.
     pub fn to_yaml(&self) -> String {
         serde_norway::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
     }
 
     pub(crate) fn check(
-        mut raw: RawConfig,
+        mut keys: ConfigKeys,
         file: Option<PathBuf>,
         env: &Variables,
     ) -> Result<Self, ConfigError> {
         let mut problems = ConfigProblems(Vec::new());
-        let listen = problems.listen(&raw.listen, raw.auth_mode);
-        let data_dir = problems.data_dir(raw.data_dir.as_deref(), env);
-        problems.hosts(&raw.allowed_hosts);
-        problems.origins(&raw.allowed_origins);
-        problems.models(&raw.models);
-        problems.key_files(&mut raw.models, env);
-        let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
-        problems.title_model(raw.title_model.as_deref(), &raw.models);
-        problems.approval(&raw.approval);
-        problems.commands(&raw.bash);
-        problems.channels(&raw.channels);
-        problems.sandbox(&raw.code_execution);
-        problems.command_tools(&raw.tools);
-        problems.webhooks(&raw.webhooks);
-        problems.web(&raw);
-        problems.mcp_servers(&raw.mcp_servers, raw.auth_mode);
-        problems.numbers(&raw);
+        let listen = problems.listen(&keys.listen, keys.auth_mode);
+        let data_dir = problems.data_dir(keys.data_dir.as_deref(), env);
+        problems.hosts(&keys.allowed_hosts);
+        problems.origins(&keys.allowed_origins);
+        problems.models(&keys.models);
+        problems.key_files(&mut keys.models, env);
+        let default_model = problems.default_model(keys.default_model.as_deref(), &keys.models);
+        problems.title_model(keys.title_model.as_deref(), &keys.models);
+        problems.approval(&keys.approval);
+        problems.commands(&keys.bash);
+        problems.channels(&keys.channels);
+        problems.sandbox(&keys.code_execution);
+        problems.command_tools(&keys.tools);
+        problems.webhooks(&keys.webhooks);
+        problems.web(&keys);
+        problems.mcp_servers(&keys.mcp_servers, keys.auth_mode);
+        problems.numbers(&keys);
         match (listen, data_dir, default_model) {
-            (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
-                listen,
-                workspace_root: raw.workspace_root.unwrap_or_else(|| data_dir.join("workspaces")),
-                data_dir,
-                auth_mode: raw.auth_mode,
-                registration: raw.registration,
-                allowed_hosts: raw.allowed_hosts,
-                allowed_origins: raw.allowed_origins,
-                default_model,
-                title_model: raw.title_model,
-                models: raw.models,
-                workers: raw.workers,
-                max_iterations: raw.max_iterations,
-                tool_max_workers: raw.tool_max_workers,
-                tool_cache: raw.tool_cache,
-                approval: raw.approval,
-                code_execution: raw.code_execution,
-                bash: raw.bash,
-                audit: raw.audit,
-                sub_agent: raw.sub_agent,
-                channels: raw.channels,
-                mcp_servers: raw.mcp_servers,
-                webhooks: raw.webhooks,
-                tools_dir: raw.tools_dir.map(|dir| relative_to(file.as_deref(), dir)),
-                tools: raw.tools,
-                files: raw.files,
-                web: raw.web,
-                web_search: raw.web_search,
-                weather: raw.weather,
-                limits: raw.limits,
-                store: raw.store,
-                retention: raw.retention,
-                metrics: raw.metrics,
-                log: raw.log,
-                file,
-            }),
+            (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => {
+                let workspace_root =
+                    keys.workspace_root.take().unwrap_or_else(|| data_dir.join("workspaces"));
+                keys.listen = listen.to_string();
+                keys.data_dir = Some(data_dir.clone());
+                keys.workspace_root = Some(workspace_root.clone());
+                keys.default_model = Some(default_model.clone());
+                keys.tools_dir = keys.tools_dir.take().map(|dir| relative_to(file.as_deref(), dir));
+                Ok(Self { keys, listen, data_dir, workspace_root, default_model, file })
+            }
             _ => Err(ConfigError::Invalid(problems.0)),
         }
     }
@@ -336,9 +258,9 @@ impl ConfigProblems {
         }
     }
 
-    fn web(&mut self, raw: &RawConfig) {
-        self.addresses("web", &raw.web.allow_private_addresses);
-        let faults = raw.web_search.faults().into_iter().chain(raw.weather.faults());
+    fn web(&mut self, keys: &ConfigKeys) {
+        self.addresses("web", &keys.web.allow_private_addresses);
+        let faults = keys.web_search.faults().into_iter().chain(keys.weather.faults());
         faults.for_each(|fault| self.add(fault.key, fault.value, fault.allowed));
     }
 

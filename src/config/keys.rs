@@ -1,9 +1,6 @@
-//! The configuration as written: every key, nothing checked beyond its type. Owns the names and defaults of the keys
-//! that no room owns; refuses judgement (`validate` has it).
+//! All keys of the configuration with types and defaults. The module that reads a section owns its keys.
 
-use super::options::FileOptions;
-use super::options::LogOptions;
-use super::options::MetricsOptions;
+use super::options::{FileOptions, LogOptions, MetricsOptions};
 use crate::audit::AuditOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
@@ -20,79 +17,79 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// All keys. A component's part is the component's own struct.
+/// The merged layers, before validation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct RawConfig {
+pub struct ConfigKeys {
     /// `address:port` or `unix:/path`.
-    pub listen: String,
-    /// Where everything is kept; found in the environment when absent.
-    pub data_dir: Option<PathBuf>,
-    /// Where the projects' files lie; below the data directory when absent.
-    pub workspace_root: Option<PathBuf>,
+    pub(super) listen: String,
+    /// Where the store is; found in the environment by default.
+    pub(super) data_dir: Option<PathBuf>,
+    /// Files of projects; inside the data directory by default.
+    pub(super) workspace_root: Option<PathBuf>,
     /// Whether there are accounts.
     pub auth_mode: AuthMode,
-    /// Who may make one.
+    /// Who may create an account.
     pub registration: Registration,
     /// Host names beyond the loopback ones.
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call.
+    /// Origins of web pages that may call the API.
     pub allowed_origins: Vec<String>,
-    /// What a job gets that names no model; `demo`, or the first of `models`, when absent.
-    pub default_model: Option<String>,
-    /// What makes the titles of conversations; their first words when absent.
+    /// Model of a job that names none; `demo` or the first of `models` by default.
+    pub(super) default_model: Option<String>,
+    /// Model that writes the titles of conversations; their first words by default.
     pub title_model: Option<String>,
-    /// The models on offer.
+    /// The configured models.
     pub models: Vec<ModelOptions>,
-    /// Jobs running at once.
+    /// Jobs that run at once.
     pub workers: usize,
     /// Model calls of one job.
     pub max_iterations: u32,
-    /// Tool calls of one job running at once.
+    /// Tool calls of one job that run at once.
     pub tool_max_workers: usize,
-    /// What is kept of results that may stand for new ones.
+    /// Cache of tool results.
     pub tool_cache: ToolCacheOptions,
-    /// Patterns of the tools whose calls wait for somebody's approval.
+    /// Patterns of tools whose calls wait for approval.
     pub approval: Vec<String>,
-    /// The sandbox's own options.
+    /// The sandbox.
     pub code_execution: nanoclaw_sandbox::SandboxOptions,
-    /// What the operator says about commands.
+    /// Rules for shell commands.
     pub bash: BashOptions,
-    /// What tools may do in projects.
-    pub files: FileOptions,
-    /// What the operator says about sub-agents.
+    /// Size of the audit log.
+    pub audit: AuditOptions,
+    /// Sub-agents.
     pub sub_agent: SubAgentOptions,
     /// Where models may send messages.
     pub channels: MessageChannels,
-    /// What tools may fetch.
-    pub web: WebOptions,
-    /// Where the operator's own JavaScript tools lie; there are none when absent.
+    /// MCP servers, by name.
+    pub mcp_servers: BTreeMap<String, McpServerOptions>,
+    /// Webhooks.
+    pub webhooks: WebhookOptions,
+    /// The operator's JavaScript tools; none by default. Relative to the configuration file.
     pub tools_dir: Option<PathBuf>,
     /// Commands that are tools.
     pub tools: Vec<CommandToolOptions>,
-    /// What is kept of the audit log.
-    pub audit: AuditOptions,
-    /// Who searches the web.
+    /// Files of projects.
+    pub files: FileOptions,
+    /// What tools may fetch.
+    pub web: WebOptions,
+    /// The web search provider.
     pub web_search: WebSearchOptions,
-    /// Who tells the weather.
+    /// The weather provider.
     pub weather: WeatherOptions,
-    /// Servers whose tools come in, by name.
-    pub mcp_servers: BTreeMap<String, McpServerOptions>,
-    /// How ends are reported.
-    pub webhooks: WebhookOptions,
-    /// The bounds of P8.
+    /// All limits (P8).
     pub limits: Limits,
-    /// The store's own options.
+    /// The store.
     pub store: StoreOptions,
-    /// What becomes of jobs that have ended.
+    /// How long ended jobs are kept.
     pub retention: RetentionOptions,
-    /// Who may fetch what was counted.
+    /// Access to `/metrics`.
     pub metrics: MetricsOptions,
-    /// What is logged.
+    /// The log.
     pub log: LogOptions,
 }
 
-impl Default for RawConfig {
+impl Default for ConfigKeys {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8787".to_owned(),
@@ -112,17 +109,17 @@ impl Default for RawConfig {
             approval: Vec::new(),
             code_execution: nanoclaw_sandbox::SandboxOptions::default(),
             bash: BashOptions::default(),
-            files: FileOptions::default(),
+            audit: AuditOptions::default(),
             sub_agent: SubAgentOptions::default(),
             channels: MessageChannels::default(),
-            web: WebOptions::default(),
-            tools_dir: None,
-            tools: Vec::new(),
-            audit: AuditOptions::default(),
-            web_search: WebSearchOptions::default(),
-            weather: WeatherOptions::default(),
             mcp_servers: BTreeMap::new(),
             webhooks: WebhookOptions::default(),
+            tools_dir: None,
+            tools: Vec::new(),
+            files: FileOptions::default(),
+            web: WebOptions::default(),
+            web_search: WebSearchOptions::default(),
+            weather: WeatherOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),
             retention: RetentionOptions::default(),
@@ -132,10 +129,10 @@ impl Default for RawConfig {
     }
 }
 
-/// The id of the scripted model.
+/// Id of the scripted model.
 pub(crate) const DEMO: &str = "demo";
 
-/// What a fresh install talks to.
+/// The model of a new installation.
 fn demo() -> ModelOptions {
     ModelOptions {
         id: DEMO.to_owned(),
