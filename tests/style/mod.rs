@@ -112,8 +112,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("url", &["tools", "web"]),
     ("jsonschema", &["mcp", "tools"]),
     ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
-    // `store` and `ports` use its one-shot and watch channels, which are no async code.
-    ("tokio", &["http", "app", "mcp", "ports", "store"]),
+    // `store`, `ports` and tests of `webhooks` use its one-shot and watch channels without async code.
+    ("tokio", &["http", "app", "mcp", "ports", "store", "webhooks"]),
 ];
 
 fn root() -> PathBuf {
