@@ -1,4 +1,5 @@
-//! One listener's surroundings: the room, who may knock, and the shutdown. Owns the few things that requests share.
+//! What all requests of one listener share: dependencies, host check, authentication, shutdown and
+//! semaphores.
 
 use super::auth::AuthState;
 use super::blocking::blocking;
@@ -13,29 +14,27 @@ use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
-/// Calls of tools by operators that run at the same time: each has a thread, for as long as a job has.
+/// Tool calls of operators at the same time. Each holds a thread for up to the time of a job.
 pub(crate) const TRIALS: usize = 2;
 
-/// What every request of one listener shares.
 pub(crate) struct ServerContext {
     pub(crate) app: Arc<AppDependencies>,
     pub(crate) guard: HostOriginGuard,
-    /// How it is found out who asks.
     pub(crate) auth: AuthState,
     pub(crate) shutdown: Shutdown,
-    /// What the probes said last.
+    /// Results of the readiness probes.
     pub(crate) readiness: Arc<ReadinessCache>,
-    /// What is left of `limits.bodies_bytes`.
+    /// Free bytes of `limits.bodies_bytes`.
     pub(crate) bodies: Arc<Semaphore>,
-    /// One turn: who has it makes a backup.
+    /// One permit: backups run one at a time.
     pub(crate) backups: Arc<Semaphore>,
-    /// One turn: who has it reads what `/metrics` says.
+    /// One permit: scrapes of `/metrics` run one at a time.
     pub(crate) scrapes: Arc<Semaphore>,
-    /// Calls of tools that may run for operators at the same time.
+    /// Permits for tool calls of operators.
     pub(crate) trials: Arc<Semaphore>,
-    /// How many lines the log has lately got about requests.
+    /// Rate limit of the access log.
     pub(crate) log_throttle: Arc<LogThrottle>,
-    /// What `/openapi.json` says, once somebody has asked.
+    /// The rendered `/openapi.json`.
     pub(crate) openapi: OnceLock<Bytes>,
 }
 
@@ -63,7 +62,7 @@ impl ServerContext {
         }
     }
 
-    /// Reads from the store on a thread that may block: for whatever is longer than one row.
+    /// Reads from the store on a thread that may block. For everything longer than one row.
     pub(crate) async fn read<T, F>(&self, act: F) -> Result<T, ApiError>
     where
         T: Send + 'static,

@@ -1,4 +1,4 @@
-//! What the handlers see of the world: seams and numbers, handed over by the composition root. Owns nothing that runs.
+//! What handlers need from the rest of the program, passed in by `app`.
 
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
@@ -10,17 +10,17 @@ use crate::ports::{
 };
 use std::sync::Arc;
 
-/// Everything that a request may need.
+/// Dependencies of request handlers.
 pub struct AppDependencies {
-    /// The durable truth.
+    /// Jobs and their events.
     pub store: Arc<dyn Store>,
-    /// Webhooks and what became of them.
+    /// Webhook deliveries.
     pub outbox: Arc<dyn Outbox>,
-    /// Where webhooks may go.
+    /// Addresses that webhooks may reach.
     pub addresses: AddressPolicy,
-    /// The durable truth about batches.
+    /// Batches.
     pub batches: Arc<dyn Batches>,
-    /// What is due again and again.
+    /// Schedules.
     pub schedules: Arc<dyn Schedules>,
     /// Accounts and API tokens.
     pub users: Arc<dyn Users>,
@@ -28,58 +28,58 @@ pub struct AppDependencies {
     pub conversations: Arc<dyn Conversations>,
     /// Projects.
     pub projects: Arc<dyn Projects>,
-    /// Their files.
+    /// Files of projects.
     pub workspaces: Arc<dyn Workspaces>,
-    /// Their directories.
+    /// Directories of projects.
     pub workplaces: Arc<dyn ProjectDirectories>,
-    /// What became of calls of tools.
+    /// The audit log.
     pub audit: Arc<dyn Audit>,
-    /// How clients come in.
+    /// Authentication.
     pub auth: AuthSettings,
-    /// What was spent.
+    /// Token usage.
     pub accounts: Arc<dyn Accounts>,
-    /// Copies the durable truth.
+    /// Copies the store.
     pub backup: Arc<dyn Backup>,
-    /// When a job was accepted.
+    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// What makes ids unguessable.
+    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Makes ids rise.
+    /// Generates rising ids.
     pub mint: IdGenerator,
-    /// Knows the names that `tools` may list.
+    /// Tools.
     pub toolbox: Arc<dyn Toolbox>,
-    /// Knows the names that `model` may be.
+    /// Models.
     pub model: Arc<dyn Model>,
-    /// Who counts what happens at the door.
+    /// Metrics of requests.
     pub meter: Arc<dyn Meter>,
-    /// What `/metrics` says.
+    /// The text of `/metrics`.
     pub exposition: Arc<dyn Exposition>,
-    /// What `/readyz` asks.
+    /// Probes of `/readyz`.
     pub probes: Vec<Box<dyn ReadinessProbe>>,
-    /// The bounds of P8.
+    /// Limits (P8).
     pub limits: Limits,
-    /// What a job gets that names no model.
+    /// The default model.
     pub default_model: String,
     /// Default and upper bound of `max_steps`.
     pub max_iterations: u32,
     /// Host names beyond the loopback ones; `name` for any port, `name:port` for one.
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call, `scheme://host[:port]`.
+    /// Origins of pages that may call, `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
 }
 
-/// How clients come in.
+/// Authentication.
 #[derive(Clone)]
 pub struct AuthSettings {
-    /// Whether there are accounts.
+    /// `single` or `multi`.
     pub mode: AuthMode,
-    /// Who may make one.
+    /// Who may register.
     pub registration: Registration,
-    /// What sessions are signed with.
+    /// The key that signs sessions.
     pub session_key: Vec<u8>,
-    /// What the key of the command line on this machine is known by; `None`: it has no way in.
+    /// Digest of the control key for the command line on this machine; `None`: there is none.
     pub control_key_digest: Option<SecretDigest>,
-    /// Whether everybody may fetch `/metrics`.
+    /// Whether `/metrics` needs no authentication.
     pub metrics_are_public: bool,
 }
 

@@ -1,75 +1,59 @@
-//! Why a request is not answered as asked. Owns status, code and wording of every refusal; refuses details that only
-//! the log should hold (P9).
+//! Errors of requests: status, code and text for clients. Details that only the log may hold stay out of
+//! the text (P9).
 
 use crate::domain::job::JobStatus;
 use crate::ports::{FileError, StoreError};
 use hyper::{Method, StatusCode};
 
-/// How long a client should wait before it tries a busy server again, seconds.
+/// `Retry-After` of a busy server, seconds.
 const RETRY_AFTER_S: u64 = 1;
 
-/// One variant per refused act; the text is for the client and says what to do.
+/// Each text says what happened and what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// The request says something that it may not say.
+    /// A bad value or field.
     #[error("{message}")]
     Invalid {
-        /// What, and what would be right.
         message: String,
-        /// Where in the request.
+        /// The name or path of the field.
         param: Option<String>,
-        /// For programs.
+        /// The machine-readable code.
         code: &'static str,
     },
     /// The job names a model that is not configured.
     #[error("model {name} is not configured; configured models: {known}")]
-    ModelNotFound {
-        /// As the client wrote it, quoted.
-        name: String,
-        /// All that there are.
-        known: String,
-    },
-    /// No such thing, or not this user's (P7).
+    ModelNotFound { name: String, known: String },
+    /// Does not exist, or belongs to another user (P7).
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// The thing exists, the method does not.
+    /// The path exists, the method does not.
     #[error("{method} is not possible here; allowed: {allow}")]
-    Method {
-        /// As the client sent it.
-        method: Method,
-        /// What would be right.
-        allow: String,
-    },
-    /// The answer of a job that has not ended.
+    Method { method: Method, allow: String },
+    /// Output of an unfinished job.
     #[error("the job is {}; its output exists once it has ended (GET the job with ?wait=SECONDS)", .0.as_str())]
     NotFinished(JobStatus),
-    /// Deleting a job that has not ended.
+    /// Deletion of an unfinished job.
     #[error("the job is {}; only an ended job can be deleted (cancel it first)", .0.as_str())]
     NotEnded(JobStatus),
-    /// Another try of a job that has not failed.
+    /// Retry of a job that has not failed.
     #[error("the job is {}; only a failed job can be retried", .0.as_str())]
     NotFailed(JobStatus),
-    /// A decision about calls of a job that waits for none.
+    /// Decision about a job that does not wait for approval.
     #[error("the job is {}; only a job that is waiting for approval can be approved or denied", .0.as_str())]
     NotWaiting(JobStatus),
-    /// The answer of a job that ended without one.
+    /// Output of a job that ended without one.
     #[error("the job has no output: it ended as {}: {message}", .status.as_str())]
-    NoOutput {
-        /// How it ended.
-        status: JobStatus,
-        /// Why.
-        message: String,
-    },
-    /// A delivery that has arrived.
+    NoOutput { status: JobStatus, message: String },
+    /// Retry of a delivered webhook.
     #[error("the webhook was delivered; there is nothing to try again")]
     Delivered,
-    /// More body than allowed.
+    /// Body too large.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
-    /// More of a batch than allowed.
+    /// Batch too large.
     #[error("the batch is larger than limits.batch_bytes = {0} bytes")]
     BatchTooLarge(u64),
-    /// More input than allowed.
+    /// Input too large.
     #[error("input and system_prompt together are larger than limits.input_bytes = {0} bytes")]
     InputTooLarge(usize),
     /// The body did not arrive in time.
@@ -87,42 +71,41 @@ pub(crate) enum ApiError {
     /// A compressed body.
     #[error("the Content-Encoding {0} is not supported; send the body as it is")]
     Encoding(String),
-    /// A Host that nobody allowed (DNS rebinding).
+    /// A Host that is not allowed (DNS rebinding).
     #[error("host {0} is not allowed; if it is yours, add it to allowed_hosts in the configuration")]
     Host(String),
-    /// A web page that nobody allowed.
+    /// An Origin that is not allowed.
     #[error("origin {0} is not allowed; if it is yours, add it to allowed_origins in the configuration")]
     Origin(String),
-    /// A backup is being made, or fetched.
+    /// Another backup is being made or sent.
     #[error("another backup is under way; there is one at a time, try again when it is done")]
     BackupRunning,
-    /// Nobody has come in: no credential, or none that holds.
+    /// No valid credential.
     #[error("{0}")]
     Unauthorized(&'static str),
-    /// Whoever has come in may not do this.
+    /// The caller lacks the role or scope.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// It does not fit what is there.
+    /// Conflicts with the current state.
     #[error("{0}")]
     Conflict(String),
-    /// Too often.
+    /// Rate limit or quota.
     #[error("{message}")]
     TooMany {
-        /// What, and what bounds it.
         message: String,
-        /// When to come back, seconds.
+        /// Seconds.
         retry_after_s: u64,
     },
-    /// More of an upload than allowed.
+    /// Upload too large.
     #[error("{0}")]
     UploadTooLarge(String),
-    /// A project's file.
+    /// File of a project.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The store said no.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A fault of this server.
+    /// Fault of this server.
     #[error("the server failed to answer; its log has details")]
     Internal,
 }
@@ -138,13 +121,13 @@ impl ApiError {
         Self::Invalid { message: message.into(), param: None, code: "invalid_request" }
     }
 
-    /// The same of a line of a batch, which makes it wrong as a whole.
+    /// The same error for a line of a batch.
     pub(crate) fn at_line(self, number: u64) -> Self {
         let message = format!("line {number}: {}", self.message());
         Self::Invalid { message, param: Some(format!("line {number}")), code: self.code() }
     }
 
-    /// The status, and the word for programs.
+    /// Status and machine-readable code.
     pub(crate) fn class(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Invalid { code, .. } => (StatusCode::BAD_REQUEST, code),
@@ -194,7 +177,7 @@ impl ApiError {
         }
     }
 
-    /// What the client may read: a store's own words can name paths and offsets, so they stay in the log.
+    /// The text for the client. Messages of the store can hold paths and offsets, so they stay in the log.
     pub(crate) fn message(&self) -> String {
         match self {
             Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. })
@@ -203,7 +186,7 @@ impl ApiError {
         }
     }
 
-    /// What `/api` says of what is not there, as its front end knows it.
+    /// The short text that the front end expects for a 404.
     pub(crate) fn short(&self) -> Option<String> {
         match self {
             Self::NotFound(what) => Some(format!("{what} not found")),
@@ -213,7 +196,7 @@ impl ApiError {
         }
     }
 
-    /// What went wrong with this server, in its own words: for the log alone.
+    /// The fault of this server, for the log only.
     pub(crate) fn fault(&self) -> Option<String> {
         self.class().0.is_server_error().then(|| self.to_string())
     }
@@ -266,7 +249,7 @@ fn file_class(error: &FileError) -> (StatusCode, &'static str) {
         FileError::BadPath(_) | FileError::WrongKind(_) | FileError::NotText(_) | FileError::Exists(_) => {
             (StatusCode::BAD_REQUEST, "invalid_path")
         }
-        // As the front end knows it: a file that is too large is a 400.
+        // The front end expects a 400 for a file that is too large.
         FileError::TooLarge(_) => (StatusCode::BAD_REQUEST, "file_too_large"),
         FileError::Quota(_) => (StatusCode::PAYLOAD_TOO_LARGE, "quota_exceeded"),
         FileError::Full => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
@@ -281,7 +264,7 @@ mod tests {
     use hyper::header;
 
     #[test]
-    fn p9_a_stores_own_words_stay_in_the_log() {
+    fn p9_messages_of_the_store_stay_in_the_log() {
         let error = ApiError::Store(StoreError::Io("cannot write '/secret/place'".to_owned()));
         assert!(!error.message().contains("secret"));
         assert_eq!(error.class().0, StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`. Owns how long a probe may take and how long its answer holds; refuses to know what is probed.
+//! `/healthz` and `/readyz`.
 
 use super::blocking::blocking;
 use super::context::ServerContext;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Probes that take longer count as failed.
+/// A probe that takes longer has failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -28,13 +28,13 @@ pub(crate) struct ReadinessResponse {
     checks: Vec<ReadinessCheck>,
 }
 
-/// Alive: answering is the proof.
+/// `/healthz`: to answer is the proof. It reads no store, so it works while the store recovers.
 pub(crate) fn alive() -> HttpResponse {
     response::json(StatusCode::OK, &HealthResponse { status: "ok" })
 }
 
-/// What all checks together mean: whoever sends clients here looks at the code alone.
-fn verdict(checks: &[ReadinessCheck]) -> (StatusCode, &'static str) {
+/// The overall result. Load balancers look at the status code alone.
+fn overall_status(checks: &[ReadinessCheck]) -> (StatusCode, &'static str) {
     if checks.iter().any(|check| !check.ok) {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     } else if checks.iter().any(|check| check.reason.is_some()) {
@@ -44,7 +44,7 @@ fn verdict(checks: &[ReadinessCheck]) -> (StatusCode, &'static str) {
     }
 }
 
-/// Ready, or not and why.
+/// `/readyz`.
 pub(crate) async fn ready(context: &Arc<ServerContext>) -> Result<HttpResponse, ApiError> {
     let mut checks = probe(context).await;
     if context.shutdown.stage() > ShutdownStage::Open {
@@ -54,20 +54,20 @@ pub(crate) async fn ready(context: &Arc<ServerContext>) -> Result<HttpResponse, 
             reason: Some("the server is shutting down; ask again when it has started anew".into()),
         });
     }
-    let (code, status) = verdict(&checks);
+    let (code, status) = overall_status(&checks);
     Ok(response::json(code, &ReadinessResponse { status, checks }))
 }
 
 async fn probe(context: &Arc<ServerContext>) -> Vec<ReadinessCheck> {
-    let asked = async {
+    let probing = async {
         let turn = Arc::clone(&context.readiness.turn).acquire_owned().await.ok();
         if let Some(checks) = context.readiness.fresh(context.app.clock.monotonic_ms()) {
             return checks;
         }
         let (app, readiness) = (Arc::clone(&context.app), Arc::clone(&context.readiness));
         let asking = blocking(move || {
-            let _turn = turn; // held until the probes have answered, even when nobody waits any more
-            let checks: Vec<_> = app.probes.iter().map(|probe| asked_of(probe.as_ref())).collect();
+            let _turn = turn; // held until the probes have answered, even if the client leaves
+            let checks: Vec<_> = app.probes.iter().map(|probe| run_probe(probe.as_ref())).collect();
             readiness.keep(app.clock.monotonic_ms(), &checks);
             checks
         });
@@ -77,10 +77,10 @@ async fn probe(context: &Arc<ServerContext>) -> Vec<ReadinessCheck> {
         let reason = format!("no answer within {} seconds", PROBE_TIMEOUT.as_secs());
         vec![check("probes", Err(reason))]
     };
-    tokio::time::timeout(PROBE_TIMEOUT, asked).await.unwrap_or_else(late)
+    tokio::time::timeout(PROBE_TIMEOUT, probing).await.unwrap_or_else(late)
 }
 
-fn asked_of(probe: &dyn ReadinessProbe) -> ReadinessCheck {
+fn run_probe(probe: &dyn ReadinessProbe) -> ReadinessCheck {
     let check = check(probe.name(), probe.check());
     if check.ok { ReadinessCheck { reason: probe.degradation(), ..check } } else { check }
 }

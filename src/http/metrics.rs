@@ -1,5 +1,4 @@
-//! `GET /metrics`: what was counted, for Prometheus. One fetch at a time; it reads from the store, so it runs on a thread that
-//! may block.
+//! `GET /metrics` for Prometheus. One scrape at a time: it reads the store.
 
 use super::blocking::blocking;
 use super::context::ServerContext;
@@ -23,10 +22,10 @@ pub(crate) async fn metrics(
     let turn = Arc::clone(&context.scrapes).acquire_owned().await.ok();
     let exposition = Arc::clone(&context.app.exposition);
     let rendering = blocking(move || {
-        let _turn = turn; // held until it is done, even when nobody waits any more
+        let _turn = turn; // held until it is done, even if the client leaves
         exposition.render()
     });
-    let mut reply = response::text(StatusCode::OK, rendering.await?);
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORMAT));
-    Ok(reply)
+    let mut response = response::text(StatusCode::OK, rendering.await?);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORMAT));
+    Ok(response)
 }

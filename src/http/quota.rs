@@ -1,5 +1,5 @@
-//! What an account may use before it has to wait. Owns the two bounds that are looked at when work is handed in; refuses to cut
-//! off work that was taken. Whoever hands in much at once may pass a bound by what was under way in that moment.
+//! Quotas of an account, checked when work is handed in. Work that was accepted is never cut off, so
+//! requests at the same moment may pass a quota together.
 
 use super::context::ServerContext;
 use super::error::ApiError;
@@ -9,12 +9,11 @@ use crate::domain::id::UserId;
 use crate::ports::{ACCOUNT_DAY_MS, Accounts, StoreError};
 use std::sync::Arc;
 
-/// How long until somebody looks again whether a job has ended, seconds.
+/// `Retry-After` when too many jobs are unfinished, seconds.
 const JOBS_RETRY_S: u64 = 5;
 
-/// Whether the user may hand in work now. What comes back under a key that is known is no new work: its answer is that of the
-/// first time. Costs nothing where there is one user, and the reading of one row where an account
-/// has no quota.
+/// Fails if the user has used up a quota. A repeated `Idempotency-Key` is no new work. In single mode it
+/// costs nothing; without a quota it reads one row.
 pub(crate) async fn check(
     context: &ServerContext,
     user: UserId,
@@ -42,10 +41,10 @@ pub(crate) async fn check(
         };
         Ok(QuotaUse { quota, jobs, tokens })
     });
-    counting.await?.judge(now_ms)
+    counting.await?.check_use(now_ms)
 }
 
-/// What there is, and what there may be; what has no bound is not counted.
+/// Quota and use. Use without a quota is not counted.
 #[derive(Default)]
 struct QuotaUse {
     quota: Quota,
@@ -54,7 +53,7 @@ struct QuotaUse {
 }
 
 impl QuotaUse {
-    fn judge(&self, now_ms: u64) -> Result<(), ApiError> {
+    fn check_use(&self, now_ms: u64) -> Result<(), ApiError> {
         if let Some(most) = self.quota.tokens_per_day.filter(|most| self.tokens >= *most) {
             let message = format!(
                 "this account's {most} tokens of today are used up; the next day begins at midnight UTC"
@@ -83,8 +82,8 @@ fn until_midnight_s(now_ms: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn judged(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
-        match (QuotaUse { quota, jobs, tokens }).judge(ACCOUNT_DAY_MS - 1_500) {
+    fn checked(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
+        match (QuotaUse { quota, jobs, tokens }).check_use(ACCOUNT_DAY_MS - 1_500) {
             Ok(()) => None,
             Err(ApiError::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
             Err(other) => panic!("{other}"),
@@ -92,21 +91,21 @@ mod tests {
     }
 
     #[test]
-    fn p8_what_is_used_up_is_named_and_told_when_it_is_there_again() {
+    fn p8_a_used_up_quota_is_named_with_retry_after() {
         let none = Quota::default();
-        assert_eq!(judged(none, u64::MAX, u64::MAX), None);
+        assert_eq!(checked(none, u64::MAX, u64::MAX), None);
         let tokens = Quota { tokens_per_day: Some(10), ..none };
-        assert_eq!(judged(tokens, 9, 9), None);
-        let (message, wait_s) = judged(tokens, 0, 10).expect("refused");
+        assert_eq!(checked(tokens, 9, 9), None);
+        let (message, wait_s) = checked(tokens, 0, 10).expect("refused");
         assert!(message.contains("10 tokens") && wait_s == 2, "until midnight: {message}, {wait_s}");
         let jobs = Quota { unfinished_jobs: Some(2), ..none };
-        assert_eq!(judged(jobs, 1, 9), None);
-        assert!(judged(jobs, 2, 0).is_some_and(|(message, _)| message.contains("2 unfinished jobs")));
-        assert!(judged(Quota { unfinished_jobs: Some(0), ..none }, 0, 0).is_some(), "zero is a bound");
+        assert_eq!(checked(jobs, 1, 9), None);
+        assert!(checked(jobs, 2, 0).is_some_and(|(message, _)| message.contains("2 unfinished jobs")));
+        assert!(checked(Quota { unfinished_jobs: Some(0), ..none }, 0, 0).is_some(), "zero is a bound");
     }
 
     #[test]
-    fn a_day_that_has_just_begun_is_long() {
+    fn midnight_is_a_day_away_at_the_start_of_a_day() {
         assert_eq!((until_midnight_s(0), until_midnight_s(ACCOUNT_DAY_MS - 1)), (86_400, 1));
     }
 }

@@ -7,9 +7,9 @@ use tokio::sync::Semaphore;
 /// A result younger than this is given again, milliseconds.
 const FRESH_MS: u64 = 1_000;
 
-/// What the probes said last. A probe commits to the disk, so whoever asks more often gets the same answer again.
+/// The last results of the probes. Requests within a second get the same results.
 pub(crate) struct ReadinessCache {
-    /// One asks the probes at a time: they may block, and a hung one must not eat thread after thread.
+    /// Probes run one at a time: they may block, and a hung one must not occupy more and more threads.
     pub(crate) turn: Arc<Semaphore>,
     last: Mutex<Option<(u64, Vec<ReadinessCheck>)>>,
 }
@@ -38,7 +38,7 @@ impl ReadinessCache {
 pub(crate) struct ReadinessCheck {
     pub(crate) name: &'static str,
     pub(crate) ok: bool,
-    // What does not work and what to do about it; beside `ok: true`, what the server is of use without.
+    // What fails and what to do about it; with `ok: true`, what is missing but not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }

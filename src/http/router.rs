@@ -56,7 +56,7 @@ impl RouteMatch {
     }
 
     fn route(&self, method: &Method) -> Option<&'static ApiRoute> {
-        // hyper leaves the body of a HEAD's answer away.
+        // hyper drops the body of a response to HEAD.
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         self.routes.iter().copied().find(|route| route.method == *wanted)
     }
@@ -134,7 +134,7 @@ async fn handle(
     let request =
         RequestContext { user: caller.user, caller, address, headers: head.headers, query, segments };
     let body = RequestBody::new(body, request.caller);
-    (route.act)(Arc::clone(context), request, body).await
+    (route.handler)(Arc::clone(context), request, body).await
 }
 
 /// hyper checks the last coding only and would hand on a body that is still coded.
@@ -160,7 +160,8 @@ fn job_of(route: &ApiRoute, segments: &PathParameters) -> Option<String> {
     text.parse::<JobId>().ok().map(|job| job.to_string())
 }
 
-/// The methods of a path; for an allowed page in the headers of CORS, too. The preflight of any other page fails.
+/// The methods of a path; for an allowed page in the headers of CORS, too. The preflight of any other page
+/// fails.
 fn options(found: &RouteMatch, is_page: bool) -> HttpResponse {
     let mut response = response::empty(StatusCode::NO_CONTENT);
     let allow = found.allow();

@@ -1,5 +1,4 @@
-//! Every route there is: method, path, who may take it, and the file that answers. Owns the table; what a path means is read
-//! nowhere else (the `OpenAPI` document is held against it). Refuses to read bodies and queries.
+//! The table of routes: method, path, access and handler. The `OpenAPI` document is checked against it.
 
 use super::auth::RouteAccess;
 use super::context::ServerContext;
@@ -12,27 +11,25 @@ use hyper::Method;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// An answer in the making.
 pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, ApiError>> + Send>>;
 
-/// One route.
 pub(crate) struct ApiRoute {
     pub(crate) method: Method,
     /// Segments between slashes; `{name}` takes any one segment, `{*name}` all that follow.
     pub(crate) path: &'static str,
     pub(crate) access: RouteAccess,
-    pub(crate) act: fn(Arc<ServerContext>, RequestContext, RequestBody) -> HandlerFuture,
+    pub(crate) handler: fn(Arc<ServerContext>, RequestContext, RequestBody) -> HandlerFuture,
 }
 
-/// A line for each route: `METHOD "path" Access => act(door, call, body)`.
+/// A line for each route: `METHOD "path" Access => handler`.
 macro_rules! routes {
     ($($method:ident $path:literal $access:ident => |$context:ident, $request:ident, $body:ident| $act:expr;)*) => {
-        /// The table.
+        /// All routes.
         pub(crate) static ROUTES: &[ApiRoute] = &[$(ApiRoute {
             method: Method::$method,
             path: $path,
             access: RouteAccess::$access,
-            act: |$context, $request, $body| Box::pin(async move { $act }),
+            handler: |$context, $request, $body| Box::pin(async move { $act }),
         },)*];
     };
 }
@@ -59,7 +56,7 @@ routes! {
 
     GET "/v1/batches" User => |context, request, _body| v1::batches::list(&context, &request).await;
     POST "/v1/batches" User => |context, request, body| v1::batches::upload::upload(&context, request, body).await;
-    // `curl -T file URL` puts.
+    // `curl -T file URL` sends PUT.
     PUT "/v1/batches" User => |context, request, body| v1::batches::upload::upload(&context, request, body).await;
     GET "/v1/batches/{id}" User => |context, request, _body| v1::batches::show(&context, &request, request.segment("id")).await;
     GET "/v1/batches/{id}/results" User
@@ -130,7 +127,7 @@ routes! {
     DELETE "/api/projects/{id}" User => |context, request, _body| api::projects::delete(&context, &request).await;
     POST "/api/projects/{id}/upload" User => |context, request, body| api::projects::upload::add(&context, request, body).await;
     GET "/api/projects/{id}/files" User => |context, request, _body| api::projects::files::list(&context, &request).await;
-    // The project itself, which this refuses to remove.
+    // Refused: the project itself is not deleted this way.
     DELETE "/api/projects/{id}/files" User => |context, request, _body| api::projects::files::delete(&context, &request).await;
     GET "/api/projects/{id}/files/{*path}" User => |context, request, _body| api::projects::files::read(&context, &request).await;
     PUT "/api/projects/{id}/files/{*path}" User

@@ -1,4 +1,4 @@
-//! An account as `/api` shows it: never its password, never its generation.
+//! An account as `/api` shows it: without its password and its generation.
 
 use super::envelope::date;
 use crate::domain::account::{Account, Role};
@@ -20,7 +20,6 @@ pub(crate) struct AccountResponse {
 }
 
 impl AccountResponse {
-    /// What is shown of it.
     pub(crate) fn of(account: Account) -> Self {
         Self {
             id: account.id,

@@ -1,5 +1,4 @@
-//! The JSON object that a body of `/api` is. Owns the two ways to read one: a small one at once, one that may be large on a
-//! thread that may be busy for a while. No body is an empty object. Refuses to know its fields.
+//! JSON bodies of `/api`. Large ones are parsed on a thread that may block. No body is an empty object.
 
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
@@ -12,10 +11,10 @@ use crate::http::request::query::QueryString;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The most values that a small object may hold.
+/// JSON values of a small body.
 const MOST_VALUES: usize = 256;
 
-/// A small one. There is no query beside it.
+/// Parses a small body. A query is an error.
 pub(crate) async fn object(
     context: &ServerContext,
     request: &RequestContext,
@@ -28,7 +27,7 @@ pub(crate) async fn object(
     map
 }
 
-/// What `read` makes of one that may be large. The body keeps its place until then.
+/// Parses a body that may be large, on a thread that may block.
 pub(crate) async fn large_object<T, F>(
     context: &Arc<ServerContext>,
     body: BufferedBody,

@@ -1,7 +1,5 @@
-//! Times as `/api` writes them: `YYYY-MM-DDTHH:MM:SSZ`.
-//! What every success of `/api` looks like: `{"code":0,"data":…}` or `{"code":0,"message":…}`, always 200. Failures are
-//! [`crate::http::error`]'s.
-//! Pages of `/api`: `?cursor&limit` → `{"items","next_cursor","has_more"}`. Refuses to know what is listed.
+//! The shape of every success of `/api`: `{"code":0,"data":…}` or `{"code":0,"message":…}`, always 200;
+//! pages; and times. Failures are built in [`crate::http::response::error`].
 
 use crate::domain::limits::Limits;
 use crate::http::error::ApiError;
@@ -11,7 +9,7 @@ use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// The time, whole seconds, UTC.
+/// `YYYY-MM-DDTHH:MM:SSZ`.
 pub(crate) fn date(unix_ms: u64) -> String {
     let seconds = i64::try_from(unix_ms / 1_000).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -28,7 +26,7 @@ mod tests {
     }
 }
 
-/// What was asked for.
+/// A success with data.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct DataResponse<T> {
@@ -37,7 +35,7 @@ pub(crate) struct DataResponse<T> {
     data: T,
 }
 
-/// That it is done.
+/// A success without data.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ApiDone"))]
 #[derive(Serialize)]
 pub(crate) struct DoneResponse {
@@ -46,12 +44,11 @@ pub(crate) struct DoneResponse {
     message: &'static str,
 }
 
-/// Answers with this.
 pub(crate) fn data<T: Serialize>(data: T) -> HttpResponse {
     response::json(StatusCode::OK, &DataResponse { code: 0, data })
 }
 
-/// Answers that it is done, in a word (`deleted`).
+/// Answers with one word, such as `deleted`.
 pub(crate) fn done(message: &'static str) -> HttpResponse {
     response::json(StatusCode::OK, &DoneResponse { code: 0, message })
 }
@@ -63,7 +60,7 @@ pub(crate) struct PageResponse<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
     has_more: bool,
-    /// How many there are altogether, where a list tells it.
+    /// The total number, where a list reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<u64>,
 }
@@ -74,13 +71,13 @@ impl<T> PageResponse<T> {
         Self { items, has_more: next_cursor.is_some(), next_cursor, total: None }
     }
 
-    /// The same, with how many there are.
+    /// Adds the total number.
     pub(crate) fn of(self, total: u64) -> Self {
         Self { total: Some(total), ..self }
     }
 }
 
-/// How much a page holds at most; `usual` when nobody asks.
+/// The page size of the query, else `usual`.
 pub(crate) fn limit(query: &QueryString, usual: usize, limits: &Limits) -> Result<usize, ApiError> {
     let asked = query.whole("limit", 1..=limits.page_max as u64)?;
     Ok(asked.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usual.min(limits.page_max)))

@@ -14,11 +14,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// How long an invite holds when nothing else is asked for, seconds.
+/// Default lifetime of an invite, seconds.
 const USUAL_S: u64 = 7 * 24 * 3_600;
 /// At most.
 const LONGEST_S: u64 = 366 * 24 * 3_600;
-/// What may be said of one.
 pub(crate) const KNOWN: &[&str] = &["expires_in_s"];
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Invite"))]
@@ -28,7 +27,6 @@ pub(crate) struct InviteResponse<'a> {
     expires_at: String,
 }
 
-/// Makes one.
 pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -41,7 +39,7 @@ pub(crate) async fn create(
     Ok(envelope::data(InviteResponse { code: invite.secret.reveal(), expires_at: date(expires_at_ms) }))
 }
 
-/// How long it shall hold, seconds.
+/// The lifetime, seconds.
 pub(crate) fn read(map: Map<String, Value>) -> Result<u64, ApiError> {
     let mut fields = ObjectFields::new(map, KNOWN)?;
     Ok(fields.whole("expires_in_s", 1..=LONGEST_S)?.unwrap_or(USUAL_S))

@@ -1,4 +1,4 @@
-//! `GET /api/models`: id and name of each model; keys and addresses are nobody's business.
+//! `GET /api/models`: id and name of each model. Keys and addresses are not shown.
 
 use super::envelope;
 use crate::http::context::ServerContext;

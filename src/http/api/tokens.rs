@@ -1,4 +1,4 @@
-//! `/api/tokens`: API keys for scripts. A key is shown once, when it is made. Refuses to hand out more than whoever asks has.
+//! `/api/tokens`: API keys. A key is shown once, when it is made, and never grants more than its maker has.
 
 use super::body::object;
 use super::envelope::{self, date};
@@ -22,9 +22,8 @@ use std::sync::Arc;
 
 /// The longest name, characters.
 pub(crate) const NAME_CHARS: usize = 100;
-/// The longest life that can be asked for, seconds: ten years.
+/// The longest lifetime, seconds: ten years.
 const LONGEST_S: u64 = 10 * 366 * 24 * 3_600;
-/// The fields of what is asked for.
 pub(crate) const KNOWN: &[&str] = &["name", "scopes", "expires_in_s"];
 const SCOPES: &[&str] = &["read", "write", "admin"];
 
@@ -38,13 +37,12 @@ pub(crate) struct TokenResponse {
     created_at: String,
     expires_at: Option<String>,
     hint: String,
-    /// Once.
+    /// Only in the response that makes the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
 
 impl TokenResponse {
-    /// What is shown of it.
     pub(crate) fn of(token: ApiToken) -> Self {
         let TokenScopes { read, write, admin } = token.scopes;
         let held = SCOPES.iter().zip([read, write, admin]).filter(|(_, held)| *held);
@@ -59,18 +57,17 @@ impl TokenResponse {
         }
     }
 
-    /// The same with its key, which nobody is shown again.
+    /// With the key, which is shown once.
     pub(crate) fn with_key(self, key: &Secret) -> Self {
         Self { key: Some(key.reveal().to_owned()), ..self }
     }
 }
 
-/// What a token shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TokenRequest {
     pub(crate) name: String,
     pub(crate) scopes: TokenScopes,
-    /// Seconds; for ever when absent.
+    /// Lifetime, seconds; unlimited when absent.
     pub(crate) holds_s: Option<u64>,
 }
 
@@ -118,15 +115,15 @@ pub(crate) async fn mint_for(
     body: RequestBody,
     owner: UserId,
 ) -> Result<HttpResponse, ApiError> {
-    let wish = TokenRequest::read(object(context, request, body).await?)?;
-    if exceeds(wish.scopes, request.caller.scopes) {
+    let token_request = TokenRequest::read(object(context, request, body).await?)?;
+    if exceeds(token_request.scopes, request.caller.scopes) {
         return Err(ApiError::Forbidden("a token cannot make one with more scopes than it has itself"));
     }
     let generated = generate(SecretKind::Key, context.app.entropy.as_ref());
     let now_ms = context.app.clock.now_ms();
     let id = TokenId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));
-    let mut token = wish.into_token((id, owner), now_ms, generated.hint);
-    // A token does not make one that outlives it.
+    let mut token = token_request.into_token((id, owner), now_ms, generated.hint);
+    // A key cannot make one that outlives it.
     token.expires_at_ms = token.expires_at_ms.into_iter().chain(request.caller.until_ms()).min();
     let kept = context
         .app
@@ -136,7 +133,7 @@ pub(crate) async fn mint_for(
     Ok(envelope::data(TokenResponse::of(token).with_key(&generated.secret)))
 }
 
-/// Forgets one of the user's.
+/// Revokes a token of the user.
 pub(crate) async fn revoke_of(
     context: &ServerContext,
     request: &RequestContext,
@@ -169,7 +166,6 @@ impl TokenRequest {
         Ok(Self { name, scopes, holds_s: fields.whole("expires_in_s", 1..=LONGEST_S)? })
     }
 
-    /// The token that it becomes.
     pub(crate) fn into_token(self, (id, user): (TokenId, UserId), now_ms: u64, hint: String) -> ApiToken {
         let expires_at_ms = self.holds_s.map(|holds_s| now_ms.saturating_add(holds_s.saturating_mul(1_000)));
         ApiToken {
@@ -223,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_read_and_write_for_ever_unless_it_says_otherwise() {
+    fn a_token_is_read_and_write_without_expiry_by_default() {
         let usual = asked(json!({})).expect("a wish");
         assert_eq!(
             (usual.scopes, usual.holds_s),
@@ -247,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_token_gives_no_more_than_it_has() {
+    fn p9_a_token_cannot_grant_more_than_it_has() {
         let read = TokenScopes { read: true, write: false, admin: false };
         assert!(
             exceeds(TokenScopes::ALL, read)

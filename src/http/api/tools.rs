@@ -1,4 +1,4 @@
-//! `GET /api/tools`: what models may call, in the form that models are told.
+//! `GET /api/tools`: tools in the form that models receive.
 
 use super::envelope;
 use crate::domain::tool::{ToolChoice, ToolSpec};

@@ -1,4 +1,4 @@
-//! `/api/users`: accounts, as administrators see and change them.
+//! `/api/users`: accounts, for administrators.
 
 use super::account::AccountResponse;
 use super::auth::body;
@@ -27,7 +27,7 @@ const PAGE: usize = 20;
 /// The most that a quota can be: what JSON numbers hold exactly.
 pub(crate) const QUOTA_MAX: u64 = (1 << 53) - 1;
 const ROLES: &[&str] = &["admin", "user"];
-/// The fields of who is made, and of what is changed.
+/// The fields of a new account and of a change.
 pub(crate) const NEWCOMER: &[&str] = &["username", "password", "email", "role"];
 pub(crate) const CHANGE: &[&str] = &["role", "is_active", "quota", "password"];
 pub(crate) const QUOTAS: &[&str] = &["tokens_per_day", "unfinished_jobs", "project_bytes"];
@@ -48,7 +48,7 @@ impl UserResponse {
     }
 }
 
-/// `GET /api/users`: by number; `?username=` for the one of that name.
+/// `GET /api/users`: by number, or the one with `?username=`.
 pub(crate) async fn list(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -97,7 +97,6 @@ pub(crate) async fn change(
     Ok(envelope::data(UserResponse::of(changed.ok_or(ApiError::NotFound("user"))?)))
 }
 
-/// Somebody for whom an account is made.
 pub(crate) struct NewUserRequest {
     username: Username,
     email: Option<Email>,
@@ -106,7 +105,6 @@ pub(crate) struct NewUserRequest {
 }
 
 impl NewUserRequest {
-    /// What the object says.
     pub(crate) fn read(map: Map<String, Value>) -> Result<Self, ApiError> {
         let mut fields = ObjectFields::new(map, NEWCOMER)?;
         let username = required("username", fields.text("username")?)?;
@@ -115,21 +113,20 @@ impl NewUserRequest {
             username: Username::try_from(username).map_err(|rule| bad("username", rule))?,
             email: email.map_err(|rule| bad("email", rule))?,
             role: fields.word("role", ROLES)?.unwrap_or_default(),
-            password: password::fit(
+            password: password::check_length(
                 "password",
                 required("password", body::secret(&mut fields, "password")?)?,
             )?,
         })
     }
 
-    /// The account, with the password as it is kept.
     pub(crate) fn into_account(self, password: PasswordHash, created_at_ms: u64) -> NewAccount {
         let Self { username, email, role, .. } = self;
         NewAccount { username, email, password, role, admission: RegistrationGate::ByAdmin, created_at_ms }
     }
 }
 
-/// What the object changes of the account, and the password that is to be hashed for it.
+/// The change in the object, and a new password, which has to be hashed.
 pub(crate) fn change_of(
     map: Map<String, Value>,
     account: &Account,
@@ -137,7 +134,7 @@ pub(crate) fn change_of(
     let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
     let mut fields = ObjectFields::new(map, CHANGE)?;
     let given = body::secret(&mut fields, "password")?;
-    let password = given.map(|given| password::fit("password", given)).transpose()?;
+    let password = given.map(|given| password::check_length("password", given)).transpose()?;
     let (role, is_active) = (fields.word("role", ROLES)?, fields.flag("is_active")?);
     Ok((AccountChange { role, is_active, quota, ..AccountChange::default() }, password))
 }
@@ -187,7 +184,7 @@ fn cursor(text: &str) -> Result<UserId, ApiError> {
     number(text).ok_or_else(|| ApiError::value("cursor", wanted()))
 }
 
-/// The quota as it shall be: what is `null` is unbounded, what is not named stays, and `null` for all of it is none at all.
+/// The new quota: absent fields stay, `null` removes a limit, and `null` for the whole quota removes all.
 fn quota(is: Quota, given: &Value) -> Result<Quota, ApiError> {
     let map = match given {
         Value::Null => return Ok(Quota::default()),
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_what_is_wrong_with_a_password_does_not_tell_it() {
+    fn p9_errors_about_a_password_do_not_repeat_it() {
         for password in [json!(12_345_678), json!(["12345678"]), json!({"a": "12345678"})] {
             let given = json!({"username": "ann", "password": password});
             let newcomer = NewUserRequest::read(given.as_object().expect("an object").clone());
@@ -240,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_changes_where_it_is_named_and_null_is_none() {
+    fn a_quota_changes_in_named_fields_and_null_removes_it() {
         let is = Quota { tokens_per_day: Some(1), unfinished_jobs: Some(2), project_bytes: Some(3) };
         let now = |given: Value| quota(is, &given).map_err(|error| error.to_string());
         assert_eq!(now(json!({})), Ok(is));

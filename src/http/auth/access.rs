@@ -1,18 +1,20 @@
 //! Who may use a route.
 
-/// Who may take a route.
+/// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteAccess {
-    /// Everybody who may knock at all.
+    /// Everybody.
     Public,
-    /// Whoever has come in.
+    /// Authenticated users.
     User,
-    /// The same, and nothing changes by it, whatever the method: an API key that only reads may.
+    /// Authenticated users. The route changes nothing, so a key with scope `read` is enough whatever the
+    /// method.
     Read,
-    /// The same as [`RouteAccess::User`], but a ticket in the query does as well: it streams, to browsers that send no headers.
+    /// Authenticated users; a ticket in the query is accepted, for an `EventSource`, which sends no
+    /// headers.
     Stream,
     /// Administrators.
     Admin,
-    /// Administrators, and an API key of theirs that only reads does; everybody where the operator says so.
+    /// Administrators, with a key of scope `read` at least; everybody if the configuration says so.
     Scrape,
 }

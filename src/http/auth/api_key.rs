@@ -1,5 +1,5 @@
-//! Secrets that this server makes up: API keys, codes of invites, the key of its own command line. Owns how they are spelled
-//! and what they are found by; refuses to keep one.
+//! Secrets that this server generates: API keys, invite codes and the control key. The store keeps their
+//! SHA-256 only.
 
 use crate::domain::secret::Secret;
 use crate::ports::{Entropy, SecretDigest};
@@ -7,14 +7,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-/// What a secret is for; it is known by it wherever it turns up.
+/// What a secret is for. Its prefix names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretKind {
     /// An API token's key.
     Key,
     /// An invite's code.
     Invite,
-    /// What the command line shows to the server beside it.
+    /// The key of the command line on this machine.
     Control,
 }
 
@@ -30,36 +30,35 @@ impl SecretKind {
 
 /// The characters behind the prefix: 256 bits in base64url.
 const CHARS: usize = 43;
-/// Characters of a key that are kept to tell keys apart.
+/// Last characters of a key, kept to tell keys apart.
 const HINT_CHARS: usize = 4;
 
 /// A fresh secret of 256 bits.
 #[derive(Debug)]
 pub(crate) struct GeneratedSecret {
-    /// To be shown once.
+    /// Shown once.
     pub(crate) secret: Secret,
-    /// What it is found by.
+    /// The stored digest.
     pub(crate) digest: SecretDigest,
     /// Its last characters.
     pub(crate) hint: String,
 }
 
-/// Makes one up.
 pub(crate) fn generate(kind: SecretKind, entropy: &dyn Entropy) -> GeneratedSecret {
     let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(entropy.random_key()));
     let hint = text.get(text.len().saturating_sub(HINT_CHARS)..).unwrap_or_default().to_owned();
     GeneratedSecret { digest: digest(&text), secret: text.into(), hint }
 }
 
-/// What the text is found by, if it looks like a secret of ours; `None`: nothing needs to be looked up. Looking up a digest
-/// tells nothing about secrets that are close.
+/// The digest of a text that has the form of such a secret, else `None`. A lookup by digest reveals nothing
+/// about similar secrets.
 pub(crate) fn digest_of(kind: SecretKind, text: &str) -> Option<SecretDigest> {
     let secret = text.strip_prefix(kind.prefix())?;
     let is_plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
     (is_plain && secret.len() == CHARS).then(|| digest(text))
 }
 
-/// What a secret is found by: all of it, prefix included.
+/// The digest of the whole secret, prefix included.
 pub(crate) fn digest(secret: &str) -> SecretDigest {
     Sha256::digest(secret).into()
 }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_looks_like_a_key_is_looked_up() {
+    fn only_well_formed_keys_are_looked_up() {
         let key = format!("nck_{}", "aZ09-_x".repeat(7).get(..43).expect("long enough"));
         assert!(digest_of(SecretKind::Key, &key).is_some());
         for bad in ["", "nck_", &key[1..], &key[..46], &format!("{key}A"), &key.replace('-', "+")] {

@@ -14,11 +14,10 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 
-/// One answer for whatever is wrong with a credential.
+/// The same text whatever is wrong with a credential.
 const LOGIN: ApiError = ApiError::Unauthorized("Unauthorized - please login");
 
-/// Lets the request in as somebody, or says why not: 401 without a credential that holds. Whether it suffices is
-/// [`Caller::may`]'s to say.
+/// Finds the caller; a 401 without a valid credential. [`Caller::may`] checks what the caller may do.
 pub(crate) fn authenticate(
     context: &ServerContext,
     head: &Parts,
@@ -33,28 +32,27 @@ pub(crate) fn authenticate(
         }
         let found = match api_key::digest_of(SecretKind::Key, credential) {
             Some(digest) => by_key(context, &digest)?,
-            None => by_proof(context, credential, TokenPurpose::Session)?,
+            None => by_token(context, credential, TokenPurpose::Session)?,
         };
         return found.ok_or(LOGIN);
     }
     if let Some(token) = cookie::session(head)
-        && let Some(caller) = by_proof(context, token, TokenPurpose::Session)?
+        && let Some(caller) = by_token(context, token, TokenPurpose::Session)?
     {
         return Ok(caller);
     }
     match ticket {
-        Some(ticket) => by_proof(context, ticket, TokenPurpose::Ticket)?.ok_or(LOGIN),
+        Some(ticket) => by_token(context, ticket, TokenPurpose::Ticket)?.ok_or(LOGIN),
         None => Err(LOGIN),
     }
 }
 
-/// Whether what let the caller in would still do so: a body may take its time to arrive, and accounts, roles and keys may go
-/// meanwhile.
+/// Checks the caller again after a body has arrived: the account, role or key may be gone by then.
 pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), ApiError> {
     let role = match caller.proof {
         CallerProof::Nobody | CallerProof::Server => return Ok(()),
         CallerProof::Session { generation } => {
-            of_generation(&context.app, caller.user, generation)?.map(|now| now.role)
+            account_of_generation(&context.app, caller.user, generation)?.map(|now| now.role)
         }
         CallerProof::Key { digest, .. } => by_key(context, &digest)?.map(|now| now.role),
     };
@@ -62,7 +60,7 @@ pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), Api
     if caller.role == Role::Admin && role != Role::Admin { Err(LOGIN) } else { Ok(()) }
 }
 
-/// What stands behind `Bearer`. Other schemes are a proxy's business.
+/// The credential of `Authorization: Bearer`. Other schemes are left to proxies.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return Ok(None) };
@@ -84,12 +82,12 @@ fn by_key(context: &ServerContext, digest: &SecretDigest) -> Result<Option<Calle
     Ok(active(app, token.user)?.map(|account| caller(&account, token.scopes, proof)))
 }
 
-fn by_proof(context: &ServerContext, proof: &str, purpose: TokenPurpose) -> Result<Option<Caller>, ApiError> {
+fn by_token(context: &ServerContext, proof: &str, purpose: TokenPurpose) -> Result<Option<Caller>, ApiError> {
     let app = &context.app;
     let Some(claims) = context.auth.sessions.read(proof, purpose, app.clock.now_ms()) else {
         return Ok(None);
     };
-    let account = of_generation(app, claims.user_id, claims.generation)?;
+    let account = account_of_generation(app, claims.user_id, claims.generation)?;
     let scopes = match purpose {
         TokenPurpose::Session => TokenScopes::ALL,
         TokenPurpose::Ticket => TokenScopes { read: true, write: false, admin: false },
@@ -103,8 +101,12 @@ fn active(app: &AppDependencies, user: UserId) -> Result<Option<Account>, ApiErr
     Ok(app.users.account(user)?.filter(|account| account.is_active))
 }
 
-/// The account, if its password is still the one under which the session was opened.
-fn of_generation(app: &AppDependencies, user: UserId, generation: u32) -> Result<Option<Account>, ApiError> {
+/// The account, if its password has not changed since the session began.
+fn account_of_generation(
+    app: &AppDependencies,
+    user: UserId,
+    generation: u32,
+) -> Result<Option<Account>, ApiError> {
     Ok(active(app, user)?.filter(|account| account.generation == generation))
 }
 
@@ -112,10 +114,10 @@ fn caller(account: &Account, scopes: TokenScopes, proof: CallerProof) -> Caller 
     Caller { user: account.id, role: account.role, scopes, proof }
 }
 
-/// Whether this is the key.
+/// Whether this is the control key, with which the command line on this machine authenticates.
 fn is_control_key(context: &ServerContext, key: &str) -> bool {
     let Some(known) = &context.app.auth.control_key_digest else { return false };
-    // All bytes are looked at, whatever the first ones are.
+    // Compares all bytes: constant time.
     let difference = api_key::digest(key).iter().zip(known).fold(0, |seen, (a, b)| seen | (a ^ b));
     difference == 0
 }

@@ -7,32 +7,31 @@ use crate::http::error::ApiError;
 use crate::ports::SecretDigest;
 use hyper::Method;
 
-/// Who asks, once that is known.
+/// The authenticated sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
     pub(crate) role: Role,
     /// What the credential allows.
     pub(crate) scopes: TokenScopes,
-    /// What let them in.
     pub(crate) proof: CallerProof,
 }
 
-/// What let somebody in.
+/// How the caller was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallerProof {
-    /// Nothing had to.
+    /// Not at all.
     Nobody,
-    /// The server's own mode, or the key of the command line beside it.
+    /// By `auth_mode: single`, or by the control key.
     Server,
-    /// A session, or a ticket made by one.
+    /// By a session or a ticket.
     Session { generation: u32 },
-    /// An API key.
+    /// By an API key.
     Key { digest: SecretDigest, until_ms: Option<u64> },
 }
 
 impl Caller {
-    /// Whoever asks for what is public.
+    /// The caller of a public route.
     pub(crate) const NOBODY: Self = Self {
         scopes: TokenScopes { read: true, write: false, admin: false },
         ..Self::of(UserId(0), Role::User, CallerProof::Nobody)
@@ -44,13 +43,13 @@ impl Caller {
         Self { user, role, scopes: TokenScopes::ALL, proof }
     }
 
-    /// Somebody whom nobody asks again, for tests of who may do what.
+    /// A caller for tests.
     #[cfg(test)]
     pub(crate) const fn known(user: UserId, role: Role, scopes: TokenScopes) -> Self {
         Self { user, role, scopes, proof: CallerProof::Server }
     }
 
-    /// When the credential ends by itself, unix milliseconds, if it is one that makes others.
+    /// When the API key expires, unix milliseconds: keys made with it expire no later.
     pub(crate) fn until_ms(self) -> Option<u64> {
         match self.proof {
             CallerProof::Key { until_ms, .. } => until_ms,
@@ -58,7 +57,7 @@ impl Caller {
         }
     }
 
-    /// Whether the role and the credential suffice.
+    /// Checks role and scopes against the route.
     pub(crate) fn may(self, method: &Method, access: RouteAccess) -> Result<(), ApiError> {
         let reads = access == RouteAccess::Read || matches!(*method, Method::GET | Method::HEAD);
         if matches!(access, RouteAccess::Admin | RouteAccess::Scrape) && self.role != Role::Admin {

@@ -1,5 +1,5 @@
-//! The session as browsers carry it: `EventSource` sends no `Authorization`. Owns the cookie's name and attributes, and when it
-//! counts: never for a request that another site may have caused.
+//! The session cookie, for browsers, whose `EventSource` sends no `Authorization`. It is ignored in
+//! requests that another site may have caused.
 
 use hyper::header::{COOKIE, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
@@ -7,25 +7,23 @@ use hyper::{HeaderMap, Method};
 
 /// The cookie's name.
 const NAME: &str = "nanoclaw_session";
-/// What a browser says about where a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What a proxy says about how its client came.
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The session that the request brings, if it can be the user's own will. The guard has refused foreign origins by now.
+/// The session of the request, unless another site may have caused it. Foreign origins were refused before.
 pub(crate) fn session(head: &Parts) -> Option<&str> {
     let site = head.headers.get(SEC_FETCH_SITE).map(|site| site.as_bytes().to_ascii_lowercase());
     let is_own = match site.as_deref() {
         _ if head.headers.contains_key(ORIGIN) => true,
         Some(b"same-origin") => true,
-        // Typed into the address bar, or no browser at all: neither posts.
+        // From the address bar or without a browser: neither posts.
         Some(b"none") | None => matches!(head.method, Method::GET | Method::HEAD),
         Some(_) => false,
     };
     if is_own { only(&head.headers) } else { None }
 }
 
-/// The cookie; two of that name mean that somebody else has set one.
+/// The cookie. Two of that name are ignored: another host may have set one.
 fn only(headers: &HeaderMap) -> Option<&str> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -34,13 +32,13 @@ fn only(headers: &HeaderMap) -> Option<&str> {
     found.next().is_none().then_some(first)
 }
 
-/// What hands the session over.
-pub(crate) fn hand_over(token: &str, session_s: u64, headers: &HeaderMap) -> String {
+/// The header value that sets the session.
+pub(crate) fn set_cookie_value(token: &str, session_s: u64, headers: &HeaderMap) -> String {
     written(token, session_s, headers)
 }
 
-/// What takes it away.
-pub(crate) fn take_away(headers: &HeaderMap) -> String {
+/// The header value that removes it.
+pub(crate) fn clear_cookie_value(headers: &HeaderMap) -> String {
     written("", 0, headers)
 }
 
@@ -81,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_cookie_counts_only_where_no_other_site_can_have_sent_it() {
+    fn p9_a_cookie_is_ignored_where_another_site_may_have_sent_it() {
         let cookie = ("cookie", "nanoclaw_session=x");
         let with = |method: &str, name: &'static str, value: &'static str| {
             seen(method, &[cookie, (name, value)]).is_some()
@@ -98,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn p9_no_script_reads_it_and_no_other_site_sends_it() {
+    fn p9_the_cookie_is_http_only_and_same_site() {
         let mut headers = HeaderMap::new();
         let plain = "nanoclaw_session=x; Path=/; Max-Age=9; HttpOnly; SameSite=Strict";
-        assert_eq!(hand_over("x", 9, &headers), plain);
+        assert_eq!(set_cookie_value("x", 9, &headers), plain);
         headers.insert(X_FORWARDED_PROTO, hyper::header::HeaderValue::from_static("https"));
-        assert_eq!(hand_over("x", 9, &headers), format!("{plain}; Secure"));
-        assert!(take_away(&headers).starts_with("nanoclaw_session=; Path=/; Max-Age=0;"));
+        assert_eq!(set_cookie_value("x", 9, &headers), format!("{plain}; Secure"));
+        assert!(clear_cookie_value(&headers).starts_with("nanoclaw_session=; Path=/; Max-Age=0;"));
     }
 }

@@ -1,5 +1,5 @@
-//! How often somebody may guess a password. Owns the counts of failed logins for each account and each address; refuses to
-//! know whether a password is right.
+//! Limits failed logins by account and by address. An address from which an account has logged in before is
+//! counted alone, so that failures of others do not lock its owner out.
 
 use super::window_counter::WindowCounter;
 use crate::domain::limits::Limits;
@@ -8,24 +8,26 @@ use crate::http::request::peer::ClientAddress;
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-/// Accounts, and addresses, that are told apart.
+/// Most accounts and addresses with a counter of their own.
 const KEYS: usize = 16_384;
-/// Pairs of account and address that are known to belong together.
+/// Most pairs of account and address that are remembered.
 const KNOWN: usize = 4_096;
-/// No account has a longer name, characters.
+/// The longest account name, characters.
 const NAME_CHARS: usize = 50;
 
-/// The counts. An attempt is a failure until it has succeeded, so that many at once are no way around the bound.
+/// Failed logins. An attempt counts as failed until it has succeeded, so that parallel attempts do not pass
+/// the limit.
 pub(crate) struct LoginThrottle {
     most: u64,
     accounts: WindowCounter<String>,
     addresses: WindowCounter<ClientAddress>,
-    /// Those of `known`, which count for themselves.
+    /// Counters of the pairs in `known`.
     pairs: WindowCounter<(String, ClientAddress)>,
     known: Mutex<KnownLogins>,
 }
 
-/// From where accounts were logged in to: nobody else's failures keep their owners out there. The oldest go first.
+/// Addresses from which accounts have logged in. Failures from elsewhere do not lock these out. The oldest
+/// are dropped first.
 #[derive(Default)]
 struct KnownLogins {
     pairs: HashSet<(String, ClientAddress)>,
@@ -44,7 +46,7 @@ impl LoginThrottle {
         }
     }
 
-    /// Counts an attempt to come in by this name, whether or not there is such an account, or says when to come back.
+    /// Counts an attempt for this name, whether or not the account exists. Fails when a limit is passed.
     pub(crate) fn attempt(&self, name: &str, address: ClientAddress, now_ms: u64) -> Result<(), ApiError> {
         let name = key(name);
         let pair = (name.clone(), address);
@@ -66,11 +68,11 @@ impl LoginThrottle {
         Ok(())
     }
 
-    /// The attempt was none at guessing.
+    /// The attempt succeeded.
     pub(crate) fn succeeded(&self, name: &str, address: ClientAddress) {
         let name = key(name);
         self.accounts.forget(&name);
-        // Behind a proxy that tells nothing everybody would be at home.
+        // Behind a proxy that reports no address all clients look the same.
         if !address.is_own() {
             return;
         }
@@ -78,8 +80,8 @@ impl LoginThrottle {
         self.pairs.forget(&pair);
         self.lock_known(|known| {
             if known.pairs.insert(pair.clone()) {
-                // The attempt was not known, so it counted for the address.
-                self.addresses.take_back(&address);
+                // The pair was new, so the attempt was counted for the address.
+                self.addresses.uncount(&address);
                 known.order.push_back(pair);
             }
             if known.order.len() > KNOWN
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_an_address_guesses_a_few_times_whatever_the_names() {
+    fn p9_logins_are_limited_by_address_whatever_the_names() {
         let throttle = throttle();
         for name in ["a1", "b1", "c1"] {
             assert_eq!(wait(throttle.attempt(name, address(1), 0)), None);
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_an_account_is_guessed_a_few_times_from_wherever() {
+    fn p9_logins_are_limited_by_account_whatever_the_address() {
         let throttle = throttle();
         for number in 1..=3 {
             assert_eq!(wait(throttle.attempt(" ANN", address(number), 0)), None);
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_nobody_is_locked_out_at_home_by_others_failures() {
+    fn p9_failures_of_others_do_not_lock_a_known_address_out() {
         let throttle = throttle();
         throttle.attempt("ann", address(9), 0).expect("the first");
         throttle.succeeded("Ann", address(9));
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_others_at_ones_address_lock_nobody_out_who_has_been_there() {
+    fn p9_failures_of_others_at_the_same_address_lock_no_known_account_out() {
         let throttle = throttle();
         throttle.attempt("ann", address(1), 0).expect("the first");
         throttle.succeeded("ann", address(1));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_behind_a_proxy_that_tells_nothing_only_the_account_counts() {
+    fn p9_behind_a_proxy_without_addresses_only_the_account_counts() {
         let throttle = throttle();
         for peer in [Peer(None), Peer(Some([127, 0, 0, 1].into()))] {
             let nobodys = ClientAddress::of(peer, &HeaderMap::new());
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_wipes_the_slate() {
+    fn a_successful_login_resets_the_counters() {
         let throttle = throttle();
         for _ in 0..20 {
             assert_eq!(wait(throttle.attempt("ann", address(1), 0)), None);

@@ -1,5 +1,4 @@
-//! Passwords: argon2id. Owns what a password must be, and how many are computed at once, since each takes 19 MiB and a core;
-//! refuses to keep or to tell one.
+//! Passwords: argon2id. Each hash takes 19 MiB and a core, so few run at the same time.
 
 use crate::domain::account::PasswordHash;
 use crate::domain::secret::Secret;
@@ -15,27 +14,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const SHORTEST_CHARS: usize = 8;
 /// The longest, bytes.
 const LONGEST_BYTES: usize = 1_024;
-/// Computed at once.
-const AT_ONCE: usize = 2;
-/// Waiting for their turn, those at work included; more are sent away.
-const IN_LINE: usize = 32;
-/// How much memory, passes and lanes one takes: OWASP's first choice for argon2id. KiB, passes, lanes.
+/// Hashes at the same time.
+const PARALLEL_HASHES: usize = 2;
+/// Hashes running and waiting; more are refused.
+const QUEUE_LIMIT: usize = 32;
+/// Memory in KiB, passes and lanes: OWASP's first choice for argon2id.
 const COST: (u32, u32, u32) = (19_456, 2, 1);
-/// Nobody's: whoever names an account that is not there waits as long as for one that is.
-const NOBODYS: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5J3Mgc2FsdC4uLg$\
+/// A hash that no password fits: a login to a missing account takes as long as any other.
+const NO_PASSWORD_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5J3Mgc2FsdC4uLg$\
     AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Computes and checks.
+/// Hashes and checks passwords.
 pub(crate) struct Passwords {
-    turns: Arc<Semaphore>,
-    line: Arc<Semaphore>,
+    running: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
 }
 
-/// A turn and a place in line; whoever has both computes.
+/// Permits to hash: one of [`PARALLEL_HASHES`], one of [`QUEUE_LIMIT`].
 type HashingPermit = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-/// What may become a password.
-pub(crate) fn fit(name: &str, password: String) -> Result<Secret, ApiError> {
+/// Checks the length of a new password.
+pub(crate) fn check_length(name: &str, password: String) -> Result<Secret, ApiError> {
     if password.chars().count() < SHORTEST_CHARS || password.len() > LONGEST_BYTES {
         let wanted = format!(
             "'{name}' must have at least {SHORTEST_CHARS} characters and at most {LONGEST_BYTES} bytes"
@@ -47,7 +46,10 @@ pub(crate) fn fit(name: &str, password: String) -> Result<Secret, ApiError> {
 
 impl Passwords {
     pub(crate) fn new() -> Self {
-        Self { turns: Arc::new(Semaphore::new(AT_ONCE)), line: Arc::new(Semaphore::new(IN_LINE)) }
+        Self {
+            running: Arc::new(Semaphore::new(PARALLEL_HASHES)),
+            queue: Arc::new(Semaphore::new(QUEUE_LIMIT)),
+        }
     }
 
     /// Hashes a new password with a fresh salt.
@@ -60,7 +62,7 @@ impl Passwords {
         self.compute(move || hash_password(&password, salt)).await?
     }
 
-    /// Whether it is the one. Takes as long without an account, or without a password of its own, as with it.
+    /// Whether the password is right. Without a hash it takes as long as with one.
     pub(crate) async fn is_right(
         &self,
         password: Secret,
@@ -77,23 +79,23 @@ impl Passwords {
         let turn = self.turn().await?;
         let computing = blocking(move || {
             let result = act();
-            drop(turn); // not earlier: a client that leaves does not stop the work
+            drop(turn); // not earlier: the work goes on when the client leaves
             result
         });
         computing.await
     }
 
     async fn turn(&self) -> Result<HashingPermit, ApiError> {
-        let Ok(place) = Arc::clone(&self.line).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&self.queue).try_acquire_owned() else {
             let message = "too many people are logging in, try again in a moment".to_owned();
             return Err(ApiError::TooMany { message, retry_after_s: 1 });
         };
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| ApiError::Internal)?;
+        let turn = Arc::clone(&self.running).acquire_owned().await.map_err(|_| ApiError::Internal)?;
         Ok((turn, place))
     }
 }
 
-/// The same, here and now: for whoever may be busy for a while.
+/// Hashes on this thread. It takes about 20 ms.
 pub(crate) fn hash_password(password: &Secret, salt: u128) -> Result<PasswordHash, ApiError> {
     let (memory, passes, lanes) = COST;
     let computed = Params::new(memory, passes, lanes, None).map_err(Into::into).and_then(|params| {
@@ -107,7 +109,7 @@ pub(crate) fn hash_password(password: &Secret, salt: u128) -> Result<PasswordHas
 }
 
 fn matches(password: &str, hash: Option<&PasswordHash>) -> bool {
-    let phc = hash.map_or(NOBODYS, PasswordHash::reveal);
+    let phc = hash.map_or(NO_PASSWORD_HASH, PasswordHash::reveal);
     let fits = Argon2::default().verify_password(password.as_bytes(), phc).is_ok();
     fits && hash.is_some() && password.len() <= LONGEST_BYTES
 }
@@ -126,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn p9_nobodys_hash_costs_what_everybodys_does_and_fits_nothing() {
-        let parsed = argon2::password_hash::phc::PasswordHash::new(NOBODYS).expect("a PHC string");
+    fn p9_the_hash_for_missing_accounts_costs_the_same_and_fits_nothing() {
+        let parsed = argon2::password_hash::phc::PasswordHash::new(NO_PASSWORD_HASH).expect("a PHC string");
         let cost = Params::try_from(&parsed).expect("its cost");
         assert_eq!((cost.m_cost(), cost.t_cost(), cost.p_cost()), COST);
         assert_eq!(parsed.hash.expect("a hash").as_bytes().len(), Params::DEFAULT_OUTPUT_LEN);
@@ -137,20 +139,23 @@ mod tests {
     #[test]
     fn passwords_have_a_length() {
         for bad in ["", "seven77", &"x".repeat(1_025)] {
-            assert!(fit("password", bad.to_owned()).is_err(), "{bad}");
+            assert!(check_length("password", bad.to_owned()).is_err(), "{bad}");
         }
-        assert!(fit("password", "eight888".into()).is_ok() && fit("password", "é".repeat(8)).is_ok());
+        assert!(
+            check_length("password", "eight888".into()).is_ok()
+                && check_length("password", "é".repeat(8)).is_ok()
+        );
     }
 
     #[tokio::test]
-    async fn p8_a_crowd_is_sent_away() {
+    async fn p8_too_many_waiting_logins_are_refused() {
         let passwords = Passwords::new();
         let mut turns = Vec::new();
-        for _ in 0..AT_ONCE {
+        for _ in 0..PARALLEL_HASHES {
             turns.push(passwords.turn().await.expect("a turn"));
         }
-        let places: Vec<_> = (AT_ONCE..IN_LINE)
-            .map(|_| Arc::clone(&passwords.line).try_acquire_owned().expect("a place"))
+        let places: Vec<_> = (PARALLEL_HASHES..QUEUE_LIMIT)
+            .map(|_| Arc::clone(&passwords.queue).try_acquire_owned().expect("a place"))
             .collect();
         assert!(matches!(passwords.turn().await, Err(ApiError::TooMany { .. })));
         drop((turns, places));

@@ -1,5 +1,4 @@
-//! How often somebody may ask, where there are accounts: each user, and each address that has not come in. Owns the counts and
-//! the headers that tell them; refuses to count failed logins (`throttle` does).
+//! Requests per minute of a user, or of an address before login, and the headers that report them.
 
 use super::window_counter::{WindowCount, WindowCounter};
 use crate::domain::id::UserId;
@@ -11,21 +10,20 @@ use hyper::header::{HeaderName, HeaderValue};
 
 /// The window, seconds.
 const WINDOW_S: u64 = 60;
-/// Users, and addresses, that are told apart.
+/// Most users and addresses with a counter of their own.
 const KEYS: usize = 16_384;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The counts.
 pub(crate) struct RequestRates {
-    /// Requests of one user in a window; 0: no bound.
+    /// Requests of one user in a window; 0: no limit.
     quota: u64,
     users: WindowCounter<UserId>,
     addresses: WindowCounter<ClientAddress>,
 }
 
-/// Where somebody stands.
+/// The rate limit of a caller after this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateLimitStatus {
     quota: u64,
@@ -43,12 +41,12 @@ impl RequestRates {
         }
     }
 
-    /// Counts a user's request; `None` without a bound.
+    /// Counts a request of a user; `None` without a limit.
     pub(crate) fn user(&self, user: UserId, now_ms: u64) -> Option<RateLimitStatus> {
         self.standing(|| self.users.add(user, now_ms))
     }
 
-    /// Counts a request of somebody who has not come in; `None` without a bound, or where nobody tells who it is.
+    /// Counts a request before login; `None` without a limit or without a client address.
     pub(crate) fn address(&self, address: ClientAddress, now_ms: u64) -> Option<RateLimitStatus> {
         let counted = || self.standing(|| self.addresses.add(address, now_ms));
         address.is_own().then(counted).flatten()
@@ -60,7 +58,7 @@ impl RequestRates {
 }
 
 impl RateLimitStatus {
-    /// Lets the request pass, or says when to come back.
+    /// Fails when the limit is passed.
     pub(crate) fn check(&self) -> Result<(), ApiError> {
         if self.count.count <= self.quota {
             return Ok(());
@@ -70,7 +68,7 @@ impl RateLimitStatus {
         Err(ApiError::TooMany { message, retry_after_s: self.count.left_s() })
     }
 
-    /// Tells it (draft-ietf-httpapi-ratelimit-headers-11).
+    /// Sets the headers of draft-ietf-httpapi-ratelimit-headers-11.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         let policy = format!("\"requests\";q={};w={WINDOW_S}", self.quota);
         let left = self.quota.saturating_sub(self.count.count);
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_a_user_asks_so_often_in_a_minute_and_is_told() {
+    fn p8_requests_per_minute_are_limited_and_reported() {
         let rates = rates(2);
         let first = rates.user(UserId(1), 0).expect("a bound");
         let mut headers = HeaderMap::new();
@@ -110,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_through_a_proxy_that_tells_nothing_shares_no_bound() {
+    fn clients_behind_a_proxy_without_addresses_share_no_limit() {
         let rates = rates(1);
         let of = |peer: [u8; 4]| ClientAddress::of(Peer(Some(peer.into())), &HeaderMap::new());
         assert_eq!(rates.address(of([127, 0, 0, 1]), 0), None);
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_quota_is_no_bound() {
+    fn zero_is_no_limit() {
         assert_eq!(rates(0).user(UserId(1), 0), None);
     }
 }

@@ -1,5 +1,4 @@
-//! Signed proofs of who somebody is: JWT, HS256 and nothing else. Owns what they claim, how long, and for what; refuses to say
-//! why one does not hold.
+//! Signed tokens (JWT, HS256 only). Each names its purpose and is valid for no other.
 
 use crate::domain::account::Account;
 use crate::domain::id::UserId;
@@ -8,42 +7,42 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// None of ours is longer, bytes.
+/// The longest token, bytes.
 const LONGEST_BYTES: usize = 2 * 1024;
 
-/// How long a ticket opens a stream, seconds.
+/// Lifetime of a ticket, seconds.
 pub(crate) const TICKET_S: u64 = 30;
 
-/// What a proof is good for. One that is for something else does not hold.
+/// What a token is valid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TokenPurpose {
-    /// Everything that its account may do.
+    /// All routes of its account.
     Session,
-    /// Opening a stream, in an address where it may be logged by a proxy.
+    /// Opening a stream. It stands in a URL, which proxies may log.
     Ticket,
-    /// Nothing: single mode asks for no proof, and one that was given out then must not hold once there are accounts.
+    /// Nothing. Single mode needs no token, and one from then must be invalid once there are accounts.
     Single,
 }
 
-/// What is signed. The role is the front end's to show; what counts is the account's.
+/// The signed claims. The role is for the front end only; the account's own role counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionClaims {
     pub(crate) user_id: UserId,
     pub(crate) username: String,
     pub(crate) role: crate::domain::account::Role,
-    /// The account's generation: a change of the password ends what was signed before.
+    /// The account's generation: a new password invalidates older tokens.
     #[serde(rename = "gen")]
     pub(crate) generation: u32,
     /// Unix seconds.
     pub(crate) iat: u64,
-    /// Unix seconds; from then on it does not hold.
+    /// Unix seconds; the token is invalid from then on.
     pub(crate) exp: u64,
     #[serde(rename = "use")]
     pub(crate) purpose: TokenPurpose,
 }
 
-/// Signs and reads proofs.
+/// Signs and verifies tokens.
 pub(crate) struct SessionSigner {
     signing: EncodingKey,
     checking: DecodingKey,
@@ -51,17 +50,16 @@ pub(crate) struct SessionSigner {
 }
 
 impl SessionSigner {
-    /// With this secret.
     pub(crate) fn new(key: &[u8]) -> Self {
         let mut rules = Validation::new(Algorithm::HS256);
-        // The crate would ask the system's clock; `read` asks ours.
+        // The crate would use the system clock; `read` uses ours.
         rules.validate_exp = false;
         rules.validate_aud = false;
         rules.required_spec_claims = HashSet::new();
         Self { signing: EncodingKey::from_secret(key), checking: DecodingKey::from_secret(key), rules }
     }
 
-    /// A proof that holds for so long from now on.
+    /// A token that is valid for `lasts_s` seconds.
     pub(crate) fn sign(
         &self,
         account: &Account,
@@ -85,7 +83,7 @@ impl SessionSigner {
         })
     }
 
-    /// What the proof claims, if it is ours, for this, and not over. The signature is compared in constant time.
+    /// The claims of a valid token of this purpose. The signature is compared in constant time.
     pub(crate) fn read(&self, token: &str, purpose: TokenPurpose, now_ms: u64) -> Option<SessionClaims> {
         if token.len() > LONGEST_BYTES {
             return None;

@@ -6,7 +6,6 @@ use super::rate_limit::RequestRates;
 use super::session::SessionSigner;
 use crate::http::dependencies::AppDependencies;
 
-/// What requests share to find out who asks.
 pub(crate) struct AuthState {
     pub(crate) sessions: SessionSigner,
     pub(crate) passwords: Passwords,

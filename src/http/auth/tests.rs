@@ -47,7 +47,7 @@ fn joined(header: &Value, claims: &Value, signature: &str) -> String {
 }
 
 #[test]
-fn a_session_says_who_and_how_long() {
+fn a_session_names_its_user_and_its_expiry() {
     let claims = read(&signed(TokenPurpose::Session)).expect("holds");
     assert_eq!((claims.user_id, claims.username.as_str(), claims.generation), (UserId(2), "ann", 3));
     assert_eq!((claims.iat, claims.exp), (1_700_000_000, 1_700_000_000 + WEEK_S));
@@ -57,7 +57,7 @@ fn a_session_says_who_and_how_long() {
 }
 
 #[test]
-fn p9_other_algorithms_do_not_hold() {
+fn p9_other_algorithms_are_refused() {
     let (header, claims, signature) = parts(&signed(TokenPurpose::Session));
     for alg in ["none", "None", "NONE", "HS384", "HS512", "RS256", "ES256", "PS256", "EdDSA", "", "hs256"] {
         for signature in ["", signature.as_str()] {
@@ -75,7 +75,7 @@ fn p9_other_algorithms_do_not_hold() {
 }
 
 #[test]
-fn p9_a_key_in_the_header_is_not_ours() {
+fn p9_other_authorization_schemes_are_ignored() {
     let (_, claims, _) = parts(&signed(TokenPurpose::Session));
     let mut header = Header::new(Algorithm::HS256);
     header.kid = Some("../../dev/null".into());
@@ -85,7 +85,7 @@ fn p9_a_key_in_the_header_is_not_ours() {
 }
 
 #[test]
-fn p9_foreign_signed_tampered_and_truncated_do_not_hold() {
+fn p9_foreign_tampered_and_truncated_tokens_are_refused() {
     let token = signed(TokenPurpose::Session);
     assert!(read(&token).is_some());
     assert_eq!(SessionSigner::new(&[8; 32]).read(&token, TokenPurpose::Session, NOW_MS), None, "foreign");
@@ -118,7 +118,7 @@ fn a_session_ends_by_our_clock() {
 }
 
 #[test]
-fn p9_a_proof_is_good_for_one_thing() {
+fn p9_a_token_is_valid_for_one_purpose() {
     let sessions = SessionSigner::new(&KEY);
     let all = [TokenPurpose::Session, TokenPurpose::Ticket, TokenPurpose::Single];
     for (signed_for, wanted) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
@@ -200,7 +200,7 @@ impl House {
 }
 
 #[tokio::test]
-async fn p9_a_disabled_account_is_out_by_every_way_at_once() {
+async fn p9_a_disabled_account_is_refused_with_every_credential_at_once() {
     let house = House::new();
     drop(house.account("admin").await);
     let ann = house.account("ann").await;
@@ -269,7 +269,7 @@ async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
 }
 
 #[tokio::test]
-async fn p9_what_only_reads_asks_for_no_more_than_reading() {
+async fn p9_read_only_routes_need_the_read_scope_only() {
     let house = House::new();
     let ann = house.account("ann").await;
     let scopes = |read, write| TokenScopes { read, write, admin: false };
@@ -294,7 +294,7 @@ async fn p9_a_ticket_opens_the_stream_of_a_message() {
 }
 
 #[tokio::test]
-async fn p9_without_a_credential_that_holds_nobody_is_in() {
+async fn p9_requests_without_a_valid_credential_are_401() {
     let house = House::new();
     let ann = house.account("ann").await;
     let session = house.session(&ann);
@@ -321,7 +321,7 @@ async fn p9_without_a_credential_that_holds_nobody_is_in() {
 }
 
 #[tokio::test]
-async fn p8_a_user_is_told_how_often_and_stopped_beyond() {
+async fn p8_rate_limits_are_reported_and_enforced() {
     let house = House::new();
     let ann = house.account("ann").await;
     let header = format!("authorization: Bearer {}", house.session(&ann));
@@ -340,7 +340,7 @@ async fn p8_a_user_is_told_how_often_and_stopped_beyond() {
 }
 
 #[tokio::test]
-async fn single_mode_asks_for_nothing_and_minds_no_credential() {
+async fn single_mode_needs_and_checks_no_credential() {
     let server = Server::new();
     for header in ["x: y", "authorization: Bearer junk", "cookie: nanoclaw_session=junk"] {
         let answer = server.ask("GET /v1/jobs", &[header], "").await;

@@ -1,11 +1,10 @@
-//! A ticket in a query: what an `EventSource` can bring along. Owns taking it out, so that no handler meets it; refuses to read
-//! it.
+//! Takes the ticket out of a query, so that no handler sees it.
 
 /// The parameter's name.
 const NAME: &str = "ticket=";
 
-/// The ticket, and the query without it. Of two the second stays, for the handler to refuse.
-pub(crate) fn taken_from(query: Option<&str>) -> (Option<String>, Option<String>) {
+/// The ticket and the query without it. A second ticket stays in the query, where the handler refuses it.
+pub(crate) fn split_query(query: Option<&str>) -> (Option<String>, Option<String>) {
     let Some(query) = query else { return (None, None) };
     let mut ticket = None;
     let mut rest = Vec::new();
@@ -25,13 +24,13 @@ mod tests {
     #[test]
     fn a_ticket_is_taken_out_once() {
         let taken = |query| {
-            let (ticket, rest) = taken_from(Some(query));
+            let (ticket, rest) = split_query(Some(query));
             (ticket.unwrap_or_default(), rest.unwrap_or_default())
         };
         assert_eq!(taken("ticket=a.b.c"), ("a.b.c".into(), String::new()));
         assert_eq!(taken("format=delta&ticket=x&a=b"), ("x".into(), "format=delta&a=b".into()));
         assert_eq!(taken("ticket=x&ticket=y"), ("x".into(), "ticket=y".into()));
         assert_eq!(taken("tickets=1&ticket"), (String::new(), "tickets=1&ticket".into()));
-        assert_eq!(taken_from(None), (None, None));
+        assert_eq!(split_query(None), (None, None));
     }
 }

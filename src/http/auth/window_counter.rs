@@ -1,24 +1,23 @@
-//! Counting by key within a window of time. Owns the bound on its memory: beyond it, new keys are counted together; refuses
-//! to judge the counts.
+//! Counts events by key in a time window. Memory is bounded: keys beyond the bound share one counter.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Full of keys, it looks so seldom whether some are over, milliseconds: a look costs time.
+/// A full table is swept at most once in this time, milliseconds.
 const SWEEP_MS: u64 = 1_000;
 
-/// Counts. A key's window begins with its first event, and does not grow with later ones.
+/// Counters by key. The window of a key begins with its first event; later events do not extend it.
 pub(crate) struct WindowCounter<K> {
     window_ms: u64,
-    /// Keys that are told apart.
+    /// Most keys with a counter of their own.
     most: usize,
     inner: Mutex<WindowTable<K>>,
 }
 
 struct WindowTable<K> {
     windows: HashMap<K, CountWindow>,
-    /// All keys that found no room of their own.
+    /// Shared by all other keys.
     others: CountWindow,
     swept_ms: u64,
 }
@@ -29,17 +28,16 @@ struct CountWindow {
     count: u64,
 }
 
-/// What has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WindowCount {
-    /// Events of the window, this one included.
+    /// Events in the window, this one included.
     pub(crate) count: u64,
-    /// What is left of the window, milliseconds.
+    /// Rest of the window, milliseconds.
     pub(crate) left_ms: u64,
 }
 
 impl WindowCount {
-    /// The same in whole seconds, rounded up: when it is worth to come back.
+    /// The same in seconds, rounded up, for `Retry-After`.
     pub(crate) fn left_s(self) -> u64 {
         self.left_ms.div_ceil(1_000).max(1)
     }
@@ -58,13 +56,11 @@ impl CountWindow {
 }
 
 impl<K: Eq + Hash> WindowCounter<K> {
-    /// Nothing yet; tells at most so many keys apart.
     pub(crate) fn new(window_ms: u64, most: usize) -> Self {
         let inner = WindowTable { windows: HashMap::new(), others: CountWindow::default(), swept_ms: 0 };
         Self { window_ms, most, inner: Mutex::new(inner) }
     }
 
-    /// Counts an event.
     pub(crate) fn add(&self, key: K, now_ms: u64) -> WindowCount {
         let mut inner = self.lock();
         let WindowTable { windows, others, swept_ms } = &mut *inner;
@@ -78,14 +74,13 @@ impl<K: Eq + Hash> WindowCounter<K> {
         window.add(now_ms, self.window_ms)
     }
 
-    /// Takes an event back.
-    pub(crate) fn take_back(&self, key: &K) {
+    /// Uncounts an event.
+    pub(crate) fn uncount(&self, key: &K) {
         if let Some(window) = self.lock().windows.get_mut(key) {
             window.count = window.count.saturating_sub(1);
         }
     }
 
-    /// Forgets a key.
     pub(crate) fn forget(&self, key: &K) {
         self.lock().windows.remove(key);
     }
@@ -109,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_or_forgotten_does_not_count() {
+    fn uncounted_and_forgotten_events_do_not_count() {
         let tally = WindowCounter::new(1_000, 10);
         tally.add('a', 0);
-        tally.take_back(&'a');
-        tally.take_back(&'b');
+        tally.uncount(&'a');
+        tally.uncount(&'b');
         assert_eq!(tally.add('a', 1).count, 1);
         tally.forget(&'a');
         assert_eq!(tally.add('a', 2).count, 1);

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tracing::Level;
 
-/// Bounds the lines per second, failures of the server apart from refusals: clients that are refused must not hide them.
+/// Bounds the lines per second, failures of the server apart from refusals: clients that are refused must
+/// not hide them.
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle {
     faults: LogRateLimit,

@@ -19,7 +19,7 @@ pub(crate) fn admit(
     let peer = head.extensions.get().copied().unwrap_or(Peer(None));
     let address = ClientAddress::of(peer, &head.headers);
     let (ticket, query) = match route.access {
-        RouteAccess::Stream => auth::ticket::taken_from(head.uri.query()),
+        RouteAccess::Stream => auth::ticket::split_query(head.uri.query()),
         _ => (None, head.uri.query().map(str::to_owned)),
     };
     let has_accounts = context.app.auth.mode == AuthMode::Multi;

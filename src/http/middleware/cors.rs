@@ -1,30 +1,29 @@
-//! Web pages of other origins that may call: those in `allowed_origins`. Owns the headers by which a browser lets them; refuses
-//! to decide who may (`guard` does), and ever to say `*`.
+//! CORS headers for pages of `allowed_origins`. The response never says `*`.
 
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderValue};
 
-/// What such a page may send beyond what every page may.
+/// Request headers that such a page may send.
 const MAY_SEND: &str =
     "authorization, content-type, idempotency-key, last-event-id, x-filename, x-request-id";
-/// What it may read beyond what every page may.
+/// Response headers that it may read.
 const MAY_READ: &str = "x-job-id, x-request-id, idempotency-replayed, location, retry-after, ratelimit, ratelimit-policy, content-disposition";
-/// How long a browser keeps the answer to a preflight, seconds.
+/// How long a browser may cache a preflight, seconds.
 const KEPT_S: &str = "600";
 
-/// Lets the page of this origin read the answer, and the browser send cookies.
+/// Lets pages of this origin read the response, with cookies.
 pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(MAY_READ));
 }
 
-/// Tells caches that the answer depends on who asks.
+/// The response depends on the origin.
 pub(crate) fn vary(headers: &mut HeaderMap) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
-/// Answers the browser's question before a request: these methods, in `Allow`'s words.
+/// Answers a preflight request.
 pub(crate) fn preflight(headers: &mut HeaderMap, methods: &str) {
     if let Ok(methods) = HeaderValue::from_str(methods) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);

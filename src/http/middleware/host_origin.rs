@@ -1,5 +1,5 @@
-//! Who may knock (P9). Owns the Host and Origin checks that keep web pages from driving a loopback server, DNS
-//! rebinding included; refuses to know users (authentication comes later).
+//! Host and Origin checks (P9). They keep web pages, DNS rebinding included, from driving a server on the
+//! loopback address.
 
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
@@ -7,24 +7,23 @@ use crate::http::server::listener::BoundAddress;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Version};
 
-/// What a browser says about where a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The names under which a loopback server is always known; any port, for tunnels and port mappings.
+/// Names that are always allowed, with any port, for tunnels and port mappings.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// The scheme that this server speaks; TLS ends at a proxy, whose origin belongs into `allowed_origins`.
+/// The scheme of this server. TLS ends at a proxy, whose origin belongs in `allowed_origins`.
 const SCHEME: &str = "http";
-/// What a browser says of a page that it got through such a proxy.
+/// The scheme of pages behind such a proxy.
 const TLS_SCHEME: &str = "https";
 
-/// The names and origins that are let in.
+/// Allowed hosts and origins.
 #[derive(Debug)]
 pub(crate) struct HostOriginGuard {
-    /// `None`: a unix socket, which no browser reaches; its clients put anything into Host.
+    /// `None` for a unix socket: no browser reaches it, and its clients send any Host.
     hosts: Option<Vec<HostPort>>,
     origins: Vec<String>,
 }
 
-/// `name[:port]`, in lower case; no port stands for every port.
+/// `name[:port]` in lower case; without a port any port fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostPort {
     name: String,
@@ -32,7 +31,6 @@ struct HostPort {
 }
 
 impl HostOriginGuard {
-    /// The guard of a server that is bound there and lets these in beyond its own names.
     pub(crate) fn new(bound: &BoundAddress, allowed_hosts: &[String], allowed_origins: &[String]) -> Self {
         let hosts = match bound {
             BoundAddress::Unix(_) => None,
@@ -49,25 +47,27 @@ impl HostOriginGuard {
         Self { hosts, origins }
     }
 
-    /// Lets the request in, or says why not.
+    /// Fails if the host or the origin is not allowed.
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let host = self.host(request)?;
         self.origin(request.headers(), host.as_ref())
     }
 
-    /// The origin of a page that is allowed by name: such a page needs CORS. Only of requests that were let in.
+    /// The origin if it is in `allowed_origins`: such a page needs CORS headers. Call it after
+    /// [`Self::check`].
     pub(crate) fn page(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         let text = origin.to_str().ok()?.to_ascii_lowercase();
         self.origins.contains(&text).then(|| origin.clone())
     }
 
-    /// Whether any page is allowed by name.
+    /// Whether `allowed_origins` has any entry.
     pub(crate) fn allows_pages(&self) -> bool {
         !self.origins.is_empty()
     }
 
-    /// The checked Host. An absolute request target must be allowed as well: it would win over the header.
+    /// The checked Host. The host of an absolute request target is checked, too, because it wins over the
+    /// header.
     fn host<B>(&self, request: &Request<B>) -> Result<Option<HostPort>, ApiError> {
         if let Some(target) = request.uri().authority() {
             self.known(target.as_str())?;
@@ -92,7 +92,7 @@ impl HostOriginGuard {
 
     fn origin(&self, headers: &HeaderMap, host: Option<&HostPort>) -> Result<(), ApiError> {
         let Some(origin) = single(headers, &header::ORIGIN)? else {
-            // A browser that hides the origin still says that the page is foreign.
+            // A browser that hides the origin still reports that the page is foreign.
             let site = single(headers, &SEC_FETCH_SITE)?;
             let foreign = site.is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
             return if foreign {
@@ -114,17 +114,18 @@ impl HostOriginGuard {
     }
 }
 
-/// Whether a page over TLS is this server's own: it has the very name, one of `allowed_hosts`, under which the request came.
+/// Whether a page over TLS belongs to this server: its origin is the Host of the request, which is in
+/// `allowed_hosts`.
 fn is_behind_tls(host: &HostPort, origin: &HostPort) -> bool {
     !LOOPBACK_NAMES.contains(&host.name.as_str()) && host == origin
 }
 
-/// Whether both mean the same server; a missing port is the scheme's.
+/// Whether both name the same server; a missing port is the default port.
 fn same(a: &HostPort, b: &HostPort) -> bool {
     a.name == b.name && a.port.unwrap_or(80) == b.port.unwrap_or(80)
 }
 
-/// The header's value; two lines of it mean that somebody plays games.
+/// The value of a header that may be given once.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
     let mut lines = headers.get_all(name).iter();
     let Some(first) = lines.next() else { return Ok(None) };
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_only_known_hosts_come_in() {
+    fn p9_only_known_hosts_are_accepted() {
         let good = [
             "localhost",
             "LOCALHOST:1",
@@ -213,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_foreign_target_does_not_hide_behind_a_good_host() {
+    fn p9_a_foreign_absolute_target_is_refused_despite_a_good_host() {
         let request = Request::builder().uri("http://evil.example/").header("host", "localhost");
         assert!(guard().check(&request.body(()).expect("a request")).is_err());
     }
 
     #[test]
-    fn p9_only_the_own_and_the_allowed_origins_come_in() {
+    fn p9_only_own_and_allowed_origins_are_accepted() {
         for origin in ["http://localhost:8787", "HTTP://LOCALHOST:8787", "https://ui.example"] {
             assert_eq!(status(&guard(), &[("host", "localhost:8787"), ("origin", origin)]), "in", "{origin}");
         }
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_cross_site_request_without_origin_stays_out() {
+    fn p9_a_cross_site_request_without_origin_is_refused() {
         let site = |site| status(&guard(), &[("host", "localhost"), ("sec-fetch-site", site)]);
         assert_eq!((site("cross-site"), site("same-origin"), site("none")), ("origin", "in", "in"));
         let allowed =

@@ -1,10 +1,10 @@
-//! What the door tells the meter. Owns the words of methods, and the guards that see both ends of what lasts.
+//! Metrics of the server: method labels, and values that rise and fall with a connection or a stream.
 
 use crate::ports::{Measurement, Meter};
 use hyper::Method;
 use std::sync::Arc;
 
-/// Something that has begun; its end is told when this is dropped, however that comes about.
+/// Records a begin now and its end when dropped.
 pub(crate) struct MeasuredLifetime {
     meter: Arc<dyn Meter>,
     end: Measurement<'static>,
@@ -33,10 +33,10 @@ impl Drop for MeasuredLifetime {
     }
 }
 
-/// What stands for a method that clients made up, or that a route does not have.
+/// The label of unknown methods and of methods that the route lacks.
 pub(crate) const OTHER: &str = "other";
 
-/// A method that some route has, by its name; clients make up others.
+/// The label of a method. Unknown methods share one label, so that clients cannot add labels.
 pub(crate) fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,35 +1,32 @@
-//! The name of a request in the server's log. Owns where it comes from: the client, or a proxy before it, else chance;
-//! refuses whatever could not stand in a log line or a header as it is.
+//! The id of a request in the log: from the client or a proxy if it is well formed, else random.
 
 use crate::ports::Entropy;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt;
 
-/// The header that carries it, both ways.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Clients' own names are no longer.
+/// The longest id from a client, bytes.
 const NAME_BYTES: usize = 64;
 
-/// A request's name: up to 64 of `A-Z a-z 0-9 . _ -`.
+/// Up to 64 of `A-Z a-z 0-9 . _ -`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestId(String);
 
 impl RequestId {
-    /// The name that the request brings, if it is one; else a fresh one.
+    /// The id in the request if it is well formed, else a random one.
     pub(crate) fn of(headers: &HeaderMap, entropy: &dyn Entropy) -> Self {
         let given = headers.get(X_REQUEST_ID).and_then(|value| value.to_str().ok());
         given.filter(|name| is_name(name)).map_or_else(|| Self::mint(entropy), |name| Self(name.to_owned()))
     }
 
-    /// A fresh one: `req_` and 16 hexadecimal digits.
+    /// A random id: `req_` and 16 hexadecimal digits.
     pub(crate) fn mint(entropy: &dyn Entropy) -> Self {
         let low = entropy.random() & u128::from(u64::MAX);
         Self(format!("req_{low:016x}"))
     }
 
-    /// As the answer says it.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.0).ok()
     }
@@ -59,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_name_is_kept_and_any_other_replaced() {
+    fn a_well_formed_id_is_kept_and_any_other_replaced() {
         let of = |name: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(name).expect("a value"));

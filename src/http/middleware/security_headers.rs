@@ -3,7 +3,8 @@
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
-/// A response loads nothing, stands in no frame and keeps its type; pages of other sites read it through CORS only.
+/// A response loads nothing, stands in no frame and keeps its type; pages of other sites read it through
+/// CORS only.
 const HEADERS: [(HeaderName, &str); 5] = [
     (hyper::header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (hyper::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

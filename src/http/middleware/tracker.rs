@@ -19,7 +19,8 @@ pub(crate) struct RequestNotes {
     /// The origin of the page that sent the request, if that page is allowed.
     pub(crate) origin: Option<HeaderValue>,
     pub(crate) details: RequestDetails,
-    /// The route does not have the method. Counted as `other`, so that clients cannot add label values to the metrics.
+    /// The route does not have the method. Counted as `other`, so that clients cannot add label values to
+    /// the metrics.
     pub(crate) is_unknown_method: bool,
 }
 

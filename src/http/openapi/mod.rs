@@ -1,6 +1,6 @@
-//! `GET /openapi.json`: what this server serves, for programs. Owns the document's last touch (the models, tools and bounds of
-//! this server); the document itself is drawn by a test from the types and readers that the handlers use
-//! (`UPDATE_OPENAPI=1 cargo test openapi` writes it), so that it cannot fall behind them.
+//! `GET /openapi.json`. A test draws the document from the types and readers that the handlers use
+//! (`UPDATE_OPENAPI=1 cargo test openapi` writes it). Models, tools and limits of this server are filled in
+//! at run time.
 
 use crate::domain::tool::ToolChoice;
 use crate::http::context::ServerContext;
@@ -15,24 +15,23 @@ use serde_json::{Map, Value, json};
 /// The document with the default bounds; a test writes it.
 const DRAWN: &str = include_str!("openapi.json");
 
-/// The key under which the document names the limit that bounds a value.
+/// The key that names the configured limit of a value.
 const LIMIT: &str = "x-limit";
 
-/// The document of this server.
 pub(crate) fn openapi(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
     QueryString::parse(request.query.as_deref(), &[])?;
-    // Made once: it is public, and nothing in it changes while the server runs.
-    if let Some(made) = context.openapi.get() {
-        return Ok(response::prepared(made.clone()));
+    // Rendered once: it does not change while the server runs.
+    if let Some(rendered) = context.openapi.get() {
+        return Ok(response::prepared(rendered.clone()));
     }
     let mut document = serde_json::from_str(DRAWN).map_err(|_| ApiError::Internal)?;
-    settle(&mut document, &context.app);
-    let made = Bytes::from(serde_json::to_vec(&document).map_err(|_| ApiError::Internal)?);
-    Ok(response::prepared(context.openapi.get_or_init(|| made).clone()))
+    fill_in(&mut document, &context.app);
+    let rendered = Bytes::from(serde_json::to_vec(&document).map_err(|_| ApiError::Internal)?);
+    Ok(response::prepared(context.openapi.get_or_init(|| rendered).clone()))
 }
 
-/// Fills in what only a running server knows.
-fn settle(document: &mut Value, app: &AppDependencies) {
+/// Fills in the models, tools and limits of this server.
+fn fill_in(document: &mut Value, app: &AppDependencies) {
     let models: Vec<String> = app.model.models().into_iter().map(|model| model.id).collect();
     let offered = app.toolbox.offered(&ToolChoice::All(true), true);
     let tools: Vec<&str> = offered.iter().map(|tool| tool.name.as_ref()).collect();
@@ -45,14 +44,14 @@ fn settle(document: &mut Value, app: &AppDependencies) {
     }
     if let Ok(Value::Object(mut limits)) = serde_json::to_value(&app.limits) {
         limits.insert("max_iterations".to_owned(), app.max_iterations.into());
-        bound(document, &limits);
+        apply_limits(document, &limits);
     }
 }
 
-/// Puts this server's own bounds where the document names one (`x-limit`).
-fn bound(part: &mut Value, limits: &Map<String, Value>) {
+/// Replaces bounds that name a limit (`x-limit`) by the configured ones.
+fn apply_limits(part: &mut Value, limits: &Map<String, Value>) {
     match part {
-        Value::Array(items) => items.iter_mut().for_each(|item| bound(item, limits)),
+        Value::Array(items) => items.iter_mut().for_each(|item| apply_limits(item, limits)),
         Value::Object(map) => {
             let name = map.get(LIMIT).and_then(Value::as_str).map(str::to_owned);
             if let Some(most) = name.and_then(|name| limits.get(&name)) {
@@ -60,7 +59,7 @@ fn bound(part: &mut Value, limits: &Map<String, Value>) {
                     ["maximum", "maxItems", "maxLength"].into_iter().find(|key| map.contains_key(*key));
                 map.insert(bounded.unwrap_or("maximum").to_owned(), most.clone());
             }
-            map.values_mut().for_each(|value| bound(value, limits));
+            map.values_mut().for_each(|value| apply_limits(value, limits));
         }
         _ => {}
     }

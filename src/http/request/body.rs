@@ -1,7 +1,5 @@
-//! A request's body on its way, and who sends it. Owns the question that is asked once it is here: whether the sender is still
-//! let in, since accounts, roles and keys may go while a body takes its time. Refuses to read it (`body` does).
-//! Request bodies. Owns their limits in size and time, each alone and all together; refuses to read what a header says
-//! is too large already.
+//! Reads request bodies within `limits.body_bytes`, `limits.bodies_bytes` and `limits.body_timeout_s`.
+//! After a body has arrived, its sender is checked again: the account, role or key may be gone by then.
 
 use super::quoted::quoted;
 use crate::domain::limits::Limits;
@@ -19,18 +17,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The body, piece by piece.
+/// The body as it arrives.
 pub(crate) struct RequestBody {
     body: Incoming,
     sender: BodySender,
 }
 
-/// Who sends it.
+/// The sender of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodySender(Caller);
 
 impl BodySender {
-    /// Refuses whoever would not be let in any more.
+    /// Fails when the sender would no longer be admitted.
     pub(crate) fn confirm(self, context: &ServerContext) -> Result<(), ApiError> {
         auth::confirm(context, self.0)
     }
@@ -41,7 +39,7 @@ impl RequestBody {
         Self { body, sender: BodySender(caller) }
     }
 
-    /// To be confirmed when all has arrived.
+    /// The sender, to be confirmed when all has arrived.
     pub(crate) fn sender(&self) -> BodySender {
         self.sender
     }
@@ -67,22 +65,22 @@ impl Body for RequestBody {
     }
 }
 
-/// More is not reserved on the word of a header alone.
+/// At most this much is reserved because of `Content-Length` alone.
 const RESERVE_BYTES: usize = 64 * 1024;
 
-/// A whole body, and its place among those in flight: held until it has been read into something else.
+/// A complete body and its share of `limits.bodies_bytes`, held until it is parsed.
 pub(crate) struct BufferedBody {
     pub(crate) bytes: Vec<u8>,
     pub(crate) place: BodyMemory,
 }
 
-/// Its share of `limits.bodies_bytes`. It grows with what has arrived, not with what a header announces: else a few
-/// clients that send nothing could take it all.
+/// A share of `limits.bodies_bytes`. It grows with the bytes that have arrived: `Content-Length` alone
+/// would let idle clients take it all.
 #[derive(Debug, Default)]
 pub(crate) struct BodyMemory(Option<OwnedSemaphorePermit>);
 
 impl BodyMemory {
-    /// Takes so much more, if there is so much.
+    /// Takes `bytes` more, if they are free.
     pub(crate) fn grow(&mut self, free: &Arc<Semaphore>, bytes: usize) -> Option<()> {
         let more = Arc::clone(free).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
         match &mut self.0 {
@@ -93,7 +91,7 @@ impl BodyMemory {
     }
 }
 
-/// The whole body.
+/// Reads a body of at most `limits.body_bytes`.
 pub(crate) async fn read(
     context: &ServerContext,
     headers: &HeaderMap,
@@ -102,7 +100,7 @@ pub(crate) async fn read(
     read_up_to(context, headers, body, context.app.limits.body_bytes).await
 }
 
-/// The whole body, of at most so many bytes.
+/// Reads a body of at most `most` bytes.
 pub(crate) async fn read_up_to(
     context: &ServerContext,
     headers: &HeaderMap,
@@ -122,7 +120,7 @@ pub(crate) async fn read_up_to(
     }
 }
 
-/// Bodies are taken as they are.
+/// Only `identity` bodies are accepted.
 pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers
         .get(header::CONTENT_ENCODING)
@@ -151,13 +149,13 @@ async fn collect(
     let mut place = BodyMemory::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::malformed("the request body broke off"))?;
-        let Ok(data) = frame.into_data() else { continue }; // trailers say nothing that is asked for
+        let Ok(data) = frame.into_data() else { continue }; // trailers are ignored
         if bytes.len() + data.len() > most {
             return Err(too_large(limits, most));
         }
         place.grow(&context.bodies, data.len()).ok_or(ApiError::BodiesFull(limits.bodies_bytes))?;
         if bytes.capacity() - bytes.len() < data.len() {
-            // Twice as much, as ever, but never beyond what was announced: that would be memory without a place.
+            // Doubles, but never beyond the announced length, which is not counted against the limit yet.
             let announced = declared.saturating_sub(bytes.len());
             bytes.reserve_exact(bytes.len().min(announced).max(data.len()));
         }

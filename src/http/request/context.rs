@@ -5,23 +5,21 @@ use crate::domain::id::UserId;
 use crate::http::auth::Caller;
 use hyper::HeaderMap;
 
-/// Who asks, and for what; the body goes apart.
+/// A request without its body.
 pub(crate) struct RequestContext {
     pub(crate) user: UserId,
-    /// Everything that is known of who asks.
     pub(crate) caller: Caller,
-    /// From where.
     pub(crate) address: ClientAddress,
     pub(crate) headers: HeaderMap,
     pub(crate) query: Option<String>,
     pub(crate) segments: PathParameters,
 }
 
-/// What stood in a path for the names of its route.
+/// Parameters of the path: name and decoded text.
 pub(crate) type PathParameters = Vec<(&'static str, String)>;
 
 impl RequestContext {
-    /// What stood for `{name}`, decoded; empty for a name that the route does not have.
+    /// The decoded text of `{name}`; empty if the route has no such parameter.
     pub(crate) fn segment(&self, name: &str) -> &str {
         self.segments.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
     }

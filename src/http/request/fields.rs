@@ -1,4 +1,4 @@
-//! Typed reading of a JSON object's fields. Owns the wording of what is wrong with one; refuses to guess or to convert.
+//! Typed reading of the fields of a JSON object.
 
 use super::quoted::quoted;
 use crate::domain::nearest::hint;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// A request's object; each field is taken out once. `null` is the same as absent.
+/// The object of a request. Each field is taken once. `null` is the same as absent.
 pub(crate) struct ObjectFields {
     map: Map<String, Value>,
     #[cfg(test)]
@@ -16,7 +16,7 @@ pub(crate) struct ObjectFields {
 }
 
 impl ObjectFields {
-    /// The object, if it has no field but the `known` ones.
+    /// Fails if the object has a field that is not `known`.
     pub(crate) fn new(map: Map<String, Value>, known: &[&str]) -> Result<Self, ApiError> {
         if let Some(name) = map.keys().find(|name| !known.contains(&name.as_str())) {
             return Err(unknown(name, known));
@@ -106,15 +106,15 @@ impl ObjectFields {
     }
 }
 
-/// A whole number however it is spelled: `5.0` is one as well (JSON Schema 2020-12, 6.1.1).
+/// A whole number; `5.0` is one, too (JSON Schema 2020-12, 6.1.1).
 fn whole(value: &Value) -> Option<u64> {
-    /// Above it, not every whole number is a float's.
+    /// Above it, floats skip whole numbers.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let from_float = || value.as_f64().filter(|f| f.fract() == 0.0 && (0.0..=EXACT).contains(f));
     value.as_u64().or_else(|| from_float().and_then(|f| format!("{f:.0}").parse().ok()))
 }
 
-/// A field that nobody knows, with the one that was probably meant.
+/// An unknown field, with the nearest known name.
 pub(crate) fn unknown(name: &str, known: &[&str]) -> ApiError {
     let meant = hint(name, known.iter().copied());
     ApiError::Invalid {
@@ -138,35 +138,33 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What a reader asked an object for: the `OpenAPI` document is drawn from it, so that it cannot say anything else.
+/// Records which fields a reader asks for. The `OpenAPI` document is drawn from these records.
 #[cfg(test)]
 pub(crate) mod record {
     use serde_json::Value;
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    /// The fields of each kind of object, by the names that it knows.
+    /// The fields of each object, by its list of known names.
     pub(crate) type Frames = BTreeMap<Vec<String>, BTreeMap<String, Value>>;
 
     thread_local! {
         static FRAMES: RefCell<Frames> = RefCell::default();
     }
 
-    /// Such an object is read from here on.
     pub(crate) fn frame(known: &[String]) {
         FRAMES.with_borrow_mut(|frames| {
             frames.entry(known.to_vec()).or_default();
         });
     }
 
-    /// This field of it was asked for, and had to be this.
     pub(crate) fn note(known: &[String], name: &str, schema: Value) {
         FRAMES.with_borrow_mut(|frames| {
             frames.entry(known.to_vec()).or_default().entry(name.to_owned()).or_insert(schema);
         });
     }
 
-    /// What is asked for while `read` runs.
+    /// The records made while `read` runs.
     pub(crate) fn during(read: impl FnOnce()) -> Frames {
         FRAMES.take();
         read();

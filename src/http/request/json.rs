@@ -1,5 +1,5 @@
-//! A body's JSON object. Owns the bound on how many values it may hold: a `Value` weighs some forty times its shortest
-//! spelling (`0,`), so a bound on bytes alone would be none on memory (P8). Refuses everything but an object.
+//! Parses a body into a JSON object with a bound on its number of values: in memory a value takes about
+//! forty times its shortest text (`0,`), so a bound on bytes is not enough (P8).
 
 use crate::domain::limits::Limits;
 use crate::http::error::ApiError;
@@ -8,19 +8,18 @@ use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::fmt;
 
-/// Values of one message: the object, its role, its content; one to spare.
+/// JSON values of one message: the object, its role, its content and one to spare.
 const MESSAGE_VALUES: usize = 4;
-/// Values of everything else that a job can say.
+/// JSON values of all other fields of a job.
 const OTHER_VALUES: usize = 4_096;
 
-/// Why a body is no object.
 #[derive(Debug)]
 pub(crate) enum JsonObjectError {
-    /// No JSON, and why.
+    /// Not JSON.
     Syntax(serde_json::Error),
-    /// JSON, but something else.
+    /// JSON, but no object.
     NoObject,
-    /// JSON of more values than this.
+    /// More values than this bound.
     TooMany(usize),
 }
 
@@ -34,12 +33,12 @@ impl From<JsonObjectError> for ApiError {
     }
 }
 
-/// The most values that a job's object may hold.
+/// The most JSON values of a job.
 pub(crate) fn most_values(limits: &Limits) -> usize {
     limits.input_messages.saturating_mul(MESSAGE_VALUES).saturating_add(OTHER_VALUES)
 }
 
-/// The object that the body is.
+/// Parses the body.
 pub(crate) fn object(body: &[u8], most: usize) -> Result<Map<String, Value>, JsonObjectError> {
     let (left, passed) = (Cell::new(most), Cell::new(false));
     let mut reader = serde_json::Deserializer::from_slice(body);
@@ -47,7 +46,7 @@ pub(crate) fn object(body: &[u8], most: usize) -> Result<Map<String, Value>, Jso
     match counted.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value)) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(JsonObjectError::NoObject),
-        // Whether the rest is JSON as well costs time to tell, but no memory.
+        // Checking the rest costs time but no memory.
         Err(_) if passed.get() => match serde_json::from_slice::<IgnoredAny>(body) {
             Ok(IgnoredAny) => Err(JsonObjectError::TooMany(most)),
             Err(error) => Err(JsonObjectError::Syntax(error)),
@@ -56,7 +55,7 @@ pub(crate) fn object(body: &[u8], most: usize) -> Result<Map<String, Value>, Jso
     }
 }
 
-/// Reads a value, and pays for it.
+/// Reads a value and counts it.
 #[derive(Clone, Copy)]
 struct CountedValue<'c> {
     left: &'c Cell<usize>,
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_ten_megabytes_of_zeros_make_no_hundreds_of_megabytes_of_values() {
+    fn p8_ten_megabytes_of_zeros_do_not_become_hundreds_of_megabytes() {
         let zeros = format!(r#"{{"metadata":[0{}]}}"#, ",0".repeat(5_000_000));
         let most = most_values(&Limits::default());
         assert!(matches!(object(zeros.as_bytes(), most), Err(JsonObjectError::TooMany(_))));
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_told_apart() {
+    fn other_json_and_broken_json_are_different_errors() {
         for text in ["[]", "1", "null", "\"x\""] {
             assert!(matches!(object(text.as_bytes(), 9), Err(JsonObjectError::NoObject)), "{text}");
         }

@@ -1,12 +1,13 @@
-//! From where a request comes, as far as limits care. Owns whose word is taken for it; refuses to let anybody in or out.
+//! The address that rate limits count by. `X-Forwarded-For` counts only when the peer is a proxy on this
+//! machine.
 
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// What a reverse proxy says of its client; each proxy adds one at the end.
+/// Each proxy appends the address of its client.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// What of an IPv6 address one customer has in common: 64 bits.
+/// The network part of an IPv6 address of one customer: 64 bits.
 const V6_SITE: u128 = !0 << 64;
 
 /// The other end of a connection; `None`: a unix socket.
@@ -14,32 +15,31 @@ const V6_SITE: u128 = !0 << 64;
 pub(crate) struct Peer(pub(crate) Option<IpAddr>);
 
 impl Peer {
-    /// Whether it is on this machine: a proxy, or somebody who needs none.
+    /// Whether it is on this machine.
     fn is_local(self) -> bool {
         self.0.is_none_or(|ip| ip.to_canonical().is_loopback())
     }
 }
 
-/// Whom limits count as one; `None`: somebody on this machine, of whom nobody tells whether they are one or, through a proxy,
-/// many.
+/// The address that limits count by. `None`: this machine, which may be one client or a proxy for many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ClientAddress(Option<IpAddr>);
 
 impl ClientAddress {
-    /// The peer's, but behind a proxy on this machine the one that the proxy tells. What others say of themselves counts
-    /// for nothing.
+    /// The address of the peer, or the one a proxy on this machine reports. Headers of other peers are
+    /// ignored.
     pub(crate) fn of(peer: Peer, headers: &HeaderMap) -> Self {
         let own = if peer.is_local() { forwarded(headers) } else { peer.0 };
         Self(own.map(site))
     }
 
-    /// Whether it is a client's own. Where it is not, a bound of the address would be one bound for all the world.
+    /// Whether it identifies a client. If not, a limit by address would hit everybody.
     pub(crate) fn is_own(self) -> bool {
         self.0.is_some()
     }
 }
 
-/// The newest entry: it is the nearest proxy's own.
+/// The last entry: the nearest proxy added it.
 fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let line = headers.get_all(X_FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
     let newest = line.rsplit(',').next()?.trim();
@@ -47,7 +47,7 @@ fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     newest.parse().ok().or_else(with_port)
 }
 
-/// Whoever has one IPv6 address has 2^64 of them.
+/// An IPv6 client has 2^64 addresses.
 fn site(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & V6_SITE).into(),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_proxy_of_this_machine_is_believed() {
+    fn only_a_proxy_on_this_machine_is_trusted() {
         assert_eq!(address("203.0.113.9", &["198.51.100.1"]), "203.0.113.9");
         assert_eq!(
             address("127.0.0.1", &["10.0.0.1, 198.51.100.1"]),

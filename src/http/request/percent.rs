@@ -1,6 +1,6 @@
 //! Strict percent-decoding of paths and queries: a broken escape or broken UTF-8 is an error.
 
-/// The text that `%XX` escapes stand for; `None` when an escape is broken or the bytes are not UTF-8.
+/// Decodes `%XX`; `None` if an escape is broken or the bytes are not UTF-8.
 pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -14,7 +14,8 @@ pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// An absolute path with nothing escaped but `/` and `%` inside a segment, so that each path has one spelling.
+/// An absolute path with nothing escaped but `/` and `%` inside a segment, so that each path has one
+/// spelling.
 pub(crate) fn normalized(path: &str) -> Option<String> {
     let segments = path.strip_prefix('/')?.split('/');
     let mut all = String::with_capacity(path.len());

@@ -1,5 +1,4 @@
-//! The project that a request names, if it is the caller's: another user's is none (P7). Owns the one answer for both; refuses
-//! files, and everything else that is done with one.
+//! Finds the project that a request names. A project of another user does not exist (P7).
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
@@ -10,17 +9,17 @@ use std::sync::Arc;
 
 const NONE: ApiError = ApiError::NotFound("project");
 
-/// What is no id names no project.
+/// Parses an id. A malformed id is a 404.
 pub(crate) fn parse_id(text: &str) -> Result<ProjectId, ApiError> {
     text.parse().map_err(|_| NONE)
 }
 
-/// The project of this id. Reads the store.
+/// The project, if it belongs to the user. Reads the store.
 pub(crate) fn owned(app: &AppDependencies, user: UserId, id: ProjectId) -> Result<Project, ApiError> {
     app.projects.project(user, id)?.ok_or(NONE)
 }
 
-/// The same, on a thread that may block, for whoever only has to know.
+/// Checks that the project exists and belongs to the user.
 pub(crate) async fn check(context: &ServerContext, user: UserId, id: ProjectId) -> Result<(), ApiError> {
     let projects = Arc::clone(&context.app.projects);
     let found = context.read(move |_| projects.project(user, id)).await?;

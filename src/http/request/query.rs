@@ -1,5 +1,4 @@
-//! The part after the question mark. Owns its grammar and its typed reading; refuses unknown and repeated names, so that
-//! a mistyped `?wiat=5` is not silently nothing.
+//! Query strings. Unknown and repeated names are errors, so that a typo like `?wiat=5` is not ignored.
 
 use super::percent::decode;
 use super::quoted::quoted;
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_is_told_its_word() {
+    fn a_typo_gets_the_nearest_name() {
         let error = QueryString::parse(Some("wiat=5"), KNOWN).expect_err("unknown");
         assert!(error.to_string().contains("did you mean 'wait'"), "{error}");
     }

@@ -1,9 +1,8 @@
-//! Clients' texts inside our own. Owns how an error repeats one; refuses length, control characters and lines.
+//! Client text inside our own messages: cut and escaped.
 
-/// Characters that are repeated.
 const CHARS: usize = 64;
 
-/// A client's text as an error may repeat it: cut to 64 characters, control characters escaped.
+/// Client text for an error message: cut to 64 characters, control characters escaped.
 pub(crate) fn quoted(text: &str) -> String {
     let cut: String = text.chars().take(CHARS).flat_map(char::escape_debug).collect();
     if text.chars().nth(CHARS).is_some() { format!("'{cut}…'") } else { format!("'{cut}'") }

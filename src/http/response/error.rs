@@ -6,17 +6,17 @@ use hyper::StatusCode;
 use hyper::header;
 use serde::Serialize;
 
-/// How an error is laid on the wire.
+/// Wire formats of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorFormat {
     /// `{"error":{"message","type","param","code"}}`.
     Plain,
-    /// `{"code":<status>,"message":…}`, as `/api` speaks.
+    /// `{"code":<status>,"message":…}`, for `/api`.
     Coded,
 }
 
 impl ErrorFormat {
-    /// The dialect of whatever lies at this path.
+    /// The format of routes at this path.
     pub(crate) fn of(path: &str) -> Self {
         if path == "/api" || path.starts_with("/api/") { Self::Coded } else { Self::Plain }
     }
@@ -46,7 +46,7 @@ pub(crate) struct ErrorDetail<'a> {
 }
 
 impl ApiError {
-    /// The answer that says it.
+    /// The response.
     pub(crate) fn into_response(self, dialect: ErrorFormat) -> HttpResponse {
         let (status, code) = self.class();
         let kind = match status {
@@ -55,7 +55,7 @@ impl ApiError {
             _ => "invalid_request_error",
         };
         let message = self.message();
-        let mut reply = match dialect {
+        let mut response = match dialect {
             ErrorFormat::Plain => json(
                 status,
                 &ErrorResponse { error: ErrorDetail { message, kind, param: self.param(), code } },
@@ -66,13 +66,13 @@ impl ApiError {
             }
         };
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            set(&mut reply, header::RETRY_AFTER, &self.retry_after_s().to_string());
+            set(&mut response, header::RETRY_AFTER, &self.retry_after_s().to_string());
         }
         match self {
-            Self::Method { allow, .. } => set(&mut reply, header::ALLOW, &allow),
-            Self::Unauthorized(_) => set(&mut reply, header::WWW_AUTHENTICATE, "Bearer"),
+            Self::Method { allow, .. } => set(&mut response, header::ALLOW, &allow),
+            Self::Unauthorized(_) => set(&mut response, header::WWW_AUTHENTICATE, "Bearer"),
             _ => {}
         }
-        reply
+        response
     }
 }

@@ -1,5 +1,4 @@
-//! A file as a body that the socket pulls. Owns the reading, a piece at a time on a thread that may block; refuses to hold
-//! more than one piece.
+//! A file as a response body, read piece by piece on a thread that may block.
 
 use super::stream_body::BodyError;
 use crate::http::blocking::blocking;
@@ -15,24 +14,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Read at once, bytes.
+/// Bytes read at once.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// The body; its file goes with it.
+/// A file as a body.
 pub(crate) struct FileBody {
     pieces: Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>,
     left: u64,
 }
 
 impl FileBody {
-    /// All of the file. The turn ends with the body.
+    /// The whole file. The permit is released with the body.
     pub(crate) fn new(file: File, turn: OwnedSemaphorePermit) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
         let place = FilePosition { file: Arc::new(file), at: 0, end: bytes, _turn: turn };
         Ok(Self { pieces: Box::pin(try_unfold(place, FilePosition::next)), left: bytes })
     }
 
-    /// Bytes that are still to come.
+    /// Bytes still to be sent.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }

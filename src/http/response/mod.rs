@@ -1,5 +1,4 @@
-//! Answers. Owns their shapes (JSON, text, empty, stream) and the headers that all of one shape carry; refuses to
-//! decide what is said.
+//! Responses: JSON, text, empty, file and stream, with the headers that each kind carries.
 
 pub(crate) mod error;
 pub(crate) mod file_body;
@@ -17,16 +16,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use stream_body::StreamBody;
 
-/// The name of the header that carries a job's id beside a body that does not.
+/// Names the job of a response whose body does not.
 pub(crate) const X_JOB_ID: HeaderName = HeaderName::from_static("x-job-id");
 
-/// The name of the header that marks the outcome of an earlier request with the same `Idempotency-Key`.
+/// Marks the response to a repeated `Idempotency-Key`.
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// An answer on its way to the socket.
 pub(crate) type HttpResponse = Response<ResponseBody>;
 
-/// A body that is there, or one that is pulled out of the log.
+/// A complete body, or one that is read while it is sent.
 pub(crate) enum ResponseBody {
     Whole(Full<Bytes>),
     Pulled(StreamBody),
@@ -65,7 +63,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// A JSON answer. It may speak of a user's job: no cache keeps it.
+/// JSON. It may hold private data, so no cache keeps it.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> HttpResponse {
     match serde_json::to_vec(value) {
         Ok(mut text) => {
@@ -79,26 +77,24 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> HttpResponse {
     }
 }
 
-/// A plain text, exactly as it is.
 pub(crate) fn text(status: StatusCode, text: String) -> HttpResponse {
     whole(status, "text/plain; charset=utf-8", text.into())
 }
 
-/// No body.
 pub(crate) fn empty(status: StatusCode) -> HttpResponse {
-    let mut reply = Response::new(ResponseBody::Whole(Full::default()));
-    *reply.status_mut() = status;
-    reply
+    let mut response = Response::new(ResponseBody::Whole(Full::default()));
+    *response.status_mut() = status;
+    response
 }
 
 /// A stream of a job's events.
 pub(crate) fn events(content_type: &'static str, body: StreamBody) -> HttpResponse {
-    let mut reply = Response::new(ResponseBody::Pulled(body));
-    let headers = reply.headers_mut();
+    let mut response = Response::new(ResponseBody::Pulled(body));
+    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    reply
+    response
 }
 
 /// A stream of JSON lines.
@@ -106,32 +102,32 @@ pub(crate) fn lines(body: StreamBody) -> HttpResponse {
     events("application/jsonl", body)
 }
 
-/// A file, to be kept by whoever asked and by nobody in between.
+/// A file; caches on the way may not keep it.
 pub(crate) fn file(body: FileBody) -> HttpResponse {
-    let mut reply = Response::new(ResponseBody::File(body));
-    let headers = reply.headers_mut();
+    let mut response = Response::new(ResponseBody::File(body));
+    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    reply
+    response
 }
 
-/// JSON that was made before.
+/// JSON that was rendered before.
 pub(crate) fn prepared(json: Bytes) -> HttpResponse {
     whole(StatusCode::OK, "application/json", json)
 }
 
-/// Sets a header whose value is made of this server's own words; one that no header can hold is left out.
-pub(crate) fn set(reply: &mut HttpResponse, name: HeaderName, value: &str) {
+/// Sets a header. A value that no header can hold is left out.
+pub(crate) fn set(response: &mut HttpResponse, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
-        reply.headers_mut().insert(name, value);
+        response.headers_mut().insert(name, value);
     }
 }
 
 fn whole(status: StatusCode, content_type: &'static str, body: Bytes) -> HttpResponse {
-    let mut reply = Response::new(ResponseBody::Whole(Full::new(body)));
-    *reply.status_mut() = status;
-    let headers = reply.headers_mut();
+    let mut response = Response::new(ResponseBody::Whole(Full::new(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    reply
+    response
 }

@@ -6,23 +6,21 @@ use hyper::body::Frame;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The body broke off; the client sees a cut connection, never a clean end that is none.
+/// The body broke off. The connection is cut, so that the client does not take it for a clean end.
 #[derive(Debug, thiserror::Error)]
 #[error("the body was cut off: {0}")]
 pub(crate) struct BodyError(String);
 
 impl BodyError {
-    /// Because of this; for the log.
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
-/// A body that the socket pulls, piece by piece.
+/// A body that is rendered piece by piece.
 pub(crate) struct StreamBody(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>);
 
 impl StreamBody {
-    /// A body whose pieces come when the socket asks for them.
     pub(crate) fn new(pieces: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
         Self(Box::pin(pieces))
     }

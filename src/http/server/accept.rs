@@ -1,5 +1,4 @@
-//! Taking connections off a listener. Owns their socket options and the patience with a kernel that is out of
-//! descriptors; refuses to know what is spoken on them.
+//! Accepts connections and sets their socket options.
 
 use super::listener::{HttpListener, ListenerSocket};
 use std::io;
@@ -7,21 +6,19 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A peer that acknowledges nothing for so long is dead, milliseconds.
+/// A peer that acknowledges nothing for this long is dead, milliseconds.
 const USER_TIMEOUT_MS: u32 = 30_000;
-/// Silence after which the kernel asks whether the peer lives; finds dead readers of silent streams.
+/// TCP keep-alive: finds dead readers of silent streams.
 const KEEPALIVE: Duration = Duration::from_secs(60);
-/// How long to wait when the kernel has no descriptor or memory left for another connection.
-const EXHAUSTED: Duration = Duration::from_millis(50);
+/// Pause when the kernel has no descriptor or memory left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// A fresh connection.
 pub(crate) enum IncomingConnection {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// The next connection. Errors of a single connection are passed over; exhaustion is waited out, because the listener
-/// itself is well.
+/// The next connection. Errors of a single connection are skipped; when descriptors run out, it waits.
 pub(crate) async fn accept(listener: &HttpListener) -> IncomingConnection {
     loop {
         let accepted = match &listener.socket {
@@ -40,7 +37,7 @@ pub(crate) async fn accept(listener: &HttpListener) -> IncomingConnection {
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection, trying again");
-                tokio::time::sleep(EXHAUSTED).await;
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }
     }

@@ -1,5 +1,5 @@
-//! One connection. Owns how HTTP/1 is spoken on it: buffers, header limits, keep-alive, and a close that lets the client
-//! read the last answer; refuses to know resources.
+//! HTTP/1 on one connection: buffers, header limits, keep-alive, and a close that lets the client read the
+//! last response.
 
 use super::shutdown::{Shutdown, ShutdownStage};
 use super::write_timeout::WriteTimeout;
@@ -22,31 +22,33 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The least buffer that hyper takes, bytes.
+/// hyper's smallest buffer, bytes.
 const LEAST_BUFFER: usize = 8 * 1024;
-/// Up to so many header lines hyper reads without allocating for each request.
+/// Up to this many header lines hyper needs no allocation.
 const FREE_HEADERS: usize = 100;
-/// A client that still sends while it is refused is listened to until it pauses for so long, so that the refusal is not lost
-/// in a reset: many clients read no answer before all is sent.
+/// After an early error, input is read until the client pauses for this long. Closing earlier would reset
+/// the connection, and clients that send everything first would lose the response.
 const LINGER: Duration = Duration::from_secs(1);
-/// The same, altogether; in bytes it is the largest body that there is.
-const LINGER_WHOLE: Duration = Duration::from_secs(30);
+/// The same in total; the bound in bytes is the largest body.
+const LINGER_TOTAL: Duration = Duration::from_secs(30);
 
-/// Between the drain and the end of a connection that is idle. Bytes that are on their way to it meet no closed door: at most
-/// one request comes, and its answer says that it is the last.
-const LAST_CALL: Duration = Duration::from_secs(1);
+/// An idle connection stays open this long after the drain begins, so that a request already on its way is
+/// answered (with `Connection: close`).
+const IDLE_CLOSE_DELAY: Duration = Duration::from_secs(1);
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<MeteredBody>, Infallible>> + Send>>;
 
-/// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
+/// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands
+/// the end.
 pub(crate) async fn run<IO>(io: IO, peer: Peer, context: Arc<ServerContext>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut shutdown = context.shutdown.clone();
-    let last_call = last_call(shutdown.clone());
+    let idle_close = idle_close(shutdown.clone());
     let io = WriteTimeout::new(io, Duration::from_secs(context.app.limits.write_stall_s));
-    let (http, most_bytes, meter) = (speaker(&context), most_bytes(&context), Arc::clone(&context.app.meter));
+    let (http, most_bytes, meter) =
+        (http_builder(&context), most_bytes(&context), Arc::clone(&context.app.meter));
     // Boxed: the state of a request is freed with its response; an idle stream keeps none of it.
     let service = service_fn(move |mut request: hyper::Request<Incoming>| -> ResponseFuture {
         let context = Arc::clone(&context);
@@ -62,7 +64,7 @@ where
     let mut speaking = http.serve_connection(TokioIo::new(io), service);
     let ended = tokio::select! {
         ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
-        () = last_call => {
+        () = idle_close => {
             Pin::new(&mut speaking).graceful_shutdown();
             tokio::select! {
                 ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
@@ -85,32 +87,32 @@ where
     linger(io, most_bytes).await;
 }
 
-/// Returns when nobody is waited for any more who has begun nothing.
-async fn last_call(mut shutdown: Shutdown) {
+/// Returns when idle connections shall close.
+async fn idle_close(mut shutdown: Shutdown) {
     shutdown.reached(ShutdownStage::Draining).await;
-    drop(tokio::time::timeout(LAST_CALL, shutdown.reached(ShutdownStage::Aborting)).await);
+    drop(tokio::time::timeout(IDLE_CLOSE_DELAY, shutdown.reached(ShutdownStage::Aborting)).await);
 }
 
 fn most_bytes(context: &ServerContext) -> u64 {
     context.app.limits.batch_bytes.max(context.app.limits.body_bytes as u64)
 }
 
-fn speaker(context: &ServerContext) -> http1::Builder {
+fn http_builder(context: &ServerContext) -> http1::Builder {
     let limits = &context.app.limits;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
         .max_header_size(limits.header_bytes)
         .max_buf_size(limits.header_bytes.max(LEAST_BUFFER));
-    // Fewer are counted by the router.
+    // The router checks smaller bounds.
     if limits.headers > FREE_HEADERS {
         http.max_headers(limits.headers);
     }
     http
 }
 
-/// Says that nothing more will come, and reads what the client had under way: closing on unread data would reset the
-/// connection and take the answer with it.
+/// Closes the sending side and reads what the client still sends: closing on unread data would reset the
+/// connection and lose the response.
 async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(mut io: IO, most_bytes: u64) {
     if io.shutdown().await.is_err() {
         return;
@@ -125,5 +127,5 @@ async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(mut io: IO, most_bytes: u64)
             }
         }
     };
-    drop(tokio::time::timeout(LINGER_WHOLE, rest).await);
+    drop(tokio::time::timeout(LINGER_TOTAL, rest).await);
 }

@@ -1,5 +1,4 @@
-//! Where clients come in: a TCP port or a unix socket. Owns binding and the socket file; refuses to judge whether an
-//! address is safe (config does, P9).
+//! Listening sockets: TCP or unix, bound here or handed over by the service manager.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,10 +6,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
-/// Who may connect to a unix socket: its owner and its group, so that a reverse proxy can be let in.
+/// Mode of a unix socket: owner and group, so that a reverse proxy can connect.
 const SOCKET_MODE: u32 = 0o660;
-/// Connections that the kernel holds until they are taken, if it grants so many. After a restart every reader comes back
-/// at once, and one that finds no room tries again only after a second.
+/// Connections that the kernel queues. After a restart all readers reconnect at once; one that finds the
+/// queue full retries only after a second.
 const BACKLOG: u32 = 4_096;
 
 /// A bound address.
@@ -31,7 +30,7 @@ impl std::fmt::Display for BoundAddress {
     }
 }
 
-/// A bound listener. Dropping it closes the door, and takes the socket file away.
+/// A bound listener. Dropping it closes the socket and removes the socket file.
 #[derive(Debug)]
 pub struct HttpListener {
     pub(crate) socket: ListenerSocket,
@@ -39,7 +38,6 @@ pub struct HttpListener {
     _file: Option<SocketFile>,
 }
 
-/// What is listened on.
 #[derive(Debug)]
 pub(crate) enum ListenerSocket {
     Tcp(TcpListener),
@@ -47,7 +45,7 @@ pub(crate) enum ListenerSocket {
 }
 
 impl HttpListener {
-    /// Listens on a TCP address; port 0 picks one. To be called within a runtime.
+    /// Listens on a TCP address; port 0 picks a free one. Call it within a runtime.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -57,7 +55,7 @@ impl HttpListener {
         Ok(Self { socket: ListenerSocket::Tcp(listener), bound, _file: None })
     }
 
-    /// Listens on a unix socket. A socket file that nobody answers behind is replaced.
+    /// Listens on a unix socket. A stale socket file is replaced.
     pub fn unix(path: &Path) -> io::Result<Self> {
         remove_stale(path)?;
         let listener = UnixListener::bind(path)?;
@@ -71,19 +69,19 @@ impl HttpListener {
         })
     }
 
-    /// Takes over a TCP port that somebody else has bound and keeps, non-blocking. To be called within a runtime.
+    /// Takes over a non-blocking TCP socket bound by the service manager. Call it within a runtime.
     pub fn handed_tcp(socket: std::net::TcpListener) -> io::Result<Self> {
         let bound = BoundAddress::Tcp(socket.local_addr()?);
         Ok(Self { socket: ListenerSocket::Tcp(TcpListener::from_std(socket)?), bound, _file: None })
     }
 
-    /// Likewise a unix socket, whose file is not ours to remove.
+    /// Takes over a unix socket. Its file is not removed.
     pub fn handed_unix(socket: std::os::unix::net::UnixListener, path: PathBuf) -> io::Result<Self> {
         let socket = ListenerSocket::Unix(UnixListener::from_std(socket)?);
         Ok(Self { socket, bound: BoundAddress::Unix(path), _file: None })
     }
 
-    /// The address as bound.
+    /// The bound address.
     pub fn bound(&self) -> &BoundAddress {
         &self.bound
     }
@@ -105,7 +103,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file of a unix socket, with the inode that says whether it is still ours.
+/// The file of a unix socket. It is removed only if its inode is still ours.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,

@@ -1,5 +1,4 @@
-//! The accept loop and its end. Owns how many connections there are and the order of the drain; refuses signals and
-//! deadlines: the stages come from outside.
+//! The accept loop and the drain. `app` decides when each stage of the shutdown begins.
 
 mod accept;
 pub(crate) mod connection;
@@ -18,16 +17,16 @@ use shutdown::{Shutdown, ShutdownStage};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Serves until the shutdown: at [`ShutdownStage::Draining`] the listener closes and idle connections end, while requests and
-/// streams go on; at [`ShutdownStage::Closing`] streams and held replies end; at [`ShutdownStage::Aborting`] what is left is cut off.
-/// Returns when no connection is left.
+/// Serves until the shutdown. At [`ShutdownStage::Draining`] the listener closes and idle connections end,
+/// while requests and streams continue. At [`ShutdownStage::Closing`] streams and held responses end. At
+/// [`ShutdownStage::Aborting`] the rest is cut off. Returns when no connection is left.
 pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdown: Shutdown) {
     let guard = HostOriginGuard::new(listener.bound(), &app.allowed_hosts, &app.allowed_origins);
     let places = app.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
     let free = Arc::new(Semaphore::new(places));
     let context = Arc::new(ServerContext::new(app, guard, shutdown.clone()));
     loop {
-        // The place comes first: without one, new connections wait in the kernel's backlog.
+        // The permit comes first: without one, new connections wait in the kernel's backlog.
         let next = async {
             let place = Arc::clone(&free).acquire_owned().await.ok();
             (accept(&listener).await, place)
@@ -47,7 +46,7 @@ fn start(incoming: IncomingConnection, place: Option<OwnedSemaphorePermit>, cont
     let lasting = MeasuredLifetime::connection(&context.app.meter);
     match incoming {
         IncomingConnection::Tcp(tcp) => drop(tokio::spawn(async move {
-            // Of a connection that has broken off already nobody is the peer; no request will come of it.
+            // A connection that has broken off has no peer address and sends no request.
             let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
             connection::run(tcp, peer, context).await;
             drop((place, lasting));
@@ -59,7 +58,7 @@ fn start(incoming: IncomingConnection, place: Option<OwnedSemaphorePermit>, cont
     }
 }
 
-/// Every connection holds a place until it is gone; whoever has all places is alone.
+/// Each connection holds a permit. All permits are free when no connection is left.
 async fn wait_until_all_left(free: &Semaphore, places: usize) {
     for _ in 0..places {
         match free.acquire().await {

@@ -1,21 +1,21 @@
-//! Shutdown as a parameter. Owns the stages and their order; refuses signals and deadlines (the composition root has them).
+//! Stages of the shutdown, and the two ends of the channel that announces them.
 
 use tokio::sync::watch;
 
-/// How far the shutdown has come. Stages only rise.
+/// Stages of the shutdown, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShutdownStage {
     /// Serving.
     Open,
-    /// Nobody new is let in; running requests and streams go on.
+    /// The listener is closed; running requests and streams continue.
     Draining,
-    /// Streams end with a `retry:` line, held replies are sent as they stand.
+    /// Streams end with a `retry:` line; responses held by `?wait=` are sent.
     Closing,
-    /// Whatever is still connected is cut off.
+    /// Remaining connections are cut off.
     Aborting,
 }
 
-/// The composition root's end: moves the server from stage to stage.
+/// The sending end: moves the server from stage to stage.
 #[derive(Debug)]
 pub struct ShutdownSender(watch::Sender<ShutdownStage>);
 
@@ -26,7 +26,7 @@ impl ShutdownSender {
         (Self(sender), Shutdown(receiver))
     }
 
-    /// Goes on to `stage`; going back is ignored.
+    /// Moves on to `stage`. An earlier stage is ignored.
     pub fn advance(&self, stage: ShutdownStage) {
         self.0.send_if_modified(|now| {
             let rises = stage > *now;
@@ -38,17 +38,17 @@ impl ShutdownSender {
     }
 }
 
-/// The server's end.
+/// The receiving end.
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<ShutdownStage>);
 
 impl Shutdown {
-    /// How far it has come.
+    /// The current stage.
     pub fn stage(&self) -> ShutdownStage {
         *self.0.borrow()
     }
 
-    /// Returns once `stage` is reached; never, when the other end is gone before.
+    /// Returns once `stage` is reached; never if the sender is dropped before.
     pub async fn reached(&mut self, stage: ShutdownStage) {
         if self.0.wait_for(|now| *now >= stage).await.is_err() {
             std::future::pending::<()>().await;

@@ -1,5 +1,4 @@
-//! A socket whose writes may not stand still for ever. Owns the alarm; refuses to time reads (each kind of read has
-//! its own limit elsewhere).
+//! Fails a write that makes no progress. Reads have limits of their own elsewhere.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,8 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Fails a write that makes no progress for `limit`. The alarm is allocated only while a write waits, so that an idle
-/// connection does not pay for it.
+/// Fails a write that makes no progress for `limit`. The timer exists only while a write waits, so that
+/// idle connections cost nothing.
 #[derive(Debug)]
 pub(crate) struct WriteTimeout<IO> {
     io: IO,

@@ -1,14 +1,14 @@
-//! Where a reader of events goes on. Owns the precedence of its spellings; refuses everything but plain digits.
+//! The position from which a reader continues: `Last-Event-ID`, `?after=` or `?starting_after=`, digits
+//! only.
 
 use crate::http::error::ApiError;
 use crate::http::request::query::{QueryString, digits};
 use crate::http::request::quoted::quoted;
 use hyper::HeaderMap;
 
-/// The header with which an `EventSource` resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// The `seq` after which to go on: `Last-Event-ID`, else `?after=`, else its alias `?starting_after=`, else 0.
+/// The `seq` to continue after: `Last-Event-ID`, else `?after=`, else its alias `?starting_after=`, else 0.
 pub(crate) fn cursor(headers: &HeaderMap, query: &QueryString) -> Result<u64, ApiError> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter();
     if let Some(line) = lines.next() {
@@ -29,7 +29,7 @@ pub(crate) fn cursor(headers: &HeaderMap, query: &QueryString) -> Result<u64, Ap
 }
 
 /// The cursor is beyond the newest event.
-pub(crate) fn beyond(cursor: u64, newest: u64) -> ApiError {
+pub(crate) fn beyond_log_error(cursor: u64, newest: u64) -> ApiError {
     ApiError::value("after", format!("the cursor {cursor} is beyond this job's newest event, {newest}"))
 }
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_refused() {
+    fn cursors_that_are_not_numbers_are_refused() {
         for bad in ["-1", "1.5", "abc", "0x1", "18446744073709551616", "+1"] {
             assert!(read(Some(bad), "").is_err(), "{bad}");
             assert!(read(None, &format!("after={}", bad.replace('+', "%2B"))).is_err(), "{bad}");

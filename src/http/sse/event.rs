@@ -7,7 +7,7 @@ use crate::domain::usage::Usage;
 use crate::ports::StoreError;
 use serde::Serialize;
 
-/// How frames are laid on the wire.
+/// Wire formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFormat {
     /// `id:`, `event:`, `data:`.
@@ -16,13 +16,13 @@ pub(crate) enum StreamFormat {
     Ndjson,
 }
 
-/// Why a page has no frames.
+/// Why a page cannot be rendered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     /// The text before the page could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The text before the page does not meet the page: showing it would be a lie.
+    /// The earlier text does not fit the page.
     #[error("step {index} has {found} bytes where {expected} were expected")]
     Torn {
         /// The step.
@@ -37,7 +37,7 @@ pub(crate) enum FrameError {
     Json(#[from] serde_json::Error),
 }
 
-/// An event that is told as it is stored.
+/// Writes an event as it is stored.
 pub(crate) fn write_event(
     out: &mut Vec<u8>,
     wire: StreamFormat,
@@ -98,7 +98,7 @@ pub(crate) fn write_event(
     }
 }
 
-/// One frame. JSON escapes every line break inside, so `data` is one line.
+/// Writes one frame. JSON escapes line breaks, so `data` is one line.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     wire: StreamFormat,

@@ -1,25 +1,25 @@
-//! A cumulative frame that is too long to be held: made out of the log, piece by piece, while its reader takes it. Owns
-//! its head, its text as JSON spells it, and its tail; pure: refuses stores and sockets.
+//! A cumulative frame that is too long to hold in memory, rendered from the log piece by piece while it is
+//! sent.
 
 use super::event::FrameError;
 use crate::domain::event::{Event, SequencedEvent};
 
-/// What follows the text of a step's frame on either wire: `"}` and a blank line, or `"}}` and a line break.
+/// Bytes behind the text in a frame: `"}` and a blank line, or `"}}` and a line break.
 pub(crate) const TAIL_BYTES: usize = 4;
 
-/// The step whose text the frame tells.
+/// The step of the frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LongStep {
     pub(crate) index: u32,
     /// The step's first event.
     pub(crate) first_seq: u64,
-    /// The last event that the frame tells of.
+    /// The last event in the frame.
     pub(crate) up_to: u64,
     /// The text's length, bytes.
     pub(crate) bytes: u64,
 }
 
-/// The frame, and how much of it has been given out.
+/// The frame and how much of it was sent.
 #[derive(Debug)]
 pub(crate) struct LongFrame {
     told: LongStep,
@@ -33,28 +33,27 @@ pub(crate) struct LongFrame {
 }
 
 impl LongFrame {
-    /// `empty` is the frame as it is without any text.
+    /// `empty` is the frame with an empty text.
     pub(crate) fn new(told: LongStep, mut empty: Vec<u8>) -> Self {
         let tail = empty.split_off(empty.len().saturating_sub(TAIL_BYTES));
         Self { told, head: empty, tail, cursor: told.first_seq.saturating_sub(1), found: 0, is_whole: false }
     }
 
-    /// The next piece is made of the events after this one.
+    /// The next piece begins after this event.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// Whether the last piece was given out.
+    /// Whether the last piece was returned.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// The index of the step.
     pub(crate) fn index(&self) -> u32 {
         self.told.index
     }
 
-    /// The next piece, out of the log's next page. A text that does not come to its length is no frame.
+    /// The next piece, from the next page of the log. A text of the wrong length is an error.
     pub(crate) fn piece(&mut self, page: &[SequencedEvent]) -> Result<Vec<u8>, FrameError> {
         let mut out = std::mem::take(&mut self.head);
         for numbered in page.iter().take_while(|numbered| numbered.seq <= self.told.up_to) {
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_one_frame_and_neither_other_steps_nor_later_text_are_in_it() {
+    fn pieces_make_one_frame_without_other_steps_or_later_text() {
         let mut frame = frame(6);
         let mut out = Vec::new();
         for page in [vec![delta(2, 0, "a\n")], vec![delta(3, 1, "no"), delta(4, 0, "\"b")], vec![]] {
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_missing_tears_the_frame() {
+    fn missing_text_is_an_error() {
         let torn = frame(6).piece(&[]);
         assert!(
             matches!(torn, Err(FrameError::Torn { index: 0, expected: 6, found: 0 })),

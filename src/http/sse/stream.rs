@@ -1,10 +1,10 @@
-//! A job's events as a body that the socket pulls. Owns the loop read → render → send → wait and the end of it; refuses
-//! to queue: a slow reader costs one page, and what it has not asked for stays in the store.
+//! The events of a job as a body that the socket pulls: read a page, render it, send it, wait. A slow
+//! reader costs one page of memory.
 //!
-//! Nothing is lost or doubled when a replay meets the live log, because there is no meeting: every page is read from the
-//! log after the cursor, and the watch, which was subscribed before the first read, only says when to look again.
+//! Every page is read from the log after the cursor. The watch was subscribed before the first read and
+//! only says when to read again, so nothing is lost or repeated between replay and live events.
 
-use super::cursor::beyond;
+use super::cursor::beyond_log_error;
 use super::event::StreamFormat;
 use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
@@ -25,112 +25,108 @@ use tokio::sync::watch;
 
 /// Events read at once.
 const PAGE_EVENTS: usize = 256;
-/// A page of at most so many events right behind a reader that is up to date was committed a moment ago: it lies in the
-/// store's cache, and reading it here is quicker than handing it to another thread.
+/// Up to this many new events are in the store's cache: reading them here is faster than on another thread.
 const HOT_EVENTS: u64 = 32;
-/// Silence after which a comment shows that both ends live; each one also looks into the log, so that a lost wake-up
-/// costs a delay and no more.
+/// A heartbeat comment follows this silence. It reads the log, too, so that a lost wake-up is only a delay.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long to wait before asking for a new watch, when the store has let go of one.
+/// Pause before a lost watch is subscribed again.
 const REWATCH: Duration = Duration::from_millis(200);
-/// After a shutdown, clients come back after this time plus a share of the same, milliseconds.
+/// After a shutdown clients reconnect after this time plus a random share of it, milliseconds.
 const RETRY_MS: u32 = 1_000;
 
-/// What a reader asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamRequest {
     pub(crate) job: JobId,
     pub(crate) after: u64,
     pub(crate) wire: StreamFormat,
     pub(crate) text: TextMode,
-    /// Wait for more, or return what there is.
+    /// Wait for more events, or end after those in the log.
     pub(crate) follow: bool,
 }
 
-/// What to do when the reader goes away before the job's end; disarmed by the end and by a shutdown.
+/// Acts when it is dropped before the job has ended, because the reader left.
 pub(crate) trait DisconnectGuard: Send {
-    /// The stream ended as it should.
+    /// The stream ended properly: do nothing.
     fn disarm(&mut self);
 }
 
-/// A stream whose first page has been read: its cursor is good.
+/// A stream whose first page has been read, so its cursor is valid.
 pub(crate) struct OpenedStream(Box<EventReader>);
 
 impl OpenedStream {
     /// Whether there was nothing after the cursor.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.cursor == self.0.asked.after
+        self.0.cursor == self.0.request.after
     }
 
-    /// The body. `farewell` is told when the stream comes to its proper end, and dropped with it.
-    pub(crate) fn into_body(self, farewell: Option<Box<dyn DisconnectGuard>>) -> StreamBody {
+    /// The body. `guard` is disarmed at the proper end of the stream and dropped with it.
+    pub(crate) fn into_body(self, guard: Option<Box<dyn DisconnectGuard>>) -> StreamBody {
         let mut reader = self.0;
-        reader.farewell = farewell;
+        reader.guard = guard;
         if reader.ended {
-            reader.say_farewell();
+            reader.disarm_guard();
         }
         StreamBody::new(try_unfold(reader, EventReader::next))
     }
 }
 
-/// Reads the first page. A cursor beyond the log is refused here, before a status is sent.
+/// Reads the first page. A cursor beyond the log is an error here, before a status is sent.
 pub(crate) async fn open(
     context: &Arc<ServerContext>,
-    asked: StreamRequest,
+    request: StreamRequest,
 ) -> Result<OpenedStream, ApiError> {
-    let newest = context.app.store.watch(asked.job); // before the first read
+    let newest = context.app.store.watch(request.job); // before the first read
     let mut reader = Box::new(EventReader {
         context: Arc::clone(context),
         shutdown: context.shutdown.clone(),
         newest,
-        renderer: FrameRenderer::new(asked.wire, asked.text).after(asked.after),
-        cursor: asked.after,
+        renderer: FrameRenderer::new(request.wire, request.text).after(request.after),
+        cursor: request.after,
         last_seq: u64::MAX,
         parts: VecDeque::new(),
         look: true,
         ended: false,
-        farewell: None,
-        _lasting: (asked.wire == StreamFormat::Sse).then(|| MeasuredLifetime::stream(&context.app.meter)),
-        asked,
+        guard: None,
+        _lasting: (request.wire == StreamFormat::Sse).then(|| MeasuredLifetime::stream(&context.app.meter)),
+        request,
     });
     reader.page(false).await.map_err(|cut| match cut {
         StreamPageError::Frame(crate::http::sse::event::FrameError::Store(error)) => ApiError::Store(error),
         other => {
-            tracing::error!(job = %asked.job, error = %other, "the first page of a stream cannot be read");
+            tracing::error!(job = %request.job, error = %other, "the first page of a stream cannot be read");
             ApiError::Internal
         }
     })?;
-    if asked.after > reader.last_seq {
-        return Err(beyond(asked.after, reader.last_seq));
+    if request.after > reader.last_seq {
+        return Err(beyond_log_error(request.after, reader.last_seq));
     }
-    if asked.wire == StreamFormat::Sse {
+    if request.wire == StreamFormat::Sse {
         reader.parts.push_front(PagePart::Frames(format!("retry: {RETRY_MS}\n\n").into_bytes()));
     }
     Ok(OpenedStream(reader))
 }
 
-/// One client's place in one job's log.
+/// The position of one reader in the log of a job.
 struct EventReader {
     context: Arc<ServerContext>,
     shutdown: Shutdown,
     newest: watch::Receiver<u64>,
     renderer: FrameRenderer,
-    asked: StreamRequest,
+    request: StreamRequest,
     /// The last `seq` that was rendered.
     cursor: u64,
     /// The newest `seq` of the log as of the last read.
     last_seq: u64,
-    /// What the last page came to and the socket has not asked for yet.
+    /// Rendered parts that the socket has not asked for yet.
     parts: VecDeque<PagePart>,
-    /// The log is to be read even without a hint.
+    /// Read the log even without a hint.
     look: bool,
     ended: bool,
-    farewell: Option<Box<dyn DisconnectGuard>>,
-    /// It is counted while it lasts.
+    guard: Option<Box<dyn DisconnectGuard>>,
+    /// Counts the open stream.
     _lasting: Option<MeasuredLifetime>,
 }
 
-/// Why a page could not be had.
 #[derive(Debug, thiserror::Error)]
 enum StreamPageError {
     #[error(transparent)]
@@ -139,7 +135,6 @@ enum StreamPageError {
     Thread,
 }
 
-/// What ended a wait.
 enum WakeReason {
     Hint,
     Silence,
@@ -148,7 +143,7 @@ enum WakeReason {
 }
 
 impl EventReader {
-    /// The next piece of the body: a page's frames, a slice of a long one, a heartbeat, or nothing more.
+    /// The next piece of the body: frames, a piece of a long frame, a heartbeat, or the end.
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
         loop {
             if let Some(piece) = self.piece().await.map_err(|error| self.cut(&error))? {
@@ -162,11 +157,11 @@ impl EventReader {
                 let hot = self.last_seq <= self.cursor && hint.saturating_sub(self.cursor) <= HOT_EVENTS;
                 self.page(hot).await.map_err(|error| self.cut(&error))?;
             }
-            if !self.asked.follow && self.cursor >= self.last_seq {
+            if !self.request.follow && self.cursor >= self.last_seq {
                 self.ended = true;
             }
             if self.ended {
-                self.say_farewell();
+                self.disarm_guard();
             }
             if self.ended || !self.parts.is_empty() || self.last_seq > self.cursor {
                 continue;
@@ -175,27 +170,27 @@ impl EventReader {
                 WakeReason::Hint => {}
                 WakeReason::WatchLost => {
                     tokio::time::sleep(REWATCH).await;
-                    self.newest = self.context.app.store.watch(self.asked.job);
+                    self.newest = self.context.app.store.watch(self.request.job);
                     self.look = true;
                 }
                 WakeReason::Silence => {
                     self.look = true;
-                    if self.asked.wire == StreamFormat::Sse {
+                    if self.request.wire == StreamFormat::Sse {
                         return Ok(Some((Bytes::from_static(b": \n\n"), self)));
                     }
                 }
                 WakeReason::Closing => {
                     self.ended = true;
-                    self.say_farewell();
-                    if self.asked.wire == StreamFormat::Sse {
-                        return Ok(Some((self.come_back(), self)));
+                    self.disarm_guard();
+                    if self.request.wire == StreamFormat::Sse {
+                        return Ok(Some((self.reconnect_hint(), self)));
                     }
                 }
             }
         }
     }
 
-    /// The next bytes of the page that was read last.
+    /// The next bytes of the last page.
     async fn piece(&mut self) -> Result<Option<Bytes>, StreamPageError> {
         while let Some(part) = self.parts.pop_front() {
             let piece = match part {
@@ -209,9 +204,9 @@ impl EventReader {
         Ok(None)
     }
 
-    /// The next slice of a long frame; the rest of it stays in the store.
+    /// The next piece of a long frame; the rest stays in the store.
     async fn slice(&mut self, mut frame: LongFrame) -> Result<Vec<u8>, StreamPageError> {
-        let (store, job) = (Arc::clone(&self.context.app.store), self.asked.job);
+        let (store, job) = (Arc::clone(&self.context.app.store), self.request.job);
         let reading = blocking(move || {
             let page = store.events(job, frame.cursor(), PAGE_EVENTS)?;
             let slice = frame.piece(&page.events)?;
@@ -232,14 +227,14 @@ impl EventReader {
         }
     }
 
-    /// Reads and renders one page, here if it is hot, else on a thread that may block.
+    /// Reads and renders one page; on a thread that may block unless the page is in the cache.
     async fn page(&mut self, hot: bool) -> Result<(), StreamPageError> {
-        let (job, after) = (self.asked.job, self.cursor);
-        let (page, parts) = if hot && self.renderer.is_light() {
+        let (job, after) = (self.request.job, self.cursor);
+        let (page, parts) = if hot && self.renderer.has_step_text() {
             read(&*self.context.app.store, job, after, &mut self.renderer)?
         } else {
             let store = Arc::clone(&self.context.app.store);
-            let blank = FrameRenderer::new(self.asked.wire, self.asked.text);
+            let blank = FrameRenderer::new(self.request.wire, self.request.text);
             let mut renderer = std::mem::replace(&mut self.renderer, blank);
             let reading = blocking(move || {
                 let read = read(&*store, job, after, &mut renderer);
@@ -253,33 +248,34 @@ impl EventReader {
         self.last_seq = page.last_seq;
         if let Some(last) = page.events.last() {
             self.cursor = last.seq;
-            // A retried job goes on behind an end: only the newest event is the end of the stream.
+            // The log of a retried job continues behind a terminal event: only the newest event ends the
+            // stream.
             self.ended = last.event.is_terminal() && last.seq >= page.last_seq;
         }
         self.parts.extend(parts);
         Ok(())
     }
 
-    fn say_farewell(&mut self) {
-        if let Some(mut farewell) = self.farewell.take() {
-            farewell.disarm();
+    fn disarm_guard(&mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            guard.disarm();
         }
     }
 
-    /// Sent at shutdown: when to come back, spread so that not all do at once.
-    fn come_back(&self) -> Bytes {
+    /// Sent at shutdown: when to reconnect, spread over time.
+    fn reconnect_hint(&self) -> Bytes {
         let share =
             u32::try_from(self.context.app.entropy.random() % u128::from(RETRY_MS)).unwrap_or_default();
         format!("retry: {}\n\n", RETRY_MS + share).into()
     }
 
     fn cut(&self, error: &StreamPageError) -> BodyError {
-        tracing::error!(job = %self.asked.job, cursor = self.cursor, %error, "an event stream was cut off");
+        tracing::error!(job = %self.request.job, cursor = self.cursor, %error, "an event stream was cut off");
         BodyError::new(error.to_string())
     }
 }
 
-/// One page after the cursor, and what it comes to. The store's transaction is over when this returns.
+/// Reads and renders one page. The store's transaction ends here.
 fn read(
     store: &dyn Store,
     job: JobId,

@@ -39,7 +39,6 @@ impl Server {
         Self { store, stages, context, credential: None }
     }
 
-    /// A fresh connection.
     pub(crate) fn connect(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(64 * 1024);
         tokio::spawn(connection::run(far, Peer(None), Arc::clone(&self.context)));

@@ -20,7 +20,7 @@ async fn waiting(server: &Server) -> JobId {
 }
 
 #[tokio::test]
-async fn a_waiting_job_says_for_what_and_until_when() {
+async fn a_waiting_job_shows_its_calls_and_its_deadline() {
     let server = Server::new();
     let (other, id) = (server.job().await, waiting(&server).await);
     let job = server.get(&format!("/v1/jobs/{id}")).await.json();

@@ -22,7 +22,7 @@ async fn p8_one_backup_at_a_time_and_all_of_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_gives_its_turn_back() {
+async fn a_client_that_leaves_frees_its_permit() {
     let server = Server::new();
     let mut first = server.connect();
     first.write_all(&request("GET /v1/backup", &[], "")).await.expect("sends");

@@ -55,7 +55,7 @@ async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
 }
 
 #[tokio::test]
-async fn p1_whoever_was_let_in_before_the_drain_is_answered() {
+async fn p1_connections_accepted_before_the_drain_are_answered() {
     let store = Arc::new(MemoryStore::default());
     let (address, stages, serving) = listening(app(&store));
     let fresh = TcpStream::connect(address).await.expect("connects");
@@ -113,7 +113,7 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_lost_in_a_reset() {
+async fn an_early_error_is_not_lost_in_a_reset() {
     let store = Arc::new(MemoryStore::default());
     let mut app = app(&store);
     app.limits.body_bytes = 1_000;

@@ -138,7 +138,7 @@ async fn bad_cursors_are_400() {
 }
 
 #[tokio::test]
-async fn follow_false_returns_what_there_is() {
+async fn follow_false_returns_the_events_so_far() {
     let server = Server::new();
     let id = server.job().await;
     for n in 0..700 {
@@ -200,7 +200,7 @@ async fn a_reader_that_does_not_read_costs_no_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_shows_that_it_lives() {
+async fn a_silent_stream_sends_heartbeats() {
     let server = Server::new();
     let id = server.job().await;
     let mut io = server.connect();

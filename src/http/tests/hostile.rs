@@ -137,7 +137,7 @@ async fn smuggled_requests_are_not_read() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_answered_and_closed() {
+async fn bytes_that_are_not_http_get_a_400_and_a_close() {
     let server = Server::new();
     for bytes in [
         "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
@@ -150,7 +150,7 @@ async fn what_is_not_http_is_answered_and_closed() {
 }
 
 #[tokio::test]
-async fn compressed_bodies_are_refused_with_words() {
+async fn compressed_bodies_are_refused_with_a_message() {
     let server = Server::new();
     let answer = server.ask("POST /v1/jobs", &["content-encoding: gzip"], "hi").await;
     assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_encoding"));

@@ -139,7 +139,7 @@ async fn cancelling_twice_is_cancelling_once() {
 }
 
 #[tokio::test]
-async fn methods_and_paths_are_told_apart() {
+async fn an_unknown_method_is_405_and_an_unknown_path_404() {
     let server = Server::new();
     let id = server.job().await;
     for (line, status, allow) in [
@@ -176,7 +176,7 @@ async fn head_is_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn readiness_names_what_is_wrong() {
+async fn readiness_names_the_failed_check() {
     let server = Server::with(|app| app.probes = vec![Box::new(Told(Ok(())))]);
     let answer = server.get("/readyz").await;
     assert_eq!(
@@ -191,7 +191,7 @@ async fn readiness_names_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_the_server_is_of_use_without_is_told_and_keeps_nobody_away() {
+async fn a_degraded_check_is_reported_and_the_server_stays_ready() {
     let server = Server::with(|app| app.probes = vec![Box::new(Told(Ok(()))), Box::new(Short)]);
     let answer = server.get("/readyz").await;
     let checks = json!([{"name":"told","ok":true},{"name":"short","ok":true,"reason":"no room"}]);
@@ -202,7 +202,7 @@ async fn what_the_server_is_of_use_without_is_told_and_keeps_nobody_away() {
 }
 
 #[tokio::test]
-async fn every_answer_carries_the_name_of_its_request() {
+async fn every_response_carries_the_id_of_its_request() {
     let server = Server::new();
     let id = server.job().await;
     for target in [
@@ -222,7 +222,7 @@ async fn every_answer_carries_the_name_of_its_request() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_readiness_again_and_again_costs_one_probe() {
+async fn repeated_readiness_requests_cost_one_probe() {
     let (probe, clock) = (Counted::default(), HandClock::default());
     let server = Server::with(|app| {
         app.probes = vec![Box::new(probe.clone())];
@@ -238,7 +238,7 @@ async fn whoever_asks_for_readiness_again_and_again_costs_one_probe() {
 }
 
 #[tokio::test]
-async fn a_failed_job_is_retried_and_its_stream_goes_on_behind_the_old_end() {
+async fn a_failed_job_is_retried_and_its_stream_continues_behind_the_old_end() {
     let server = Server::new();
     let id = server.job().await;
     let retry = format!("POST /v1/jobs/{id}/retry");

@@ -23,7 +23,7 @@ async fn bounded(mode: AuthMode, quota: Quota) -> Server {
 }
 
 #[tokio::test]
-async fn p8_as_many_jobs_as_the_quota_and_no_more_until_one_ends() {
+async fn p8_jobs_beyond_the_quota_are_refused_until_one_ends() {
     let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(2), ..Quota::default() }).await;
     let first = server.job().await;
     server.job().await;
@@ -38,7 +38,7 @@ async fn p8_as_many_jobs_as_the_quota_and_no_more_until_one_ends() {
 }
 
 #[tokio::test]
-async fn p1_what_was_accepted_is_told_again_when_the_quota_is_used_up() {
+async fn p1_a_repeated_key_is_answered_when_the_quota_is_used_up() {
     let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(1), ..Quota::default() }).await;
     let body = r#"{"input":"x"}"#;
     let ask =
@@ -53,7 +53,7 @@ async fn p1_what_was_accepted_is_told_again_when_the_quota_is_used_up() {
 }
 
 #[tokio::test]
-async fn p8_a_schedule_and_a_retry_are_work_as_well() {
+async fn p8_schedules_and_retries_count_as_work() {
     let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(0), ..Quota::default() }).await;
     let order = r#"{"name":"n","cron":"0 0 * * *","job":{"input":"x"}}"#;
     let schedule = server.ask("POST /v1/schedules", &[], order).await;
@@ -78,7 +78,7 @@ async fn p8_todays_tokens_run_out_until_midnight() {
 }
 
 #[tokio::test]
-async fn where_there_is_one_user_there_is_no_quota() {
+async fn single_mode_has_no_quota() {
     let none = Quota { unfinished_jobs: Some(0), tokens_per_day: Some(0), project_bytes: Some(0) };
     let server = bounded(AuthMode::Single, none).await;
     server.job().await;

@@ -48,7 +48,7 @@ async fn any_other_body_is_json_if_it_is_an_object_and_else_the_prompt_itself() 
 }
 
 #[tokio::test]
-async fn what_is_announced_as_json_must_be_an_object() {
+async fn a_body_announced_as_json_must_be_an_object() {
     let server = Server::new();
     let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
     for body in [
@@ -130,7 +130,7 @@ async fn wait_answers_200_when_the_job_ended_and_202_when_the_time_is_up() {
 }
 
 #[tokio::test]
-async fn the_stores_refusals_have_their_status() {
+async fn errors_of_the_store_have_their_status() {
     let server = Server::new();
     for (error, status, code, retry) in [
         (StoreError::Busy, 503, "busy", true),
@@ -182,7 +182,7 @@ async fn left_alone(server: &Server, on_disconnect: &str) -> JobStatus {
 }
 
 #[tokio::test]
-async fn a_vanished_client_cancels_only_if_it_said_so() {
+async fn a_vanished_client_cancels_only_with_on_disconnect_cancel() {
     let server = Server::new();
     assert_eq!(left_alone(&server, "cancel").await, JobStatus::Cancelled);
     assert_eq!(left_alone(&server, "continue").await, JobStatus::Queued);

@@ -47,7 +47,7 @@ async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
 }
 
 #[tokio::test]
-async fn p7_tokens_of_another_are_made_and_taken_by_that_others_number() {
+async fn p7_administrators_make_and_revoke_tokens_by_user_number() {
     let (server, _) = server();
     post(&server, "/api/users", &json!({"username": "ann", "password": "correct horse"})).await;
     let made = post(&server, "/api/users/2/tokens", &json!({})).await.json()["data"].clone();
@@ -64,7 +64,7 @@ async fn p7_tokens_of_another_are_made_and_taken_by_that_others_number() {
 }
 
 #[tokio::test]
-async fn p8_there_is_an_end_to_tokens() {
+async fn p8_the_number_of_tokens_is_bounded() {
     let server = Server::with(|app| app.limits.tokens = 1);
     assert_eq!(post(&server, "/api/tokens", &json!({})).await.status, 200);
     let full = post(&server, "/api/tokens", &json!({})).await;

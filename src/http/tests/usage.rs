@@ -29,7 +29,7 @@ async fn usage_is_a_list_of_days_and_models() {
 }
 
 #[tokio::test]
-async fn p8_bad_days_are_named_and_nothing_but_reading_is_possible() {
+async fn p8_bad_days_are_named_and_other_methods_are_refused() {
     for (query, param) in
         [("from=soon", "from"), ("to=2023-13-01", "to"), ("from=2022-01-01", "from"), ("day=1", "day")]
     {

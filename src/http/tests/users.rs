@@ -71,7 +71,7 @@ async fn accounts_come_in_pages() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named_and_is_never_a_fault_of_the_server() {
+async fn client_errors_are_named_and_never_500() {
     let server = Server::new();
     made(&server, "ann").await;
     let password = "correct horse";

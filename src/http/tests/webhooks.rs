@@ -36,7 +36,7 @@ fn id(bits: u128) -> String {
 }
 
 #[tokio::test]
-async fn p9_a_delivery_is_shown_without_what_its_url_hides() {
+async fn p9_a_delivery_is_shown_without_the_query_of_its_url() {
     let answer = server().get(&format!("/v1/webhooks/{}", id(1))).await;
     assert_eq!(
         answer.json(),
@@ -49,7 +49,7 @@ async fn p9_a_delivery_is_shown_without_what_its_url_hides() {
 }
 
 #[tokio::test]
-async fn p7_lists_hold_ones_own_newest_first_page_by_page() {
+async fn p7_lists_hold_own_items_newest_first_page_by_page() {
     let server = server();
     let ids = |answer: serde_json::Value| -> Vec<String> {
         let data = answer["data"].as_array().expect("a list").clone();
@@ -75,7 +75,7 @@ async fn p7_foreign_and_unknown_deliveries_are_equally_absent() {
 }
 
 #[tokio::test]
-async fn a_dead_delivery_begins_anew_and_a_delivered_one_does_not() {
+async fn a_dead_delivery_is_retried_and_a_delivered_one_is_not() {
     let server = server();
     let retry = |bits| {
         let line = format!("POST /v1/webhooks/{}/retry", id(bits));
@@ -91,7 +91,7 @@ async fn a_dead_delivery_begins_anew_and_a_delivered_one_does_not() {
 }
 
 #[tokio::test]
-async fn p9_a_webhook_url_that_may_not_be_called_is_refused_at_once() {
+async fn p9_a_forbidden_webhook_url_is_refused_at_once() {
     let server = Server::new();
     let submit = |url: &str| {
         let (server, body) = (&server, json!({"input": "x", "webhook_url": url}).to_string());

@@ -1,5 +1,5 @@
-//! `GET /v1/backup`: the whole store as one file, made while the server runs. One at a time: each is as large as the store,
-//! on the same disk, until its reader has it.
+//! `GET /v1/backup`: the whole store as one file, made while the server runs. One at a time: a copy is as
+//! large as the store.
 
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
@@ -11,7 +11,6 @@ use crate::http::response::{self, HttpResponse};
 use hyper::header::CONTENT_DISPOSITION;
 use std::sync::Arc;
 
-/// The copy, as it was when the request came.
 pub(crate) async fn backup(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -19,16 +18,16 @@ pub(crate) async fn backup(
     QueryString::parse(request.query.as_deref(), &[])?;
     let turn = Arc::clone(&context.backups).try_acquire_owned().map_err(|_| ApiError::BackupRunning)?;
     let source = Arc::clone(&context.app.backup);
-    // The turn goes with the copy, not with the client, who may leave in the middle of it.
+    // The permit stays with the copy, because the client may leave while it is made.
     let copying = blocking(move || (source.copy(), turn));
     let (copied, turn) = copying.await?;
     let body = FileBody::new(copied?, turn).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
         ApiError::Internal
     })?;
-    let mut reply = response::file(body);
+    let mut response = response::file(body);
     let seconds = context.app.clock.now_ms() / 1_000;
     let name = format!("attachment; filename=\"nanoclaw-{seconds}.redb\"");
-    response::set(&mut reply, CONTENT_DISPOSITION, &name);
-    Ok(reply)
+    response::set(&mut response, CONTENT_DISPOSITION, &name);
+    Ok(response)
 }

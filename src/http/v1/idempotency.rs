@@ -1,5 +1,4 @@
-//! `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07). Owns its two spellings, as a structured-field string
-//! and, for curl users, bare; refuses empty, long and unprintable ones.
+//! `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07), as a structured-field string or bare.
 
 use crate::domain::idempotency::IdempotencyKey;
 use crate::http::error::ApiError;
@@ -11,7 +10,7 @@ const NAME: &str = "idempotency-key";
 /// The longest key, characters.
 const KEY_CHARS: usize = 255;
 
-/// The key that the client sent, for a request of this kind whose body `fingerprint` has taken in.
+/// The key of the request, if it has one.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {
     let mut lines = headers.get_all(NAME).iter();
     let Some(line) = lines.next() else { return Ok(None) };
@@ -29,44 +28,42 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {
     Ok(Some(KeyDigest(Sha256::digest(bare).into())))
 }
 
-/// Refuses a key where none is remembered, and says `why`.
+/// Refuses a key on a route that does not remember keys.
 pub(crate) fn refuse(headers: &HeaderMap, why: &str) -> Result<(), ApiError> {
     if headers.contains_key(NAME) { Err(wrong(why)) } else { Ok(()) }
 }
 
-/// A key without the request that it came with.
+/// The SHA-256 of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyDigest([u8; 32]);
 
 impl KeyDigest {
-    /// What it is remembered by.
     pub(crate) fn digest(self) -> [u8; 32] {
         self.0
     }
 
-    /// The key of this request.
+    /// The key with the fingerprint of its request.
     pub(crate) fn of(self, fingerprint: RequestFingerprint) -> IdempotencyKey {
         IdempotencyKey { key: self.0, fingerprint: fingerprint.0.finalize().into() }
     }
 }
 
-/// Takes in a request's body as it comes.
+/// A hash of a request's kind and body, fed as the body arrives.
 pub(crate) struct RequestFingerprint(Sha256);
 
 impl RequestFingerprint {
-    /// Of a request of this kind: a key that was used for a job is no key of a batch.
+    /// `kind` separates jobs from batches under the same key.
     pub(crate) fn new(kind: &str) -> Self {
         Self(Sha256::new().chain_update(kind).chain_update([0]))
     }
 
-    /// The next bytes of the body.
-    pub(crate) fn take_in(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 }
 
 fn wrong(why: &str) -> ApiError {
-    ApiError::value("Idempotency-Key", format!("the Idempotency-KeyDigest cannot be used: {why}"))
+    ApiError::value("Idempotency-Key", format!("the Idempotency-Key cannot be used: {why}"))
 }
 
 #[cfg(test)]
@@ -87,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         for bad in ["", "\"\"", "\"abc", &"x".repeat(256)] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn where_no_key_is_remembered_any_is_refused() {
+    fn routes_that_remember_no_key_refuse_one() {
         assert!(refuse(&HeaderMap::new(), "why").is_ok());
         let headers = HeaderMap::from_iter([(
             hyper::header::HeaderName::from_static(NAME),
@@ -108,7 +105,7 @@ mod tests {
         let of = |kind: &str, pieces: &[&str]| {
             let mut fingerprint = RequestFingerprint::new(kind);
             for piece in pieces {
-                fingerprint.take_in(piece.as_bytes());
+                fingerprint.update(piece.as_bytes());
             }
             KeyDigest([0; 32]).of(fingerprint)
         };

@@ -1,4 +1,4 @@
-//! Pages of lists (DESIGN §3): `?limit=`, `?cursor=` and the object around a page. Refuses to know what is listed.
+//! Pages of `/v1` lists (DESIGN §3): `?limit=`, `?cursor=` and the object around a page.
 
 use crate::domain::limits::Limits;
 use crate::http::error::ApiError;
@@ -7,7 +7,6 @@ use crate::http::request::quoted::quoted;
 use serde::Serialize;
 use std::str::FromStr;
 
-/// A page, newest first.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct ListResponse<T, C> {
@@ -23,19 +22,19 @@ impl<T, C> ListResponse<T, C> {
         Self { object: "list", data, has_more: next_cursor.is_some(), next_cursor }
     }
 
-    /// All that there is to have, and whether something is left out that no cursor leads to.
+    /// A list without a cursor; `has_more` says that it was cut.
     pub(crate) fn cut(data: Vec<T>, has_more: bool) -> Self {
         Self { object: "list", data, has_more, next_cursor: None }
     }
 }
 
-/// How much a page holds at most.
+/// The page size that the query asks for.
 pub(crate) fn limit(query: &QueryString, limits: &Limits) -> Result<usize, ApiError> {
     let asked = query.whole("limit", 1..=limits.page_max as u64)?;
     Ok(asked.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page))
 }
 
-/// Where the page begins: what the page before told.
+/// The cursor: `next_cursor` of the page before.
 pub(crate) fn cursor<C: FromStr>(query: &QueryString) -> Result<Option<C>, ApiError> {
     let Some(text) = query.text("cursor") else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {

@@ -1,5 +1,4 @@
-//! `GET /v1/usage`: what this user's jobs have spent, a line for each day and model, or for each model of one
-//! conversation. Owns the range of days that may be asked for, in UTC; refuses to add up more than a year.
+//! `GET /v1/usage`: tokens by day and model (at most 366 days, UTC), or by model of one conversation.
 
 use super::page::ListResponse;
 use crate::domain::id::ConversationId;
@@ -17,14 +16,13 @@ use jiff::{Span, Unit};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What nobody has asked to be told begins so many days ago, today included.
+/// Days of an answer when the query names none, today included.
 const DAYS: u32 = 30;
-/// Days of one answer.
+/// Most days of one answer.
 const DAYS_MAX: u32 = 366;
 const EPOCH: Date = Date::constant(1970, 1, 1);
 const CONVERSATION: &str = "conversation_id";
 
-/// A line of the answer.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct UsageResponse {
@@ -57,7 +55,6 @@ impl UsageResponse {
     }
 }
 
-/// The lines of these days.
 pub(crate) async fn usage(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -77,7 +74,7 @@ pub(crate) async fn usage(
     Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(data, None)))
 }
 
-/// The conversation that is asked about. Its accounts have no days.
+/// The conversation of the query. Its usage has no days.
 fn conversation(query: &QueryString, name: &str) -> Result<ConversationId, ApiError> {
     if let Some(day) = ["from", "to"].into_iter().find(|day| query.text(day).is_some()) {
         let message = format!("'{day}' does not go with '{CONVERSATION}': a conversation is told as a whole");
@@ -102,9 +99,9 @@ fn days(query: &QueryString, today: u32) -> Result<(u32, u32), ApiError> {
     Ok((from, to))
 }
 
-/// A date as a number of days since 1970.
+/// Days since 1970.
 fn day(name: &str, text: &str) -> Result<u32, ApiError> {
-    // Its other spellings, and dates with a time, are no dates here.
+    // Other spellings of a date are refused.
     let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
     let days = date.and_then(|date| EPOCH.until((Unit::Day, date)).ok());
     days.and_then(|days| u32::try_from(days.get_days()).ok()).ok_or_else(|| {
@@ -127,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_the_last_thirty_days_or_what_is_asked_for() {
+    fn the_range_is_the_last_thirty_days_or_that_of_the_query() {
         for (query, expected) in [
             ("", (TODAY - 29, TODAY)),
             ("from=1970-01-01&to=1970-01-01", (0, 0)),
@@ -142,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_what_is_no_range_is_refused_by_the_name_of_its_parameter() {
+    fn p8_invalid_ranges_are_refused_by_the_name_of_the_parameter() {
         for (query, named) in [
             ("from=yesterday", "'from'"),
             ("to=2024-02-30", "'to'"),

@@ -1,4 +1,4 @@
-//! `?wait=SECONDS`: a reply held back until something has ended. Owns the waiting; refuses to poll.
+//! `?wait=SECONDS`: holds the answer back until a job or batch has ended.
 
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::http::context::ServerContext;
@@ -8,11 +8,11 @@ use crate::ports::{ChangeWatch, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A watch that the store has let go of is asked for again after this time.
+/// Pause before a lost watch is subscribed again.
 const REWATCH: Duration = Duration::from_millis(200);
 
-/// Returns when the job has ended, `seconds` have passed, or the server closes. A job that is not there is for the
-/// caller to notice.
+/// Returns when the job has ended, after `seconds`, or when the server closes. A missing job counts as
+/// ended.
 pub(crate) async fn for_job(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -24,7 +24,6 @@ pub(crate) async fn for_job(
     held(context, seconds, || store.watch(id), is_over).await
 }
 
-/// The same for a batch.
 pub(crate) async fn for_batch(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -53,12 +52,12 @@ async fn held(
     }
 }
 
-/// `is_over` reads one row that was written a moment ago, so a cached one: not worth a thread change.
+/// `is_over` reads one row that was just written and so is cached: no blocking thread is needed.
 async fn over(
     watch: impl Fn() -> ChangeWatch,
     is_over: impl Fn() -> Result<bool, StoreError>,
 ) -> Result<(), ApiError> {
-    let mut news = watch(); // before the first look
+    let mut news = watch(); // before the first read
     loop {
         news.borrow_and_update();
         if is_over()? {

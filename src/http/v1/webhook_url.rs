@@ -1,15 +1,12 @@
-//! `webhook_url` of a request. Owns the words for what is wrong with one; whether a name leads to a permitted address is
-//! seen when it is called.
+//! Checks `webhook_url`. A host name is resolved and checked only when the webhook is called.
 
 use crate::domain::webhook::WebhookUrl;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use hyper::Uri;
 
-/// The field's name.
 const FIELD: &str = "webhook_url";
 
-/// The URL, if it is one that may be called.
 pub(crate) fn webhook_url(
     text: Option<String>,
     app: &AppDependencies,

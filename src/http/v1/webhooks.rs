@@ -1,5 +1,5 @@
-//! `/v1/webhooks`: what is to be reported and what became of it, newest first; and the wish to try again. Refuses to show
-//! the query of a URL, which often holds a token.
+//! `/v1/webhooks`: deliveries, newest first, and their retry. The query of a URL is masked, because it
+//! often holds a token.
 
 use super::page::{self, ListResponse};
 use crate::domain::id::DeliveryId;
@@ -16,7 +16,6 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The delivery object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct DeliveryResponse {
@@ -77,12 +76,12 @@ pub(crate) fn show(
 ) -> Result<HttpResponse, ApiError> {
     let id = parse_id(id)?;
     QueryString::parse(request.query.as_deref(), &[])?;
-    // One row, as in `wait`: not worth a thread change.
+    // One cached row: no blocking thread is needed.
     let found = context.app.outbox.delivery(request.user, id)?.ok_or(NOT_FOUND)?;
     Ok(response::json(StatusCode::OK, &DeliveryResponse::of(found)))
 }
 
-/// `POST /v1/webhooks/{id}/retry`: tried now; one given up begins anew.
+/// `POST /v1/webhooks/{id}/retry`: sends it now. One that was given up starts over.
 pub(crate) async fn retry(
     context: &Arc<ServerContext>,
     request: &RequestContext,

@@ -1,5 +1,4 @@
-//! The bodies of `/api/auth`. Owns how large they may be, which is little: whoever sends them may be anybody; refuses to know
-//! what stands in them.
+//! Bodies of `/api/auth`. They are bounded tightly, because anybody may send them.
 
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -15,7 +14,7 @@ const MOST_BYTES: usize = 16 * 1024;
 /// JSON values in one.
 const MOST_VALUES: usize = 64;
 
-/// The body's object; there is no query beside it.
+/// The object of the body. A query is an error.
 pub(crate) async fn read(
     context: &ServerContext,
     request: &RequestContext,
@@ -26,7 +25,7 @@ pub(crate) async fn read(
     Ok(json::object(&body.bytes, MOST_VALUES)?)
 }
 
-/// A string that nobody may see again, not even in what is wrong with it.
+/// A secret string: errors do not repeat it.
 pub(crate) fn secret(fields: &mut ObjectFields, name: &str) -> Result<Option<String>, ApiError> {
     match fields.take(name) {
         None => Ok(None),
@@ -35,7 +34,7 @@ pub(crate) fn secret(fields: &mut ObjectFields, name: &str) -> Result<Option<Str
     }
 }
 
-/// Both, or which of them is missing.
+/// Both fields, or an error that names what is missing.
 pub(crate) fn both(
     (first, a): (&str, Option<String>),
     (second, b): (&str, Option<String>),

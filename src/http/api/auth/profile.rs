@@ -1,4 +1,4 @@
-//! `GET` and `PATCH /api/auth/profile`: one's own account.
+//! `GET` and `PATCH /api/auth/profile`: the own account.
 
 use super::register::email_of;
 use super::{body, token};
@@ -19,38 +19,34 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What one may say of oneself.
 pub(crate) const KNOWN: &[&str] = &["email", "avatar", "password", "current_password"];
-/// The longest picture's address, characters.
+/// The longest URL of an avatar, characters.
 pub(crate) const AVATAR_CHARS: usize = 512;
 const GONE: ApiError = ApiError::NotFound("account");
 
-/// What one sees of oneself.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Profile"))]
 #[derive(Serialize)]
 pub(crate) struct ProfileResponse {
     #[serde(flatten)]
     user: AccountResponse,
-    /// After a change of the password, which ends all sessions: a new one.
+    /// A new session after a new password, which ends all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
 }
 
-/// What is to be otherwise.
 pub(crate) struct ProfileRequest {
     change: AccountChange,
     password: Option<Secret>,
     current: Option<Secret>,
 }
 
-/// Shows it.
 pub(crate) fn show(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
     QueryString::parse(request.query.as_deref(), &[])?;
     let account = context.app.users.account(request.user)?.ok_or(GONE)?;
     Ok(envelope::data(ProfileResponse { user: AccountResponse::of(account), token: None }))
 }
 
-/// Changes it. `null` takes an address or a picture away; a new password needs the current one, where there is one.
+/// `null` removes the email or the avatar. A new password needs the current one, if there is one.
 pub(crate) async fn change(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -66,7 +62,6 @@ pub(crate) async fn change(
     answer(context, request, account, opens)
 }
 
-/// What the object says.
 pub(crate) fn read(map: Map<String, Value>) -> Result<ProfileRequest, ApiError> {
     let is_null = |map: &Map<String, Value>, name| map.get(name).is_some_and(Value::is_null);
     let (no_email, no_avatar) = (is_null(&map, "email"), is_null(&map, "avatar"));
@@ -74,7 +69,7 @@ pub(crate) fn read(map: Map<String, Value>) -> Result<ProfileRequest, ApiError> 
     let email = fields.text("email")?.map(email_of).transpose()?;
     let avatar = fields.text("avatar")?.map(avatar_of).transpose()?;
     let password = body::secret(&mut fields, "password")?;
-    let password = password.map(|password| password::fit("password", password)).transpose()?;
+    let password = password.map(|password| password::check_length("password", password)).transpose()?;
     let current = body::secret(&mut fields, "current_password")?.map(Secret::from);
     let change = AccountChange {
         email: if no_email { Some(None) } else { email.map(Some) },
@@ -94,13 +89,13 @@ fn answer(
         return Ok(envelope::data(ProfileResponse { user: AccountResponse::of(account), token: None }));
     }
     let token = token::token(context, &account)?;
-    let mut reply =
+    let mut response =
         envelope::data(ProfileResponse { user: AccountResponse::of(account), token: Some(token.clone()) });
-    token::give_cookie(context, &request.headers, &mut reply, &token);
-    Ok(reply)
+    token::set_cookie(context, &request.headers, &mut response, &token);
+    Ok(response)
 }
 
-/// Whether it is the owner who wants another password, not somebody at their desk. Guesses count as failed logins.
+/// Checks the current password, so that an open session is not enough. Wrong ones count as failed logins.
 async fn confirm(
     context: &ServerContext,
     request: &RequestContext,

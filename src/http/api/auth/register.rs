@@ -1,4 +1,5 @@
-//! `POST /api/auth/register`. Who may is the store's to decide, in one act with the making.
+//! `POST /api/auth/register`. The store decides who may register, in the transaction that makes the
+//! account.
 
 use super::{body, token};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
@@ -15,10 +16,8 @@ use crate::ports::{NewAccount, RegistrationGate, StoreError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What an account is made of.
 pub(crate) const KNOWN: &[&str] = &["username", "password", "email", "invite"];
 
-/// Who wants to come in from now on.
 pub(crate) struct RegisterRequest {
     username: Username,
     password: Secret,
@@ -26,7 +25,7 @@ pub(crate) struct RegisterRequest {
     invite: Option<String>,
 }
 
-/// Makes an account, and opens its first session.
+/// Makes an account and opens its first session.
 pub(crate) async fn register(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -42,27 +41,25 @@ pub(crate) async fn register(
     let created_at_ms = context.app.clock.now_ms();
     let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
     let account = context.app.users.register(new).await?;
-    token::opened(context, &request.headers, account)
+    token::session_response(context, &request.headers, account)
 }
 
-/// What the object says.
 pub(crate) fn read(map: Map<String, Value>) -> Result<RegisterRequest, ApiError> {
     let mut fields = ObjectFields::new(map, KNOWN)?;
     let (username, password) = (fields.text("username")?, body::secret(&mut fields, "password")?);
     let (username, password) = body::both(("username", username), ("password", password))?;
-    let password = password::fit("password", password)?;
+    let password = password::check_length("password", password)?;
     let username = Username::try_from(username)
         .map_err(|rule| ApiError::value("username", format!("'username' {rule}")))?;
     let email = fields.text("email")?.map(email_of).transpose()?;
     Ok(RegisterRequest { username, password, email, invite: body::secret(&mut fields, "invite")? })
 }
 
-/// An address out of a body.
 pub(crate) fn email_of(text: String) -> Result<Email, ApiError> {
     Email::try_from(text).map_err(|rule| ApiError::value("email", format!("'email' {rule}")))
 }
 
-/// Why this may be an account. What is hopeless is refused before a password is hashed for it.
+/// How the registration is admitted. Hopeless ones fail here, before a password is hashed.
 fn admission(context: &ServerContext, invite: Option<String>) -> Result<RegistrationGate, ApiError> {
     let invite = invite.and_then(|code| api_key::digest_of(SecretKind::Invite, code.trim()));
     let app = &context.app;

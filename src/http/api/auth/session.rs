@@ -1,8 +1,8 @@
-//! `GET /api/auth/mode`.
-//! `POST /api/auth/login`. Says no in the same words, and after the same time, whether or not there is such an account.
-//! `POST /api/auth/logout`: takes the cookie away. A token that was given out holds until it is over, or the password changes.
-//! `POST /api/auth/ticket`: what an `EventSource` without cookies shows in `?ticket=`. It opens streams for half a minute and does
-//! nothing else. A browser that reconnects to the same address later needs the cookie.
+//! `/api/auth/mode`, `login`, `logout` and `ticket`.
+//!
+//! A failed login gets the same text after the same time whether or not the account exists. Logout removes
+//! the cookie only: a token stays valid until it expires or the password changes. A ticket opens event
+//! streams for 30 seconds, for an `EventSource` without cookies.
 
 use super::{body, token};
 use crate::domain::account::{Account, AuthMode};
@@ -29,17 +29,16 @@ pub(crate) struct AuthModeResponse {
     mode: &'static str,
 }
 
-/// Whether there are accounts.
+/// `single` or `multi`.
 pub(crate) fn mode(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
     QueryString::parse(request.query.as_deref(), &[])?;
     Ok(envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str() }))
 }
 
-/// What is shown to come in.
 pub(crate) const KNOWN: &[&str] = &["username", "password"];
 const WRONG: ApiError = ApiError::Unauthorized("the username or the password is wrong");
 
-/// Opens a session. In single mode whoever asks is the one user, whatever they say.
+/// Opens a session. In single mode every caller is the one user, whatever the body says.
 pub(crate) async fn login(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -48,7 +47,7 @@ pub(crate) async fn login(
     if context.app.auth.mode == AuthMode::Single {
         QueryString::parse(request.query.as_deref(), &[])?;
         let account = context.app.users.account(UserId::SINGLE)?.ok_or(ApiError::Internal)?;
-        return token::opened(context, &request.headers, account);
+        return token::session_response(context, &request.headers, account);
     }
     let (username, password) = read(body::read(context, request, body).await?)?;
     let account = known(context, request, &username, password).await?;
@@ -58,13 +57,12 @@ pub(crate) async fn login(
     let now_ms = context.app.clock.now_ms();
     let change = AccountChange { logged_in_at_ms: Some(now_ms), ..AccountChange::default() };
     let seen = context.app.users.change_account(account.id, change).await?;
-    // What changed while the password was checked counts as well.
+    // The account may have changed while the password was checked.
     let is_same = |seen: &Account| seen.is_active && seen.generation == account.generation;
     let account = seen.filter(is_same).ok_or(WRONG)?;
-    token::opened(context, &request.headers, account)
+    token::session_response(context, &request.headers, account)
 }
 
-/// Who says to be who.
 pub(crate) fn read(map: Map<String, Value>) -> Result<(String, Secret), ApiError> {
     let mut fields = ObjectFields::new(map, KNOWN)?;
     let (username, password) = (fields.text("username")?, body::secret(&mut fields, "password")?);
@@ -72,7 +70,7 @@ pub(crate) fn read(map: Map<String, Value>) -> Result<(String, Secret), ApiError
     Ok((username, password.into()))
 }
 
-/// The account whose name and password these are.
+/// The account with this name and password.
 async fn known(
     context: &ServerContext,
     request: &RequestContext,
@@ -89,12 +87,11 @@ async fn known(
     Ok(account)
 }
 
-/// Forgets the session in the browser.
 pub(crate) fn logout(request: &RequestContext) -> Result<HttpResponse, ApiError> {
     QueryString::parse(request.query.as_deref(), &[])?;
-    let mut reply = envelope::done("logged out");
-    response::set(&mut reply, SET_COOKIE, &cookie::take_away(&request.headers));
-    Ok(reply)
+    let mut response = envelope::done("logged out");
+    response::set(&mut response, SET_COOKIE, &cookie::clear_cookie_value(&request.headers));
+    Ok(response)
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Ticket"))]
@@ -105,7 +102,6 @@ pub(crate) struct TicketResponse {
     expires_in: u64,
 }
 
-/// Gives one out.
 pub(crate) fn ticket(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
     QueryString::parse(request.query.as_deref(), &[])?;
     if !request.caller.scopes.read {

@@ -1,4 +1,4 @@
-//! A session that has been opened: `{token, user}`, and the cookie beside it.
+//! The answer to a login: `{token, user}` and the session cookie.
 
 use crate::domain::account::{Account, AuthMode};
 use crate::http::api::account::AccountResponse;
@@ -18,20 +18,20 @@ pub(crate) struct SessionResponse {
     user: AccountResponse,
 }
 
-/// The answer to whoever has shown to be this account's owner.
-pub(crate) fn opened(
+/// A new session for the owner of the account.
+pub(crate) fn session_response(
     context: &ServerContext,
     headers: &HeaderMap,
     account: Account,
 ) -> Result<HttpResponse, ApiError> {
     let token = token(context, &account)?;
     let user = AccountResponse::of(account);
-    let mut reply = envelope::data(SessionResponse { token: token.clone(), user });
-    give_cookie(context, headers, &mut reply, &token);
-    Ok(reply)
+    let mut response = envelope::data(SessionResponse { token: token.clone(), user });
+    set_cookie(context, headers, &mut response, &token);
+    Ok(response)
 }
 
-/// What the owner shows from now on.
+/// The token of the session.
 pub(crate) fn token(context: &ServerContext, account: &Account) -> Result<String, ApiError> {
     let purpose = match context.app.auth.mode {
         AuthMode::Single => TokenPurpose::Single,
@@ -40,14 +40,18 @@ pub(crate) fn token(context: &ServerContext, account: &Account) -> Result<String
     context.auth.sessions.sign(account, purpose, context.app.clock.now_ms(), context.app.limits.session_s)
 }
 
-/// The same for a browser to keep. Single mode asks for none.
-pub(crate) fn give_cookie(
+/// The cookie with the token. Single mode needs none.
+pub(crate) fn set_cookie(
     context: &ServerContext,
     headers: &HeaderMap,
-    reply: &mut HttpResponse,
+    response: &mut HttpResponse,
     token: &str,
 ) {
     if context.app.auth.mode == AuthMode::Multi {
-        response::set(reply, SET_COOKIE, &cookie::hand_over(token, context.app.limits.session_s, headers));
+        response::set(
+            response,
+            SET_COOKIE,
+            &cookie::set_cookie_value(token, context.app.limits.session_s, headers),
+        );
     }
 }

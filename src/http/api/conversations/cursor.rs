@@ -1,5 +1,5 @@
-//! Where a page of conversations begins. Owns the text form of a place: `<milliseconds>.<id>`, or an id alone, which means
-//! behind that one, wherever it stands by now.
+//! Cursors of conversation pages: `<milliseconds>.<id>`, or an id alone for the position behind that
+//! conversation.
 
 use crate::domain::conversation::Conversation;
 use crate::domain::id::ConversationId;
@@ -7,10 +7,9 @@ use crate::http::error::ApiError;
 use crate::http::request::query::digits;
 use crate::ports::ConversationCursor;
 
-/// What a client may give.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PageStart {
-    /// What the page before told.
+    /// `next_cursor` of the page before.
     Place(ConversationCursor),
     /// Behind this conversation.
     Behind(ConversationId),
@@ -26,7 +25,7 @@ impl PageStart {
     }
 }
 
-/// The place of a conversation as it stands.
+/// The current position of a conversation.
 pub(crate) fn of(conversation: &Conversation) -> ConversationCursor {
     ConversationCursor { updated_at_ms: conversation.updated_at_ms, id: conversation.id.clone() }
 }
@@ -36,7 +35,6 @@ pub(crate) fn write(conversation: &Conversation) -> String {
     format!("{}.{}", conversation.updated_at_ms, conversation.id)
 }
 
-/// It leads nowhere.
 pub(crate) fn unknown() -> ApiError {
     ApiError::value("cursor", "'cursor' must be the next_cursor of a page, or the id of a conversation")
 }
@@ -70,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_reads_back_and_an_id_stands_for_itself() {
+    fn a_cursor_reads_back_and_an_id_is_one_too() {
         for (name, at) in [("conv_1", 0), ("a-b", u64::MAX)] {
             let conversation = conversation(name, at);
             let read = PageStart::parse(&write(&conversation)).expect("a cursor");
@@ -80,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_what_is_no_cursor_is_refused() {
+    fn p8_invalid_cursors_are_refused() {
         for bad in ["", ".", "1.", ".a", "x.a", "-1.a", "1.a b", "1.2.3", "18446744073709551616.a", "a b"] {
             assert!(PageStart::parse(bad).is_err(), "{bad}");
         }

@@ -126,7 +126,7 @@ pub(crate) async fn remove(
     Err(ApiError::NotFound("conversation"))
 }
 
-/// What a body wants changed; its project is the user's.
+/// The change in a body. Its project must belong to the user.
 async fn asked(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -134,7 +134,7 @@ async fn asked(
 ) -> Result<ConversationChange, ApiError> {
     let body = request_body::read(context, &request.headers, body).await?;
     let user = request.user;
-    drop(request); // nothing of the request outlives its reading
+    drop(request); // frees the headers while the job runs
     let change = large_object(context, body, request::change).await?;
     if let Some(Some(id)) = change.project_id {
         project::check(context, user, id).await?;
@@ -151,7 +151,7 @@ async fn shown(context: &Arc<ServerContext>, conversation: Conversation) -> Resu
     Ok(envelope::data(view.await?))
 }
 
-/// The conversation that a path names, if it is this user's.
+/// The conversation, if it belongs to the user.
 pub(crate) async fn find(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -169,7 +169,7 @@ async fn look(
     context.read(move |_| conversations.conversation(user, &id)).await
 }
 
-/// What is no name names no conversation.
+/// Parses an id. A malformed id is a 404.
 pub(crate) fn parse_id(name: &str) -> Result<ConversationId, ApiError> {
     ConversationId::try_from(name.to_owned()).map_err(|_| ApiError::NotFound("conversation"))
 }
@@ -177,11 +177,12 @@ pub(crate) fn parse_id(name: &str) -> Result<ConversationId, ApiError> {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CancelledJobs"))]
 #[derive(Serialize)]
 pub(crate) struct CancelledJobsResponse {
-    /// Jobs that were asked to end.
+    /// Number of jobs.
     cancelled: usize,
 }
 
-/// Cancels whatever of the conversation has not ended. The newest first, so that none begins because another one ends.
+/// `POST /api/conversations/{id}/cancel`: cancels all unfinished jobs, newest first, so that none starts
+/// because another one ends.
 pub(crate) async fn cancel(
     context: &Arc<ServerContext>,
     request: &RequestContext,

@@ -1,4 +1,4 @@
-//! What a request says of a conversation. Owns its fields' types and ranges; refuses to look anything up but models.
+//! Bodies of `/api/conversations`: types and ranges of their fields.
 
 use crate::domain::conversation::{ConversationChange, TITLE_CHARS};
 use crate::http::dependencies::AppDependencies;
@@ -8,11 +8,10 @@ use crate::http::request::project;
 use crate::http::v1::jobs::spec;
 use serde_json::{Map, Value};
 
-/// The fields, as the front end writes them.
 pub(crate) const KNOWN: &[&str] =
     &["title", "model", "system_prompt", "temperature", "max_tokens", "thinking_enabled", "project_id"];
 
-/// What is to be, or to change. `null` is the same as absent, but for `project_id`, which it takes away.
+/// A new conversation or a change. `null` is the same as absent, except that it removes `project_id`.
 pub(crate) fn change(map: Map<String, Value>, app: &AppDependencies) -> Result<ConversationChange, ApiError> {
     let is_unbound = map.get("project_id").is_some_and(Value::is_null);
     let mut fields = ObjectFields::new(map, KNOWN)?;
@@ -23,7 +22,7 @@ pub(crate) fn change(map: Map<String, Value>, app: &AppDependencies) -> Result<C
     within("title", title.as_deref().map_or(0, |title| title.chars().count()), TITLE_CHARS, "characters")?;
     let prompt_bytes = system_prompt.as_deref().map_or(0, str::len);
     within("system_prompt", prompt_bytes, app.limits.conversation_prompt_bytes, "bytes")?;
-    // The front end says "no model" by an empty name.
+    // The front end sends an empty name for the default model.
     let model =
         fields.text("model")?.map(|name| spec::model(Some(name).filter(|name| !name.is_empty()), app));
     Ok(ConversationChange {
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays_and_null_takes_the_project_away() {
+    fn absent_fields_stay_and_null_removes_the_project() {
         assert_eq!(read(json!({})), Ok(ConversationChange::default()));
         assert_eq!(read(json!({"title": null, "temperature": null})), Ok(ConversationChange::default()));
         let unbound = ConversationChange { project_id: Some(None), ..ConversationChange::default() };

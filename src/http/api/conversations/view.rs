@@ -1,4 +1,4 @@
-//! A conversation as the front end reads it. Owns its shape; what is not there is left out.
+//! A conversation as the front end reads it. Absent values are left out.
 
 use crate::domain::conversation::Conversation;
 use crate::domain::id::{ConversationId, ProjectId, UserId};
@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 /// Names of projects.
 pub(crate) type ProjectNames = BTreeMap<ProjectId, String>;
 
-/// The names of these conversations' projects.
 pub(crate) fn project_names(
     projects: &dyn Projects,
     user: UserId,
@@ -28,7 +27,6 @@ pub(crate) fn project_names(
     Ok(names)
 }
 
-/// The object.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Conversation"))]
 #[derive(Debug, Serialize)]
 pub(crate) struct ConversationResponse {
@@ -49,7 +47,6 @@ pub(crate) struct ConversationResponse {
 }
 
 impl ConversationResponse {
-    /// The conversation, with the name of its project out of these.
     pub(crate) fn of(conversation: Conversation, names: &ProjectNames) -> Self {
         let Conversation { id, title, settings, created_at_ms, updated_at_ms, message_count, .. } =
             conversation;

@@ -1,22 +1,20 @@
-//! Names of messages: `ask_…` a question, `msg_…` an answer. Owns their text form, which is a page's cursor as well.
+//! Ids of messages: `ask_…` for a question, `msg_…` for an answer. They are the cursors of pages, too.
 
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
 use crate::ports::{ChatMessage, MessageRef};
 
-/// The message of this name, if it can be one.
 pub(crate) fn parse(text: &str) -> Option<MessageRef> {
     text.parse().map(MessageRef::Ask).or_else(|_| text.parse().map(MessageRef::Answer)).ok()
 }
 
-/// The message behind which a page begins.
+/// The message after which a page begins.
 pub(crate) fn cursor(text: &str) -> Result<MessageRef, ApiError> {
     parse(text).ok_or_else(|| {
         ApiError::value("cursor", format!("'cursor' must be the id of a message, not {}", quoted(text)))
     })
 }
 
-/// The message's name.
 pub(crate) fn write(message: &ChatMessage) -> String {
     match message {
         ChatMessage::Ask { id, .. } => id.to_string(),

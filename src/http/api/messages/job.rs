@@ -1,5 +1,5 @@
-//! From a conversation's settings to the job that answers in it. Owns what the front end shows where nothing was set, and
-//! that such a value is not sent to a provider, which knows better.
+//! From the settings of a conversation to the job that answers in it. The defaults that the front end shows
+//! are not sent to providers, which have their own.
 
 use super::request::AnswerOptions;
 use crate::domain::conversation::Conversation;
@@ -15,12 +15,12 @@ use crate::ports::NewJob;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is shown where no temperature was set; whoever sets it sets nothing.
+/// Shown where no temperature is set. Setting this value is the same as none.
 pub(crate) const USUAL_TEMPERATURE: f64 = 1.0;
-/// The same of the bound of one answer.
+/// Shown where no `max_tokens` is set. Setting this value is the same as none.
 pub(crate) const USUAL_MAX_TOKENS: u32 = 65_536;
 
-/// The job that answers this in the conversation, once the quota was looked at. Its project is the user's; the model is one that is still there.
+/// The job that answers in the conversation. Its project belongs to the user, and its model is configured.
 pub(crate) async fn job(
     context: &Arc<ServerContext>,
     conversation: Conversation,
@@ -33,7 +33,7 @@ pub(crate) async fn job(
     }
     let spec = spec(conversation, input, wish, &context.app)?;
     let created_at_ms = context.app.clock.now_ms();
-    // It may be deleted while the request is read.
+    // The conversation may be deleted meanwhile: the store checks it again.
     let id = context.app.job_id(created_at_ms);
     Ok(NewJob { id, user, created_at_ms, spec, in_existing: true })
 }

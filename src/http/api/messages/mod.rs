@@ -1,5 +1,5 @@
-//! `/api/conversations/{id}/messages` (DESIGN §5). Owns the acts on what stands in a conversation: a question, or the answer
-//! of a job to it.
+//! `/api/conversations/{id}/messages` (DESIGN §5): list, delete and stream. A message is the question or
+//! the answer of a job.
 
 mod id;
 pub(crate) mod job;
@@ -22,7 +22,7 @@ use view::MessageResponse;
 
 /// Messages of a page when nobody asks for more.
 const PAGE: usize = 50;
-/// What the front end calls messages that it has not sent yet.
+/// Prefix of the front end's ids for unsent messages.
 const UNSENT: &str = "temp_";
 
 /// `GET …/messages`: oldest first.
@@ -59,7 +59,7 @@ pub(crate) async fn delete(
         return Ok(envelope::done("deleted"));
     }
     let message = id::parse(message).ok_or(ApiError::NotFound("message"))?;
-    must_show(context, request.user, &id, message).await?;
+    check_shown(context, request.user, &id, message).await?;
     match context.app.conversations.delete_message(request.user, id, message).await {
         Ok(true) => Ok(envelope::done("deleted")),
         Ok(false) => Err(ApiError::NotFound("message")),
@@ -71,20 +71,20 @@ pub(crate) async fn delete(
     }
 }
 
-/// `GET …/messages/{mid}/events`: the answer's stream once more, for whoever knows the message and not its job.
+/// `GET …/messages/{mid}/events`: the stream of an answer by the id of its message.
 pub(crate) async fn events(
     context: &Arc<ServerContext>,
     request: &RequestContext,
 ) -> Result<HttpResponse, ApiError> {
     let conversation = find(context, request.user, request.segment("id")).await?;
     let answer: MessageId = request.segment("mid").parse().map_err(|_| ApiError::NotFound("message"))?;
-    must_show(context, request.user, &conversation.id, MessageRef::Answer(answer)).await?;
+    check_shown(context, request.user, &conversation.id, MessageRef::Answer(answer)).await?;
     v1::jobs::events::events(context, request, &answer.job().to_string()).await
 }
 
-/// Refuses a message that the conversation does not show. A look at committed state: what is not there, and has to be looked
-/// for everywhere, costs the writer nothing.
-async fn must_show(
+/// Fails if the conversation does not show the message. It reads committed state, so a missing message
+/// costs the writer nothing.
+async fn check_shown(
     context: &Arc<ServerContext>,
     user: UserId,
     id: &ConversationId,
@@ -95,8 +95,8 @@ async fn must_show(
     if is_shown { Ok(()) } else { Err(ApiError::NotFound("message")) }
 }
 
-/// The message that a path names, if it can be one of an answer.
-fn answer_of(text: &str) -> Result<MessageId, ApiError> {
+/// The answer that a path names.
+fn answer_id(text: &str) -> Result<MessageId, ApiError> {
     match id::parse(text) {
         Some(MessageRef::Answer(id)) => Ok(id),
         Some(MessageRef::Ask(_)) => {

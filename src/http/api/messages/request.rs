@@ -1,4 +1,4 @@
-//! What a message, or the wish for another answer, says. Owns the fields' types; refuses a message that says nothing.
+//! Bodies of a new message and of a regenerated answer.
 
 use crate::domain::id::ProjectId;
 use crate::domain::job::OnDisconnect;
@@ -10,22 +10,22 @@ use crate::http::request::project;
 use crate::http::v1::jobs::spec::input::attachments;
 use serde_json::{Map, Value};
 
-/// The fields of a wish; a message has two more.
+/// Fields of a regenerated answer; a message has two more.
 pub(crate) const WISH: [&str; 3] = ["tools_enabled", "project_id", "on_disconnect"];
 
 /// The fields of a message.
 pub(crate) const SAID: [&str; 5] = ["text", "attachments", WISH[0], WISH[1], WISH[2]];
 
-/// How the answer is to be made.
+/// Options of an answer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AnswerOptions {
     pub(crate) tools_enabled: bool,
-    /// In place of the conversation's.
+    /// Replaces the project of the conversation.
     pub(crate) project_id: Option<ProjectId>,
     pub(crate) on_disconnect: OnDisconnect,
 }
 
-/// A message of the user, and how it is to be answered.
+/// A message of the user and the options of its answer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct MessageRequest {
     pub(crate) message: Message,
@@ -46,7 +46,7 @@ pub(crate) fn said(map: Map<String, Value>, app: &AppDependencies) -> Result<Mes
     Ok(MessageRequest { message: Message::User { content, attachments }, wish: read(fields)? })
 }
 
-/// The body of a wish.
+/// The body of a regenerated answer.
 pub(crate) fn wish(map: Map<String, Value>, _room: &AppDependencies) -> Result<AnswerOptions, ApiError> {
     read(ObjectFields::new(map, &WISH)?)
 }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn files_may_speak_for_themselves() {
+    fn a_message_with_files_needs_no_text() {
         let file = json!({"name": "a.py", "extension": "py", "content": "x"});
         let said = parsed(json!({"attachments": [file], "tools_enabled": false, "project_id": null}));
         let attachments =

@@ -1,9 +1,9 @@
-//! `POST /api/conversations/{id}/messages`: a message, and the stream of its answer. What is answered is stored, whether the
-//! client stays or not; `on_disconnect: "cancel"` is for one whose leaving means stop.
-//! `POST /api/conversations/{id}/regenerate/{mid}`: the same question, asked anew with the conversation's settings as they
-//! are now; the answer gives way, with all that came after it.
+//! `POST …/messages` and `POST …/regenerate/{mid}`: the job is stored and its events are the response.
+//!
+//! The job runs on when the client leaves, unless the body says `on_disconnect: "cancel"`. A regenerated
+//! answer replaces the old one and everything after it.
 
-use super::{answer_of, job, must_show, request};
+use super::{answer_id, check_shown, job, request};
 use crate::domain::id::{ConversationId, MessageId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
@@ -32,60 +32,58 @@ pub(crate) async fn send(
     request: RequestContext,
     body: RequestBody,
 ) -> Result<HttpResponse, ApiError> {
-    let (wire, text) = manner(&request)?;
+    let (wire, text) = stream_options(&request)?;
     let given = idempotency::key(&request.headers)?;
     let conversation = find(context, request.user, request.segment("id")).await?;
     let body = request_body::read(context, &request.headers, body).await?;
     let key: Option<IdempotencyKey> = given.map(|key| {
         let mut fingerprint = RequestFingerprint::new("message");
-        fingerprint.take_in(conversation.id.as_str().as_bytes());
-        fingerprint.take_in(&[0]);
-        fingerprint.take_in(&body.bytes);
+        fingerprint.update(conversation.id.as_str().as_bytes());
+        fingerprint.update(&[0]);
+        fingerprint.update(&body.bytes);
         key.of(fingerprint)
     });
-    drop(request); // nothing of the request outlives its reading
-    let said = large_object(context, body, request::said).await?;
+    drop(request); // frees the headers while the job runs
+    let message_request = large_object(context, body, request::said).await?;
     quota::check(context, conversation.user, given).await?;
-    let job = job::job(context, conversation, vec![said.message], &said.wish).await?;
-    let on_disconnect = said.wish.on_disconnect;
+    let job = job::job(context, conversation, vec![message_request.message], &message_request.wish).await?;
+    let on_disconnect = message_request.wish.on_disconnect;
     let reader = JobStreamRequest { user: job.user, job: job.id, on_disconnect, wire, text };
     streamed(context, reader, store(context, job, key)).await
 }
 
-/// How the client wants its events.
-pub(crate) fn manner(request: &RequestContext) -> Result<(StreamFormat, TextMode), ApiError> {
+pub(crate) fn stream_options(request: &RequestContext) -> Result<(StreamFormat, TextMode), ApiError> {
     let query = QueryString::parse(request.query.as_deref(), &["format"])?;
     Ok((events::wire(&request.headers), events::text(&query)?))
 }
 
-/// Stores the job that answers anew, and answers with its events.
+/// Stores a job that answers again, and answers with its events.
 pub(crate) async fn regenerate(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
 ) -> Result<HttpResponse, ApiError> {
-    let (wire, text) = manner(&request)?;
+    let (wire, text) = stream_options(&request)?;
     let conversation = find(context, request.user, request.segment("id")).await?;
-    let answer = answer_of(request.segment("mid"))?;
+    let answer = answer_id(request.segment("mid"))?;
     let body = request_body::read(context, &request.headers, body).await?;
-    drop(request); // nothing of the request outlives its reading
-    let wish = large_object(context, body, request::wish).await?;
+    drop(request); // frees the headers while the job runs
+    let options = large_object(context, body, request::wish).await?;
     let id = conversation.id.clone();
     quota::check(context, conversation.user, None).await?;
-    let job = job::job(context, conversation, Vec::new(), &wish).await?;
+    let job = job::job(context, conversation, Vec::new(), &options).await?;
     let reader =
-        JobStreamRequest { user: job.user, job: job.id, on_disconnect: wish.on_disconnect, wire, text };
-    streamed(context, reader, store_again(context, id, answer, job)).await
+        JobStreamRequest { user: job.user, job: job.id, on_disconnect: options.on_disconnect, wire, text };
+    streamed(context, reader, store_regenerated(context, id, answer, job)).await
 }
 
-/// The stored job, which no key can have stored before.
-async fn store_again(
+async fn store_regenerated(
     context: &Arc<ServerContext>,
     id: ConversationId,
     answer: MessageId,
     job: NewJob,
 ) -> Result<(Job, bool), ApiError> {
-    must_show(context, job.user, &id, MessageRef::Answer(answer)).await?;
+    check_shown(context, job.user, &id, MessageRef::Answer(answer)).await?;
     match context.app.conversations.regenerate(job.user, id, RegenerateRequest { answer, job }).await {
         Ok(Some(job)) => Ok((job, false)),
         Ok(None) => Err(ApiError::NotFound("message")),

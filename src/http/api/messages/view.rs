@@ -1,5 +1,5 @@
-//! Messages as the front end reads them: their parts as fields, and once more as the JSON text that the seed system kept of
-//! them (`content`). Owns both shapes; which steps there are is [`crate::domain::steps`]'s.
+//! Messages as the front end reads them: their parts as fields, and the same as JSON text in `content`, as
+//! the first system stored it.
 
 use crate::domain::attachment::Attachment;
 use crate::domain::event::{Event, SequencedEvent};
@@ -20,7 +20,7 @@ pub(crate) enum MessageResponse {
     Answer(AnswerResponse),
 }
 
-/// What was asked.
+/// A question.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatQuestion"))]
 #[derive(Serialize)]
 pub(crate) struct QuestionResponse {
@@ -34,7 +34,7 @@ pub(crate) struct QuestionResponse {
     created_at: String,
 }
 
-/// What the user has put into it.
+/// Text and files of the user.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatQuestionText"))]
 #[derive(Serialize)]
 struct QuestionText {
@@ -43,7 +43,7 @@ struct QuestionText {
     attachments: Vec<Attachment>,
 }
 
-/// What was answered so far.
+/// An answer, possibly unfinished.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatAnswer"))]
 #[derive(Serialize)]
 pub(crate) struct AnswerResponse {
@@ -65,7 +65,7 @@ pub(crate) struct AnswerResponse {
     model: String,
 }
 
-/// The text that the seed system kept of an answer.
+/// The `content` of an answer, as the first system stored it.
 #[derive(Serialize)]
 struct AnswerContent<'a> {
     text: &'a str,
@@ -124,7 +124,7 @@ impl AnswerResponse {
     }
 }
 
-/// All that users say in the input of a job, which may be several messages where `/v1` made it.
+/// All user messages of a job; a job of `/v1` may have several.
 fn asked(messages: Vec<Message>) -> QuestionText {
     let (mut texts, mut files) = (Vec::new(), Vec::new());
     for message in messages {
@@ -136,7 +136,7 @@ fn asked(messages: Vec<Message>) -> QuestionText {
     QuestionText { text: texts.join("\n\n"), attachments: files }
 }
 
-/// What `done` told, where there is one; else what has been spent.
+/// The count in `done`, else the tokens used so far.
 fn tokens(job: &Job, events: &[SequencedEvent]) -> u64 {
     let told = events.iter().rev().find_map(|numbered| match numbered.event {
         Event::Done { token_count, .. } => Some(token_count),

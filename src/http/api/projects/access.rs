@@ -1,5 +1,4 @@
-//! `/api/projects`: projects, their files, whole folders at once. Owns what all of its routes share: whose a project is (P7),
-//! what it looks like, and how much may be added to it.
+//! What all project routes share: the owner check (P7), blocking work, and the fields of a project.
 
 use crate::domain::id::UserId;
 use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
@@ -13,10 +12,9 @@ use crate::ports::StoreError;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What can be said of a project.
 pub(crate) const KNOWN: &[&str] = &["name", "description"];
 
-/// Does something that may block: rows one by one, and all work on files.
+/// Runs blocking work with the dependencies.
 pub(crate) async fn blocking<T, F>(context: &ServerContext, act: F) -> Result<T, ApiError>
 where
     T: Send + 'static,
@@ -26,12 +24,12 @@ where
     crate::http::blocking::blocking(move || act(&app)).await?
 }
 
-/// The project of this id, if it is the caller's: another user's is none (P7).
+/// The project, if it belongs to the user (P7).
 pub(crate) fn owned(app: &AppDependencies, user: UserId, id: &str) -> Result<Project, ApiError> {
     project::owned(app, user, project::parse_id(id)?)
 }
 
-/// Does something that may block with the project that the path names.
+/// Runs blocking work with the project that the path names.
 pub(crate) async fn with_project<T, F>(
     context: &ServerContext,
     request: &RequestContext,
@@ -45,7 +43,7 @@ where
     blocking(context, move |app| act(app, owned(app, user, &id)?)).await
 }
 
-/// What a project's object says of it: its name and its description.
+/// Name and description in a body.
 pub(crate) fn read(map: Map<String, Value>) -> Result<(Option<ProjectName>, Option<String>), ApiError> {
     let mut fields = ObjectFields::new(map, KNOWN)?;
     Ok((name(fields.text("name")?)?, description(fields.text("description")?)?))
@@ -66,7 +64,7 @@ pub(crate) fn description(given: Option<String>) -> Result<Option<String>, ApiEr
     }
 }
 
-/// A name that is taken is a bad value, as the front end knows it.
+/// A taken name is a 400, as the front end expects.
 pub(crate) fn named(error: StoreError) -> ApiError {
     match error {
         StoreError::NameTaken => ApiError::value("name", "a project of this name exists already"),
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn p7_another_users_project_is_told_as_one_that_is_not_there() {
+    fn p7_a_project_of_another_user_looks_missing() {
         let app = app(&Arc::new(MemoryStore::default()));
         let theirs = foreign(&app);
         let asked = |id: String| owned(&app, UserId::SINGLE, &id).expect_err("not there").to_string();

@@ -1,6 +1,4 @@
-//! `POST /api/projects`: an empty project. It is seen once its directory is there.
-//! Taking away the directory of a project that is not there any more. Owns the work behind a request's back; what fails here is
-//! done again after the next start.
+//! `POST /api/projects`: an empty project. It becomes visible once its directory exists.
 
 use super::access::{blocking, named, read};
 use super::quota;
@@ -19,7 +17,6 @@ use crate::http::response::HttpResponse;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Makes a project.
 pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -32,7 +29,6 @@ pub(crate) async fn create(
     Ok(envelope::data(made))
 }
 
-/// What the new project's object says.
 pub(crate) fn wish(map: Map<String, Value>) -> Result<(ProjectName, String), ApiError> {
     let (name, description) = read(map)?;
     let name =
@@ -46,16 +42,16 @@ fn make(
     name: ProjectName,
     description: String,
 ) -> Result<ProjectResponse, ApiError> {
-    // It would be found out in the end; but then for a directory that was made in vain.
+    // The store would refuse it later, after a directory was made in vain.
     if app.projects.all_projects(user)?.iter().any(|other| other.name == name) {
         return Err(named(crate::ports::StoreError::NameTaken));
     }
     let project = Project { description, ..draft(app, user, name) };
     let reserved = ReservedProject::new(app, project)?;
-    view(app, reserved.found(|project| project)?)
+    view(app, reserved.publish(|project| project)?)
 }
 
-/// A project in the making: its directory is named after it.
+/// A new project, not stored yet. Its directory has its name.
 pub(crate) fn draft(app: &AppDependencies, user: UserId, name: ProjectName) -> Project {
     let now_ms = app.clock.now_ms();
     Project {
@@ -69,14 +65,14 @@ pub(crate) fn draft(app: &AppDependencies, user: UserId, name: ProjectName) -> P
     }
 }
 
-/// A project with a directory that nobody sees yet. Dropped before it is founded, it is removed.
+/// A project that is not visible yet. Dropped before [`Self::publish`], it is removed.
 pub(crate) struct ReservedProject {
     app: Arc<AppDependencies>,
     project: Option<Project>,
 }
 
 impl ReservedProject {
-    /// Reserves its directory's name, then makes the directory. Blocking.
+    /// Reserves the name of the directory, then makes it. Blocking.
     pub(crate) fn new(app: &Arc<AppDependencies>, project: Project) -> Result<Self, ApiError> {
         let project = app.projects.reserve_project(project, app.limits.projects).wait().map_err(named)?;
         let reserved = Self { app: Arc::clone(app), project: Some(project.clone()) };
@@ -84,13 +80,12 @@ impl ReservedProject {
         Ok(reserved)
     }
 
-    /// The project as it stands.
     pub(crate) fn project(&self) -> Result<&Project, ApiError> {
         self.project.as_ref().ok_or(ApiError::Internal)
     }
 
-    /// Lets it be seen, as `finish` makes it. Blocking.
-    pub(crate) fn found(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
+    /// Makes the project visible, as changed by `finish`. Blocking.
+    pub(crate) fn publish(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
         let project = finish(self.project()?.clone());
         quota::check(&self.app, &project)?;
         let founded = self.app.projects.create_project(project, self.app.limits.projects).wait();
@@ -108,14 +103,14 @@ impl Drop for ReservedProject {
     }
 }
 
-/// Removes it on a thread that may block. Without a runtime the process is ending; the next start does it.
+/// Removes the directory of a deleted project on a thread that may block. After a failure the next start
+/// does it.
 pub(crate) fn remove_later(app: &Arc<AppDependencies>, project: Project) {
     let app = Arc::clone(app);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     drop(runtime.spawn_blocking(move || remove(&app, project)));
 }
 
-/// Removes it now.
 pub(crate) fn remove(app: &AppDependencies, project: Project) {
     let id = project.id;
     if let Err(error) = app.workspaces.remove(&project) {

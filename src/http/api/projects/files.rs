@@ -1,6 +1,5 @@
-//! `POST /api/projects/{id}/directories`: a directory and those above it.
-//! `/api/projects/{id}/files`: one file, or what lies in a directory. Owns the shapes of its objects; what a path may be is for
-//! [`crate::ports::Workspaces`] to say, of the path as a whole: however a slash was written, it is one there.
+//! `/api/projects/{id}/files` and `…/directories`. [`crate::ports::Workspaces`] decides which paths are
+//! valid, on the decoded path as a whole.
 
 use super::access::{blocking, with_project};
 use super::quota::allowance;
@@ -30,7 +29,7 @@ pub(crate) struct CreatedDirectoryResponse {
     path: String,
 }
 
-/// Makes a directory; one that is there is fine.
+/// `POST …/directories`: makes a directory and its parents. An existing one is fine.
 pub(crate) async fn make_directory(
     context: &ServerContext,
     request: &RequestContext,
@@ -46,19 +45,18 @@ pub(crate) async fn make_directory(
     Ok(envelope::data(made.await?))
 }
 
-/// Where it is to be.
 pub(crate) fn directory_path(map: Map<String, Value>) -> Result<String, ApiError> {
     let path = ObjectFields::new(map, DIRECTORY)?.text("path")?;
     path.ok_or_else(|| ApiError::value("path", "'path' is missing: where the directory is to be"))
 }
 
-/// What JSON may make of a byte of text: `\u00e4` of two, `\u4e2d` of three.
+/// Growth of a byte of text in JSON: `\u00e4` stands for two, `\u4e2d` for three.
 const ESCAPED: u64 = 3;
 /// JSON values of a file's body.
 const MOST_VALUES: usize = 64;
-/// What an object needs around the text, bytes.
+/// Bytes of the object around the text.
 const AROUND: u64 = 4 * 1024;
-/// What is said of a file that is written, and of one that moves.
+/// The fields of a file that is written, and of one that is moved.
 pub(crate) const TEXT: &[&str] = &["content"];
 pub(crate) const TARGET: &[&str] = &["new_path"];
 
@@ -90,11 +88,11 @@ pub(crate) struct DirectoryResponse {
     directories: Vec<FileLocation>,
     total_files: usize,
     total_dirs: usize,
-    /// There was more than a list holds.
+    /// The list was cut.
     is_cut: bool,
 }
 
-/// What lies in a directory.
+/// `GET …/files`: the entries of a directory.
 pub(crate) async fn list(
     context: &ServerContext,
     request: &RequestContext,
@@ -108,7 +106,7 @@ pub(crate) async fn list(
     Ok(envelope::data(listed.await?))
 }
 
-/// A text file's text.
+/// `GET …/files/{path}`: the text of a file.
 pub(crate) async fn read(
     context: &ServerContext,
     request: &RequestContext,
@@ -178,7 +176,7 @@ pub(crate) async fn delete(
     Ok(envelope::done("deleted"))
 }
 
-/// The project's own directory goes with the project and no other way.
+/// The directory of the project itself cannot be moved or deleted.
 fn refuse_root(param: &str, path: &str) -> Result<(), ApiError> {
     if path.split('/').all(|part| matches!(part, "" | ".")) {
         let rule = format!("'{param}' is the project itself: name a file or a directory in it");
@@ -187,7 +185,7 @@ fn refuse_root(param: &str, path: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The largest body: the largest text, escaped.
+/// The largest body: the largest text with every character escaped.
 fn most_bytes(limits: &Limits) -> usize {
     let most = limits.file_bytes.saturating_mul(ESCAPED).saturating_add(AROUND);
     usize::try_from(most).unwrap_or(usize::MAX).max(limits.body_bytes)
@@ -206,7 +204,6 @@ pub(crate) fn text(map: Map<String, Value>) -> Result<String, ApiError> {
     text.ok_or_else(|| ApiError::value("content", "'content' is missing: the text of the file"))
 }
 
-/// Where the file or the directory is to be.
 pub(crate) fn target(map: Map<String, Value>) -> Result<String, ApiError> {
     let path = ObjectFields::new(map, TARGET)?.text("new_path")?;
     path.ok_or_else(|| ApiError::value("new_path", "'new_path' is missing: where it is to be"))
@@ -233,13 +230,13 @@ fn view(project: &Project, path: &str, listing: DirectoryListing) -> DirectoryRe
     }
 }
 
-/// The last segment of a path, and the path without what says nothing.
+/// The last segment, and the path without empty and `.` segments.
 pub(crate) fn shown(path: &str) -> (String, String) {
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     (parts.last().copied().unwrap_or_default().to_owned(), parts.join("/"))
 }
 
-/// From the last dot on, as in `.rs`; none for a name that only begins with one.
+/// The extension with its dot, as in `.rs`; empty for names like `.env`.
 fn extension(name: &str) -> String {
     let dot = name.rfind('.').filter(|at| *at > 0 && at.saturating_add(1) < name.len());
     dot.and_then(|at| name.get(at..)).unwrap_or_default().to_owned()
@@ -259,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_itself_has_many_spellings() {
+    fn every_spelling_of_the_project_root_is_refused() {
         for path in ["", ".", "./", "/", "././/."] {
             assert!(refuse_root("path", path).is_err(), "{path}");
         }
@@ -269,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_shown_without_what_says_nothing() {
+    fn a_path_is_shown_without_empty_segments() {
         assert_eq!(shown("./a//b.c/"), ("b.c".to_owned(), "a/b.c".to_owned()));
         assert_eq!(shown("."), (String::new(), String::new()));
     }

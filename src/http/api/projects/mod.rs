@@ -46,7 +46,8 @@ pub(crate) async fn list(
     Ok(envelope::data(page.await?))
 }
 
-/// Where the page before ended, whatever became of its last project; or a project's id, as older front ends say it.
+/// The position of the last project on the page before; or the id of a project, as older front ends send
+/// it.
 fn place(app: &AppDependencies, user: UserId, cursor: &str) -> Result<ProjectCursor, ApiError> {
     if let Some((at, id)) = cursor.split_once('-')
         && let (Some(updated_at_ms), Ok(id)) = (digits(at), id.parse())
@@ -75,7 +76,7 @@ pub(crate) async fn show(
     let is_told = may_know_the_host(request.caller);
     let shown = with_project(context, request, move |app, project| {
         let stats = match app.workspaces.stats(&project) {
-            // Somebody removed its directory on the host: it is as good as empty, and the project still there.
+            // The directory was removed on the host: the project is shown as empty.
             Err(FileError::NotFound(_)) => TreeStats::default(),
             other => other?,
         };

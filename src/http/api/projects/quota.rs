@@ -1,11 +1,11 @@
-//! How much may be added to a project. Owns what the server's limits and the account's quota come to together.
+//! How many bytes may be added to a project: limits of the server and quota of the account.
 
 use crate::domain::project::Project;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::ports::{FileError, QuotaShare, QuotaSources, StorageAllowance};
 
-/// What the project's files may come to.
+/// How large the files of the project may become.
 pub(crate) fn allowance(app: &AppDependencies, project: &Project) -> Result<StorageAllowance, ApiError> {
     let limits = &app.limits;
     let left = share(app, project)?.map_or(u64::MAX, QuotaShare::left);
@@ -15,7 +15,7 @@ pub(crate) fn allowance(app: &AppDependencies, project: &Project) -> Result<Stor
     })
 }
 
-/// Refuses a project that has grown beyond its owner's quota while others grew as well.
+/// Fails if the project passed the quota of its owner while other projects grew, too.
 pub(crate) fn check(app: &AppDependencies, project: &Project) -> Result<(), ApiError> {
     let Some(QuotaShare { quota, others }) = share(app, project)? else { return Ok(()) };
     let own = app.workspaces.stats(project)?.size;

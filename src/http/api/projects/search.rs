@@ -1,4 +1,4 @@
-//! `POST /api/projects/{id}/search`: a literal text in the project's text files.
+//! `POST /api/projects/{id}/search`: finds a literal text in the text files of a project.
 
 use super::access::{blocking, with_project};
 use crate::http::api::body::object;
@@ -14,13 +14,12 @@ use crate::ports::{SearchHit, SearchQuery, SearchResults};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The longest text that is searched for, bytes.
+/// The longest query, bytes.
 pub(crate) const QUERY_BYTES: usize = 1_000;
-/// Files with matches, when nobody says how many.
+/// Default number of files with matches.
 const RESULTS: u64 = 50;
 /// The most.
 const RESULTS_MAX: u64 = 200;
-/// What can be said of a search.
 pub(crate) const KNOWN: &[&str] = &["query", "path", "max_results", "case_sensitive"];
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectSearch"))]
@@ -48,7 +47,6 @@ struct SearchLineResponse {
     content: String,
 }
 
-/// Searches.
 pub(crate) async fn search(
     context: &ServerContext,
     request: &RequestContext,
@@ -62,7 +60,6 @@ pub(crate) async fn search(
     Ok(envelope::data(view(query, found)))
 }
 
-/// What is searched for.
 pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, ApiError> {
     let mut fields = ObjectFields::new(map, KNOWN)?;
     let query = fields.text("query")?.unwrap_or_default();

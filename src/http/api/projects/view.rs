@@ -1,4 +1,4 @@
-//! What a project looks like. Owns the shape of its object and of its statistics.
+//! A project as `/api` shows it.
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
@@ -24,7 +24,7 @@ pub(crate) struct ProjectResponse {
     more: ProjectDetails,
 }
 
-/// What some answers tell beyond.
+/// Fields of some responses only.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectMore"))]
 #[derive(Default, Serialize)]
 pub(crate) struct ProjectDetails {
@@ -34,7 +34,7 @@ pub(crate) struct ProjectDetails {
     pub(crate) stats: Option<ProjectStatsResponse>,
 }
 
-/// What a project holds; its bytes have two names, one for each route that tells them.
+/// Size of a project. Its bytes have two names, one for each route.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectStats"))]
 #[derive(Default, Serialize)]
 pub(crate) struct ProjectStatsResponse {
@@ -47,13 +47,13 @@ pub(crate) struct ProjectStatsResponse {
 }
 
 impl ProjectStatsResponse {
-    /// As an upload tells it.
+    /// As an upload reports it.
     pub(crate) fn of_upload(stats: TreeStats) -> Self {
         let TreeStats { files, directories, size } = stats;
         Self { files, directories, size: Some(size), total_size: None }
     }
 
-    /// As a project tells it.
+    /// As a project reports it.
     pub(crate) fn of_project(stats: TreeStats) -> Self {
         let TreeStats { files, directories, size } = stats;
         Self { files, directories, size: None, total_size: Some(size) }
@@ -66,7 +66,7 @@ pub(crate) fn view(app: &AppDependencies, project: Project) -> Result<ProjectRes
     Ok(counted(project, &counts))
 }
 
-/// The same, of several projects of one user, whose conversations are counted once.
+/// Several projects of one user; conversations are counted once.
 pub(crate) fn views(
     app: &AppDependencies,
     user: UserId,
@@ -91,7 +91,6 @@ fn counted(project: Project, counts: &BTreeMap<ProjectId, u64>) -> ProjectRespon
 }
 
 impl ProjectResponse {
-    /// The same, and more.
     pub(crate) fn with(self, more: ProjectDetails) -> Self {
         Self { more, ..self }
     }

@@ -1,5 +1,5 @@
-//! `GET /api/stats/tokens`: what was spent, by hour or day of a time zone, and by model. Owns who may ask for whom; refuses
-//! days further back than a month (`/v1/usage` has them).
+//! `GET /api/stats/tokens`: tokens by hour or day of a time zone, and by model, for at most 30 days
+//! (`/v1/usage` has more).
 
 pub(crate) mod report;
 
@@ -20,10 +20,9 @@ use std::sync::Arc;
 
 /// The longest name of a zone that is looked up, bytes.
 const ZONE_BYTES: usize = 64;
-/// What says whose tokens are told.
 const USER: &str = "user_id";
 
-/// What this user has spent; an administrator may ask for another user, or for all.
+/// The usage of the caller; administrators may ask for another user or for all.
 pub(crate) async fn tokens(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -58,7 +57,7 @@ fn zone(name: Option<&str>) -> Result<TimeZone, ApiError> {
     })
 }
 
-/// `None`: all users. Whoever may not ask for others hears the same of every other one, whether there is one or not (P7).
+/// `None`: all users. Without permission the answer is the same whether or not the other user exists (P7).
 fn whose(text: Option<&str>, caller: Caller) -> Result<Option<UserId>, ApiError> {
     let Some(text) = text else { return Ok(Some(caller.user)) };
     let asked = match text {
@@ -86,7 +85,7 @@ mod tests {
     use crate::domain::account::TokenScopes;
 
     #[test]
-    fn p7_others_are_told_to_administrators_alone() {
+    fn p7_only_administrators_see_usage_of_others() {
         let caller =
             |role, admin| Caller::known(UserId(7), role, TokenScopes { read: true, write: true, admin });
         let asked = |text, role, admin| whose(text, caller(role, admin)).map_err(|error| error.to_string());

@@ -1,5 +1,5 @@
-//! Hours of the accounts as days of a time zone. Owns the zero-filled shape that the front end draws; pure. The accounts know
-//! whole UTC hours: where a zone is off by half an hour, an hour counts where it begins.
+//! Sums hours of usage into days of a time zone, with zeros where nothing was used. Accounts count whole
+//! UTC hours: in a zone that is off by half an hour, an hour counts for the day in which it begins.
 
 use crate::domain::usage::Usage;
 use crate::ports::{ACCOUNT_HOUR_MS, HourUsage};
@@ -87,7 +87,7 @@ enum ReportDates {
     Many { start_date: String, end_date: String },
 }
 
-/// Zero where nothing was spent; in the order of time.
+/// In the order of time, with zeros.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReportCourse"))]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -117,13 +117,12 @@ impl ReportSpan {
         Some(Self { period, zone, days, first_ms, last_ms })
     }
 
-    /// The first and the last hour of the accounts that may belong to it.
+    /// The first and last hour of the accounts in these days.
     pub(crate) fn hours(&self) -> (u32, u32) {
         let hour = |ms: u64| u32::try_from(ms / ACCOUNT_HOUR_MS).unwrap_or(u32::MAX);
         (hour(self.first_ms), hour(self.last_ms))
     }
 
-    /// What these lines come to on these days.
     pub(crate) fn report(self, lines: Vec<HourUsage>) -> TokenReportResponse {
         let (mut all, mut by_model) = (TokenCount::default(), BTreeMap::<String, TokenCount>::new());
         let mut by_day: BTreeMap<Date, TokenCount> =

@@ -4,8 +4,9 @@
 use crate::http::request::fields::record;
 use serde_json::{Map, Value, json};
 
-/// The schema of the object that `read` reads. `known` is its list of names, `example` has a good value for each of them (but
-/// those that exclude each other, which are in `instead`), and `special` says what a field may be that is read as a whole.
+/// The schema of the object that `read` reads. `known` is its list of names, `example` has a good value for
+/// each of them (but those that exclude each other, which are in `instead`), and `special` says what a
+/// field may be that is read as a whole.
 pub(super) fn body(
     known: &[&str],
     example: &Value,

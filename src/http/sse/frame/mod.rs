@@ -1,5 +1,5 @@
-//! Events as clients read them (DESIGN §4). Owns both wire forms and both text modes; pure: refuses stores, sockets and
-//! clocks. The log holds deltas; a cumulative frame is made here, for one reader, when it is about to be sent.
+//! Renders pages of the log as frames (DESIGN §4). The log holds deltas; a cumulative frame is made for one
+//! reader when it is about to be sent.
 
 use crate::domain::event::{Event, SequencedEvent, StepKind};
 use crate::domain::steps::StepId;
@@ -8,54 +8,53 @@ use crate::http::sse::long_frame::{LongFrame, LongStep};
 use crate::ports::{EventPage, StoreError};
 use std::collections::HashMap;
 
-/// A step's text is kept between pages up to this size; the frame of a longer one is made piece by piece while it is
-/// sent, so that memory per reader stays within one page.
+/// Up to this size the text of a step is kept between pages. The frame of a longer text is rendered piece
+/// by piece while it is sent, so that a reader needs memory for one page only.
 const HELD_BYTES: usize = 64 * 1024;
 
-/// How the text of a step is told.
+/// How the text of a step is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextMode {
-    /// All of the step so far; the newest frame of a page stands for the older ones.
+    /// All of the step so far. The newest frame of a page replaces older ones.
     Cumulative,
-    /// Each piece with its offset.
+    /// Each delta with its offset.
     Delta,
 }
 
 /// Reads the text of a step: `(first_seq, up_to)` as [`crate::ports::Store::step_text`] takes them.
 pub(crate) type EarlierText<'a> = &'a dyn Fn(u64, u64) -> Result<String, StoreError>;
 
-/// A part of what a page comes to.
+/// Output of a page.
 #[derive(Debug)]
 pub(crate) enum PagePart {
     /// Whole frames, one after the other.
     Frames(Vec<u8>),
-    /// One frame that is made while it is sent.
+    /// One frame that is rendered while it is sent.
     Long(LongFrame),
 }
 
-/// Renders one reader's pages, in order.
+/// Renders the pages of one reader, in order.
 #[derive(Debug)]
 pub(crate) struct FrameRenderer {
     wire: StreamFormat,
     text: TextMode,
     held: Option<StepText>,
-    /// The newest event that the reader has; `None`: nobody said.
+    /// The newest event that the reader has, if known.
     cursor: Option<u64>,
-    /// Texts up to this size are held, bytes.
     held_bytes: usize,
-    /// The frame that the last page ended in, while the log goes on behind it: if the step goes on as well, a newer
-    /// frame stands for this one.
+    /// The long frame at the end of the last page, if the log continues. If the step continues too, a newer
+    /// frame replaces it.
     unsent: Option<LongFrame>,
 }
 
-/// The step that the reader is in the middle of.
+/// The text of the current step.
 #[derive(Debug)]
 struct StepText {
     index: u32,
     text: String,
 }
 
-/// A piece of text as the log holds it.
+/// A delta of the log.
 #[derive(Clone, Copy)]
 struct TextPiece<'a> {
     seq: u64,
@@ -71,17 +70,18 @@ impl FrameRenderer {
         Self { wire, text, held: None, cursor: None, held_bytes: HELD_BYTES, unsent: None }
     }
 
-    /// Renders what comes after this event, and tells of events that are no longer there.
+    /// Renders what follows this event, and reports gaps in the log.
     pub(crate) fn after(self, cursor: u64) -> Self {
         Self { cursor: Some(cursor), ..self }
     }
 
     /// Whether the next page can be rendered without reading earlier text.
-    pub(crate) fn is_light(&self) -> bool {
+    pub(crate) fn has_step_text(&self) -> bool {
         self.text == TextMode::Delta || self.held.is_some()
     }
 
-    /// The frames of a page, in order. A page that ends amid a long text may have none: one that follows has it.
+    /// The frames of a page, in order. A page that ends inside a long text may have none; a later page has
+    /// it.
     pub(crate) fn render(
         &mut self,
         page: &EventPage,
@@ -96,7 +96,7 @@ impl FrameRenderer {
             parts.long(unsent);
         }
         for (position, numbered) in page.events.iter().enumerate() {
-            self.tell_gap(parts.frames(), numbered)?;
+            self.write_gap(parts.frames(), numbered)?;
             match piece(numbered) {
                 Some(piece) if self.text == TextMode::Cumulative => {
                     let last = newest.get(&piece.index) == Some(&position);
@@ -114,7 +114,7 @@ impl FrameRenderer {
         Ok(parts.into_vec())
     }
 
-    /// Adds the piece to its step; the step's last piece in the page brings the frame.
+    /// Adds the delta to its step. The last delta of a step in the page produces the frame.
     fn tell(
         &mut self,
         parts: &mut PageParts,
@@ -136,9 +136,9 @@ impl FrameRenderer {
         Ok(())
     }
 
-    /// Retention leaves holes. Where it folded deltas, the text that follows is whole: only a reader who counts the pieces
-    /// has to know. Where it cut the log, a hole lies before the terminal event, and every reader has to.
-    fn tell_gap(&mut self, out: &mut Vec<u8>, next: &SequencedEvent) -> Result<(), FrameError> {
+    /// Reports a gap left by retention. Folded deltas matter to readers in delta mode only. A gap before
+    /// the terminal event means that the log was cut, which every reader has to know.
+    fn write_gap(&mut self, out: &mut Vec<u8>, next: &SequencedEvent) -> Result<(), FrameError> {
         let Some(cursor) = self.cursor.replace(next.seq) else { return Ok(()) };
         let (from, to) = (cursor.saturating_add(1), next.seq.saturating_sub(1));
         let is_told = self.text == TextMode::Delta || next.event.is_terminal();
@@ -149,7 +149,7 @@ impl FrameRenderer {
         write(out, self.wire, to, "gap", &GapFrame { from, to })
     }
 
-    /// Adds the piece to the step's text. Text that is not held is fetched when the page's last piece is reached.
+    /// Adds the delta to the text of its step. Earlier text is fetched at the last delta of the page.
     fn gather(
         &mut self,
         piece: TextPiece<'_>,
@@ -190,7 +190,7 @@ impl FrameRenderer {
 }
 
 impl<'a> TextPiece<'a> {
-    /// The length of the step's text up to the end of this piece, bytes.
+    /// The length of the step's text including this delta, bytes.
     fn end(&self) -> u64 {
         self.offset.saturating_add(self.text.len() as u64)
     }
@@ -200,7 +200,6 @@ impl<'a> TextPiece<'a> {
     }
 }
 
-/// What a page has come to so far.
 #[derive(Default)]
 struct PageParts {
     over: Vec<PagePart>,
@@ -218,7 +217,7 @@ impl PageParts {
         self.over.push(PagePart::Long(frame));
     }
 
-    /// The long frame that stands at the end, if one does.
+    /// The long frame at the end, if there is one.
     fn take_long(&mut self) -> Option<LongFrame> {
         self.close();
         match self.over.pop()? {
@@ -242,7 +241,7 @@ impl PageParts {
     }
 }
 
-/// For each step with text in the page, the position of its newest piece.
+/// For each step, the position of its newest delta in the page.
 fn newest_pieces(page: &[SequencedEvent]) -> HashMap<u32, usize> {
     let positions = page.iter().enumerate();
     positions.filter_map(|(at, numbered)| piece(numbered).map(|piece| (piece.index, at))).collect()

@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn long_frames_say_what_short_ones_do(
+    fn long_frames_have_the_same_content_as_short_ones(
         steps in steps(),
         sizes in prop::collection::vec(1_usize..9, 1..5),
         held_bytes in 0_usize..12,
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn both_wires_say_the_same_and_sse_data_is_one_line(steps in steps(), delta: bool) {
+    fn both_formats_have_the_same_content_and_sse_data_is_one_line(steps in steps(), delta: bool) {
         let events = log(&steps);
         let text = if delta { TextMode::Delta } else { TextMode::Cumulative };
         let sse = frames(&events, 0, &[3], StreamFormat::Sse, text);
@@ -238,13 +238,13 @@ fn a_page_has_one_frame_per_step_with_the_newest_id() {
 }
 
 #[test]
-fn the_held_text_saves_reading_and_a_long_one_is_neither_held_nor_read() {
+fn kept_text_saves_reading_and_long_text_is_not_kept() {
     let long = "x".repeat(HELD_BYTES + 1);
     let mut renderer = FrameRenderer::new(StreamFormat::Sse, TextMode::Cumulative);
     let never = |_, _| unreachable!("held");
     rendered(&mut renderer, &[delta(1, 0, 0, 1, "ab")], &never).expect("renders");
     rendered(&mut renderer, &[delta(2, 0, 2, 1, "cd")], &never).expect("renders");
-    assert!(renderer.is_light());
+    assert!(renderer.has_step_text());
     let page = |events: Vec<SequencedEvent>| EventPage { last_seq: events[0].seq, events };
     for late in [delta(3, 0, 4, 1, &long), delta(4, 0, 5 + HELD_BYTES as u64, 1, "e")] {
         let parts = renderer.render(&page(vec![late]), &never).expect("renders");
@@ -254,7 +254,7 @@ fn the_held_text_saves_reading_and_a_long_one_is_neither_held_nor_read() {
 }
 
 #[test]
-fn a_long_text_that_goes_on_behind_its_page_is_told_once() {
+fn a_long_text_that_continues_behind_its_page_is_sent_once() {
     let mut renderer =
         FrameRenderer { held_bytes: 2, ..FrameRenderer::new(StreamFormat::Ndjson, TextMode::Cumulative) };
     let never = |_, _| unreachable!("long");
@@ -276,7 +276,7 @@ fn a_long_text_that_goes_on_behind_its_page_is_told_once() {
 }
 
 #[test]
-fn held_text_that_does_not_meet_the_page_is_read_again() {
+fn kept_text_that_does_not_fit_the_page_is_read_again() {
     let mut renderer = FrameRenderer::new(StreamFormat::Ndjson, TextMode::Cumulative);
     rendered(&mut renderer, &[delta(1, 0, 0, 1, "ab")], &|_, _| unreachable!("a whole step"))
         .expect("renders");
@@ -286,7 +286,7 @@ fn held_text_that_does_not_meet_the_page_is_read_again() {
 }
 
 #[test]
-fn text_that_does_not_fit_is_an_error_not_a_lie() {
+fn text_of_the_wrong_length_is_an_error() {
     let mut renderer = FrameRenderer::new(StreamFormat::Sse, TextMode::Cumulative);
     let torn = rendered(&mut renderer, &[delta(9, 0, 5, 3, "x")], &|_, _| Ok("short".to_owned()));
     assert!(matches!(torn, Err(FrameError::Torn { index: 0, expected: 6, found: 5 })), "{torn:?}");
@@ -368,7 +368,7 @@ fn tell(events: &[SequencedEvent], after: u64, text: TextMode) -> Vec<(u64, Stri
 }
 
 #[test]
-fn a_folded_step_is_a_gap_for_those_who_count_pieces_and_none_for_those_who_read() {
+fn a_folded_step_is_a_gap_in_delta_mode_only() {
     let status = Event::Status { status: StatusPhase::Running, attempt: 1, reason: None };
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
     let events = [
@@ -388,7 +388,7 @@ fn a_folded_step_is_a_gap_for_those_who_count_pieces_and_none_for_those_who_read
 }
 
 #[test]
-fn a_log_that_was_cut_is_a_gap_for_everybody() {
+fn a_cut_log_is_a_gap_in_both_modes() {
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
     let events = [SequencedEvent { seq: 9, event: over }];
     for text in [TextMode::Delta, TextMode::Cumulative] {

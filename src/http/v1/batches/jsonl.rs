@@ -1,4 +1,4 @@
-//! Cutting a body into lines as it comes. Owns line numbers and the bound on one line; refuses to look into a line.
+//! Splits a body into numbered lines as it arrives, with a bound on the length of a line.
 
 /// A line longer than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -10,10 +10,10 @@ pub(crate) struct LineTooLong {
     pub(crate) limit: usize,
 }
 
-/// A line that says something, with its number in the file, counted from 1.
+/// A line that is not blank, with its number in the file, from 1.
 pub(crate) type NumberedLine = (u64, Vec<u8>);
 
-/// Cuts at line breaks. Blank lines are counted and left out; so are a byte order mark and a carriage return.
+/// Splits at line breaks. Blank lines count but are left out; a byte order mark is dropped.
 #[derive(Debug)]
 pub(crate) struct LineSplitter {
     limit: usize,
@@ -22,33 +22,32 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// For lines of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, number: 0, rest: Vec::new() }
     }
 
-    /// Takes in the next bytes; whole lines are put behind `lines`.
+    /// Adds bytes and appends each complete line to `lines`.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
         lines: &mut Vec<NumberedLine>,
     ) -> Result<(), LineTooLong> {
         while let Some((head, tail)) = split(bytes) {
-            self.take_in(head)?;
+            self.append(head)?;
             self.close(lines);
             bytes = tail;
         }
-        self.take_in(bytes)
+        self.append(bytes)
     }
 
-    /// The last line, which need not end with a break.
+    /// Appends the last line, which may lack a line break.
     pub(crate) fn finish(&mut self, lines: &mut Vec<NumberedLine>) {
         if !self.rest.is_empty() {
             self.close(lines);
         }
     }
 
-    fn take_in(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
         if self.rest.len().saturating_add(bytes.len()) > self.limit {
             return Err(LineTooLong { number: self.number.saturating_add(1), limit: self.limit });
         }
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_count_and_marks_go() {
+    fn blank_lines_count_and_a_byte_order_mark_is_dropped() {
         let lines = cut(&[b"\xef\xbb\xbf{}\r\n\r\n  \n[]"], 99).unwrap();
         assert_eq!(lines, [(1, b"{}\r".to_vec()), (4, b"[]".to_vec())]);
         assert_eq!(cut(&[], 9), Ok(vec![]));
@@ -99,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_a_body_is_torn_does_not_matter(text in "[a\\n\\r ]{0,60}", at in 0_usize..60) {
+        fn lines_do_not_depend_on_how_the_body_is_split(text in "[a\\n\\r ]{0,60}", at in 0_usize..60) {
             let at = at.min(text.len());
             let (head, tail) = text.as_bytes().split_at(at);
             let whole = cut(&[text.as_bytes()], 100).unwrap();

@@ -1,5 +1,5 @@
-//! A line of a batch: `{"custom_id","body":{a job's fields}}`, or that of `OpenAI` with `method` and `url`. Owns what a line
-//! may hold beside its job; a line that is wrong names itself.
+//! A line of a batch: `{"custom_id","body":{job}}`, or a line of OpenAI with `method` and `url`. Errors
+//! name the line.
 
 use super::openai;
 use crate::domain::id::UserId;
@@ -12,13 +12,12 @@ use crate::http::v1::jobs::spec;
 use crate::ports::NewLine;
 use serde_json::{Map, Value};
 
-/// The longest name of a line, characters.
+/// The longest `custom_id`, characters.
 const CUSTOM_ID_CHARS: usize = 256;
 
-/// What a line's job gets that names no priority: behind whatever somebody waits for.
+/// Default priority of a line: behind interactive jobs.
 const PRIORITY: u64 = 7;
 
-/// The line with this number of a batch of this user.
 pub(crate) fn parse(
     number: u64,
     text: &[u8],

@@ -20,12 +20,12 @@ use crate::http::v1::wait;
 use hyper::StatusCode;
 use std::sync::Arc;
 
-/// The batch's id as a path spells it; a malformed one names no batch.
+/// Parses an id of a path. A malformed id is a 404.
 fn parse_id(text: &str) -> Result<BatchId, ApiError> {
     text.parse().map_err(|_| ApiError::NotFound("batch"))
 }
 
-/// A page of this user's batches, newest first.
+/// `GET /v1/batches`, newest first.
 pub(crate) async fn list(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -42,7 +42,7 @@ pub(crate) async fn list(
     Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
 }
 
-/// One batch, once it has ended or the time is up.
+/// `GET /v1/batches/{id}`, at once or after `?wait=`.
 pub(crate) async fn show(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -55,7 +55,6 @@ pub(crate) async fn show(
     Ok(response::json(StatusCode::OK, &BatchObject::from(owned(context, request.user, id).await?)))
 }
 
-/// The batch, if it is this user's.
 pub(crate) async fn owned(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -65,7 +64,7 @@ pub(crate) async fn owned(
     context.read(move |_| batches.batch(user, id)).await?.ok_or(ApiError::NotFound("batch"))
 }
 
-/// Asks for the batch's end, and shows it as it then stands.
+/// `POST /v1/batches/{id}/cancel`. Idempotent: an ended batch stays as it is.
 pub(crate) async fn cancel(
     context: &Arc<ServerContext>,
     request: &RequestContext,

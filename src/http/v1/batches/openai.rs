@@ -1,12 +1,11 @@
-//! Batch lines of `OpenAI` as jobs: `/v1/chat/completions` and `/v1/responses` (their API reference, "Batch" and the two
-//! endpoints). Owns the translation of names; refuses what would change an answer and has no counterpart here, so that
-//! nothing is dropped in silence.
+//! Translates batch lines of OpenAI (`/v1/chat/completions`, `/v1/responses`) into jobs. A field that would
+//! change the answer and has no counterpart is an error: nothing is dropped silently.
 
 use crate::http::error::ApiError;
 use crate::http::request::fields::{ObjectFields, wrong};
 use serde_json::{Map, Value};
 
-/// Fields that change no answer.
+/// Fields that do not change the answer; ignored.
 const IDLE: [&str; 7] = [
     "user",
     "store",
@@ -23,14 +22,13 @@ const COMMON: [&str; 3] = ["stream", "tools", "tool_choice"];
 /// Fields that a job takes under the same name.
 const SAME: [&str; 3] = ["model", "temperature", "metadata"];
 
-/// The job of a chat completion's body.
 pub(crate) fn chat(body: Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
     let own = ["messages", "max_tokens", "max_completion_tokens", "reasoning_effort", "n"];
     let mut fields = fields(body, &own)?;
     let messages =
         fields.take("messages").ok_or_else(|| ApiError::value("messages", "'messages' is missing"))?;
     let mut job = start(&mut fields)?;
-    job.insert("input".to_owned(), spoken("messages", messages)?);
+    job.insert("input".to_owned(), job_messages("messages", messages)?);
     let most = fields.take("max_completion_tokens").or(fields.take("max_tokens"));
     put(&mut job, "max_tokens", most);
     if let Some(other) = fields.take("n").filter(|n| n.as_u64() != Some(1)) {
@@ -40,12 +38,11 @@ pub(crate) fn chat(body: Map<String, Value>) -> Result<Map<String, Value>, ApiEr
     Ok(job)
 }
 
-/// The job of a response's body.
 pub(crate) fn responses(body: Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
     let mut fields = fields(body, &["input", "instructions", "max_output_tokens", "reasoning"])?;
     let input = fields.take("input").ok_or_else(|| ApiError::value("input", "'input' is missing"))?;
     let mut job = start(&mut fields)?;
-    job.insert("input".to_owned(), spoken("input", input)?);
+    job.insert("input".to_owned(), job_messages("input", input)?);
     put(&mut job, "system_prompt", fields.take("instructions"));
     put(&mut job, "max_tokens", fields.take("max_output_tokens"));
     let effort = fields.take("reasoning").and_then(|reasoning| reasoning.get("effort").cloned());
@@ -77,7 +74,7 @@ fn put(job: &mut Map<String, Value>, name: &str, value: Option<Value>) {
     }
 }
 
-/// Tools are this server's own: a line may do without them, and cannot bring others.
+/// A line may switch the tools of this server off. It cannot bring its own.
 fn no_tools(fields: &mut ObjectFields) -> Result<Option<Value>, ApiError> {
     let (tools, choice) = (fields.take("tools"), fields.text("tool_choice")?);
     match tools {
@@ -95,8 +92,8 @@ fn thinking(effort: Option<Value>) -> Option<Value> {
     effort.map(|effort| (!matches!(effort.as_str(), Some("none" | "minimal"))).into())
 }
 
-/// Messages as a job takes them: text parts joined, `developer` as `system`.
-fn spoken(name: &str, input: Value) -> Result<Value, ApiError> {
+/// Messages in the form of a job: text parts joined, `developer` as `system`.
+fn job_messages(name: &str, input: Value) -> Result<Value, ApiError> {
     let Value::Array(list) = input else { return Ok(input) };
     let messages = list.into_iter().enumerate().map(|(at, message)| {
         let Value::Object(mut message) = message else { return Ok(message) };
@@ -166,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_the_answer_is_refused_by_name() {
+    fn fields_that_would_change_the_answer_are_refused_by_name() {
         for (body, word) in [
             (json!({"messages": [], "top_p": 0.1}), "top_p"),
             (json!({"messages": [], "n": 2}), "'n'"),

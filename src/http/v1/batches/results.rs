@@ -1,5 +1,5 @@
-//! `GET /v1/batches/{id}/results`: JSON lines. Without `?follow=true` the lines that have ended, in input order; with it
-//! all lines in the order in which they end, as they end. Pulled: a slow reader costs one page.
+//! `GET /v1/batches/{id}/results` as JSON lines: ended lines in input order, or with `?follow=true` all
+//! lines in the order in which they end. A slow reader costs one page of memory.
 
 use super::parse_id;
 use crate::domain::id::{BatchId, JobId};
@@ -22,14 +22,13 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A page ends after so many bytes; a single result may be larger.
+/// A page ends after this many bytes; a single result may be larger.
 const PAGE_BYTES: usize = 64 * 1024;
-/// Lines that are looked at together.
+/// Lines read at once.
 const STRIDE: u32 = 64;
-/// Silence after which the store is asked even without a hint.
+/// The store is read after this time even without a hint.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// The results of this user's batch.
 pub(crate) async fn results(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -69,12 +68,12 @@ struct ResultReader {
     news: ChangeWatch,
     batch: BatchId,
     follow: bool,
-    /// The next line, or with `follow` the number of lines that have been told.
+    /// The next line, or with `follow` the number of lines sent.
     at: u32,
     is_over: bool,
 }
 
-/// What has been read: the text, where the next page begins, and whether there is one.
+/// The text, the start of the next page, and whether this is the last one.
 type ResultChunk = (Vec<u8>, u32, bool);
 
 impl ResultReader {
@@ -90,7 +89,7 @@ impl ResultReader {
                 tokio::select! {
                     _ = self.news.changed() => {}
                     () = tokio::time::sleep(LOOK) => {}
-                    // Cut, not ended: a batch that is not over has no clean end.
+                    // The stream breaks instead of ending: an unfinished batch has no clean end.
                     () = self.shutdown.reached(ShutdownStage::Closing) => return Err(BodyError::new("the server is stopping")),
                 }
             }
@@ -199,7 +198,7 @@ fn line(text: &mut Vec<u8>, told: &BatchResultLine<'_>) -> Result<(), StoreError
     Ok(())
 }
 
-/// As results of `OpenAI` name a request.
+/// The form of request ids in results of `OpenAI`.
 fn request_id(job: JobId) -> String {
     job.to_string().replacen(JobId::PREFIX, "batch_req_", 1)
 }

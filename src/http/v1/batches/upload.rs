@@ -1,5 +1,5 @@
-//! `POST /v1/batches`: JSON lines as the body. Every line is checked and stored as it comes, none of it runs before all
-//! are there and right: then the batch is accepted in one transaction, and a 202 means that it is on the disk (P1).
+//! `POST /v1/batches` with JSON lines. Each line is checked and stored as it arrives; none runs before the
+//! batch is accepted in one transaction. A 202 means that the batch is on the disk (P1).
 
 use super::jsonl::{LineSplitter, NumberedLine};
 use super::line;
@@ -31,17 +31,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lines are handed to the store once they weigh so much together, bytes, or are so many.
+/// Lines are handed to the store in pieces of this many bytes or lines.
 const PIECE_BYTES: usize = 512 * 1024;
 const PIECE_LINES: usize = 256;
 
-/// An upload takes no longer altogether.
+/// The time limit of an upload.
 const WHOLE_TIME: Duration = Duration::from_secs(3_600);
 
-/// Jobs of a batch in the queue at once, when nothing else is asked for.
+/// Default of `concurrency`: jobs of the batch in the queue at the same time.
 const CONCURRENCY: u32 = 64;
 
-/// Stores a batch and shows it.
 pub(crate) async fn upload(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -61,27 +60,27 @@ pub(crate) async fn upload(
     quota::check(context, request.user, key).await?;
     let created_at_ms = context.app.clock.now_ms();
     let id = BatchId::from_bits(context.app.mint.mint(created_at_ms, context.app.entropy.random()));
-    let intake = BatchUpload::new(&context.app, id, request.user);
-    let (intake, fingerprint) = take_in(context, intake, body).await?;
+    let upload_state = BatchUpload::new(&context.app, id, request.user);
+    let (upload_state, fingerprint) = receive(context, upload_state, body).await?;
     let key = key.map(|key| key.of(fingerprint));
     let new = NewBatch {
         id,
         user: request.user,
         created_at_ms,
-        lines: intake.lines,
+        lines: upload_state.lines,
         concurrency: concurrency.min(limits.batch_concurrency),
         webhook_url,
     };
-    let accepted = accept(intake, new, key).await?;
+    let accepted = accept(upload_state, new, key).await?;
     let is_replayed = matches!(accepted, Idempotent::Replayed(_));
     let (Idempotent::New(batch) | Idempotent::Replayed(batch)) = accepted;
     let id = batch.id;
-    let mut reply = response::json(StatusCode::ACCEPTED, &BatchObject::from(batch));
-    response::set(&mut reply, LOCATION, &format!("/v1/batches/{id}"));
+    let mut response = response::json(StatusCode::ACCEPTED, &BatchObject::from(batch));
+    response::set(&mut response, LOCATION, &format!("/v1/batches/{id}"));
     if is_replayed {
-        response::set(&mut reply, IDEMPOTENCY_REPLAYED, "true");
+        response::set(&mut response, IDEMPOTENCY_REPLAYED, "true");
     }
-    Ok(reply)
+    Ok(response)
 }
 
 fn refuse_multipart(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -95,10 +94,10 @@ fn refuse_multipart(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reads the body to its end. A pause in it may be as long as a whole body of a job may take; all of it has an hour.
-async fn take_in(
+/// Reads the body to its end. A pause may last `limits.body_timeout_s`, the whole upload an hour.
+async fn receive(
     context: &ServerContext,
-    mut intake: BatchUpload,
+    mut upload_state: BatchUpload,
     mut body: RequestBody,
 ) -> Result<(BatchUpload, RequestFingerprint), ApiError> {
     let limits = &context.app.limits;
@@ -118,42 +117,42 @@ async fn take_in(
             return Err(ApiError::BatchTooLarge(limits.batch_bytes));
         }
         place.grow(&context.bodies, data.len()).ok_or(ApiError::BodiesFull(limits.bodies_bytes))?;
-        fingerprint.take_in(&data);
+        fingerprint.update(&data);
         cutter.push(&data, &mut lines).map_err(|long| ApiError::malformed(long.to_string()))?;
         waiting = waiting.saturating_add(data.len());
         if lines.len() >= PIECE_LINES || (waiting >= PIECE_BYTES && !lines.is_empty()) {
-            intake = intake.store(std::mem::take(&mut lines)).await?;
+            upload_state = upload_state.store(std::mem::take(&mut lines)).await?;
             (waiting, place) = (0, BodyMemory::default());
         }
     }
     sender.confirm(context)?;
     cutter.finish(&mut lines);
-    intake = intake.store(lines).await?;
-    if intake.lines == 0 {
+    upload_state = upload_state.store(lines).await?;
+    if upload_state.lines == 0 {
         return Err(ApiError::malformed(
             "the batch is empty: send one JSON object a line, {\"custom_id\":…,\"body\":{\"input\":…}}",
         ));
     }
-    Ok((intake, fingerprint))
+    Ok((upload_state, fingerprint))
 }
 
-/// On a thread that may block: the channel may be full. The intake goes along, so that a client which leaves now cannot have
-/// its batch forgotten and accepted at once.
+/// Accepts the batch on a thread that may block. The upload moves there, so that a client that leaves now
+/// cannot abandon a batch that is being accepted.
 async fn accept(
-    intake: BatchUpload,
+    upload_state: BatchUpload,
     new: NewBatch,
     key: Option<IdempotencyKey>,
 ) -> Result<Idempotent<Batch>, ApiError> {
-    Ok(blocking(move || intake.accept(new, key)).await??)
+    Ok(blocking(move || upload_state.accept(new, key)).await??)
 }
 
-/// A batch on its way into the store. Dropped before it is accepted, it is forgotten.
+/// A batch that is being uploaded. Dropped before it is accepted, it is abandoned.
 struct BatchUpload {
     app: Arc<AppDependencies>,
     id: BatchId,
     user: UserId,
     lines: u32,
-    /// Of each name that was used, half of its SHA-256: names may be long.
+    /// Half of the SHA-256 of each `custom_id` so far.
     names: HashSet<[u8; 16]>,
     has_begun: bool,
     is_accepted: bool,
@@ -172,10 +171,10 @@ impl BatchUpload {
         }
     }
 
-    /// Checks and stores these lines, on a thread that may be busy for a while.
+    /// Checks and stores these lines on a thread that may block.
     async fn store(mut self, lines: Vec<NumberedLine>) -> Result<Self, ApiError> {
         let storing = blocking(move || {
-            self.check_and_fill(lines)?;
+            self.check_and_store(lines)?;
             Ok(self)
         });
         storing.await?
@@ -187,18 +186,18 @@ impl BatchUpload {
         Ok(accepted)
     }
 
-    fn check_and_fill(&mut self, lines: Vec<NumberedLine>) -> Result<(), ApiError> {
+    fn check_and_store(&mut self, lines: Vec<NumberedLine>) -> Result<(), ApiError> {
         let limits = &self.app.limits;
         let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
         for (number, text) in lines {
             let line = line::parse(number, &text, &self.app, self.user)?;
-            if !self.names.insert(mark(&line.custom_id)) {
+            if !self.names.insert(name_digest(&line.custom_id)) {
                 let rule = format!("the custom_id '{}' is used twice", line.custom_id);
                 return Err(ApiError::value("custom_id", rule).at_line(number));
             }
             new.push(line);
         }
-        refuse_many(self.names.len(), limits)?;
+        check_line_count(self.names.len(), limits)?;
         let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
         if count > 0 {
             self.has_begun = true;
@@ -209,12 +208,12 @@ impl BatchUpload {
     }
 }
 
-fn mark(name: &str) -> [u8; 16] {
+fn name_digest(name: &str) -> [u8; 16] {
     let digest: [u8; 32] = Sha256::digest(name).into();
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-fn refuse_many(lines: usize, limits: &Limits) -> Result<(), ApiError> {
+fn check_line_count(lines: usize, limits: &Limits) -> Result<(), ApiError> {
     if lines > limits.batch_lines {
         let most = limits.batch_lines;
         return Err(ApiError::malformed(format!(
@@ -235,7 +234,7 @@ impl Drop for BatchUpload {
                 tracing::warn!(batch = %id, %error, "lines of a refused batch stay until the next start");
             }
         };
-        // Without a runtime the process is ending; the next start forgets them.
+        // Without a runtime the process is ending; the next start abandons them.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             drop(runtime.spawn_blocking(forget));
         }

@@ -1,4 +1,4 @@
-//! `POST /v1/jobs/{id}/approve` and `…/deny`: what the job's user says to calls that wait. Refuses jobs that wait for nothing.
+//! `POST /v1/jobs/{id}/approve` and `…/deny`: the decision about tool calls that wait for approval.
 
 use super::view;
 use crate::domain::approval::ApprovalDecision;
@@ -16,9 +16,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What an approval may say.
 pub(crate) const APPROVE: &[&str] = &["calls"];
-/// What a denial may say.
 pub(crate) const DENY: &[&str] = &["calls", "reason"];
 
 /// The longest reason, characters.
@@ -27,7 +25,6 @@ const REASON_CHARS: usize = 2_000;
 const BODY_BYTES: usize = 64 * 1024;
 const BODY_VALUES: usize = 2_048;
 
-/// The calls may be made.
 pub(crate) async fn approve(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -36,7 +33,7 @@ pub(crate) async fn approve(
     decide(context, request, body, true).await
 }
 
-/// The calls may not be made, and the model is told why.
+/// The model gets the reason as the result of the calls.
 pub(crate) async fn deny(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -62,7 +59,7 @@ async fn decide(
     Ok(response::json(StatusCode::OK, &JobObject::fresh(job)))
 }
 
-/// No body is an empty object, which speaks of all calls.
+/// No body is an empty object: it decides about all calls.
 fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     match body.trim_ascii() {
         b"" => Ok(Map::new()),
@@ -70,7 +67,6 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     }
 }
 
-/// What is decided.
 pub(crate) fn read(map: Map<String, Value>, approve: bool) -> Result<ApprovalDecision, ApiError> {
     let mut fields = ObjectFields::new(map, if approve { APPROVE } else { DENY })?;
     let reason = if approve { None } else { fields.text("reason")? };
@@ -101,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_speaks_of_all_calls() {
+    fn an_empty_body_decides_about_all_calls() {
         for body in ["", " \n", "{}", r#"{"calls":null}"#] {
             let all = ApprovalDecision { approve: true, id_refs: None, reason: None };
             assert_eq!(told(body, true).unwrap(), all, "{body}");
@@ -112,17 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_decisions_are_refused() {
         let long = format!(r#"{{"reason":"{}"}}"#, "x".repeat(REASON_CHARS + 1));
-        let bodies = [
-            "[]",
-            "{",
-            r#"{"calls":[]}"#,
-            r#"{"calls":"a"}"#,
-            r#"{"calls":[1]}"#,
-            r#"{"request":[]}"#,
-            &long,
-        ];
+        let bodies =
+            ["[]", "{", r#"{"calls":[]}"#, r#"{"calls":"a"}"#, r#"{"calls":[1]}"#, r#"{"call":[]}"#, &long];
         for body in bodies {
             assert!(told(body, false).is_err(), "{body}");
         }

@@ -21,7 +21,8 @@ use std::sync::Arc;
 const SSE: &str = "text/event-stream";
 const NDJSON: &str = "application/x-ndjson";
 
-/// The stream, or 204 when an ended job has nothing after the cursor: an `EventSource` then stops coming back.
+/// The stream, or 204 when an ended job has nothing after the cursor: an `EventSource` then stops
+/// reconnecting.
 pub(crate) async fn events(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -39,25 +40,24 @@ pub(crate) async fn events(
     };
     owned(context, request, id).await?;
     let opened = stream::open(context, asked).await?;
-    // The row is read after the page: were it read before, a job ending in between could look endless.
+    // The row is read after the page, so that a job that ends in between is seen as ended.
     if opened.is_empty() && is_over(&owned(context, request, id).await?, asked.after) {
         return Ok(response::empty(StatusCode::NO_CONTENT));
     }
     Ok(answer(id, asked.wire, opened.into_body(None)))
 }
 
-/// The answer that carries a stream.
 pub(crate) fn answer(id: JobId, wire: StreamFormat, body: StreamBody) -> HttpResponse {
     let content_type = match wire {
         StreamFormat::Sse => SSE,
         StreamFormat::Ndjson => NDJSON,
     };
-    let mut reply = response::events(content_type, body);
-    response::set(&mut reply, X_JOB_ID, &id.to_string());
-    reply
+    let mut response = response::events(content_type, body);
+    response::set(&mut response, X_JOB_ID, &id.to_string());
+    response
 }
 
-/// How the client wants its lines: server-sent events, unless it names JSON lines first.
+/// Server-sent events, unless `Accept` names JSON lines first.
 pub(crate) fn wire(headers: &HeaderMap) -> StreamFormat {
     match (accepted(headers, NDJSON), accepted(headers, SSE)) {
         (Some(ndjson), sse) if sse.is_none_or(|sse| ndjson < sse) => StreamFormat::Ndjson,
@@ -82,7 +82,7 @@ pub(crate) fn text(query: &QueryString) -> Result<TextMode, ApiError> {
     }
 }
 
-/// The place of a media type among those that `Accept` names.
+/// The position of a media type in `Accept`.
 fn accepted(headers: &HeaderMap, wanted: &str) -> Option<usize> {
     let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).position(|part| {

@@ -38,7 +38,8 @@ const STATES: [JobStatus; 6] = [
     JobStatus::Cancelled,
 ];
 
-/// A page of this user's jobs.
+/// `GET /v1/jobs`: newest first. The cursor is a position in the order of acceptance, so it stays valid
+/// when jobs are deleted.
 pub(crate) async fn list(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -58,7 +59,7 @@ pub(crate) async fn list(
     Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
 }
 
-/// A job that the user does not have has no children here.
+/// A parent of another user has no children in the list.
 fn parent(text: &str) -> Result<JobId, ApiError> {
     let wrong = |_| ApiError::value("parent", format!("'parent' must be a job's id, not {}", quoted(text)));
     text.parse().map_err(wrong)
@@ -75,7 +76,7 @@ fn status(text: &str) -> Result<JobStatus, ApiError> {
     })
 }
 
-/// The job as it stands, or as it stands after `?wait=`.
+/// `GET /v1/jobs/{id}`, at once or after `?wait=`.
 pub(crate) async fn show(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -89,10 +90,11 @@ pub(crate) async fn show(
     Ok(response::json(StatusCode::OK, &view))
 }
 
-/// How the job ended, for scripts that look at the headers.
 const X_JOB_STATUS: HeaderName = HeaderName::from_static("x-job-status");
 
-/// The answer's text.
+/// `GET /v1/jobs/{id}/output`: the answer as plain text. A job that failed or was cancelled shows what it
+/// had written, marked by `X-Job-Status`; if it wrote nothing, the response is 409, so that `curl -f`
+/// fails.
 pub(crate) async fn output(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -115,15 +117,13 @@ pub(crate) async fn output(
         let message = job.error.map(|error| error.message).unwrap_or_default();
         return Err(ApiError::NoOutput { status: job.status, message });
     }
-    let mut reply = response::text(StatusCode::OK, text);
-    response::set(&mut reply, X_JOB_STATUS, job.status.as_str());
-    Ok(reply)
+    let mut response = response::text(StatusCode::OK, text);
+    response::set(&mut response, X_JOB_STATUS, job.status.as_str());
+    Ok(response)
 }
 
-/// Entries of one answer.
 const ENTRIES_MAX: usize = 2_000;
 
-/// A line of the answer.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuditLine"))]
 #[derive(Serialize)]
 pub(crate) struct AuditEntryResponse {
@@ -132,7 +132,8 @@ pub(crate) struct AuditEntryResponse {
     entry: AuditEntry,
 }
 
-/// The newest calls, oldest first; `has_more` where older ones are left out.
+/// `GET /v1/jobs/{id}/audit`: the newest tool calls, oldest first, as long as the audit log keeps them.
+/// `has_more`: older ones are left out.
 pub(crate) async fn audit(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -150,7 +151,7 @@ pub(crate) async fn audit(
     Ok(response::json(StatusCode::OK, &ListResponse::<AuditEntryResponse, String>::cut(data, has_more)))
 }
 
-/// Asks for the job's end, and shows it as it then stands.
+/// `POST /v1/jobs/{id}/cancel`. Idempotent: an ended job stays as it is.
 pub(crate) async fn cancel(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -163,7 +164,8 @@ pub(crate) async fn cancel(
     Ok(response::json(StatusCode::OK, &view))
 }
 
-/// Puts the job into the queue again, and shows it as it then stands.
+/// `POST /v1/jobs/{id}/retry`: queues a failed job again, from its last recorded step. Other states are a
+/// 409.
 pub(crate) async fn retry(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -187,7 +189,7 @@ pub(crate) struct DeletedJobResponse {
     deleted: bool,
 }
 
-/// Deletes the job.
+/// `DELETE /v1/jobs/{id}`: deletes an ended job and its part of the conversation. Other states are a 409.
 pub(crate) async fn delete(
     context: &Arc<ServerContext>,
     request: &RequestContext,

@@ -1,5 +1,5 @@
-//! `on_disconnect: cancel`. Owns the promise that a job whose client went away is cancelled; refuses to mistake the job's
-//! own end, or the server's, for the client's.
+//! `on_disconnect: cancel`: cancels a job whose client left. The end of the job and the shutdown of the
+//! server do not count as leaving.
 
 use crate::domain::id::{JobId, UserId};
 use crate::http::context::ServerContext;
@@ -10,12 +10,12 @@ use crate::ports::StoreError;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tries to cancel while the store is busy.
+/// Attempts while the store is busy.
 const TRIES: u32 = 50;
-/// Between two of them.
+/// Between two attempts.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Cancels the job when it is dropped armed, unless the server is cutting its streams off itself.
+/// Cancels the job when dropped, unless it was disarmed or the server is closing its streams.
 pub(crate) struct CancelOnDisconnect {
     app: Arc<AppDependencies>,
     shutdown: Shutdown,
@@ -42,7 +42,7 @@ impl Drop for CancelOnDisconnect {
             return;
         }
         let (app, user, job) = (Arc::clone(&self.app), self.user, self.job);
-        // Without a runtime the process is ending; the job goes on after the restart.
+        // Without a runtime the process is ending; the job continues after the restart.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             drop(runtime.spawn(cancel(app, user, job)));
         }

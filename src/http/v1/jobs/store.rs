@@ -1,5 +1,4 @@
-//! From a job in the making to a stored one. Owns what an idempotency key changes about that, and the headers that name the
-//! job; refuses to know how it is answered.
+//! Stores a job, once for each `Idempotency-Key`, and sets the headers that name it.
 
 use crate::domain::id::JobId;
 use crate::domain::idempotency::IdempotencyKey;
@@ -11,7 +10,7 @@ use crate::ports::{Idempotent, NewJob};
 use hyper::header::LOCATION;
 use std::sync::Arc;
 
-/// The stored job, and whether it had been stored before under the same key.
+/// The stored job, and whether an earlier request with the same key stored it.
 pub(crate) async fn store(
     context: &Arc<ServerContext>,
     job: NewJob,
@@ -28,11 +27,11 @@ pub(crate) async fn store(
     })
 }
 
-/// Names the job beside the body.
-pub(crate) fn name(reply: &mut HttpResponse, id: JobId, is_replayed: bool) {
+/// Sets the headers that name the job.
+pub(crate) fn name(response: &mut HttpResponse, id: JobId, is_replayed: bool) {
     if is_replayed {
-        response::set(reply, IDEMPOTENCY_REPLAYED, "true");
+        response::set(response, IDEMPOTENCY_REPLAYED, "true");
     }
-    response::set(reply, LOCATION, &format!("/v1/jobs/{id}"));
-    response::set(reply, X_JOB_ID, &id.to_string());
+    response::set(response, LOCATION, &format!("/v1/jobs/{id}"));
+    response::set(response, X_JOB_ID, &id.to_string());
 }

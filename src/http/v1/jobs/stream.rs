@@ -1,5 +1,4 @@
-//! A job that is stored and answered with its events. Owns the moment in between: a client that leaves during the commit
-//! has gone away as well.
+//! Stores a job and answers with its events. A client that leaves during the commit counts as disconnected.
 
 use super::events;
 use super::on_disconnect::CancelOnDisconnect;
@@ -15,7 +14,6 @@ use crate::http::sse::stream::{self, DisconnectGuard, StreamRequest};
 use crate::ports::StoreError;
 use std::sync::Arc;
 
-/// Who reads the events of which job, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobStreamRequest {
     pub(crate) user: UserId,
@@ -25,7 +23,7 @@ pub(crate) struct JobStreamRequest {
     pub(crate) text: TextMode,
 }
 
-/// The stream of the job that `storing` stores; it resolves to the job, and whether it had been stored before.
+/// Streams the job that `storing` stores. It resolves to the job and whether it is a replay.
 pub(crate) async fn streamed<F>(
     context: &Arc<ServerContext>,
     reader: JobStreamRequest,
@@ -35,32 +33,32 @@ where
     F: Future<Output = Result<(Job, bool), ApiError>>,
 {
     let JobStreamRequest { user, wire, text, .. } = reader;
-    let mut farewell = farewell(context, reader); // before the job is stored
+    let mut guard = disconnect_guard(context, reader); // before the job is stored
     let stored = storing.await.inspect_err(|error| {
-        if let (Some(farewell), true) = (&mut farewell, is_refusal(error)) {
-            farewell.disarm();
+        if let (Some(guard), true) = (&mut guard, is_refusal(error)) {
+            guard.disarm();
         }
     });
     let (Job { id, .. }, is_replayed) = stored?;
-    if let (Some(made), true) = (&mut farewell, is_replayed) {
-        made.disarm(); // it watches over a job that was not stored
-        farewell = Some(Box::new(CancelOnDisconnect::new(context, user, id)));
+    if let (Some(made), true) = (&mut guard, is_replayed) {
+        made.disarm(); // that job was not stored
+        guard = Some(Box::new(CancelOnDisconnect::new(context, user, id)));
     }
     let opened = stream::open(context, StreamRequest { job: id, after: 0, wire, text, follow: true }).await?;
-    let mut reply = events::answer(id, wire, opened.into_body(farewell));
-    name(&mut reply, id, is_replayed);
-    Ok(reply)
+    let mut response = events::answer(id, wire, opened.into_body(guard));
+    name(&mut response, id, is_replayed);
+    Ok(response)
 }
 
-fn farewell(context: &ServerContext, reader: JobStreamRequest) -> Option<Box<dyn DisconnectGuard>> {
+fn disconnect_guard(context: &ServerContext, reader: JobStreamRequest) -> Option<Box<dyn DisconnectGuard>> {
     match reader.on_disconnect {
         OnDisconnect::Continue => None,
         OnDisconnect::Cancel => Some(Box::new(CancelOnDisconnect::new(context, reader.user, reader.job))),
     }
 }
 
-/// Whether the job was certainly not stored. After a commit that failed nobody knows, so the client, who hears of an
-/// error, has the job cancelled in case it is there.
+/// Whether the job was certainly not stored. After a failed commit this is unknown: the client gets an
+/// error, and the job is cancelled in case it exists.
 fn is_refusal(error: &ApiError) -> bool {
     use StoreError::{
         Busy, Closed, ConversationsFull, KeyReused, KeySpent, LowDisk, NoConversation, NoProject, NoQuestion,

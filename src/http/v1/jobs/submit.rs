@@ -1,5 +1,5 @@
-//! `POST /v1/jobs`. Owns the three ways to hand a job over (JSON, text, either unannounced) and the three ways to answer
-//! (at once, after `?wait=`, as a stream). An answer means that the job is on the disk (P1).
+//! `POST /v1/jobs`: a job as JSON or text, answered at once, after `?wait=`, or as a stream. An answer
+//! means that the job is on the disk (P1).
 
 use super::store::{name, store};
 use super::stream::{JobStreamRequest, streamed};
@@ -27,34 +27,33 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, StatusCode};
 use std::sync::Arc;
 
-/// A larger body is read on a thread that may be busy for a while.
+/// Larger bodies are parsed on a thread that may block.
 const INLINE_BYTES: usize = 64 * 1024;
 
-/// How the client wants to be answered.
 #[derive(Debug, Clone, Copy)]
 enum ResponseMode {
     Held { wait_s: u64 },
     Stream { wire: StreamFormat, text: TextMode },
 }
 
-/// Stores a job and answers with it, or with its events.
+/// Stores a job and answers with the job or with its events.
 pub(crate) async fn submit(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
 ) -> Result<HttpResponse, ApiError> {
-    let manner = manner(&request, &context.app)?;
+    let response_mode = response_mode(&request, &context.app)?;
     let given = idempotency::key(&request.headers)?;
     let body = body::read(context, &request.headers, body).await?;
     let key = given.map(|key| key.of(fingerprint(&body)));
     let user = request.user;
     quota::check(context, user, given).await?;
-    let spec = understand(context, user, is_json(&request.headers), body).await?;
-    drop(request); // nothing of the request outlives its reading
+    let spec = parse_body(context, user, is_json(&request.headers), body).await?;
+    drop(request); // frees the headers while the job runs
     let created_at_ms = context.app.clock.now_ms();
     let id = context.app.job_id(created_at_ms);
     let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
-    match manner {
+    match response_mode {
         ResponseMode::Held { wait_s } => held(context, job, key, wait_s).await,
         ResponseMode::Stream { wire, text } => {
             let on_disconnect = job.spec.on_disconnect;
@@ -64,10 +63,10 @@ pub(crate) async fn submit(
     }
 }
 
-/// What makes two submissions the same: the body, byte for byte.
+/// Two submissions are the same when their bodies are equal byte for byte.
 fn fingerprint(body: &BufferedBody) -> RequestFingerprint {
     let mut fingerprint = RequestFingerprint::new("job");
-    fingerprint.take_in(&body.bytes);
+    fingerprint.update(&body.bytes);
     fingerprint
 }
 
@@ -87,12 +86,12 @@ async fn held(
         view::look(context, user, id).await?
     };
     let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let mut reply = response::json(status, &view);
-    name(&mut reply, id, is_replayed);
-    Ok(reply)
+    let mut response = response::json(status, &view);
+    name(&mut response, id, is_replayed);
+    Ok(response)
 }
 
-fn manner(request: &RequestContext, app: &AppDependencies) -> Result<ResponseMode, ApiError> {
+fn response_mode(request: &RequestContext, app: &AppDependencies) -> Result<ResponseMode, ApiError> {
     let query = QueryString::parse(request.query.as_deref(), &["wait", "stream", "format"])?;
     let wait_s = query.whole("wait", 0..=app.limits.wait_s)?;
     let text = events::text(&query)?;
@@ -112,9 +111,9 @@ fn manner(request: &RequestContext, app: &AppDependencies) -> Result<ResponseMod
     Ok(ResponseMode::Held { wait_s: wait_s.unwrap_or(0) })
 }
 
-/// Reads the body, a large one on a thread that may be busy for a while. The body keeps its place until then, even when
-/// its client leaves.
-async fn understand(
+/// Parses the body, a large one on a thread that may block. The body counts against `limits.bodies_bytes`
+/// until then, even when its client leaves.
+async fn parse_body(
     context: &Arc<ServerContext>,
     user: UserId,
     announced: bool,
@@ -133,7 +132,8 @@ async fn understand(
     parsing.await?
 }
 
-/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
+/// A body announced as JSON must be a JSON object. Any other body is parsed as one if possible, else it is
+/// the prompt.
 fn parse(user: UserId, announced: bool, body: Vec<u8>, app: &AppDependencies) -> Result<JobSpec, ApiError> {
     let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if announced || starts == Some(&b'{') {

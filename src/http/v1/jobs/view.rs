@@ -1,4 +1,4 @@
-//! A job as clients see it, read out of the store. Owns what is looked up for it; its shape is the domain's.
+//! Reads a job as clients see it.
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::Job;
@@ -8,7 +8,7 @@ use crate::http::error::ApiError;
 use crate::ports::{Store, StoreError};
 use std::sync::Arc;
 
-/// The job with what the log knows beyond its row. Reads the store.
+/// The job with its output and newest event. Reads the store.
 pub(crate) fn read(store: &dyn Store, mut job: Job) -> Result<JobObject, StoreError> {
     if job.status.is_terminal() {
         let output = store.output(job.id)?;
@@ -18,7 +18,7 @@ pub(crate) fn read(store: &dyn Store, mut job: Job) -> Result<JobObject, StoreEr
     Ok(JobObject::whole(job, None))
 }
 
-/// The job as it stands now, if it is this user's.
+/// The current state of the job, if it belongs to the user.
 pub(crate) async fn look(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -31,7 +31,7 @@ pub(crate) async fn look(
     found.await?.ok_or(ApiError::NotFound("job"))
 }
 
-/// The job's id as a path spells it; a malformed one names no job.
+/// Parses an id of a path. A malformed id is a 404.
 pub(crate) fn parse_id(text: &str) -> Result<JobId, ApiError> {
     text.parse().map_err(|_| ApiError::NotFound("job"))
 }

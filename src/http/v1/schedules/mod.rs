@@ -1,5 +1,5 @@
-//! `/v1/schedules`: jobs that are made again and again (DESIGN §3). Owns the four acts; a schedule that is another user's
-//! does not exist (P7).
+//! `/v1/schedules`: jobs that run again and again (DESIGN §3). A schedule of another user does not exist
+//! (P7).
 
 pub(crate) mod request;
 pub(crate) mod view;
@@ -25,10 +25,9 @@ use serde::Serialize;
 use std::sync::Arc;
 use view::ScheduleResponse;
 
-/// The label with which a job names the schedule that made it.
+/// The metadata key under which a job names its schedule.
 const LABEL: &str = "schedule_id";
 
-/// Why a key is refused.
 const NO_KEY: &str = "schedules remember none: leave it out, give the schedule a 'name', and look for that in GET /v1/schedules \
                       before you send it again";
 
@@ -40,8 +39,8 @@ pub(crate) struct DeletedScheduleResponse {
     deleted: bool,
 }
 
-/// `POST /v1/schedules`: an answer means that the schedule is on the disk (P1). A key is not remembered, so none is taken:
-/// whoever sends one counts on it.
+/// `POST /v1/schedules`. An answer means that the schedule is on the disk (P1). An `Idempotency-Key` is an
+/// error, because schedules do not remember keys.
 pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -51,7 +50,7 @@ pub(crate) async fn create(
     idempotency::refuse(&request.headers, NO_KEY)?;
     let body = request_body::read(context, &request.headers, body).await?;
     let user = request.user;
-    drop(request); // nothing of the request outlives its reading
+    drop(request); // frees the headers while the job runs
     quota::check(context, user, None).await?;
     let asked = understand(context, user, body).await?;
     let now_ms = context.app.clock.now_ms();
@@ -67,7 +66,7 @@ pub(crate) async fn create(
     Ok(reply)
 }
 
-/// `GET /v1/schedules`: newest first, page by page, without what each asks for.
+/// `GET /v1/schedules`: newest first, page by page, without the job requests.
 pub(crate) async fn list(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -100,7 +99,7 @@ pub(crate) async fn show(
     Ok(response::json(StatusCode::OK, &ScheduleResponse::whole(standing, order)))
 }
 
-/// `DELETE /v1/schedules/{id}`: nothing is made any more; the jobs that were made stay.
+/// `DELETE /v1/schedules/{id}`: no more jobs are made. Its jobs stay.
 pub(crate) async fn delete(
     context: &Arc<ServerContext>,
     request: &RequestContext,
@@ -117,7 +116,7 @@ pub(crate) async fn delete(
     ))
 }
 
-/// Reads the body on a thread that may be busy for a while. The body keeps its place until then.
+/// Parses the body on a thread that may block. The body counts against `limits.bodies_bytes` until then.
 async fn understand(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -135,7 +134,7 @@ async fn understand(
     parsing.await?
 }
 
-/// Every job says which schedule made it, where there is app to say so.
+/// Names the schedule in the metadata of its jobs, unless the metadata is full.
 fn label(order: &mut ScheduledRequest, id: ScheduleId, most: usize) {
     let metadata = &mut order.spec.metadata;
     if metadata.len() < most && !metadata.contains_key(LABEL) {

@@ -1,5 +1,4 @@
-//! From a request's JSON to a schedule, once. Owns its fields' types and ranges; what each run asks for is a job's and
-//! read as one.
+//! From the JSON of a request to a schedule. Its `job` is read as a job of `/v1/jobs`.
 
 use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
@@ -10,12 +9,11 @@ use crate::http::request::fields::{ObjectFields, wrong};
 use crate::http::v1::jobs::spec;
 use serde_json::{Map, Value};
 
-/// The fields of a schedule, as clients write them.
 pub(crate) const KNOWN: &[&str] = &["name", "at", "every_s", "cron", "tz", "job"];
 /// The longest name, characters.
 const NAME_CHARS: usize = 64;
 
-/// What was asked for, valid.
+/// A valid request.
 pub(crate) struct ScheduleRequest {
     pub(crate) name: Option<String>,
     pub(crate) timing: Timing,
@@ -23,7 +21,6 @@ pub(crate) struct ScheduleRequest {
     pub(crate) given: Map<String, Value>,
 }
 
-/// A schedule from its JSON object.
 pub(crate) fn read(
     map: Map<String, Value>,
     app: &AppDependencies,
@@ -52,7 +49,7 @@ pub(crate) fn read(
     Ok(ScheduleRequest { name, timing, spec, given })
 }
 
-/// Says where in the whole request a job's field is.
+/// Puts `job.` before the name of a field of the job.
 fn inside_job(error: ApiError) -> ApiError {
     match error {
         ApiError::Invalid { message, param, code } => {
@@ -78,7 +75,7 @@ fn name(name: Option<String>) -> Result<Option<String>, ApiError> {
 
 fn timing(fields: &mut ObjectFields, now_ms: u64) -> Result<Timing, ApiError> {
     let given = TimingRequest {
-        at_ms: spec::moment("at", fields.take("at"))?,
+        at_ms: spec::timestamp("at", fields.take("at"))?,
         every_s: fields.whole("every_s", 1..=EVERY_MAX_S)?,
         cron: fields.text("cron")?,
         tz: fields.text("tz")?,
@@ -99,7 +96,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
 
-    /// What the room's clock shows.
+    /// The time of the test clock.
     const NOW_S: u64 = 1_700_000_000;
 
     fn asked(value: Value) -> Result<ScheduleRequest, ApiError> {
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_name_the_field() {
         let job = json!({"input": "x"});
         for (body, param, word) in [
             (json!({"job": job}), "", "exactly one"),

@@ -1,4 +1,4 @@
-//! A schedule as clients see it. Owns the object's shape; refuses to show what is the server's own (user, arming).
+//! A schedule as clients see it.
 
 use crate::domain::id::{JobId, ScheduleId};
 use crate::domain::job::JobStatus;
@@ -8,7 +8,6 @@ use crate::ports::ScheduleStatus;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The schedule object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 pub(crate) struct ScheduleResponse {
@@ -27,7 +26,7 @@ pub(crate) struct ScheduleResponse {
     runs: u64,
 }
 
-/// The newest job of a schedule. A status of `null` belongs to a job that is no longer there.
+/// The newest job of a schedule. Its status is `null` once the job is deleted.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 struct LastRunResponse {
@@ -37,9 +36,9 @@ struct LastRunResponse {
 }
 
 impl ScheduleResponse {
-    /// The schedule without what it asks for, for lists.
-    pub(crate) fn brief(standing: ScheduleStatus) -> Self {
-        let ScheduleStatus { schedule, last_status } = standing;
+    /// Without the job request, for lists.
+    pub(crate) fn brief(status: ScheduleStatus) -> Self {
+        let ScheduleStatus { schedule, last_status } = status;
         let (at, every_s, cron) = match &schedule.timing {
             Timing::At(at_ms) => (Some(seconds(*at_ms)), None, None),
             Timing::Every { seconds, .. } => (None, Some(*seconds), None),
@@ -66,9 +65,9 @@ impl ScheduleResponse {
         }
     }
 
-    /// The schedule with what it asks for, as the client wrote it.
-    pub(crate) fn whole(standing: ScheduleStatus, order: ScheduledRequest) -> Self {
-        Self { job: Some(order.given), ..Self::brief(standing) }
+    /// With the job request as the client wrote it.
+    pub(crate) fn whole(status: ScheduleStatus, job_request: ScheduledRequest) -> Self {
+        Self { job: Some(job_request.given), ..Self::brief(status) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/tools`: what models may call, and a call of an operator's own. Owns both shapes; refuses to know any tool by name.
+//! `/v1/tools`: the tools that models may call, and a call by an operator.
 
 pub(crate) mod operator_call;
 
@@ -23,12 +23,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When to come back where too many calls are under way, seconds.
+/// `Retry-After` when too many calls run, seconds.
 const RETRY_AFTER_S: u64 = 1;
-/// The project that a call works in.
 const PROJECT: &str = "project_id";
 
-/// A tool.
+/// A tool as clients see it.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Tool"))]
 #[derive(Serialize)]
 pub struct ToolResponse {
@@ -43,7 +42,7 @@ pub struct ToolResponse {
 }
 
 impl ToolResponse {
-    /// As the API shows it.
+    /// Builds the object from what the toolbox reports.
     pub fn of(info: ToolInfo) -> Self {
         Self {
             object: "tool",
@@ -58,20 +57,21 @@ impl ToolResponse {
     }
 }
 
-/// `GET /v1/tools`: all of them, in the order in which models are told of them.
+/// `GET /v1/tools`: all tools, in the order in which models get them.
 pub(crate) async fn list(
     context: &Arc<ServerContext>,
     request: &RequestContext,
 ) -> Result<HttpResponse, ApiError> {
     QueryString::parse(request.query.as_deref(), &[])?;
     let toolbox = Arc::clone(&context.app.toolbox);
-    // Tools that have just changed are read anew.
+    // This may read tool files that have just changed.
     let infos = context.read(move |_| Ok(toolbox.tool_infos())).await?;
     let data = infos.into_iter().map(ToolResponse::of).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::<ToolResponse, String>::new(data, None)))
 }
 
-/// `POST /v1/tools/{name}/call`: the body is the arguments, the answer the result as a model would get it.
+/// `POST /v1/tools/{name}/call`: the body holds the arguments, the response the result as a model would get
+/// it.
 pub(crate) async fn call(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -98,7 +98,7 @@ pub(crate) async fn call(
     let working = blocking({
         let (context, stop) = (Arc::clone(context), stop.clone());
         move || {
-            let _turn = turn; // held until the tool has ended, even when nobody waits any more
+            let _turn = turn; // held until the tool has ended, even if the client leaves
             work.perform(&context, stop)
         }
     });
@@ -106,7 +106,7 @@ pub(crate) async fn call(
     tokio::pin!(working);
     let result = tokio::select! {
         result = &mut working => result,
-        // Nobody waits for a tool as for a job: it is told to stop, and what it then says is the answer.
+        // A shutdown does not wait for tools: the tool is cancelled, and its result is the response.
         () = shutdown.reached(ShutdownStage::Draining) => {
             stop.cancel(CancelReason::Shutdown);
             working.await
@@ -115,7 +115,7 @@ pub(crate) async fn call(
     Ok(response::json(StatusCode::OK, &result?))
 }
 
-/// The caller's project and where it lies.
+/// The project of the caller and its directory.
 async fn place(
     context: &Arc<ServerContext>,
     user: UserId,
@@ -127,7 +127,6 @@ async fn place(
     Ok(Some((id, found.ok_or(ApiError::NotFound("project"))?)))
 }
 
-/// What an operator asks for.
 struct OperatorRequest {
     user: UserId,
     name: String,
@@ -151,7 +150,7 @@ impl OperatorRequest {
     }
 }
 
-/// A client that has gone wants no result.
+/// Cancels the tool when its client leaves.
 struct CancelToolOnDrop(CancelToken);
 
 impl Drop for CancelToolOnDrop {

@@ -1,5 +1,5 @@
-//! One call of a tool that no job makes: an operator's, over HTTP or from the command line. Owns its context and where its
-//! result is caught; refuses to run it any other way than jobs' calls run.
+//! A tool call without a job: by an operator, over HTTP or from the command line. The executor runs it like
+//! the call of a job.
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
@@ -11,23 +11,22 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Whose call it is, and where it works.
+/// A tool call by an operator.
 pub struct OperatorToolCall {
-    /// Whose.
+    /// The user that the tool sees.
     pub user: UserId,
-    /// Names the call's run; there is no such job.
+    /// An id for this run; no such job exists.
     pub job: JobId,
-    /// The project, and its directory.
+    /// The project and its directory.
     pub project: Option<(ProjectId, PathBuf)>,
-    /// What tools ask that ask a model.
+    /// The model for tools that ask one.
     pub model: String,
-    /// The longest that all of it may take.
+    /// The time limit of the call.
     pub time: Duration,
-    /// Raised when nobody waits any more.
+    /// Cancelled when the caller leaves.
     pub cancel: CancelToken,
 }
 
-/// What the call came to.
 #[derive(Default)]
 struct CapturedResult(Mutex<Option<String>>);
 
@@ -38,14 +37,14 @@ impl Journal for CapturedResult {
     fn finished(&self, _: &ToolCall, outcome: ToolOutcome) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.content);
     }
-    /// There is no job that could keep it.
+    /// No job could keep it.
     fn keeps_full_result(&self) -> bool {
         false
     }
 }
 
 impl OperatorToolCall {
-    /// Makes the call: the result as a model would get it. Blocks for as long as it takes.
+    /// Runs the tool and returns its result as a model would get it. Blocks until the end.
     pub fn call(self, toolbox: &dyn Toolbox, name: &str, arguments: Map<String, Value>) -> Value {
         if matches!(toolbox.reach(name), ToolReach::Agents | ToolReach::HandsIn) {
             return unanswered("this tool needs a job: submit one, and let its model call the tool");
@@ -92,7 +91,7 @@ mod tests {
     use crate::http::testing::HandClock;
     use std::sync::Arc;
 
-    /// Has one tool of this reach, and says of a run whether more than the model is told would be kept.
+    /// Has one tool of this reach. Its result says whether the full result would be kept.
     struct One(ToolReach);
 
     impl Toolbox for One {
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_job_is_refused_before_anything_runs() {
+    fn tools_that_need_a_job_are_refused_before_anything_runs() {
         for reach in [ToolReach::Agents, ToolReach::HandsIn] {
             let told = told_of(reach);
             assert_eq!(told["success"], false);

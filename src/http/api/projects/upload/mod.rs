@@ -1,6 +1,7 @@
-//! `POST /api/projects/upload` and `POST /api/projects/{id}/upload`: a folder as `multipart/form-data`, into a new project or into one
-//! that is there. Owns what the fields mean. It is written as it comes, and all of it is there in the end or none: a project is
-//! seen once it is whole, and of files that are added to one those go again that came before the one that failed.
+//! `POST /api/projects/upload` and `POST /api/projects/{id}/upload`: a folder as `multipart/form-data`.
+//!
+//! Files are written as they arrive. Either all of them are there in the end or none: a new project becomes
+//! visible when it is complete, and files added to a project are removed again after a failure.
 
 mod form;
 mod path;
@@ -24,10 +25,10 @@ use path::UploadPath;
 use std::sync::Arc;
 use writer::{AddedFiles, UploadTarget, UploadWriter};
 
-/// What a directory is called whose project's name is not known yet.
+/// The directory of a project whose name is not known yet.
 const NAMELESS: &str = "upload";
 
-/// What was said beside the files.
+/// Fields of the form beside the files.
 #[derive(Default)]
 struct UploadFields {
     name: Option<ProjectName>,
@@ -42,7 +43,7 @@ enum UploadKind {
     Into(Project),
 }
 
-/// A new project with these files.
+/// `POST /api/projects/upload`: a new project with these files.
 pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -51,25 +52,25 @@ pub(crate) async fn create(
     QueryString::parse(request.query.as_deref(), &[])?;
     let sender = body.sender();
     let mut form = MultipartForm::of_request(context, &request.headers, body)?;
-    let way = UploadKind::New(request.user);
-    drop(request); // nothing of the request outlives its reading
-    let (said, intake) = take_in(context, &way, &mut form).await?;
+    let kind = UploadKind::New(request.user);
+    drop(request); // frees the headers while the job runs
+    let (fields, intake) = read_form(context, &kind, &mut form).await?;
     sender.confirm(context)?;
-    let named = said.name.map_or_else(|| name(said.top), |given| Ok(Some(given)))?;
+    let named = fields.name.map_or_else(|| name(fields.top), |given| Ok(Some(given)))?;
     let named = named.ok_or_else(|| {
         ApiError::value("name", "'name' is missing: no file lies in a folder that could name the project")
     })?;
-    let description = said.description.unwrap_or_default();
+    let description = fields.description.unwrap_or_default();
     let made = blocking(context, move |app| {
         let now_ms = app.clock.now_ms();
         let dated = |project| Project { created_at_ms: now_ms, updated_at_ms: now_ms, ..project };
-        let project = intake.found(|project| dated(Project { name: named, description, ..project }))?;
+        let project = intake.publish(|project| dated(Project { name: named, description, ..project }))?;
         shown(app, project)
     });
     Ok(envelope::data(made.await?))
 }
 
-/// These files into a project; none that is there gives way.
+/// `POST /api/projects/{id}/upload`: adds files. Existing files are not replaced.
 pub(crate) async fn add(
     context: &Arc<ServerContext>,
     request: RequestContext,
@@ -79,8 +80,8 @@ pub(crate) async fn add(
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let sender = body.sender();
     let mut form = MultipartForm::of_request(context, &request.headers, body)?;
-    drop(request); // nothing of the request outlives its reading
-    let (_, intake) = take_in(context, &UploadKind::Into(project.clone()), &mut form).await?;
+    drop(request); // frees the headers while the job runs
+    let (_, intake) = read_form(context, &UploadKind::Into(project.clone()), &mut form).await?;
     sender.confirm(context)?;
     let added = blocking(context, move |app| {
         intake.keep()?;
@@ -94,32 +95,32 @@ fn shown(app: &AppDependencies, project: Project) -> Result<ProjectResponse, Api
     Ok(view(app, project)?.with(ProjectDetails { stats, ..ProjectDetails::default() }))
 }
 
-/// Reads all parts. The parts may come in any order: what a project is called is settled in the end.
-async fn take_in(
+/// Reads all parts, which may come in any order. The name of the project is decided at the end.
+async fn read_form(
     context: &ServerContext,
-    way: &UploadKind,
+    kind: &UploadKind,
     form: &mut MultipartForm,
 ) -> Result<(UploadFields, UploadWriter), ApiError> {
-    let is_new = matches!(way, UploadKind::New(_));
+    let is_new = matches!(kind, UploadKind::New(_));
     let known: &[&str] = if is_new { &["files", "name", "description"] } else { &["files"] };
-    let (mut said, mut intake) = (UploadFields::default(), None);
+    let (mut fields, mut intake) = (UploadFields::default(), None);
     while let Some(part) = form.next().await? {
         match part.name().unwrap_or_default() {
             "files" | "files[]" => {
                 let UploadPath { top, path } = path::upload_path(part.file_name())?;
                 let begun = match intake.take() {
                     Some(begun) => begun,
-                    None => open(context, way, &said, top.as_deref()).await?,
+                    None => open(context, kind, &fields, top.as_deref()).await?,
                 };
-                said.top = said.top.or(top);
+                fields.top = fields.top.or(top);
                 intake = Some(take_file(form, part, begun, path).await?);
             }
-            "name" if is_new && said.name.is_none() => {
+            "name" if is_new && fields.name.is_none() => {
                 let text = form.text("name", part).await?;
-                said.name = name(Some(text).filter(|text| !text.trim().is_empty()))?;
+                fields.name = name(Some(text).filter(|text| !text.trim().is_empty()))?;
             }
-            "description" if is_new && said.description.is_none() => {
-                said.description = description(Some(form.text("description", part).await?))?;
+            "description" if is_new && fields.description.is_none() => {
+                fields.description = description(Some(form.text("description", part).await?))?;
             }
             "name" | "description" if is_new => {
                 return Err(ApiError::malformed("'name' and 'description' may be given once"));
@@ -129,7 +130,7 @@ async fn take_in(
     }
     let intake =
         intake.ok_or_else(|| ApiError::value("files", "'files' is missing: one part for each file"))?;
-    Ok((said, intake.flush().await?))
+    Ok((fields, intake.flush().await?))
 }
 
 async fn take_file(
@@ -143,21 +144,21 @@ async fn take_file(
         intake.take(data);
         if intake.is_heavy() {
             intake = intake.flush().await?;
-            form.settle();
+            form.release_memory();
         }
     }
     Ok(intake.end())
 }
 
-/// The first file is there: now there has to be a place for it.
+/// Opens the target when the first file arrives.
 async fn open(
     context: &ServerContext,
-    way: &UploadKind,
-    said: &UploadFields,
+    kind: &UploadKind,
+    fields: &UploadFields,
     top: Option<&str>,
 ) -> Result<UploadWriter, ApiError> {
-    let known = said.name.clone().or_else(|| top.and_then(|top| top.to_owned().try_into().ok()));
-    let aim = match (way, known) {
+    let known = fields.name.clone().or_else(|| top.and_then(|top| top.to_owned().try_into().ok()));
+    let aim = match (kind, known) {
         (UploadKind::New(user), Some(named)) => UploadTarget::New(*user, named),
         (UploadKind::New(user), None) => {
             UploadTarget::New(*user, NAMELESS.to_owned().try_into().map_err(|_: &str| ApiError::Internal)?)

@@ -1,5 +1,5 @@
-//! Where an uploaded file goes. Owns the reading of file names as browsers and `curl` write them; refuses every name that could
-//! mean a place outside, before any directory is asked.
+//! The path of an uploaded file, from the names that browsers and `curl` send. A name that could lead
+//! outside the project is refused before any directory is opened.
 
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
@@ -9,16 +9,14 @@ const PATH_BYTES: usize = 4_096;
 /// The longest segment, bytes.
 const SEGMENT_BYTES: usize = 255;
 
-/// A file's folder, and its path inside it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UploadPath {
     /// The uploaded folder: the first segment, where there are several.
     pub(crate) top: Option<String>,
-    /// What is left of the name.
+    /// The rest of the name.
     pub(crate) path: String,
 }
 
-/// The place that the name tells.
 pub(crate) fn upload_path(name: Option<&str>) -> Result<UploadPath, ApiError> {
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Err(ApiError::value("files", "a part of 'files' has no file name in UTF-8"));

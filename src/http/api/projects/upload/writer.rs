@@ -1,5 +1,4 @@
-//! An upload on its way to the disk. Owns what has not been written yet, and takes everything away that was, when it is dropped
-//! before it is whole.
+//! Writes an upload to the disk. Dropped before the end, it removes everything it has written.
 
 use crate::domain::id::UserId;
 use crate::domain::project::{Project, ProjectName};
@@ -12,15 +11,15 @@ use crate::ports::{FileError, Upload};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// What is written at once: so many bytes, or so many acts.
+/// Writes are collected up to this many bytes or steps.
 const PIECE_BYTES: usize = 256 * 1024;
 const PIECE_ACTS: usize = 256;
 
 /// Where the files go.
 pub(crate) enum UploadTarget {
-    /// Into a project of this user that is in the making; its directory is named so.
+    /// A new project of this user with this directory name.
     New(UserId, ProjectName),
-    /// Into one that is there.
+    /// An existing project.
     Into(AddedFiles),
 }
 
@@ -35,9 +34,9 @@ enum OpenTarget {
     Into(AddedFiles),
 }
 
-/// Files on their way.
+/// Files that are being uploaded.
 pub(crate) struct UploadWriter {
-    // Dropped before the target: what is open is closed before it is removed.
+    // Dropped before the target, so that open files are closed before they are removed.
     upload: Box<dyn Upload>,
     target: OpenTarget,
     waiting: Vec<PendingWrite>,
@@ -49,7 +48,7 @@ pub(crate) struct UploadWriter {
 }
 
 impl UploadWriter {
-    /// Makes the place. Blocking.
+    /// Opens the target. Blocking.
     pub(crate) fn open(app: &Arc<AppDependencies>, aim: UploadTarget) -> Result<Self, ApiError> {
         let target = match aim {
             UploadTarget::New(user, name) => {
@@ -93,8 +92,8 @@ impl UploadWriter {
         self.bytes >= PIECE_BYTES || self.waiting.len() >= PIECE_ACTS
     }
 
-    /// Writes what waits, on a thread that may block. It goes along, so that a client which leaves now cannot have its files
-    /// removed and written at once.
+    /// Writes what is collected on a thread that may block. The writer moves there, so that files are not
+    /// removed and written at the same time when a client leaves.
     pub(crate) async fn flush(mut self) -> Result<Self, ApiError> {
         let writing = blocking(move || {
             self.write()?;
@@ -121,17 +120,17 @@ impl UploadWriter {
         Ok(())
     }
 
-    /// All is there: the project may be seen. Blocking.
-    pub(crate) fn found(self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
+    /// All files are written: publishes the project. Blocking.
+    pub(crate) fn publish(self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
         let Self { upload, target, .. } = self;
         drop(upload);
         match target {
-            OpenTarget::New(reserved) => reserved.found(finish),
+            OpenTarget::New(reserved) => reserved.publish(finish),
             OpenTarget::Into(_) => Err(ApiError::Internal),
         }
     }
 
-    /// All is there: it stays. Blocking.
+    /// All files are written: keeps them. Blocking.
     pub(crate) fn keep(self) -> Result<(), ApiError> {
         let Self { upload, target, .. } = self;
         drop(upload);
@@ -171,7 +170,7 @@ impl AddedFiles {
     }
 
     fn keep(mut self) -> Result<(), ApiError> {
-        // The client may have taken its time: a project that is gone has nothing added to it.
+        // The project may have been deleted during the upload.
         if self.app.projects.project(self.project.user, self.project.id)?.is_none() {
             return Err(ApiError::NotFound("project"));
         }

@@ -1,6 +1,4 @@
-//! `input` and `system_prompt`: what a job says. Owns the two forms of `input`; refuses empty ones, and roles that only
-//! the engine writes.
-//! The files of a message: `attachments: [{name, extension?, content}]`. Owns their names' rules; refuses anything but text.
+//! `input`, `system_prompt` and `attachments` of a job.
 
 use crate::domain::attachment::Attachment;
 use crate::domain::limits::Limits;
@@ -11,10 +9,9 @@ use crate::http::request::fields::{ObjectFields, wrong};
 use crate::http::request::quoted::quoted;
 use serde_json::{Map, Value};
 
-/// Who may speak in an input.
+/// Roles that an input may have. The engine writes all others.
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
-/// The messages of an `input`: a string is one message of the user.
 pub(crate) fn messages(input: Option<Value>, limits: &Limits) -> Result<Vec<Message>, ApiError> {
     match input {
         None => Err(ApiError::value("input", "'input' is missing: a string, or a list of {role, content}")),
@@ -37,7 +34,6 @@ pub(crate) fn messages(input: Option<Value>, limits: &Limits) -> Result<Vec<Mess
     }
 }
 
-/// A bare prompt.
 pub(crate) fn prompt(text: String) -> Result<Message, ApiError> {
     if text.trim().is_empty() {
         return Err(ApiError::value("input", "the input is empty"));
@@ -45,7 +41,7 @@ pub(crate) fn prompt(text: String) -> Result<Message, ApiError> {
     Ok(Message::user(text))
 }
 
-/// Holds the texts of a job against `limits.input_bytes`.
+/// Checks the texts of a job against `limits.input_bytes`.
 pub(crate) fn check_size(
     input: &[Message],
     system_prompt: Option<&str>,
@@ -94,14 +90,14 @@ impl MessageFields {
         let missing = |name: &str| ApiError::value(name, format!("'{name}' is missing"));
         let role = fields.text("role")?.ok_or_else(|| missing("role"))?;
         let (content, files) = (fields.text("content")?, fields.take("attachments"));
-        // Files may speak for themselves.
+        // A message with files needs no text.
         let content =
             content.or_else(|| files.is_some().then(String::new)).ok_or_else(|| missing("content"))?;
         Ok(Self { role, content, files })
     }
 }
 
-/// Says where the message, or the file of one, stands.
+/// Puts the position of the message or file before the error.
 pub(crate) fn within(place: &str, error: ApiError) -> ApiError {
     match error {
         ApiError::Invalid { message, param, code } => ApiError::Invalid {
@@ -117,7 +113,6 @@ pub(crate) fn within(place: &str, error: ApiError) -> ApiError {
 const NAME_CHARS: usize = 255;
 const EXTENSION_CHARS: usize = 32;
 
-/// The files at `place`; none when nothing stands there.
 pub(crate) fn attachments(
     place: &str,
     value: Option<Value>,

@@ -1,5 +1,5 @@
-//! From a request's JSON to a `JobSpec`, once. Owns every field's type, range and default (DESIGN §3); whatever passes
-//! here is believed ever after. Refuses fields that this version does not serve.
+//! From the JSON of a request to a `JobSpec`: type, range and default of every field (DESIGN §3). Later
+//! code relies on it.
 
 pub(crate) mod input;
 
@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The fields of a job, as clients write them.
 pub(crate) const KNOWN: &[&str] = &[
     "input",
     "model",
@@ -41,17 +40,16 @@ pub(crate) const KNOWN: &[&str] = &[
     "webhook_url",
     "approval",
 ];
-/// The end of the year 9999, less a day for the farthest time zones: the last time that can be given, unix seconds.
+/// The last time that a request may name, unix seconds: the end of the year 9999 less a day for time zones.
 const LAST_SECOND: f64 = 253_402_207_200.0;
 
-/// A job that is its prompt and nothing else.
+/// A job with a prompt and defaults.
 pub(crate) fn from_prompt(text: String, app: &AppDependencies, user: UserId) -> Result<JobSpec, ApiError> {
     let mut map = Map::new();
     map.insert("input".to_owned(), Value::String(text));
     from_json(map, app, user)
 }
 
-/// A job of this user from its JSON object.
 pub(crate) fn from_json(
     map: Map<String, Value>,
     app: &AppDependencies,
@@ -69,22 +67,22 @@ pub(crate) fn from_json(
         project_id: own_project(fields.text("project_id")?, app, user)?,
         conversation_id: conversation(fields.text("conversation_id")?)?,
         temperature: fields.number("temperature", 0.0..=2.0)?,
-        max_tokens: narrow(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),
+        max_tokens: to_u32(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),
         thinking: fields.flag("thinking")?.unwrap_or(false),
         tools: tools(fields.take("tools"), app)?,
         strictness: fields.word("strictness", &["strict", "standard", "lenient"])?,
-        max_steps: narrow(max_steps).unwrap_or(app.max_iterations),
+        max_steps: to_u32(max_steps).unwrap_or(app.max_iterations),
         timeout_s: timeout_s.unwrap_or(limits.job_timeout_s),
         max_total_tokens: fields.whole("max_total_tokens", 1..=u64::MAX)?,
         priority: fields.whole("priority", 0..=9)?.and_then(Priority::new).unwrap_or(Priority::DEFAULT),
-        max_attempts: narrow(fields.whole("max_attempts", 1..=u64::from(limits.job_attempts))?).unwrap_or(1),
-        run_at_ms: moment("run_at", fields.take("run_at"))?,
+        max_attempts: to_u32(fields.whole("max_attempts", 1..=u64::from(limits.job_attempts))?).unwrap_or(1),
+        run_at_ms: timestamp("run_at", fields.take("run_at"))?,
         on_disconnect: on_disconnect(&mut fields)?,
         metadata: metadata(fields.take("metadata"), app)?,
         webhook_url: webhook_url(fields.text("webhook_url")?, app)?,
         approval: fields.word("approval", &["wait", "auto-deny"])?.unwrap_or_default(),
         origin: JobOrigin::Client,
-        input: whole_input(input)?,
+        input: require_user_message(input)?,
         system_prompt,
     })
 }
@@ -93,24 +91,23 @@ fn on_disconnect(fields: &mut ObjectFields) -> Result<OnDisconnect, ApiError> {
     Ok(fields.word("on_disconnect", &["continue", "cancel"])?.unwrap_or_default())
 }
 
-/// Somebody other than the system has to have said something.
-fn whole_input(input: Vec<Message>) -> Result<Vec<Message>, ApiError> {
-    let spoken = input.iter().any(|message| match message {
+/// At least one message of the user must have content.
+fn require_user_message(input: Vec<Message>) -> Result<Vec<Message>, ApiError> {
+    let job_messages = input.iter().any(|message| match message {
         Message::User { content, attachments } => !content.trim().is_empty() || !attachments.is_empty(),
         _ => false,
     });
-    if spoken {
+    if job_messages {
         Ok(input)
     } else {
         Err(ApiError::value("input", "'input' has no message of the user with content"))
     }
 }
 
-fn narrow(number: Option<u64>) -> Option<u32> {
+fn to_u32(number: Option<u64>) -> Option<u32> {
     number.and_then(|number| u32::try_from(number).ok())
 }
 
-/// The model of this name, or the default one.
 pub(crate) fn model(name: Option<String>, app: &AppDependencies) -> Result<String, ApiError> {
     let Some(name) = name else { return Ok(app.default_model.clone()) };
     let known = app.model.models();
@@ -127,7 +124,7 @@ fn conversation(name: Option<String>) -> Result<Option<ConversationId>, ApiError
     id.map(Some).map_err(|rule| ApiError::value("conversation_id", format!("'conversation_id' {rule}")))
 }
 
-/// A project that is there, and the user's: another one is none (P7).
+/// The project, if it exists and belongs to the user (P7).
 fn own_project(
     id: Option<String>,
     app: &AppDependencies,
@@ -164,14 +161,14 @@ fn tools(value: Option<Value>, app: &AppDependencies) -> Result<ToolChoice, ApiE
     Ok(ToolChoice::Named(named))
 }
 
-/// A time, as unix seconds or as RFC 3339 writes it; milliseconds.
-pub(crate) fn moment(name: &str, value: Option<Value>) -> Result<Option<u64>, ApiError> {
+/// Unix seconds or RFC 3339, in milliseconds.
+pub(crate) fn timestamp(name: &str, value: Option<Value>) -> Result<Option<u64>, ApiError> {
     let Some(value) = value else { return Ok(None) };
     let millis = match &value {
         Value::String(text) => {
             text.parse::<jiff::Timestamp>().ok().and_then(|at| at.as_millisecond().try_into().ok())
         }
-        // Clocks of many languages tell fractions of a second.
+        // Many languages report time as a float.
         other => other
             .as_f64()
             .filter(|seconds| *seconds <= LAST_SECOND)

@@ -134,7 +134,7 @@ fn faults_inside_lists_and_objects_say_where() {
 }
 
 #[test]
-fn unknown_names_are_told_their_neighbours() {
+fn unknown_names_get_the_nearest_name() {
     let says = |result: Result<JobSpec, ApiError>| result.expect_err("refused").to_string();
     assert!(says(with("temprature", json!(1))).contains("did you mean 'temperature'"));
     assert!(says(with("tools", json!(["calculater"]))).contains("did you mean 'calculator'"));

@@ -1,6 +1,7 @@
-//! `multipart/form-data` as it comes, on top of multer. Owns how much of it is in memory: multer reads ahead as fast as bytes
-//! come, so a gate lets one piece of the body through at a time, and only when what is there does not suffice. Owns its time as
-//! well; refuses to know what the parts mean.
+//! `multipart/form-data` on top of multer, with bounded memory and time.
+//!
+//! multer reads ahead as fast as bytes arrive. A gate hands it one piece of the body at a time, and only
+//! when it needs more.
 
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -20,21 +21,21 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// An upload takes no longer altogether.
+/// The time limit of an upload.
 const WHOLE_TIME: Duration = Duration::from_secs(3_600);
-/// Bytes that may come without a part beginning: what stands before the first, and a part's headers.
+/// Bytes without a new part: a preamble, or the headers of a part.
 const HEAD_BYTES: usize = 16 * 1024;
 /// The longest boundary (RFC 2046), bytes.
 const BOUNDARY_BYTES: usize = 70;
 /// The longest text field, bytes.
 const TEXT_BYTES: usize = 16 * 1024;
-/// Characters of the parser's own words.
+/// Characters of the parser's message in an error.
 const FAULT_CHARS: usize = 200;
 
 /// A part of the form.
 pub(crate) type FormPart = Field<'static>;
 
-/// How long it may take, and what a client is told that takes longer.
+/// Time limits of an upload.
 #[derive(Clone, Copy)]
 struct UploadDeadline {
     idle_s: u64,
@@ -45,12 +46,11 @@ struct UploadDeadline {
 pub(crate) struct MultipartForm {
     parts: Multipart<'static>,
     gate: Arc<ReadGate>,
-    held: Arc<Mutex<BodyMemory>>,
-    patience: UploadDeadline,
+    memory: Arc<Mutex<BodyMemory>>,
+    deadline: UploadDeadline,
 }
 
 impl MultipartForm {
-    /// The form that the request's body is.
     pub(crate) fn of_request(
         context: &ServerContext,
         headers: &HeaderMap,
@@ -62,25 +62,30 @@ impl MultipartForm {
         if body.size_hint().lower() > limits.upload_bytes {
             return Err(too_large(limits.upload_bytes));
         }
-        let held = Arc::new(Mutex::new(BodyMemory::default()));
+        let memory = Arc::new(Mutex::new(BodyMemory::default()));
         let source = CountedBody {
             body,
             free: Arc::clone(&context.bodies),
-            held: Arc::clone(&held),
+            memory: Arc::clone(&memory),
             whole: 0,
             most: limits.upload_bytes,
             bodies_bytes: limits.bodies_bytes,
         };
-        Ok(Self::of(source, boundary, held, limits.body_timeout_s))
+        Ok(Self::of(source, boundary, memory, limits.body_timeout_s))
     }
 
-    fn of<S>(source: S, boundary: String, held: Arc<Mutex<BodyMemory>>, idle_s: u64) -> Self
+    fn of<S>(source: S, boundary: String, memory: Arc<Mutex<BodyMemory>>, idle_s: u64) -> Self
     where
         S: Stream<Item = Result<Bytes, ApiError>> + Unpin + Send + 'static,
     {
         let gate = Arc::new(ReadGate::default());
         let parts = Multipart::new(GatedBody { source, gate: Arc::clone(&gate) }, boundary);
-        Self { parts, gate, held, patience: UploadDeadline { idle_s, deadline: Instant::now() + WHOLE_TIME } }
+        Self {
+            parts,
+            gate,
+            memory,
+            deadline: UploadDeadline { idle_s, deadline: Instant::now() + WHOLE_TIME },
+        }
     }
 
     /// The next part.
@@ -88,7 +93,7 @@ impl MultipartForm {
         let (gate, parts) = (&*self.gate, &mut self.parts);
         gate.reset();
         let read = poll_fn(|cx| gate.poll(cx, |cx| parts.poll_next_field(cx)));
-        self.patience.wait(read).await?.map_err(fault)
+        self.deadline.wait(read).await?.map_err(fault)
     }
 
     /// The next piece of a part's data.
@@ -96,10 +101,10 @@ impl MultipartForm {
         let gate = &*self.gate;
         gate.reset();
         let read = poll_fn(|cx| gate.poll(cx, |cx| Pin::new(&mut *part).poll_next(cx)));
-        self.patience.wait(read).await?.transpose().map_err(fault)
+        self.deadline.wait(read).await?.transpose().map_err(fault)
     }
 
-    /// All of a short part.
+    /// A short text part.
     pub(crate) async fn text(&self, name: &str, mut part: FormPart) -> Result<String, ApiError> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.piece(&mut part).await? {
@@ -111,14 +116,14 @@ impl MultipartForm {
         String::from_utf8(bytes).map_err(|_| ApiError::value(name, format!("'{name}' is not UTF-8")))
     }
 
-    /// What was read is on the disk: it takes no place among bodies any more.
-    pub(crate) fn settle(&self) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = BodyMemory::default();
+    /// Releases the memory share: what was read is on the disk.
+    pub(crate) fn release_memory(&self) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = BodyMemory::default();
     }
 }
 
 impl UploadDeadline {
-    /// Waits, but neither for ever nor longer than a pause may be.
+    /// Waits within both limits.
     async fn wait<T>(self, read: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let until = self.deadline.min(Instant::now() + Duration::from_secs(self.idle_s));
         match tokio::time::timeout_at(until, read).await {
@@ -143,7 +148,7 @@ fn too_large(most: u64) -> ApiError {
     ApiError::UploadTooLarge(format!("the upload is larger than limits.upload_bytes = {most} bytes"))
 }
 
-/// What went wrong with the body comes back as it went in; the rest is a form that is none.
+/// Errors of the body pass through; all others are malformed forms.
 fn fault(error: multer::Error) -> ApiError {
     match error {
         multer::Error::StreamReadFailed(inner) => {
@@ -156,7 +161,7 @@ fn fault(error: multer::Error) -> ApiError {
     }
 }
 
-/// Lets pieces through one by one.
+/// Lets pieces of the body through one at a time.
 #[derive(Debug, Default)]
 struct ReadGate {
     is_open: AtomicBool,
@@ -169,8 +174,8 @@ impl ReadGate {
         self.passed.store(0, Ordering::Relaxed);
     }
 
-    /// Polls the parser: first with what it has, then with a piece more each time, until it has something or the body has no
-    /// more for now.
+    /// Polls the parser with what it has, then with one more piece each time, until it yields or the body
+    /// has no more for now.
     fn poll<T>(
         &self,
         cx: &mut Context<'_>,
@@ -182,7 +187,7 @@ impl ReadGate {
         loop {
             self.is_open.store(true, Ordering::Relaxed);
             let parsed = parse(cx);
-            // Still open: nothing came, and whoever brings more will wake us.
+            // Still open: nothing came. The body wakes us when it has more.
             let waits = self.is_open.swap(false, Ordering::Relaxed);
             if let Poll::Ready(parsed) = parsed {
                 return Poll::Ready(Ok(parsed));
@@ -210,7 +215,7 @@ impl<S: Stream<Item = Result<Bytes, ApiError>> + Unpin> Stream for GatedBody<S> 
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if !self.gate.is_open.load(Ordering::Relaxed) {
-            return Poll::Pending; // the gate itself polls again
+            return Poll::Pending; // the gate polls again
         }
         let next = ready!(Pin::new(&mut self.source).poll_next(cx));
         self.gate.is_open.store(false, Ordering::Relaxed);
@@ -221,11 +226,11 @@ impl<S: Stream<Item = Result<Bytes, ApiError>> + Unpin> Stream for GatedBody<S> 
     }
 }
 
-/// A request's body, counted.
+/// A body that counts its bytes.
 struct CountedBody {
     body: RequestBody,
     free: Arc<Semaphore>,
-    held: Arc<Mutex<BodyMemory>>,
+    memory: Arc<Mutex<BodyMemory>>,
     whole: u64,
     most: u64,
     bodies_bytes: usize,
@@ -237,8 +242,8 @@ impl CountedBody {
         if self.whole > self.most {
             return Err(too_large(self.most));
         }
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.grow(&self.free, data.len()).ok_or(ApiError::BodiesFull(self.bodies_bytes))
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.grow(&self.free, data.len()).ok_or(ApiError::BodiesFull(self.bodies_bytes))
     }
 }
 
@@ -253,7 +258,7 @@ impl Stream for CountedBody {
             let Ok(frame) = frame else {
                 return Poll::Ready(Some(Err(ApiError::malformed("the request body broke off"))));
             };
-            // Trailers say nothing that is asked for.
+            // Trailers are ignored.
             if let Ok(data) = frame.into_data() {
                 return Poll::Ready(Some(self.count(&data).map(|()| data)));
             }

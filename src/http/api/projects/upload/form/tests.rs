@@ -146,7 +146,7 @@ fn p8_headers_and_a_preamble_without_end_are_refused_early() {
 }
 
 #[test]
-fn what_is_wrong_with_the_body_is_told_as_it_is() {
+fn errors_of_the_body_pass_through() {
     let start =
         Bytes::from(format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"files\"\r\n\r\nabc"));
     let mut form = of(stream::iter([Ok(start), Err(too_large(5))]));
@@ -167,7 +167,7 @@ fn texts_are_short_and_utf8() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p8_a_pause_is_not_waited_out_for_ever() {
+async fn p8_a_pause_ends_the_upload() {
     let mut form = of(stream::pending());
     assert!(matches!(form.next().await, Err(ApiError::BodyTimeout(60))));
 }
