@@ -1,10 +1,12 @@
-//! The tools that models call: the built-in ones (`builtin`), the operator's own (`custom`), and the executor that runs
-//! batches of calls. A tool sees only arguments that fit its schema; whose call it is comes in with the context.
+//! The tools that models call: the built-in ones (`builtin`), the operator's own (`custom`), and the executor
+//! that runs batches of calls. A tool sees only arguments that fit its schema; whose call it is comes in with
+//! the context.
 
 mod builtin;
 mod code;
 mod custom;
 mod executor;
+mod parallel;
 mod registry;
 #[cfg(test)]
 mod testing;

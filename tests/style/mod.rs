@@ -106,7 +106,6 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli"]),
     ("unicode_width", &["cli"]),
     ("figment", &["config"]),
-    ("libm", &["tools"]),
     ("html5gum", &["tools"]),
     ("encoding_rs", &["tools"]),
     ("url", &["tools", "web"]),

@@ -1,14 +1,14 @@
-//! `crawl_batch`: several pages at once. Owns how many run beside each other; each page succeeds or fails by itself.
+//! `crawl_batch`: several pages at once. Owns how many run beside each other; each page succeeds or fails by
+//! itself.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web};
+use crate::tools::parallel;
 use crate::tools::registry::ToolDeps;
 use crate::tools::web::visit::{ExtractType, visit};
 use serde_json::{Map, Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages of a call.
@@ -69,31 +69,10 @@ impl Tool for CrawlBatch {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let (urls, extract) = (urls(arguments), ExtractType::of(arguments));
-        let results = Mutex::new(vec![Value::Null; urls.len()]);
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some((at, url)) = taken(&next, &urls) {
-                let visited = || visit(self.web.as_ref(), url, extract, &context.cancel);
-                let result = one(caught(visited), url);
-                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(slot) = results.get_mut(at) {
-                    *slot = result;
-                }
-            }
-        };
-        // What is logged on those threads is about the same job.
-        let span = tracing::Span::current();
-        thread::scope(|scope| {
-            for _ in 1..urls.len().min(AT_ONCE) {
-                // A thread that cannot be had costs only parallelism.
-                let helper = thread::Builder::new().name("crawl".to_owned());
-                if helper.spawn_scoped(scope, || span.in_scope(work)).is_err() {
-                    break;
-                }
-            }
-            work();
+        let results = parallel::map("crawl", AT_ONCE, &urls, |_, url| {
+            let visited = || visit(self.web.as_ref(), url, extract, &context.cancel);
+            page_result(caught(visited), url)
         });
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_any_read = results.iter().any(|result| result.get("success") == Some(&Value::Bool(true)));
         let data = json!({"total": results.len(), "untrusted": true, "results": results});
         if is_any_read {
@@ -102,11 +81,6 @@ impl Tool for CrawlBatch {
         let message = "No page could be read: each result says why".to_owned();
         Err(ToolError::Failed { message, data })
     }
-}
-
-fn taken<'a>(next: &AtomicUsize, urls: &[&'a str]) -> Option<(usize, &'a str)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    urls.get(at).map(|url| (at, *url))
 }
 
 /// A panic is that page's error.
@@ -120,7 +94,7 @@ fn caught(
     })
 }
 
-fn one(result: Result<Map<String, Value>, ToolError>, url: &str) -> Value {
+fn page_result(result: Result<Map<String, Value>, ToolError>, url: &str) -> Value {
     match result {
         Ok(page) => json!({"url": url, "success": true, "data": page}),
         Err(ToolError::Invalid(error)) => json!({"url": url, "success": false, "error": error}),

@@ -1,4 +1,5 @@
-//! `fetch_page`: one page of the web. Owns what models are told of it; the guard is the web's, the reading the page's.
+//! `fetch_page`: one page of the web. Owns what models are told of it; the guard is the web's, the reading
+//! the page's.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web};

@@ -1,5 +1,5 @@
-//! The built-in tools, a file or folder each, and the list that registers them. A new tool is one file and one line
-//! in this list (P6).
+//! The built-in tools, a file or folder each, and the list that registers them. A new tool is one file and
+//! one line in this list (P6).
 
 mod project_file;
 mod submit_job;

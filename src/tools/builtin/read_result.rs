@@ -1,5 +1,5 @@
-//! `read_result`: pages through results that were too long to be shown whole. Owns how much one page holds; refuses other
-//! users' results (P7).
+//! `read_result`: pages through results that were too long to be shown whole. Owns how much one page holds;
+//! refuses other users' results (P7).
 
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{ToolSpec, ToolTraits};
@@ -103,7 +103,8 @@ impl Tool for ReadResult {
     }
 }
 
-/// From `offset` on at most `limit` characters, and no more than take `room` characters in JSON; one at least.
+/// From `offset` on at most `limit` characters, and no more than take `room` characters in JSON; one at
+/// least.
 fn page(whole: &str, offset: usize, limit: usize, room: usize) -> String {
     let mut written = 0_usize;
     let within = |character: &char| {

@@ -1,4 +1,5 @@
-//! `spawn`: a background job in the same conversation. Owns what may be asked for; refuses children of children.
+//! `spawn`: a background job in the same conversation. Owns what may be asked for; refuses children of
+//! children.
 
 use super::submit_job::{asker, refused, without_handing_in};
 use crate::domain::id::JobId;

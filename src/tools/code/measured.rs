@@ -1,7 +1,7 @@
 //! A runner of code whose runs are counted. Owns nothing of the running.
 
 use super::CodeRunner;
-use crate::ports::{Measurement, Meter};
+use crate::ports::{CancelToken, Measurement, Meter};
 use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +30,11 @@ impl MeasuredCode {
 }
 
 impl CodeRunner for MeasuredCode {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
+    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
         self.told(program, self.runner.run(program, cancel))
     }
 
-    fn run_with_host(
-        &self,
-        program: &Program,
-        host: Arc<dyn HostCalls>,
-        cancel: &dyn Fn() -> bool,
-    ) -> RunRecord {
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
         self.told(program, self.runner.run_with_host(program, host, cancel))
     }
 

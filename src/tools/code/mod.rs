@@ -1,12 +1,12 @@
-//! What the tools that run code have in common: the way to the sandbox and the form of its record. Owns the choice
-//! of the level; refuses to judge code (the sandbox does).
+//! What the tools that run code have in common: the way to the sandbox and the form of its record. Owns the
+//! choice of the level; refuses to judge code (the sandbox does).
 
 mod measured;
 
 pub use measured::MeasuredCode;
 
 use crate::domain::tool::Strictness;
-use crate::ports::{ToolContext, ToolError};
+use crate::ports::{CancelToken, ToolContext, ToolError};
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -15,14 +15,9 @@ use std::time::Duration;
 /// Runs programs: the sandbox, or a fake of it in tests.
 pub trait CodeRunner: Send + Sync {
     /// Runs a program to its end, or until `cancel` says so.
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord;
+    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord;
     /// The same for a JavaScript program that may ask its host.
-    fn run_with_host(
-        &self,
-        program: &Program,
-        host: Arc<dyn HostCalls>,
-        cancel: &dyn Fn() -> bool,
-    ) -> RunRecord;
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord;
     /// The level of a call that names none, in a job that names none.
     fn default_level(&self) -> Level;
     /// The levels that a call may name, from the tightest on.
@@ -34,17 +29,12 @@ pub trait CodeRunner: Send + Sync {
 }
 
 impl CodeRunner for Sandbox {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
-        Self::run(self, program, cancel)
+    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
+        Self::run(self, program, &|| cancel.is_cancelled())
     }
 
-    fn run_with_host(
-        &self,
-        program: &Program,
-        host: Arc<dyn HostCalls>,
-        cancel: &dyn Fn() -> bool,
-    ) -> RunRecord {
-        Self::run_with_host(self, program, host, cancel)
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
+        Self::run_with_host(self, program, host, &|| cancel.is_cancelled())
     }
 
     fn default_level(&self) -> Level {
@@ -109,7 +99,7 @@ pub(super) fn run(
         workdir: context.workdir.clone().filter(|_| has_files),
         ..Program::new(language, level, word("code").unwrap_or_default())
     };
-    let record = runner.run(&program, &|| context.cancel.is_cancelled());
+    let record = runner.run(&program, &context.cancel);
     if record.status == RunStatus::Ok {
         return Ok(Value::Object(data(&record, told(&record))));
     }
@@ -144,8 +134,8 @@ fn told(record: &RunRecord) -> &str {
     record.error.as_deref().unwrap_or_default()
 }
 
-/// The record's fields that say something, `output` and `status` first: each of them costs the model tokens, so standard
-/// error is left out where it is `told` already.
+/// The record's fields that say something, `output` and `status` first: each of them costs the model tokens,
+/// so standard error is left out where it is `told` already.
 pub(super) fn data(record: &RunRecord, told: &str) -> Map<String, Value> {
     let mut data = Map::new();
     let mut put = |name: &str, value: Value| {

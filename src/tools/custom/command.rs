@@ -1,5 +1,5 @@
-//! Commands as tools: arguments as JSON on standard input, the result on standard output, behind the shell profile of the
-//! sandbox. Refuses the deny patterns of `bash`: the operator wrote the command, no model did.
+//! Commands as tools: arguments as JSON on standard input, the result on standard output, behind the shell
+//! profile of the sandbox. Refuses the deny patterns of `bash`: the operator wrote the command, no model did.
 
 use super::options::CommandToolOptions;
 use crate::domain::secret::Redactor;
@@ -81,7 +81,7 @@ impl Tool for CommandTool {
             stdin: Some(Value::Object(arguments.clone()).to_string().into_bytes()),
             ..Program::new(Language::Bash, Level::Shell, self.options.command.as_str())
         };
-        let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
+        let record = self.runner.run(&program, &context.cancel);
         match record.status {
             // A command that repeats what it was given tells no model of it.
             RunStatus::Ok => Ok(redactor.redact_value(said(&record))),

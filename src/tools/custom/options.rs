@@ -1,5 +1,5 @@
-//! `tools:` of the configuration, and what every tool of an operator has to keep to. Owns the keys and what is wrong with
-//! them.
+//! `tools:` of the configuration, and what every tool of an operator has to keep to. Owns the keys and what
+//! is wrong with them.
 
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};

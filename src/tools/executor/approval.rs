@@ -1,4 +1,5 @@
-//! Which calls wait for somebody's approval. Owns the form of `approval:` in the configuration; refuses to ask anybody.
+//! Which calls wait for somebody's approval. Owns the form of `approval:` in the configuration; refuses to
+//! ask anybody.
 
 use super::catalogue::RegisteredTool;
 use regex::{RegexSet, RegexSetBuilder};
@@ -42,8 +43,8 @@ impl ApprovalRules {
         Ok(Self { patterns })
     }
 
-    /// Whether calls of this name wait: by the name itself, as the tool may be gone or not there yet, or by whichever of
-    /// the tool's names, those before a hash told them apart included.
+    /// Whether calls of this name wait: by the name itself, as the tool may be gone or not there yet, or by
+    /// whichever of the tool's names, those before a hash told them apart included.
     pub(super) fn covers(&self, called: &str, tool: Option<&RegisteredTool>) -> bool {
         self.cover(called) || tool.is_some_and(|tool| tool.approval_names().any(|name| self.cover(name)))
     }

@@ -1,5 +1,6 @@
-//! One batch of calls, prepared: which run, which are refused, which are duplicates. Owns the order of preparation
-//! (parse → find → allow → unwrap → coerce → validate → approval → dedup); refuses to run anything.
+//! One batch of calls, prepared: which run, which are refused, which are duplicates. Owns the order of
+//! preparation (parse → find → allow → unwrap → coerce → validate → approval → dedup); refuses to run
+//! anything.
 
 use super::arguments::{self, ArgumentsError};
 use super::catalogue::{RegisteredTool, ToolCatalogue};
@@ -31,7 +32,7 @@ pub(super) struct PreparedCall<'a> {
 #[derive(Default)]
 pub(super) struct PreparedBatch<'a> {
     /// In call order.
-    pub(super) tasks: Vec<PreparedCall<'a>>,
+    pub(super) calls: Vec<PreparedCall<'a>>,
     /// With the reason, for the model.
     pub(super) refused: Vec<(&'a ToolCall, String)>,
 }
@@ -50,7 +51,8 @@ impl<'a> PreparedBatch<'a> {
     /// Prepares the calls.
     pub(super) fn prepare(calls: &'a [ToolCall], preparer: &CallPreparer<'a>) -> Self {
         let mut batch = Self::default();
-        // Twins by tool, arguments and, where it matters, how many calls before them may have changed something.
+        // Twins by tool, arguments and, where it matters, how many calls before them may have changed
+        // something.
         let mut seen: HashMap<(&str, String, usize), usize> = HashMap::new();
         let mut writes = 0;
         for call in calls {
@@ -68,13 +70,13 @@ impl<'a> PreparedBatch<'a> {
                 (tool.spec.name.as_ref(), canonical.clone(), writes)
             };
             let duplicate = seen.get(&key(writes)).filter(|_| traits.idempotent);
-            if let Some(task) = duplicate.and_then(|at| batch.tasks.get_mut(*at)) {
-                task.duplicates.push(call);
+            if let Some(prepared) = duplicate.and_then(|at| batch.calls.get_mut(*at)) {
+                prepared.duplicates.push(call);
                 continue;
             }
             writes += usize::from(may_change(traits));
-            seen.insert(key(writes), batch.tasks.len());
-            batch.tasks.push(PreparedCall {
+            seen.insert(key(writes), batch.calls.len());
+            batch.calls.push(PreparedCall {
                 call,
                 tool,
                 traits,
@@ -92,8 +94,8 @@ fn is_unmoved(traits: ToolTraits) -> bool {
     traits.cacheable && traits.files == FileAccess::None
 }
 
-/// Whether a later call may see something else because of this one. That running it twice is the same as once does not
-/// mean that it changes nothing; only what says that it is a pure read, or reads files, is taken to.
+/// Whether a later call may see something else because of this one. That running it twice is the same as once
+/// does not mean that it changes nothing; only what says that it is a pure read, or reads files, is taken to.
 fn may_change(traits: ToolTraits) -> bool {
     let only_reads = traits.cacheable || traits.files == FileAccess::Reads;
     !traits.idempotent || !only_reads || matches!(traits.files, FileAccess::Writes | FileAccess::Runs)

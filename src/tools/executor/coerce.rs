@@ -1,5 +1,5 @@
-//! Safe coercions of what models write a little wrong: `"5"` → 5, `"true"` → true, 5.0 → 5 where the schema wants
-//! it so. Owns what is safe; refuses to guess beyond the one obvious reading.
+//! Safe coercions of what models write a little wrong: `"5"` → 5, `"true"` → true, 5.0 → 5 where the schema
+//! wants it so. Owns what is safe; refuses to guess beyond the one obvious reading.
 
 use serde_json::{Number, Value};
 
@@ -49,7 +49,8 @@ pub(super) fn wants(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether a null means that nothing was given: the parameter is optional, and its types are told and null is none.
+/// Whether a null means that nothing was given: the parameter is optional, and its types are told and null is
+/// none.
 fn is_left_out(name: &str, schema: &Value) -> bool {
     let Some(own) = schema.get("properties").and_then(|properties| properties.get(name)) else {
         return false;

@@ -1,5 +1,6 @@
-//! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever used them before it
-//! in the batch, what reads them for whatever may have written them; programs run beside each other. Refuses to run anything.
+//! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever
+//! used them before it in the batch, what reads them for whatever may have written them; programs run beside
+//! each other. Refuses to run anything.
 
 use crate::domain::tool::FileAccess;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

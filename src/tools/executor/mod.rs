@@ -1,5 +1,5 @@
-//! Runs batches of tool calls: it finds the tool, checks the arguments, orders what uses files, runs the rest in
-//! parallel, and reports each result to a journal. It knows no tool by name (P6).
+//! Runs batches of tool calls: it finds the tool, checks the arguments, orders what uses files, runs the rest
+//! in parallel, and reports each result to a journal. It knows no tool by name (P6).
 
 mod approval;
 mod arguments;
@@ -51,8 +51,8 @@ impl std::fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// Serves these tools, in alphabetical order, and after them those of the sources, in the order of these; or says
-    /// which of the tools cannot be served. A tool of a source that cannot be served is left out.
+    /// Serves these tools, in alphabetical order, and after them those of the sources, in the order of these;
+    /// or says which of the tools cannot be served. A tool of a source that cannot be served is left out.
     pub fn new(
         tools: Vec<Box<dyn Tool>>,
         sources: Vec<Arc<dyn ToolSource>>,

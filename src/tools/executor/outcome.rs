@@ -1,5 +1,5 @@
-//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form; refuses to wrap a
-//! failure in a success.
+//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form;
+//! refuses to wrap a failure in a success.
 
 use super::truncate::{ResultLimits, truncated};
 use crate::ports::{FullResult, ToolError, ToolOutcome};

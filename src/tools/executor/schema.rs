@@ -1,4 +1,5 @@
-//! A tool's schema, compiled once, when the first arguments come. Owns the words in which a misfit is told to the model; refuses nothing itself.
+//! A tool's schema, compiled once, when the first arguments come. Owns the words in which a misfit is told to
+//! the model; refuses nothing itself.
 
 use super::coerce::{coerce, wants};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -30,7 +31,8 @@ impl ParameterSchema {
         let mut text = parameters.clone();
         match text.as_object_mut() {
             Some(map) if map.get("type") == Some(&Value::from("object")) => {
-                // Where others than `properties` name parameters, only the schema itself knows which there are.
+                // Where others than `properties` name parameters, only the schema itself knows which there
+                // are.
                 if map.contains_key("properties") && !NAMING.iter().any(|key| map.contains_key(*key)) {
                     map.entry("additionalProperties").or_insert(Value::Bool(false));
                 }
@@ -40,7 +42,8 @@ impl ParameterSchema {
         Ok(Self { text, validator: OnceLock::new() })
     }
 
-    /// The schema compiled, or why it is none: for schemas that others have written, asked before they are offered.
+    /// The schema compiled, or why it is none: for schemas that others have written, asked before they are
+    /// offered.
     pub(super) fn compiled(&self) -> Result<&Validator, String> {
         let compile = || {
             let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);

@@ -1,8 +1,8 @@
-//! How a result becomes short enough for a model. Owns which texts are cut and what stands in their place; refuses to lose
-//! what it cuts, where the job has a way to read it.
+//! How a result becomes short enough for a model. Owns which texts are cut and what stands in their place;
+//! refuses to lose what it cuts, where the job has a way to read it.
 //!
-//! The texts that were cut, whole and one behind the other, are the *document* that the marker of each cut points into:
-//! without JSON's escapes, so that an offset counts what the model reads.
+//! The texts that were cut, whole and one behind the other, are the *document* that the marker of each cut
+//! points into: without JSON's escapes, so that an offset counts what the model reads.
 
 use crate::domain::handle::ResultHandle;
 use serde_json::Value;
@@ -16,7 +16,7 @@ const WAY_CHARS: usize = 64;
 
 /// How the rest of a result is read.
 #[derive(Debug, Clone)]
-pub(super) struct ResultReader {
+pub(super) struct FullResultReader {
     /// The tool that reads it.
     pub(super) tool: String,
     /// What it has to be given.
@@ -31,12 +31,12 @@ pub(super) struct ResultLimits {
     /// What is kept for the reader, bytes.
     pub(super) bytes: usize,
     /// `None`: the job cannot read what is kept, so nothing is.
-    pub(super) reader: Option<ResultReader>,
+    pub(super) reader: Option<FullResultReader>,
 }
 
-/// The result within the room, and the document of what was cut: long texts keep head and tail, all down to one length;
-/// data that has too many texts for that becomes its own JSON text, cut likewise. The JSON stays valid and says what is
-/// missing.
+/// The result within the room, and the document of what was cut: long texts keep head and tail, all down to
+/// one length; data that has too many texts for that becomes its own JSON text, cut likewise. The JSON stays
+/// valid and says what is missing.
 pub(super) fn truncated(result: Value, room: &ResultLimits) -> (Value, Option<String>) {
     if fits(&result, room.chars) {
         return (result, None);
@@ -77,14 +77,14 @@ struct TextTruncator<'a> {
     cap: usize,
     /// A text that is longer is cut: what is left out must be more than the marker.
     longest: usize,
-    reader: Option<&'a ResultReader>,
+    reader: Option<&'a FullResultReader>,
     /// Characters of the document so far.
     told: usize,
 }
 
 impl<'a> TextTruncator<'a> {
     fn new(cap: usize, room: &'a ResultLimits) -> Self {
-        let way = |reader: &ResultReader| WAY_CHARS + reader.tool.len() + reader.handle.to_string().len();
+        let way = |reader: &FullResultReader| WAY_CHARS + reader.tool.len() + reader.handle.to_string().len();
         let marker = MARKER_CHARS + room.reader.as_ref().map_or(0, way);
         Self { cap, longest: cap.saturating_add(marker), reader: room.reader.as_ref(), told: 0 }
     }
@@ -108,7 +108,7 @@ impl<'a> TextTruncator<'a> {
         let first: String = text.chars().take(head).collect();
         let last: String = text.chars().skip(length.saturating_sub(tail)).collect();
         let cut = length.saturating_sub(self.cap);
-        let way = self.reader.map_or_else(String::new, |ResultReader { tool, handle }| {
+        let way = self.reader.map_or_else(String::new, |FullResultReader { tool, handle }| {
             let offset = self.told.saturating_add(head);
             format!("; {tool} {{\"handle\":\"{handle}\",\"offset\":{offset}}} shows them")
         });
@@ -165,7 +165,7 @@ mod tests {
 
     fn room(chars: usize, bytes: usize) -> ResultLimits {
         let handle = ResultHandle::of(JobId::from_bits(5), "call_0");
-        ResultLimits { chars, bytes, reader: Some(ResultReader { tool: "look".to_owned(), handle }) }
+        ResultLimits { chars, bytes, reader: Some(FullResultReader { tool: "look".to_owned(), handle }) }
     }
 
     /// What stands at the offset that the marker behind `head` names.

@@ -1,4 +1,5 @@
-//! What the tests of the executor run it on: a fake sandbox, a journal that remembers, tools that do as a test wants.
+//! What the tests of the executor run it on: a fake sandbox, a journal that remembers, tools that do as a
+//! test wants.
 
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{JobId, UserId};
@@ -35,7 +36,7 @@ impl Clock for Ticking {
 struct FakeRunner(&'static [Level]);
 
 impl CodeRunner for FakeRunner {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
+    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
         let fails = program.code.contains("raise");
         let (status, error) = if fails {
             (RunStatus::Error, Some("Traceback\nValueError: x".to_owned()))
@@ -46,7 +47,7 @@ impl CodeRunner for FakeRunner {
             status,
             exit_code: Some(i32::from(fails)),
             signal: None,
-            limit: cancel().then(|| "cancelled".to_owned()),
+            limit: cancel.is_cancelled().then(|| "cancelled".to_owned()),
             stdout: format!("{} {}\n", program.language, program.code),
             stderr: error.clone().unwrap_or_default(),
             stdout_truncated: false,
@@ -65,7 +66,7 @@ impl CodeRunner for FakeRunner {
         &self,
         program: &Program,
         _: Arc<dyn nanoclaw_sandbox::HostCalls>,
-        cancel: &dyn Fn() -> bool,
+        cancel: &CancelToken,
     ) -> RunRecord {
         self.run(program, cancel)
     }

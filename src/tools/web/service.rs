@@ -1,5 +1,5 @@
-//! Services that the operator has configured. Owns their addresses, what of them can be wrong, and asking them for JSON;
-//! refuses to tell what stands in a key.
+//! Services that the operator has configured. Owns their addresses, what of them can be wrong, and asking
+//! them for JSON; refuses to tell what stands in a key.
 
 use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 use serde_json::Value;

@@ -1,18 +1,13 @@
-//! `bash`: runs a command line in the job's directory, in the sandbox. Owns what the model is told of it and how its
-//! result looks; refuses at once what can only go wrong (see [`guard`]). The boundary is the kernel's (P5).
+//! `bash`: runs a command line in the job's directory, in the sandbox. [`guard`] refuses at once what can
+//! only fail; the boundary is the kernel (P5).
 
-mod cursor;
-mod danger;
-mod documents;
+mod deny;
 mod guard;
 mod options;
-mod parser;
-mod place;
+mod path;
 mod refusal;
 mod rules;
-mod script;
-mod word;
-mod words;
+mod split;
 mod wrapper;
 
 pub use options::{BadBashOption, BashOptions};
@@ -23,7 +18,7 @@ use crate::tools::registry::ToolDeps;
 use crate::domain::tool::{Aliases, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
-use place::Place;
+use path::ShellPath;
 use serde_json::{Map, Value, json};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -95,8 +90,8 @@ impl Tool for Bash {
             return Err(ToolError::Invalid("command is empty: there is nothing to run".to_owned()));
         }
         let subdirectory = word("working_dir").map(subdirectory).transpose()?.flatten();
-        let refused = |refusal: refusal::Refusal| ToolError::Invalid(refusal.to_string());
-        guard::judge(command, &Place::project(subdirectory.as_deref()), &self.rules).map_err(refused)?;
+        let refused = |refusal: refusal::CommandRefusal| ToolError::Invalid(refusal.to_string());
+        guard::judge(command, &ShellPath::project(subdirectory.as_deref()), &self.rules).map_err(refused)?;
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let program = Program {
             timeout_ms: timeout(arguments).map(milliseconds),
@@ -105,7 +100,7 @@ impl Tool for Bash {
             environment: self.rules.environment(),
             ..Program::new(Language::Bash, Level::Shell, command)
         };
-        let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
+        let record = self.runner.run(&program, &context.cancel);
         match record.status {
             RunStatus::Ok => Ok(data(&record, "")),
             _ => Err(failure(&record, context)),
@@ -141,8 +136,8 @@ fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
     ToolError::Failed { data: data(record, &message), message }
 }
 
-/// As of any program, and always with the exit code; none when a signal ended the shell or nothing ran. There is one
-/// level only, so it is not told.
+/// As of any program, and always with the exit code; none when a signal ended the shell or nothing ran. There
+/// is one level only, so it is not told.
 fn data(record: &RunRecord, told: &str) -> Value {
     let mut data = code::data(record, told);
     data.shift_remove("strictness");
@@ -150,11 +145,5 @@ fn data(record: &RunRecord, told: &str) -> Value {
     Value::Object(data)
 }
 
-#[cfg(test)]
-mod guard_tests;
-#[cfg(test)]
-mod line_tests;
-#[cfg(test)]
-mod pattern_tests;
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BashOptions {
-    /// Regular expressions; a segment in which one is found, in any case, is refused. Added to the built-in rules.
+    /// Regular expressions; a segment in which one is found, in any case, is refused. Added to the built-in
+    /// rules.
     pub deny_patterns: Vec<String>,
-    /// Regular expressions; a segment that is one of them from end to end is exempt from every rule, and if there are
-    /// any, each segment must be one.
+    /// Regular expressions; a segment that is one of them from end to end is exempt from every rule, and if
+    /// there are any, each segment must be one.
     pub allow_patterns: Vec<String>,
     /// Variables of the server's environment that commands get.
     pub allowed_env: Vec<String>,

@@ -1,4 +1,5 @@
-//! Why a command line is not run, in words for the model: which part of it, what is wrong with it, the way out.
+//! Why a command line is not run, in words for the model: which part of it, what is wrong with it, the way
+//! out.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ const PATTERNS: usize = 10;
 /// A segment that is not run, and nothing else of its line either.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Command blocked, nothing was run: `{}`: {reason}", short(.segment))]
-pub(super) struct Refusal {
+pub(super) struct CommandRefusal {
     /// As written.
     pub(super) segment: String,
     /// Why.

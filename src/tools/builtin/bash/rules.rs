@@ -1,4 +1,5 @@
-//! What holds for every command: the operator's patterns, compiled once, and the way to the variables that commands get.
+//! What holds for every command: the operator's patterns, compiled once, and the way to the variables that
+//! commands get.
 
 use super::options::{BadBashOption, BashOptions, denial, permission};
 use super::refusal::{Patterns, Reason};

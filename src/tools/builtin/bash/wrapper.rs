@@ -1,6 +1,6 @@
-//! Commands that run other commands. Owns how to find the inner one behind their own options; refuses to judge it.
+//! Commands that run other commands: finds the inner one behind their options.
 
-use super::word::Word;
+use super::split::ShellWord;
 
 /// A command that runs the command in its arguments.
 struct Wrapper {
@@ -57,61 +57,60 @@ const VALUED: [&str; 13] = [
 ];
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash"];
 
-/// What a command runs beside itself.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inner<'a> {
+/// What a command runs.
+#[derive(Debug)]
+pub(super) enum InnerScript<'a> {
     /// Nothing that can be seen.
     None,
     /// The command in its arguments.
-    Words(&'a [Word]),
+    Words(&'a [ShellWord]),
     /// A script in its arguments.
-    Source(String),
+    Text(String),
     /// The script that it reads from standard input.
     Input,
 }
 
 /// The name of a command without its path, in lower case, as if every variable in it were empty.
-pub(super) fn name(word: &Word) -> String {
-    let text = word.written();
-    text.rsplit('/').next().unwrap_or_default().trim().to_lowercase()
+pub(super) fn name(word: &ShellWord) -> String {
+    word.fixed.rsplit('/').next().unwrap_or_default().trim().to_lowercase()
 }
 
 /// What the command of these words runs.
-pub(super) fn look_inside(words: &[Word]) -> Inner<'_> {
-    let Some((first, arguments)) = words.split_first() else { return Inner::None };
+pub(super) fn look_inside(words: &[ShellWord]) -> InnerScript<'_> {
+    let Some((first, arguments)) = words.split_first() else { return InnerScript::None };
     let name = name(first);
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
         return wrapper.inner(arguments);
     }
     match name.as_str() {
         shell if SHELLS.contains(&shell) => script(arguments),
-        "eval" => Inner::Source(joined(arguments)),
-        "trap" => arguments.iter().find(|word| !word.text().starts_with('-')).map_or(Inner::None, source),
-        "." | "source" if arguments.first().is_some_and(is_input) => Inner::Input,
+        "eval" => InnerScript::Text(joined(arguments)),
+        "trap" => arguments.iter().find(|word| !word.text.as_str().starts_with('-')).map_or(InnerScript::None, source),
+        "." | "source" if arguments.first().is_some_and(is_input) => InnerScript::Input,
         "find" => found(arguments),
-        _ => Inner::None,
+        _ => InnerScript::None,
     }
 }
 
 impl Wrapper {
-    fn inner<'a>(&self, mut words: &'a [Word]) -> Inner<'a> {
+    fn inner<'a>(&self, mut words: &'a [ShellWord]) -> InnerScript<'a> {
         let mut own = self.own;
         while let Some((word, rest)) = words.split_first() {
-            let text = word.text();
+            let text = word.text.as_str();
             let is_option = text.len() > 1 && text.starts_with('-');
             if self.name == "command" && is_option && text.contains(['v', 'V']) {
-                return Inner::None;
+                return InnerScript::None;
             }
             if self.name == "env" && (text == "-S" || text == "--split-string") {
-                return Inner::Source(joined(rest));
+                return InnerScript::Text(joined(rest));
             }
             if self.name == "flock" && (text == "-c" || text == "--command") {
-                return rest.first().map_or(Inner::None, source);
+                return rest.first().map_or(InnerScript::None, source);
             }
             if text == "--" {
                 words = rest;
             } else if is_option {
-                let skipped = usize::from(self.takes_value(&text));
+                let skipped = usize::from(self.takes_value(text));
                 words = rest.get(skipped..).unwrap_or_default();
             } else if word.is_assignment() {
                 words = rest;
@@ -119,10 +118,10 @@ impl Wrapper {
                 own = own.saturating_sub(1);
                 words = rest;
             } else {
-                return Inner::Words(words);
+                return InnerScript::Words(words);
             }
         }
-        Inner::None
+        InnerScript::None
     }
 
     /// Whether the option's value is the next word, not the rest of this one.
@@ -136,10 +135,10 @@ impl Wrapper {
 }
 
 /// The script that a shell with these arguments runs.
-fn script(arguments: &[Word]) -> Inner<'_> {
+fn script(arguments: &[ShellWord]) -> InnerScript<'_> {
     let (mut is_text, mut words) = (false, arguments.iter());
     while let Some(word) = words.next() {
-        let text = word.text();
+        let text = word.text.as_str();
         let is_option = text.len() > 1 && text.starts_with(['-', '+']) && text != "--";
         if text == "--rcfile" || text == "--init-file" {
             words.next();
@@ -151,30 +150,30 @@ fn script(arguments: &[Word]) -> Inner<'_> {
         } else if !is_option && text != "--" {
             return match (is_text, is_input(word)) {
                 (true, _) => source(word),
-                (false, true) => Inner::Input,
-                (false, false) => Inner::None,
+                (false, true) => InnerScript::Input,
+                (false, false) => InnerScript::None,
             };
         }
     }
-    if is_text { Inner::None } else { Inner::Input }
+    if is_text { InnerScript::None } else { InnerScript::Input }
 }
 
 /// What `find` runs for each file.
-fn found(arguments: &[Word]) -> Inner<'_> {
-    let is_start = |word: &Word| matches!(word.text().as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
-    let Some(start) = arguments.iter().position(is_start) else { return Inner::None };
-    Inner::Words(arguments.get(start.saturating_add(1)..).unwrap_or_default())
+fn found(arguments: &[ShellWord]) -> InnerScript<'_> {
+    let is_start = |word: &ShellWord| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
+    let Some(start) = arguments.iter().position(is_start) else { return InnerScript::None };
+    InnerScript::Words(arguments.get(start.saturating_add(1)..).unwrap_or_default())
 }
 
-fn source(word: &Word) -> Inner<'static> {
-    Inner::Source(word.text())
+fn source(word: &ShellWord) -> InnerScript<'static> {
+    InnerScript::Text(word.text.clone())
 }
 
-fn is_input(word: &Word) -> bool {
-    matches!(word.text().as_str(), "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+fn is_input(word: &ShellWord) -> bool {
+    matches!(word.text.as_str(), "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
 }
 
 /// The words as one line.
-pub(super) fn joined(words: &[Word]) -> String {
-    words.iter().map(Word::text).collect::<Vec<_>>().join(" ")
+pub(super) fn joined(words: &[ShellWord]) -> String {
+    words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,5 @@
-//! What operators do, as Python does it. Owns `+ - * / // %`, bits and shifts; powers are in [`super::power`].
+//! What operators do, as Python does it. Owns `+ - * / // %`, bits and shifts; powers are in
+//! [`super::power`].
 
 use super::error::CalculatorError;
 use super::expression::{BinaryOperator, ComparisonOperator, UnaryOperator};

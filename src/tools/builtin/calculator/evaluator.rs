@@ -1,15 +1,17 @@
-//! From the tree to its value. Owns the order of evaluation and its laziness; asks between steps whether to go on.
+//! Evaluates an expression: `and`, `or` and `if` only the operands that they need. Each step checks for
+//! cancellation.
 
 use super::arithmetic::{binary, holds, unary};
 use super::error::CalculatorError;
 use super::expression::{ComparisonOperator, Expression};
 use super::functions;
 use super::value::Value;
+use crate::ports::CancelToken;
 
 /// The expression's value.
-pub(super) fn evaluate(expression: &Expression, is_stopped: &dyn Fn() -> bool) -> Result<Value, CalculatorError> {
-    let value_of = |expression: &Expression| evaluate(expression, is_stopped);
-    if is_stopped() {
+pub(super) fn evaluate(expression: &Expression, cancel: &CancelToken) -> Result<Value, CalculatorError> {
+    let value_of = |expression: &Expression| evaluate(expression, cancel);
+    if cancel.is_cancelled() {
         return Err(CalculatorError::Stopped);
     }
     match expression {
@@ -21,9 +23,9 @@ pub(super) fn evaluate(expression: &Expression, is_stopped: &dyn Fn() -> bool) -
                 binary(*operator, &left, &value_of(right)?)
             })
         }
-        Expression::Compare(first, rest) => compare(first, rest, is_stopped),
-        Expression::And(all) => first_that_is(all, false, is_stopped),
-        Expression::Or(all) => first_that_is(all, true, is_stopped),
+        Expression::Compare(first, rest) => compare(first, rest, cancel),
+        Expression::And(all) => first_that_is(all, false, cancel),
+        Expression::Or(all) => first_that_is(all, true, cancel),
         Expression::If(parts) => {
             let [then, condition, otherwise] = parts.as_ref();
             if value_of(condition)?.is_true() { value_of(then) } else { value_of(otherwise) }
@@ -46,11 +48,11 @@ fn unknown(name: &str) -> CalculatorError {
 fn compare(
     first: &Expression,
     rest: &[(ComparisonOperator, Expression)],
-    is_stopped: &dyn Fn() -> bool,
+    cancel: &CancelToken,
 ) -> Result<Value, CalculatorError> {
-    let mut left = evaluate(first, is_stopped)?;
+    let mut left = evaluate(first, cancel)?;
     for (comparison, right) in rest {
-        let right = evaluate(right, is_stopped)?;
+        let right = evaluate(right, cancel)?;
         if !holds(*comparison, &left, &right)? {
             return Ok(Value::Bool(false));
         }
@@ -59,10 +61,10 @@ fn compare(
     Ok(Value::Bool(true))
 }
 
-fn first_that_is(all: &[Expression], truth: bool, is_stopped: &dyn Fn() -> bool) -> Result<Value, CalculatorError> {
+fn first_that_is(all: &[Expression], truth: bool, cancel: &CancelToken) -> Result<Value, CalculatorError> {
     let mut last = Value::Bool(!truth);
     for expression in all {
-        last = evaluate(expression, is_stopped)?;
+        last = evaluate(expression, cancel)?;
         if last.is_true() == truth {
             break;
         }

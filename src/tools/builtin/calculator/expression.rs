@@ -1,4 +1,5 @@
-//! The tree of an expression. Chains of one level stay flat, so that only brackets, powers and signs make it deep.
+//! The tree of an expression. Chains of one level stay flat, so that only brackets, powers and signs make it
+//! deep.
 
 use super::value::Value;
 

@@ -1,10 +1,9 @@
-//! Functions and constants: those of Python's `math`, and the built-in ones that calculate. Owns their names and
-//! what each takes; refuses anything that Python would refuse, in Python's words.
+//! Functions and constants: the usual ones of Python's `math` and of its built-ins. Errors are in Python's
+//! words.
 
 use super::error::CalculatorError;
-use super::floats;
 use super::power::{power, power_modulo};
-use super::statistics;
+use super::numbers;
 use super::value::{Value, from_whole};
 use num_bigint::BigInt;
 use num_traits::Signed;
@@ -18,8 +17,6 @@ enum Function {
     Float(fn(f64) -> f64),
     /// Two floats.
     Floats(fn(f64, f64) -> f64),
-    /// One float, and a truth value back.
-    Test(fn(f64) -> bool),
     /// Anything; it looks for itself.
     Free(fn(&[Value]) -> Option<Result<Value, CalculatorError>>, &'static str),
 }
@@ -52,7 +49,6 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, CalculatorE
             checked(x.float()?, act, "the result is too large for a float").map(Value::Float)
         }
         (Some(Function::Float(act)), [x]) => checked(x.float()?, act, "math domain error").map(Value::Float),
-        (Some(Function::Test(act)), [x]) => Ok(Value::Bool(act(x.float()?))),
         (Some(Function::Floats(act)), [x, y]) => {
             let (x, y) = (x.float()?, y.float()?);
             let result = act(x, y);
@@ -83,30 +79,30 @@ fn function(name: &str) -> Option<Function> {
             "floor" => Free(|a| one(a, |x| rounded(x, f64::floor)), "one number"),
             "trunc" | "int" => Free(|a| one(a, |x| rounded(x, f64::trunc)), "one number"),
             "float" => Free(|a| one(a, |x| x.float().map(Value::Float)), "one number"),
-            "log" | "ln" => Free(statistics::log, "a number and, if you like, a base"),
-            "log2" => Free(|a| one(a, |x| statistics::log_of(x, consts::LN_2, f64::log2)), "one number"),
-            "log10" => Free(|a| one(a, |x| statistics::log_of(x, consts::LN_10, f64::log10)), "one number"),
+            "log" | "ln" => Free(numbers::log, "a number and, if you like, a base"),
+            "log2" => Free(|a| one(a, |x| numbers::log_of(x, consts::LN_2, f64::log2)), "one number"),
+            "log10" => Free(|a| one(a, |x| numbers::log_of(x, consts::LN_10, f64::log10)), "one number"),
             "pow" => Free(pow, "a base, an exponent and, if you like, a modulus"),
-            "round" => Free(statistics::round, "a number and, if you like, how many digits"),
-            "comb" => Free(statistics::comb, "two integers"),
-            "perm" => Free(statistics::perm, "one or two integers"),
-            "factorial" => Free(statistics::factorial, "one integer"),
-            "gcd" => Free(statistics::gcd, "integers"),
-            "lcm" => Free(statistics::lcm, "integers"),
-            "isqrt" => Free(statistics::isqrt, "one integer"),
-            "hypot" => Free(|a| Some(statistics::hypot(a)), "numbers"),
-            "len" => Free(statistics::len, "a list"),
-            "max" => Free(|a| statistics::extreme(a, true), "at least one number"),
-            "min" => Free(|a| statistics::extreme(a, false), "at least one number"),
-            "prod" => Free(|a| Some(statistics::product(a)), "numbers"),
-            "sum" | "fsum" => Free(|a| Some(statistics::sum(a)), "numbers"),
-            other => floats::function(other).map(|(act, takes)| Free(act, takes))?,
+            "round" => Free(numbers::round, "a number and, if you like, how many digits"),
+            "comb" => Free(numbers::comb, "two integers"),
+            "perm" => Free(numbers::perm, "one or two integers"),
+            "factorial" => Free(numbers::factorial, "one integer"),
+            "gcd" => Free(numbers::gcd, "integers"),
+            "lcm" => Free(numbers::lcm, "integers"),
+            "isqrt" => Free(numbers::isqrt, "one integer"),
+            "hypot" => Free(|a| Some(numbers::hypot(a)), "numbers"),
+            "len" => Free(numbers::len, "a list"),
+            "max" => Free(|a| numbers::extreme(a, true), "at least one number"),
+            "min" => Free(|a| numbers::extreme(a, false), "at least one number"),
+            "prod" => Free(|a| Some(numbers::product(a)), "numbers"),
+            "sum" | "fsum" => Free(|a| Some(numbers::sum(a)), "numbers"),
+            _ => return None,
         })
     })
 }
 
 fn floating(name: &str) -> Option<Function> {
-    use Function::{Float, Floats, Growing, Test};
+    use Function::{Float, Floats, Growing};
     Some(match name {
         "acos" => Float(f64::acos),
         "acosh" => Float(f64::acosh),
@@ -116,22 +112,11 @@ fn floating(name: &str) -> Option<Function> {
         "atan2" => Floats(f64::atan2),
         "atanh" => Float(f64::atanh),
         "cbrt" => Float(f64::cbrt),
-        "copysign" => Floats(f64::copysign),
         "cos" => Float(f64::cos),
         "cosh" => Growing(f64::cosh),
         "degrees" => Growing(f64::to_degrees),
-        "erf" => Float(libm::erf),
-        "erfc" => Float(libm::erfc),
         "exp" => Growing(f64::exp),
-        "exp2" => Growing(f64::exp2),
-        "expm1" => Growing(f64::exp_m1),
-        "fabs" => Float(f64::abs),
         "fmod" => Floats(|x, y| x % y),
-        "isfinite" => Test(f64::is_finite),
-        "isinf" => Test(f64::is_infinite),
-        "isnan" => Test(f64::is_nan),
-        "lgamma" => Float(libm::lgamma),
-        "log1p" => Float(f64::ln_1p),
         "radians" => Float(f64::to_radians),
         "sin" => Float(f64::sin),
         "sinh" => Growing(f64::sinh),

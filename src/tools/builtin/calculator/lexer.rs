@@ -1,4 +1,5 @@
-//! From text to tokens. Owns the forms of numbers (decimal, hex, octal, binary, `_`, exponents) and of operators.
+//! From text to tokens. Owns the forms of numbers (decimal, hex, octal, binary, `_`, exponents) and of
+//! operators.
 
 use super::error::CalculatorError;
 use super::value::{self, Value};
@@ -160,7 +161,8 @@ fn decimal(rest: &str, bad: &dyn Fn(&str) -> CalculatorError) -> Result<(Value, 
     Ok((Value::Int(value::bounded(number)?), length))
 }
 
-/// The digits without their `_`, which may stand singly between two of them (after a prefix: before the first too).
+/// The digits without their `_`, which may stand singly between two of them (after a prefix: before the first
+/// too).
 fn digits(text: &str, prefixed: bool) -> Option<String> {
     let starts_well = prefixed || !text.starts_with('_');
     let placed = starts_well && !text.ends_with('_') && !text.contains("__");

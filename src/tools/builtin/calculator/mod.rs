@@ -1,22 +1,20 @@
-//! `calculator`: arithmetic as Python does it. Owns the tool's face and the form of its numbers; the language itself is
-//! in [`lexer`] → [`parser`] → [`evaluator`]. Refuses names it does not know, and everything without a bound: depth,
-//! length and digits are limited, so that `9**9**9` is a quick error (P8).
+//! `calculator`: arithmetic as Python does it, in three steps: [`lexer`] → [`parser`] → [`evaluator`].
+//! Length, depth and digits are limited, so that `9**9**9` is a quick error (P8).
 
 mod arithmetic;
 mod error;
 mod evaluator;
 mod expression;
-mod floats;
 mod functions;
 mod lexer;
+mod numbers;
 mod parser;
 mod power;
-mod statistics;
 mod value;
 
 use crate::tools::registry::ToolDeps;
 use crate::domain::tool::{ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError};
+use crate::ports::{CancelToken, Tool, ToolContext, ToolError};
 use error::CalculatorError;
 use serde_json::{Map, Value, json};
 
@@ -35,8 +33,8 @@ impl Tool for Calculator {
         ToolSpec {
             name: "calculator".into(),
             description: "Evaluate an arithmetic expression exactly as Python would: + - * / // % ** ( ), comparisons, \
-                          & | ^ ~ << >> (^ is XOR, ** is power), big integers, and the functions and constants of \
-                          Python's math module (sqrt, sin, log, factorial, gcd, comb, floor, round, min, max, sum, pi, e …).".into(),
+                          & | ^ ~ << >> (^ is XOR, ** is power), big integers, and Python's usual functions \
+                          and constants (sqrt, sin, log, factorial, gcd, comb, floor, round, min, max, sum, pi, e …).".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -58,20 +56,19 @@ impl Tool for Calculator {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
-        let is_stopped = || context.cancel.is_cancelled();
-        match calculate(expression, &is_stopped) {
+        match calculate(expression, &context.cancel) {
             Ok(value) => Ok(json!({"result": value.to_json()})),
             Err(error) => Err(ToolError::Failed { message: error.to_string(), data: Value::Null }),
         }
     }
 }
 
-/// The value of an expression; `is_stopped` is asked between operations.
-fn calculate(expression: &str, is_stopped: &dyn Fn() -> bool) -> Result<value::Value, CalculatorError> {
+/// The value of an expression; cancellation is checked between operations.
+fn calculate(expression: &str, cancel: &CancelToken) -> Result<value::Value, CalculatorError> {
     if expression.chars().count() > EXPRESSION_CHARS {
         return Err(CalculatorError::TooLong(EXPRESSION_CHARS));
     }
-    evaluator::evaluate(&parser::parse(&lexer::scan(expression)?)?, is_stopped)
+    evaluator::evaluate(&parser::parse(&lexer::scan(expression)?)?, cancel)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From tokens to the tree, with Python's precedence. Owns the grammar and the bound on its depth.
 //!
-//! From loosest to tightest: `if else` · `or` · `and` · `not` · comparisons · `|` · `^` · `&` · `<< >>` · `+ -` ·
+//! From loosest to tightest: `if else` · `or` · `and` · `not` · comparisons · `|` · `^` · `&` · `<< >>` · `+
+//! -` ·
 //! `* / // %` · signs · `**` (to the right, and tighter than a sign on its left).
 
 use super::error::CalculatorError;

@@ -1,4 +1,5 @@
-//! Powers and roots. Owns `**` and `pow` with its modulus; refuses results that Python would give as complex numbers.
+//! Powers and roots. Owns `**` and `pow` with its modulus; refuses results that Python would give as complex
+//! numbers.
 
 use super::error::CalculatorError;
 use super::value::{NumberPair, Value, allow_bits};

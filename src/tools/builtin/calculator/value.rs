@@ -1,5 +1,5 @@
-//! Numbers as Python has them: integers without end (but for our bound), floats, truth values, and lists for the
-//! functions that take them. Owns their conversions, their order and their JSON form.
+//! Numbers as Python has them: integers without end (but for our bound), floats, truth values, and lists for
+//! the functions that take them. Owns their conversions, their order and their JSON form.
 
 use super::error::CalculatorError;
 use num_bigint::BigInt;
@@ -107,7 +107,8 @@ impl Value {
         }
     }
 
-    /// Integers as JSON numbers where these can hold them, else as texts; floats in the shortest form that reads back.
+    /// Integers as JSON numbers where these can hold them, else as texts; floats in the shortest form that
+    /// reads back.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Bool(truth) => serde_json::Value::Bool(*truth),

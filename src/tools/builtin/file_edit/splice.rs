@@ -1,5 +1,5 @@
-//! Replacing a piece of a text. Owns what counts as one match, and that line ends stay what they are; refuses to choose
-//! between several matches.
+//! Replacing a piece of a text. Owns what counts as one match, and that line ends stay what they are; refuses
+//! to choose between several matches.
 
 use std::ops::Range;
 

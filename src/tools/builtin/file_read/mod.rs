@@ -1,5 +1,5 @@
-//! `file_read`: a page of lines of a text file of the job's project. Owns that any file is read with bounded memory and
-//! that what is shown was decoded rightly, or is labelled; refuses what is no text.
+//! `file_read`: a page of lines of a text file of the job's project. Owns that any file is read with bounded
+//! memory and that what is shown was decoded rightly, or is labelled; refuses what is no text.
 
 mod encoding;
 mod pager;

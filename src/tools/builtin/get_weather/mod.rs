@@ -1,5 +1,5 @@
-//! `get_weather`: from a weather service where one is configured, else from a table that is labelled as simulated. Owns what
-//! models are told of it.
+//! `get_weather`: from a weather service where one is configured, else from a table that is labelled as
+//! simulated. Owns what models are told of it.
 
 mod open_meteo;
 mod options;

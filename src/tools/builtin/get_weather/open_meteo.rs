@@ -1,4 +1,5 @@
-//! Open-Meteo: where a city is, then how its weather is. Owns both questions and the meaning of weather codes.
+//! Open-Meteo: where a city is, then how its weather is. Owns both questions and the meaning of weather
+//! codes.
 
 use super::options::WeatherOptions;
 use crate::ports::{CancelToken, ToolError, Web};

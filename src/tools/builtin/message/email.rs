@@ -1,5 +1,5 @@
-//! Mail. Owns the letter and the one connection that takes it to the server; refuses recipients that are not configured, and to
-//! say of a failure more than its kind.
+//! Mail. Owns the letter and the one connection that takes it to the server; refuses recipients that are not
+//! configured, and to say of a failure more than its kind.
 
 use super::options::{EmailOptions, MailTls};
 use crate::ports::CancelToken;

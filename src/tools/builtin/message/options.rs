@@ -1,4 +1,5 @@
-//! `channels:` of the configuration. Owns its keys and what is wrong with them; refuses recipients that are not written there.
+//! `channels:` of the configuration. Owns its keys and what is wrong with them; refuses recipients that are
+//! not written there.
 
 use crate::domain::secret::Secret;
 use lettre::message::Mailbox;

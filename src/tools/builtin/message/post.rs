@@ -1,5 +1,5 @@
-//! A message as its channel's service wants it posted. Owns the form of each and where a text is split; refuses mentions that
-//! would call people, and to send anything.
+//! A message as its channel's service wants it posted. Owns the form of each and where a text is split;
+//! refuses mentions that would call people, and to send anything.
 
 use super::options::ChannelOptions;
 use crate::domain::id::JobId;

@@ -1,5 +1,5 @@
-//! One agent at work: it asks the model, runs the tools that it asks for, and asks again. Owns its messages and how it may
-//! end; refuses to start other agents, and to know which tools there are.
+//! One agent at work: it asks the model, runs the tools that it asks for, and asks again. Owns its messages
+//! and how it may end; refuses to start other agents, and to know which tools there are.
 
 use super::options::SubAgentOptions;
 use super::reporter::{ResultCollector, StepReporter};

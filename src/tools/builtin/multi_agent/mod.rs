@@ -1,5 +1,5 @@
-//! `multi_agent`: agents that work in parallel for one call, each with a message list, limits and tools of its own. Owns which
-//! tools they may have; refuses agents that start agents, whether offered or not.
+//! `multi_agent`: agents that work in parallel for one call, each with a message list, limits and tools of
+//! its own. Owns which tools they may have; refuses agents that start agents, whether offered or not.
 
 mod agent;
 mod options;
@@ -7,6 +7,7 @@ mod reporter;
 
 pub use options::SubAgentOptions;
 
+use crate::tools::parallel;
 use crate::tools::registry::{AgentServices, ToolDeps};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
@@ -16,9 +17,7 @@ use crate::ports::{ProgressReporter, Tool, ToolContext, ToolError, Toolbox};
 use agent::{SubAgent, SubAgentResult, AgentEnvironment};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
-use std::thread;
+use std::sync::Weak;
 use std::time::Duration;
 
 /// Agents of one call.
@@ -135,14 +134,13 @@ impl Tool for MultiAgent {
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let (model, options) = (self.agents.model.as_ref(), self.options);
         let bench = AgentEnvironment { model, toolbox: toolbox.as_ref(), options, context, report };
-        let work = |at: usize| {
-            let (name, task, tools) = (names.get(at)?, tasks.get(at)?, tools.get(at)?);
+        let agents: Vec<_> = names.iter().zip(&tasks).zip(tools).collect();
+        let results = parallel::map("agent", options.max_concurrency, &agents, |at, ((name, task), tools)| {
             let answer = SubAgent::new(&bench, (at, name), tools.clone()).run(&task.instruction);
-            Some((answer.result.is_ok(), shown(name, answer)))
-        };
-        let results = in_parallel(tasks.len(), self.options.max_concurrency, work);
-        let has_answer = results.iter().flatten().any(|(is_ok, _)| *is_ok);
-        let shown: Vec<_> = results.into_iter().map(|result| result.map(|(_, shown)| shown)).collect();
+            (answer.result.is_ok(), shown(name, answer))
+        });
+        let has_answer = results.iter().any(|(is_ok, _)| *is_ok);
+        let shown: Vec<Value> = results.into_iter().map(|(_, shown)| shown).collect();
         let data = json!({"results": shown, "total": tasks.len()});
         if has_answer {
             return Ok(data);
@@ -202,41 +200,6 @@ fn shown(name: &str, answer: SubAgentResult) -> Value {
         fields.insert("usage".to_owned(), json!(usage));
     }
     shown
-}
-
-/// Works on all of them, on as many threads as may be; this thread is one of them.
-fn in_parallel<T: Clone + Send>(
-    count: usize,
-    threads: usize,
-    work: impl Fn(usize) -> Option<T> + Sync,
-) -> Vec<Option<T>> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(vec![None; count]);
-    let share = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= count {
-                break;
-            }
-            let result = work(at);
-            if let Some(slot) = results.lock().unwrap_or_else(PoisonError::into_inner).get_mut(at) {
-                *slot = result;
-            }
-        }
-    };
-    // What is logged on those threads is about the same job.
-    let span = tracing::Span::current();
-    thread::scope(|scope| {
-        for _ in 1..threads.min(count) {
-            // A thread that cannot be had costs only parallelism.
-            let helper = thread::Builder::new().name("agent".to_owned());
-            if helper.spawn_scoped(scope, || span.in_scope(share)).is_err() {
-                break;
-            }
-        }
-        share();
-    });
-    results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and how much of a
-//! step is told; refuses to run anything.
+//! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and
+//! how much of a step is told; refuses to run anything.
 
 use crate::domain::event::{AgentAction, AgentStep};
 use crate::domain::tool::ToolCall;

@@ -10,8 +10,8 @@ use crate::ports::{
 use crate::tools::ToolOptions;
 use crate::tools::testing::{context, deps};
 use crate::tools::testing::filled;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 
 /// What the model does with one request.
 enum Say {

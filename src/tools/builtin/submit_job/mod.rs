@@ -1,5 +1,5 @@
-//! Work that a job's model hands in, as the tools for it see it. Owns whose errand it is, what a child may not call, and the
-//! words of a refusal; refuses to know which tools hand in work.
+//! Work that a job's model hands in, as the tools for it see it. Owns whose errand it is, what a child may
+//! not call, and the words of a refusal; refuses to know which tools hand in work.
 
 use crate::domain::tool::{ToolChoice, ToolReach};
 use crate::ports::{JobServiceError, ToolCaller, ToolContext, ToolError};

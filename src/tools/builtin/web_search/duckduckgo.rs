@@ -1,4 +1,5 @@
-//! `DuckDuckGo`'s pages without scripts. Owns their form: results, advertisements, and the page that asks for a human.
+//! `DuckDuckGo`'s pages without scripts. Owns their form: results, advertisements, and the page that asks for
+//! a human.
 
 use super::query::{WebSearchQuery, WebSearchResult};
 use crate::ports::{CancelToken, ToolError, Web};
@@ -49,7 +50,8 @@ fn result(tree: &HtmlTree, id: HtmlNodeId) -> Option<WebSearchResult> {
     Some(WebSearchResult { title: tree.text_within(title), url, snippet })
 }
 
-/// Where a link leads in the end: results go through a redirect of `DuckDuckGo`'s that names it, advertisements do not.
+/// Where a link leads in the end: results go through a redirect of `DuckDuckGo`'s that names it,
+/// advertisements do not.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse(OWN).ok()?.join(href.trim()).ok()?;
     let own =

@@ -48,7 +48,8 @@ impl WebSearchResult {
     }
 }
 
-/// Results of a list in JSON, by the names of their fields; those without an address that can be fetched are left out.
+/// Results of a list in JSON, by the names of their fields; those without an address that can be fetched are
+/// left out.
 pub(super) fn listed(list: &Value, snippet: &str) -> Vec<WebSearchResult> {
     let word =
         |item: &Value, name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,9 +1,10 @@
-//! What a tool's file says of itself, found out by running it once where it can do nothing. Owns the form of that, and what
-//! is wrong with it.
+//! What a tool's file says of itself, found out by running it once where it can do nothing. Owns the form of
+//! that, and what is wrong with it.
 
 use super::error::ToolFileError;
 use super::permission::{FilePermission, ToolPermissions};
 use super::program::ToolScript;
+use crate::ports::CancelToken;
 use crate::tools::code::CodeRunner;
 use crate::tools::custom::options::{
     BadTool, MOST_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters,
@@ -72,7 +73,7 @@ impl ToolDescription {
     pub(super) fn of(
         source: &ToolScript,
         code: &dyn CodeRunner,
-        is_stopped: &dyn Fn() -> bool,
+        cancel: &CancelToken,
     ) -> Result<Self, ToolFileError> {
         let ear = Arc::new(DescribeHost::default());
         let program = Program {
@@ -80,7 +81,7 @@ impl ToolDescription {
             ..Program::new(Language::JavaScript, Level::Strict, source.describing())
         };
         let host: Arc<dyn HostCalls> = Arc::<DescribeHost>::clone(&ear);
-        let record = code.run_with_host(&program, host, is_stopped);
+        let record = code.run_with_host(&program, host, cancel);
         if record.status != RunStatus::Ok {
             let words = record.error.unwrap_or_else(|| record.status.to_string());
             let is_cancelled = record.limit.as_deref() == Some("cancelled");

@@ -1,5 +1,5 @@
-//! One run of a tool: whose it is, and what its host works with. Owns the way to the files of the job's project; refuses
-//! paths out of it, as does whoever stands behind [`ProjectFiles`].
+//! One run of a tool: whose it is, and what its host works with. Owns the way to the files of the job's
+//! project; refuses paths out of it, as does whoever stands behind [`ProjectFiles`].
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::ports::{CancelToken, ProjectFiles, ProjectFolder, Web};

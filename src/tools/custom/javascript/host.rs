@@ -1,5 +1,6 @@
-//! What the host does for a running tool: hands it its arguments, takes its result, and fetches and reads for it where its
-//! permissions say so. Owns the judgement of every call; refuses whatever is not permitted, with the permission that lacks.
+//! What the host does for a running tool: hands it its arguments, takes its result, and fetches and reads for
+//! it where its permissions say so. Owns the judgement of every call; refuses whatever is not permitted, with
+//! the permission that lacks.
 
 use super::handler_run::HandlerRun;
 use super::permission::{FilePermission, ToolPermissions};

@@ -1,5 +1,5 @@
-//! What a tool's file may ask its host for. Owns how hosts are named and which addresses that deps; refuses every
-//! spelling of an address that two readers could read differently.
+//! What a tool's file may ask its host for. Owns how hosts are named and which addresses that deps; refuses
+//! every spelling of an address that two readers could read differently.
 
 use crate::tools::custom::options::BadTool;
 use serde::Deserialize;
@@ -8,7 +8,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolPermissions {
-    /// Hosts that may be fetched: `api.example.org`, `*.example.org`, and `http://…` before it for plain HTTP.
+    /// Hosts that may be fetched: `api.example.org`, `*.example.org`, and `http://…` before it for plain
+    /// HTTP.
     #[serde(default)]
     pub(super) fetch: Vec<String>,
     /// What may be done with the files of the job's project.

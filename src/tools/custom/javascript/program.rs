@@ -1,4 +1,5 @@
-//! The programs that a tool's file becomes: one that tells what it is, one that runs its handler. Owns the way from
+//! The programs that a tool's file becomes: one that tells what it is, one that runs its handler. Owns the
+//! way from
 //! `export default { … }` to a script, as the sandbox has no modules; the file's lines keep their numbers.
 
 use super::error::ToolFileError;

@@ -91,7 +91,7 @@ impl Tool for JavaScriptTool {
             ..Program::new(Language::JavaScript, Level::Standard, self.source.calling())
         };
         let calls: Arc<dyn HostCalls> = Arc::<ToolHost>::clone(&host);
-        let record = self.deps.code.run_with_host(&program, calls, &|| context.cancel.is_cancelled());
+        let record = self.deps.code.run_with_host(&program, calls, &context.cancel);
         if record.status != RunStatus::Ok {
             let data = if record.stdout.is_empty() { Value::Null } else { json!({"output": record.stdout}) };
             return Err(ToolError::Failed { message: code::explained(&record, context), data });

@@ -1,5 +1,6 @@
-//! Results of pure reads that may stand for new ones: for a while, for the same user in the same project, and until something
-//! may have written what they read. Owns that rule and its options; refuses failures, and to know any tool by name.
+//! Results of pure reads that may stand for new ones: for a while, for the same user in the same project, and
+//! until something may have written what they read. Owns that rule and its options; refuses failures, and to
+//! know any tool by name.
 
 use super::catalogue::RegisteredTool;
 use crate::domain::id::{ProjectId, UserId};
@@ -11,7 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counters of writes. Two projects may share one: a write in one then costs the other its entries, never the truth.
+/// Counters of writes. Two projects may share one: a write in one then costs the other its entries, never the
+/// truth.
 const COUNTERS: usize = 1_024;
 /// One result takes this part of all bytes at most.
 const LARGEST_PART: usize = 8;
@@ -163,8 +165,8 @@ impl ResultCache {
         }
     }
 
-    /// Something begins that may write what this user's tools read in this project; it ends when the answer is dropped.
-    /// Nothing is served or kept of what is read meanwhile.
+    /// Something begins that may write what this user's tools read in this project; it ends when the answer
+    /// is dropped. Nothing is served or kept of what is read meanwhile.
     pub(super) fn writing(&self, context: &ToolContext) -> WriteGuard<'_> {
         let at = counter_of(context.user, context.project_id);
         self.state().count(at, |under_way| under_way.saturating_add(1));

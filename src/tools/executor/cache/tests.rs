@@ -51,7 +51,8 @@ struct Disk {
     reads: AtomicUsize,
 }
 
-/// `read`, `write` and `run` over one file, `act`, which may be run again, `pure`, which counts its runs as reads, and `fail`, which does so too.
+/// `read`, `write` and `run` over one file, `act`, which may be run again, `pure`, which counts its runs as
+/// reads, and `fail`, which does so too.
 fn executor(disk: &Arc<Disk>, bounds: BatchLimits) -> Executor {
     let of = || Arc::clone(disk);
     let (read, write, run, pure, fail) = (of(), of(), of(), of(), of());

@@ -84,8 +84,8 @@ impl RegisteredTool {
     }
 }
 
-/// The tools of a moment: the server's own in alphabetical order, then those of each source as it orders them, so that
-/// what models are told changes as little as can be.
+/// The tools of a moment: the server's own in alphabetical order, then those of each source as it orders
+/// them, so that what models are told changes as little as can be.
 #[derive(Default)]
 pub(super) struct ToolCatalogue {
     tools: Vec<Arc<RegisteredTool>>,

@@ -1,5 +1,5 @@
-//! Which part of a page is worth reading. Owns the marks of menus, banners and hidden text, and the search for the main
-//! text; refuses to leave out more than half of a page by the look of a class.
+//! Which part of a page is worth reading. Owns the marks of menus, banners and hidden text, and the search
+//! for the main text; refuses to leave out more than half of a page by the look of a class.
 
 use super::text::collapse_whitespace;
 use super::tree::{HtmlNodeId, HtmlTree};
@@ -213,7 +213,8 @@ fn marked(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     article.filter(|id| has(id, 2)).or_else(|| main.filter(|id| has(id, 4)))
 }
 
-/// Where the paragraphs are: the element with most of them, or the one around it that holds half of the page's text.
+/// Where the paragraphs are: the element with most of them, or the one around it that holds half of the
+/// page's text.
 fn densest(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     let mut scores = vec![0_usize; tree.len()];
     for id in 0..tree.len() {

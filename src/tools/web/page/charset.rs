@@ -1,5 +1,6 @@
-//! Bytes to text. Owns the order in which a page's charset is believed: byte order mark, header, what the page says of
-//! itself, UTF-8, Windows-1252; refuses to fail: what no charset explains becomes a replacement character.
+//! Bytes to text. Owns the order in which a page's charset is believed: byte order mark, header, what the
+//! page says of itself, UTF-8, Windows-1252; refuses to fail: what no charset explains becomes a replacement
+//! character.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 

@@ -1,4 +1,5 @@
-//! Where a page leads to. Owns whole addresses of them; refuses places in the same page and what no client fetches.
+//! Where a page leads to. Owns whole addresses of them; refuses places in the same page and what no client
+//! fetches.
 
 use super::text::collapse_whitespace;
 use super::tree::HtmlTree;

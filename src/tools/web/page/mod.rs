@@ -1,5 +1,6 @@
-//! Pages as models read them. Owns the way from bytes to text, Markdown, links and parts; refuses the network: this is pure
-//! code over whatever a server sent, so every step is bounded and none can fail on bad input.
+//! Pages as models read them. Owns the way from bytes to text, Markdown, links and parts; refuses the
+//! network: this is pure code over whatever a server sent, so every step is bounded and none can fail on bad
+//! input.
 
 mod article;
 mod charset;

@@ -1,8 +1,8 @@
-//! A page's elements. Owns a tree that is built in one pass over the tags and is neither deep nor large, whatever the page is;
-//! refuses what nobody reads (scripts, styles, drawings).
+//! A page's elements. Owns a tree that is built in one pass over the tags and is neither deep nor large,
+//! whatever the page is; refuses what nobody reads (scripts, styles, drawings).
 //!
-//! The tags are read as the HTML standard says ([`html5gum`]); the tree is not the standard's, whose repairs of bad nesting
-//! cost time that grows with the square of the page.
+//! The tags are read as the HTML standard says ([`html5gum`]); the tree is not the standard's, whose repairs
+//! of bad nesting cost time that grows with the square of the page.
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use std::collections::HashMap;
@@ -81,7 +81,8 @@ const KEPT: [&str; 15] = [
 /// A place in the tree.
 pub(in crate::tools) type HtmlNodeId = usize;
 
-/// The elements and texts of a page. A node comes after its parent and after whatever stands before it in the page.
+/// The elements and texts of a page. A node comes after its parent and after whatever stands before it in the
+/// page.
 #[derive(Debug)]
 pub(in crate::tools) struct HtmlTree {
     nodes: Vec<HtmlNode>,

@@ -1,6 +1,7 @@
-//! Looks at `tools_dir` and puts on the registry what it finds. Owns which file is which tool; a file that does not hold up is
-//! left out, with a warning, and never stands in the way of the others. Refuses to run a file otherwise than in the sandbox,
-//! its description included, and to keep the tool of a file that has changed.
+//! Looks at `tools_dir` and puts on the registry what it finds. Owns which file is which tool; a file that
+//! does not hold up is left out, with a warning, and never stands in the way of the others. Refuses to run a
+//! file otherwise than in the sandbox, its description included, and to keep the tool of a file that has
+//! changed.
 
 use super::description::ToolDescription;
 use super::error::ToolFileError;
@@ -120,8 +121,7 @@ impl DirectoryWatcher {
 
     fn load(&self, name: &str) -> Result<Arc<dyn Tool>, ToolFileError> {
         let source = program::exporting(&read(&self.dir.join(name))?)?;
-        let is_stopped = || self.cancel.reason().is_some();
-        let description = ToolDescription::of(&source, self.deps.code.as_ref(), &is_stopped)?;
+        let description = ToolDescription::of(&source, self.deps.code.as_ref(), &self.cancel)?;
         Ok(Arc::new(JavaScriptTool::new(name, source, description, self.deps.clone())))
     }
 

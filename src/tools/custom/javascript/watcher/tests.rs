@@ -19,16 +19,11 @@ struct Describing {
 }
 
 impl CodeRunner for Describing {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
+    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
         deps().code.run(program, cancel)
     }
 
-    fn run_with_host(
-        &self,
-        program: &Program,
-        host: Arc<dyn HostCalls>,
-        cancel: &dyn Fn() -> bool,
-    ) -> RunRecord {
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
         *self.runs.lock().expect("unpoisoned") += 1;
         let end = self.ends.lock().expect("unpoisoned").pop_front();
         let (status, limit) = end.unwrap_or((RunStatus::Ok, None));

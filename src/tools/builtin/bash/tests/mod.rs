@@ -1,5 +1,9 @@
 //! The tool over a fake sandbox: what reaches the sandbox, and what models get back.
 
+mod guard;
+mod lines;
+mod patterns;
+
 use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::ToolChoice;
@@ -19,13 +23,13 @@ impl Clock for Still {
 }
 
 /// Notes what it is to run and answers with a record made before.
-struct Told {
+struct RecordingRunner {
     record: RunRecord,
     seen: Mutex<Vec<Program>>,
 }
 
-impl CodeRunner for Told {
-    fn run(&self, program: &Program, _: &dyn Fn() -> bool) -> RunRecord {
+impl CodeRunner for RecordingRunner {
+    fn run(&self, program: &Program, _: &CancelToken) -> RunRecord {
         self.seen.lock().expect("unpoisoned").push(program.clone());
         self.record.clone()
     }
@@ -33,7 +37,7 @@ impl CodeRunner for Told {
         &self,
         program: &Program,
         _: Arc<dyn nanoclaw_sandbox::HostCalls>,
-        cancel: &dyn Fn() -> bool,
+        cancel: &CancelToken,
     ) -> RunRecord {
         self.run(program, cancel)
     }
@@ -85,12 +89,12 @@ fn context() -> ToolContext {
     }
 }
 
-fn bash(record: RunRecord) -> (Bash, Arc<Told>) {
-    let runner = Arc::new(Told { record, seen: Mutex::default() });
+fn bash(record: RunRecord) -> (Bash, Arc<RecordingRunner>) {
+    let runner = Arc::new(RecordingRunner { record, seen: Mutex::default() });
     let options = BashOptions { allowed_env: vec!["SET".into(), "UNSET".into()], ..BashOptions::default() };
     let environment = |name: &str| (name == "SET").then(|| "value".to_owned());
     let rules = BashRules::new(&options, environment).expect("good rules");
-    (Bash { runner: Arc::<Told>::clone(&runner), rules }, runner)
+    (Bash { runner: Arc::<RecordingRunner>::clone(&runner), rules }, runner)
 }
 
 fn map(arguments: Value) -> Map<String, Value> {

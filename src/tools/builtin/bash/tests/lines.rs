@@ -1,6 +1,7 @@
-//! What holds for any line at all: the judge ends, does not fall, and is not talked out of a denial by company.
+//! What holds for any line at all: the judge ends, does not fall, and is not talked out of a denial by
+//! company.
 
-use super::guard_tests::{rules, verdict};
+use super::guard::{rules, verdict};
 use proptest::prelude::*;
 
 #[test]

@@ -1,7 +1,7 @@
 //! The operator's own patterns: what they stop on top of the built-in rules, what they exempt, and bad ones.
 
-use super::guard_tests::{rules, verdict};
-use super::{BashOptions, BashRules};
+use super::guard::{rules, verdict};
+use crate::tools::builtin::bash::{BashOptions, BashRules};
 
 /// Under an allow list.
 const LISTED: &[(&str, bool)] = &[

@@ -1,4 +1,4 @@
-//! Functions over integers and over many numbers. Owns their bounds; `None` means that the arguments are not theirs.
+//! Functions over integers and over many numbers. `None` means that a function does not take these arguments.
 
 use super::arithmetic::binary;
 use super::error::CalculatorError;

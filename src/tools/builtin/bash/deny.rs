@@ -1,0 +1,153 @@
+//! The built-in deny rules, by command word: `echo rm` removes nothing.
+
+use super::path::ShellPath;
+use super::refusal::Reason;
+use super::split::{CommandEnd, ShellCommand, ShellWord, split};
+use super::wrapper::name;
+
+const PRIVILEGE: [&str; 8] = ["sudo", "sudoedit", "su", "doas", "pkexec", "runuser", "run0", "sudo-rs"];
+const DISK: [&str; 12] = [
+    "mke2fs",
+    "mkswap",
+    "wipefs",
+    "fdisk",
+    "sfdisk",
+    "gdisk",
+    "sgdisk",
+    "cfdisk",
+    "parted",
+    "diskpart",
+    "blkdiscard",
+    "format",
+];
+const POWER: [&str; 4] = ["shutdown", "reboot", "poweroff", "halt"];
+/// What `systemctl` and `loginctl` can do to the machine.
+const POWER_VERBS: [&str; 12] = [
+    "poweroff",
+    "reboot",
+    "halt",
+    "kexec",
+    "soft-reboot",
+    "suspend",
+    "hibernate",
+    "hybrid-sleep",
+    "suspend-then-hibernate",
+    "emergency",
+    "rescue",
+    "exit",
+];
+/// Commands that take trees when told to be recursive.
+const TREES: [&str; 4] = ["rm", "chmod", "chown", "chgrp"];
+
+/// What is wrong with this command, run in this directory.
+pub(super) fn command(words: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
+    let (first, arguments) = words.split_first()?;
+    let name = name(first);
+    // A project may have a script of such a name; the system's own programs are found in the path, or by a
+    // full one.
+    let is_in_project = first.text.contains('/') && directory.to(first).is_in_project();
+    let known = |names: &[&str]| names.contains(&name.as_str());
+    match name.as_str() {
+        _ if known(&PRIVILEGE) => Some(Reason::Privilege(name)),
+        _ if known(&POWER) && !is_in_project => Some(Reason::Power(name)),
+        _ if !is_in_project && (known(&DISK) || name == "mkfs" || name.starts_with("mkfs.")) => {
+            Some(Reason::Disk(name))
+        }
+        "init" | "telinit" => {
+            let stops = arguments.iter().any(|word| matches!(word.text.as_str(), "0" | "6"));
+            (stops && !is_in_project).then_some(Reason::Power(name))
+        }
+        "systemctl" | "loginctl" => {
+            let verb = arguments.iter().map(|word| word.text.as_str()).find(|text| !text.starts_with('-'))?;
+            let stops = POWER_VERBS.contains(&verb);
+            stops.then(|| Reason::Power(format!("{name} {verb}")))
+        }
+        "del" | "erase" | "rd" | "rmdir" => {
+            let is_switch = |word: &ShellWord| matches!(word.text.to_lowercase().as_str(), "/f" | "/q" | "/s");
+            let what = "a whole tree without asking".to_owned();
+            arguments.iter().any(is_switch).then_some(Reason::Removal { command: name, what })
+        }
+        "find" => deletion(arguments, directory),
+        _ if known(&TREES) => tree(&name, arguments, directory),
+        _ => written_device(&name, arguments, directory),
+    }
+}
+
+/// Why this file may not be written.
+pub(super) fn device(target: &ShellWord, directory: &ShellPath) -> Option<Reason> {
+    directory.to(target).device().map(Reason::Device)
+}
+
+/// Whether the function pipes itself into itself, or starts itself twice and does not wait.
+pub(super) fn is_fork_bomb(function: &str, body: &str, depth: usize) -> bool {
+    let commands = split(body);
+    let calls = |command: &&ShellCommand| command.command().first().is_some_and(|word| word.text == function);
+    let is_piped = commands.windows(2).any(|pair| match pair {
+        [one, other] => one.end == CommandEnd::Pipe && calls(&one) && calls(&other),
+        _ => false,
+    });
+    let is_background = |command: &ShellCommand| command.end == CommandEnd::Background;
+    let is_doubled = commands.iter().filter(calls).count() > 1 && commands.iter().filter(calls).any(is_background);
+    let nested = || commands.iter().flat_map(|command| &command.nested);
+    is_piped || is_doubled || depth > 0 && nested().any(|body| is_fork_bomb(function, body, depth - 1))
+}
+
+/// `rm`, recursive or forced, and recursive `chmod` and its kin, by any spelling of their options.
+fn tree(command: &str, arguments: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
+    let (mut is_recursive, mut is_forced, mut options_end) = (false, false, false);
+    let mut targets = Vec::new();
+    for word in arguments {
+        let text = word.text.as_str();
+        if options_end || text.len() < 2 || !text.starts_with('-') {
+            targets.push(word);
+        } else if text == "--" {
+            options_end = true;
+        } else if text.starts_with("--") {
+            // Long options may be shortened: `--rec`.
+            is_recursive |= text.len() > 3 && "--recursive".starts_with(text);
+            is_forced |= text.len() > 2 && "--force".starts_with(text);
+        } else {
+            is_recursive |= text.contains(['r', 'R']);
+            is_forced |= text.contains('f');
+        }
+    }
+    let is_rm = command == "rm";
+    let is_risky = is_recursive || (is_rm && is_forced);
+    if !is_risky {
+        return None;
+    }
+    let what = targets.into_iter().find_map(|target| directory.to(target).protected())?;
+    let command = if is_recursive { format!("{command} -r") } else { format!("{command} -f") };
+    Some(Reason::Removal { command, what })
+}
+
+/// `find PLACE … -delete`.
+fn deletion(arguments: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
+    let deletes = |word: &ShellWord| matches!(word.text.as_str(), "-delete");
+    let removes = |pair: &[ShellWord]| match pair {
+        [one, other] => one.text.starts_with("-exec") && name(other) == "rm",
+        _ => false,
+    };
+    if !arguments.iter().any(deletes) && !arguments.windows(2).any(removes) {
+        return None;
+    }
+    let is_link_option = |word: &&ShellWord| matches!(word.text.as_str(), "-H" | "-L" | "-P");
+    let starts = arguments.iter().skip_while(is_link_option);
+    let starts = starts.take_while(|word| !word.text.starts_with(['-', '(', '!']));
+    let what = starts.into_iter().find_map(|start| directory.to(start).protected())?;
+    Some(Reason::Removal { command: "find".to_owned(), what })
+}
+
+/// Commands that write the files in their arguments.
+fn written_device(command: &str, arguments: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
+    let at = |word: &ShellWord| device(word, directory);
+    match command {
+        "dd" => arguments.iter().find_map(|word| {
+            let target = word.text.strip_prefix("of=")?;
+            directory.to_text(target).device().map(Reason::Device)
+        }),
+        "cp" | "mv" | "install" | "ln" => arguments.last().and_then(at),
+        "tee" | "shred" | "truncate" => arguments.iter().find_map(at),
+        _ => None,
+    }
+}
