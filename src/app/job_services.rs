@@ -9,8 +9,8 @@ use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Pr
 use crate::domain::message::Message;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
-    ACCOUNT_DAY_MS, Accounts, BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError,
-    JobServices, NewJob, NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users,
+    BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, NewJob,
+    NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, WorkQuota,
 };
 use crate::store::RedbStore;
 use serde_json::{Map, Value};
@@ -63,24 +63,9 @@ impl StoreJobServices {
         if !self.limits.has_quotas {
             return Ok(());
         }
-        let quota = self.store.account(user)?.map(|account| account.quota).unwrap_or_default();
-        if let Some(most) = quota.unfinished_jobs
-            && self.store.unfinished_count(user, most)? >= most
-        {
-            let message = format!("this account has {most} unfinished jobs, as many as it may have");
-            return Err(JobServiceError::Quota(message));
-        }
-        if let Some(most) = quota.tokens_per_day {
-            let today = u32::try_from(self.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
-            let lines = self.store.usage(user, today, today)?;
-            let spent = lines.iter().fold(0_u64, |sum, line| sum.saturating_add(line.usage.total_tokens));
-            if spent >= most {
-                return Err(JobServiceError::Quota(format!(
-                    "this account's {most} tokens of today are used up"
-                )));
-            }
-        }
-        Ok(())
+        let (store, now_ms) = (self.store.as_ref(), self.clock.now_ms());
+        let used = WorkQuota::read((store, store, store), user, now_ms)?;
+        used.admit(1, now_ms).map_err(|refusal| JobServiceError::Quota(refusal.to_string()))
     }
 
     /// As many of these labels as `limits.metadata_pairs` allows.

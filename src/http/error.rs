@@ -234,6 +234,7 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::TokensFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "tokens_full"),
         StoreError::AccountsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "accounts_full"),
         StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+        StoreError::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
         StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. } | StoreError::Abandoned => {

@@ -1,23 +1,24 @@
-//! Quotas of an account, checked when work is handed in. Work that was accepted is never cut off, so
-//! requests at the same moment may pass a quota together.
+//! Checks an account's quota when it submits work. Accepted work is never cut off, so requests at the same
+//! moment may pass a quota together.
 
 use super::context::ServerContext;
 use super::error::ApiError;
 use super::v1::idempotency::KeyDigest;
-use crate::domain::account::{AuthMode, Quota};
+use crate::domain::account::AuthMode;
 use crate::domain::id::UserId;
-use crate::ports::{ACCOUNT_DAY_MS, Accounts, StoreError};
+use crate::ports::{QuotaRefusal, WorkQuota};
 use std::sync::Arc;
 
 /// `Retry-After` when too many jobs are unfinished, seconds.
 const JOBS_RETRY_S: u64 = 5;
 
-/// Fails if the user has used up a quota. A repeated `Idempotency-Key` is no new work. In single mode it
-/// costs nothing; without a quota it reads one row.
+/// Fails if `new_jobs` more jobs would exceed the account's quota. A repeated `Idempotency-Key` is no new work. In
+/// single mode nothing is read.
 pub(crate) async fn check(
     context: &ServerContext,
     user: UserId,
     key: Option<KeyDigest>,
+    new_jobs: u64,
 ) -> Result<(), ApiError> {
     if context.app.auth.mode == AuthMode::Single {
         return Ok(());
@@ -28,62 +29,32 @@ pub(crate) async fn check(
         if let Some(key) = key
             && store.is_known(user, &key.digest())?
         {
-            return Ok(QuotaUse::default());
+            return Ok(WorkQuota::default());
         }
-        let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
-        let jobs = match quota.unfinished_jobs {
-            Some(most) => store.unfinished_count(user, most)?,
-            None => 0,
-        };
-        let tokens = match quota.tokens_per_day {
-            Some(_) => tokens_today(accounts.as_ref(), user, now_ms)?,
-            None => 0,
-        };
-        Ok(QuotaUse { quota, jobs, tokens })
+        WorkQuota::read((store, users.as_ref(), accounts.as_ref()), user, now_ms)
     });
-    counting.await?.check_use(now_ms)
+    counting.await?.admit(new_jobs, now_ms).map_err(refused)
 }
 
-/// Quota and use. Use without a quota is not counted.
-#[derive(Default)]
-struct QuotaUse {
-    quota: Quota,
-    jobs: u64,
-    tokens: u64,
-}
-
-impl QuotaUse {
-    fn check_use(&self, now_ms: u64) -> Result<(), ApiError> {
-        if let Some(most) = self.quota.tokens_per_day.filter(|most| self.tokens >= *most) {
-            let message = format!(
-                "this account's {most} tokens of today are used up; the next day begins at midnight UTC"
-            );
-            return Err(ApiError::TooMany { message, retry_after_s: until_midnight_s(now_ms) });
+fn refused(refusal: QuotaRefusal) -> ApiError {
+    let (message, retry_after_s) = match refusal {
+        QuotaRefusal::Tokens { retry_after_s, .. } => {
+            (format!("{refusal}; the next day begins at midnight UTC"), retry_after_s)
         }
-        if let Some(most) = self.quota.unfinished_jobs.filter(|most| self.jobs >= *most) {
-            let message = format!("this account has {most} unfinished jobs, as many as it may have");
-            return Err(ApiError::TooMany { message, retry_after_s: JOBS_RETRY_S });
-        }
-        Ok(())
-    }
-}
-
-fn tokens_today(accounts: &dyn Accounts, user: UserId, now_ms: u64) -> Result<u64, StoreError> {
-    let today = u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
-    let lines = accounts.usage(user, today, today)?;
-    Ok(lines.iter().fold(0, |sum, line| sum.saturating_add(line.usage.total_tokens)))
-}
-
-fn until_midnight_s(now_ms: u64) -> u64 {
-    ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000)
+        QuotaRefusal::Jobs { .. } | QuotaRefusal::NewJobs { .. } => (refusal.to_string(), JOBS_RETRY_S),
+    };
+    ApiError::TooMany { message, retry_after_s }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::account::Quota;
+    use crate::ports::ACCOUNT_DAY_MS;
 
-    fn checked(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
-        match (QuotaUse { quota, jobs, tokens }).check_use(ACCOUNT_DAY_MS - 1_500) {
+    fn judged(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
+        let used = WorkQuota { quota, unfinished_jobs: jobs, tokens_today: tokens };
+        match used.admit(1, ACCOUNT_DAY_MS - 1_500).map_err(refused) {
             Ok(()) => None,
             Err(ApiError::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
             Err(other) => panic!("{other}"),
@@ -91,21 +62,35 @@ mod tests {
     }
 
     #[test]
-    fn p8_a_used_up_quota_is_named_with_retry_after() {
+    fn p8_what_is_used_up_is_named_and_told_when_it_is_there_again() {
         let none = Quota::default();
-        assert_eq!(checked(none, u64::MAX, u64::MAX), None);
+        assert_eq!(judged(none, u64::MAX, u64::MAX), None);
         let tokens = Quota { tokens_per_day: Some(10), ..none };
-        assert_eq!(checked(tokens, 9, 9), None);
-        let (message, wait_s) = checked(tokens, 0, 10).expect("refused");
+        assert_eq!(judged(tokens, 9, 9), None);
+        let (message, wait_s) = judged(tokens, 0, 10).expect("refused");
         assert!(message.contains("10 tokens") && wait_s == 2, "until midnight: {message}, {wait_s}");
         let jobs = Quota { unfinished_jobs: Some(2), ..none };
-        assert_eq!(checked(jobs, 1, 9), None);
-        assert!(checked(jobs, 2, 0).is_some_and(|(message, _)| message.contains("2 unfinished jobs")));
-        assert!(checked(Quota { unfinished_jobs: Some(0), ..none }, 0, 0).is_some(), "zero is a bound");
+        assert_eq!(judged(jobs, 1, 9), None);
+        assert!(judged(jobs, 2, 0).is_some_and(|(message, _)| message.contains("2 unfinished jobs")));
+        assert!(judged(Quota { unfinished_jobs: Some(0), ..none }, 0, 0).is_some(), "zero is a bound");
     }
 
     #[test]
-    fn midnight_is_a_day_away_at_the_start_of_a_day() {
-        assert_eq!((until_midnight_s(0), until_midnight_s(ACCOUNT_DAY_MS - 1)), (86_400, 1));
+    fn a_day_that_has_just_begun_is_long() {
+        let quota = Quota { tokens_per_day: Some(0), ..Quota::default() };
+        let wait_s = |now_ms| match (WorkQuota { quota, ..WorkQuota::default() }).admit(1, now_ms) {
+            Err(QuotaRefusal::Tokens { retry_after_s, .. }) => retry_after_s,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((wait_s(0), wait_s(ACCOUNT_DAY_MS - 1)), (86_400, 1));
+    }
+
+    #[test]
+    fn p8_jobs_that_are_submitted_together_count_together() {
+        let quota = Quota { unfinished_jobs: Some(2), ..Quota::default() };
+        let used = WorkQuota { quota, unfinished_jobs: 1, tokens_today: 0 };
+        assert_eq!((used.admit(1, 0), used.admit(2, 0).is_err()), (Ok(()), true));
+        let told = used.admit(50_000, 0).map_err(refused).expect_err("refused").to_string();
+        assert!(told.contains("50000 new jobs") && told.contains("may have 2"), "{told}");
     }
 }

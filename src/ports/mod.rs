@@ -45,7 +45,7 @@ pub use model::{Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, Mode
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
 pub use projects::{ProjectCursor, ProjectPage, Projects};
-pub use quota::{QuotaShare, QuotaSources};
+pub use quota::{QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
 pub use readiness::ReadinessProbe;
 pub use results::Results;
 pub use schedule::{FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules};

@@ -1,10 +1,95 @@
-//! The part of an account's storage quota that one project may use.
+//! The quotas of an account: the work that it may submit, and the storage that one project may use.
 
+use super::accounts::{ACCOUNT_DAY_MS, Accounts};
 use super::projects::Projects;
-use super::store::StoreError;
+use super::store::{Store, StoreError};
 use super::users::Users;
 use super::workspaces::{FileError, Workspaces};
+use crate::domain::account::Quota;
+use crate::domain::id::UserId;
 use crate::domain::project::Project;
+
+/// Why an account may not submit work now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaRefusal {
+    /// The tokens of the day are used up.
+    #[error("this account's {limit} tokens of today are used up")]
+    Tokens {
+        /// Tokens a day.
+        limit: u64,
+        /// Seconds until the next day begins (UTC).
+        retry_after_s: u64,
+    },
+    /// There are as many unfinished jobs as there may be.
+    #[error("this account has {limit} unfinished jobs, as many as it may have")]
+    Jobs {
+        /// Unfinished jobs.
+        limit: u64,
+    },
+    /// The new jobs do not fit beside the unfinished ones.
+    #[error(
+        "{new} new jobs are too many: this account has {unfinished} unfinished ones, and may have {limit}"
+    )]
+    NewJobs {
+        /// Jobs that were submitted together.
+        new: u64,
+        /// Unfinished jobs.
+        unfinished: u64,
+        /// Unfinished jobs that there may be.
+        limit: u64,
+    },
+}
+
+/// What an account has used of its quota for work. What has no limit is not counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WorkQuota {
+    /// The limits.
+    pub quota: Quota,
+    /// Unfinished jobs, counted up to the limit; lines of batches included.
+    pub unfinished_jobs: u64,
+    /// Tokens of today (UTC).
+    pub tokens_today: u64,
+}
+
+impl WorkQuota {
+    /// Reads what the account has used.
+    pub fn read(
+        (store, users, accounts): (&dyn Store, &dyn Users, &dyn Accounts),
+        user: UserId,
+        now_ms: u64,
+    ) -> Result<Self, StoreError> {
+        let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
+        let unfinished_jobs = match quota.unfinished_jobs {
+            Some(limit) => store.unfinished_count(user, limit)?,
+            None => 0,
+        };
+        let tokens_today = match quota.tokens_per_day {
+            Some(_) => {
+                let today = u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
+                let usage = accounts.usage(user, today, today)?;
+                usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens))
+            }
+            None => 0,
+        };
+        Ok(Self { quota, unfinished_jobs, tokens_today })
+    }
+
+    /// Whether so many new jobs may be submitted.
+    pub fn admit(&self, new: u64, now_ms: u64) -> Result<(), QuotaRefusal> {
+        if let Some(limit) = self.quota.tokens_per_day.filter(|limit| self.tokens_today >= *limit) {
+            let retry_after_s = ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000);
+            return Err(QuotaRefusal::Tokens { limit, retry_after_s });
+        }
+        let unfinished = self.unfinished_jobs;
+        match self.quota.unfinished_jobs {
+            Some(limit) if unfinished >= limit => Err(QuotaRefusal::Jobs { limit }),
+            Some(limit) if unfinished.saturating_add(new) > limit => {
+                Err(QuotaRefusal::NewJobs { new, unfinished, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 /// An account's quota and its use by other projects, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

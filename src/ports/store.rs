@@ -93,6 +93,9 @@ pub enum StoreError {
     /// The disk or the file refused; the message says what.
     #[error("the store failed: {0}")]
     Io(String),
+    /// The file is repaired after a disk error; try again in a moment (HTTP: 503 with `Retry-After`).
+    #[error("the store is recovering from a disk error, try again in a moment")]
+    Recovering,
     /// The disk is full.
     #[error("the disk is full; running jobs may finish, new ones are refused")]
     Full,
@@ -303,7 +306,7 @@ pub trait Store: Send + Sync {
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
     /// Whether the user's idempotency key is known, for any request. `key` is its digest.
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError>;
-    /// Number of a user's unfinished jobs, counted up to `most`.
+    /// Number of a user's unfinished jobs, counted up to `most`; lines of open batches that have no job yet count as well.
     fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
     /// Events after the cursor: at most `max`, or about 64 KiB.
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;

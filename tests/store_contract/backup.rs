@@ -109,7 +109,9 @@ fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
     let copied = tables(&copy);
     // Nothing is written in between: a table that the copy forgot, or cut, shows here.
     assert_eq!(copied, tables(&original));
-    assert!(copied.len() >= 25 && copied.values().all(|rows| *rows > 0), "{copied:?}");
+    // Only a damaged store has rows in quarantine.
+    let has_rows = |(name, rows): (&String, &u64)| *rows > 0 || name == "quarantine";
+    assert!(copied.len() >= 25 && copied.iter().all(has_rows), "{copied:?}");
 
     let store = open(&copy, &Limits::default(), HandClock::new()).unwrap();
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));

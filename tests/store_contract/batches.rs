@@ -312,3 +312,19 @@ fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
     );
     assert_eq!(rig.store.batch(BOB, batch(1)), Ok(None));
 }
+
+#[test]
+fn p8_lines_that_have_no_job_yet_count_as_unfinished_jobs_of_their_user() {
+    let rig = Rig::new();
+    accept(&rig, 1, 50, 2);
+    rig.submit([job(100, ANN), job(101, BOB)]);
+    let count = |user, most| rig.store.unfinished_count(user, most).unwrap();
+    assert_eq!((count(ANN, 100), count(ANN, 7), count(BOB, 100)), (51, 7, 1));
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    assert_eq!(count(ANN, 100) + count(BOB, 100), 51);
+    rig.store.cancel_batch(ANN, batch(1)).wait().unwrap();
+    assert!(count(ANN, 100) <= 1, "a cancelled batch has no open lines");
+    work_off(&rig);
+    assert_eq!((count(ANN, 100), count(BOB, 100)), (0, 0));
+}

@@ -254,3 +254,51 @@ fn p8_large_writes_fill_the_channel_by_weight() {
     assert!((10..=30).contains(&busy), "{busy} of 40 writes of 4 MB were refused");
     store.submit(vec![job(100, ANN)]).wait().unwrap();
 }
+
+#[test]
+fn a_reader_of_a_write_that_landed_in_spite_of_a_disk_error_is_woken() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let (ends, goes_on) = (claim(&store), claim(&store));
+    let watch = store.watch(id(1));
+    let before = *watch.borrow();
+    disk.0.syncs_fail.store(true, Ordering::SeqCst);
+    let lingering = store.append(goes_on.fence(), vec![delta(0, 0, "x")], Urgency::Soon);
+    assert!(store.finish(ends.fence(), vec![], done(id(1), "x")).wait().is_err());
+    assert!(lingering.wait().is_err(), "both were in one group");
+    disk.0.syncs_fail.store(false, Ordering::SeqCst);
+    store.probe().wait().unwrap();
+    assert!(*watch.borrow() > before, "whatever became of the write, its readers look again");
+}
+
+#[test]
+fn reads_answer_at_once_while_the_store_reopens() {
+    let (disk, opening) = (Flaky::default(), Arc::new(Mutex::new(())));
+    let (backend, gate) = (disk.clone(), Arc::clone(&opening));
+    let options = StoreOptions { settle_ms: 60_000, ..StoreOptions::default() };
+    let make = move || {
+        drop(gate.lock().unwrap());
+        backend.clone()
+    };
+    let store = RedbStore::open_with_backend(make, &options, &Limits::default(), HandClock::new()).unwrap();
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    let slow_repair = opening.lock().unwrap();
+    disk.0.syncs_fail.store(true, Ordering::SeqCst);
+    assert!(store.probe().wait().is_err());
+    disk.0.syncs_fail.store(false, Ordering::SeqCst);
+    let repaired = store.probe();
+    let refused = loop {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let reading = Arc::clone(&store);
+        std::thread::spawn(move || drop(sender.send(reading.job(ANN, id(1)))));
+        match receiver.recv_timeout(Duration::from_secs(5)).expect("a read does not wait for the repair") {
+            Ok(_) => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.to_string().contains("recovering"), "{refused}");
+    drop(slow_repair);
+    repaired.wait().unwrap();
+    assert!(store.job(ANN, id(1)).unwrap().is_some());
+}

@@ -16,6 +16,7 @@ mod event_log;
 mod faults;
 mod fixture;
 mod job_lists;
+mod malformed_rows;
 mod messages;
 mod projects;
 mod recovery;

@@ -134,6 +134,7 @@ async fn errors_of_the_store_have_their_status() {
     let server = Server::new();
     for (error, status, code, retry) in [
         (StoreError::Busy, 503, "busy", true),
+        (StoreError::Recovering, 503, "recovering", true),
         (StoreError::QueueFull { limit: 5 }, 429, "queue_full", true),
         (StoreError::Closed, 503, "shutting_down", true),
         (StoreError::Full, 507, "disk_full", false),

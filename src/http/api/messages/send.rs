@@ -45,7 +45,7 @@ pub(crate) async fn send(
     });
     drop(request); // frees the headers while the job runs
     let message_request = large_object(context, body, request::said).await?;
-    quota::check(context, conversation.user, given).await?;
+    quota::check(context, conversation.user, given, 1).await?;
     let job = job::job(context, conversation, vec![message_request.message], &message_request.wish).await?;
     let on_disconnect = message_request.wish.on_disconnect;
     let reader = JobStreamRequest { user: job.user, job: job.id, on_disconnect, wire, text };
@@ -70,7 +70,7 @@ pub(crate) async fn regenerate(
     drop(request); // frees the headers while the job runs
     let options = large_object(context, body, request::wish).await?;
     let id = conversation.id.clone();
-    quota::check(context, conversation.user, None).await?;
+    quota::check(context, conversation.user, None, 1).await?;
     let job = job::job(context, conversation, Vec::new(), &options).await?;
     let reader =
         JobStreamRequest { user: job.user, job: job.id, on_disconnect: options.on_disconnect, wire, text };

@@ -57,11 +57,12 @@ pub(crate) async fn upload(
     if body.size_hint().lower() > limits.batch_bytes {
         return Err(ApiError::BatchTooLarge(limits.batch_bytes));
     }
-    quota::check(context, request.user, key).await?;
+    quota::check(context, request.user, key, 1).await?;
     let created_at_ms = context.app.clock.now_ms();
     let id = BatchId::from_bits(context.app.mint.mint(created_at_ms, context.app.entropy.random()));
     let upload_state = BatchUpload::new(&context.app, id, request.user);
     let (upload_state, fingerprint) = receive(context, upload_state, body).await?;
+    quota::check(context, request.user, key, u64::from(upload_state.lines)).await?;
     let key = key.map(|key| key.of(fingerprint));
     let new = NewBatch {
         id,

@@ -173,7 +173,7 @@ pub(crate) async fn retry(
 ) -> Result<HttpResponse, ApiError> {
     let id = view::parse_id(id)?;
     QueryString::parse(request.query.as_deref(), &[])?;
-    quota::check(context, request.user, None).await?;
+    quota::check(context, request.user, None, 1).await?;
     let job = match context.app.store.retry(request.user, id).await {
         Err(StoreError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
         found => found?.ok_or(ApiError::NotFound("job"))?,

@@ -47,7 +47,7 @@ pub(crate) async fn submit(
     let body = body::read(context, &request.headers, body).await?;
     let key = given.map(|key| key.of(fingerprint(&body)));
     let user = request.user;
-    quota::check(context, user, given).await?;
+    quota::check(context, user, given, 1).await?;
     let spec = parse_body(context, user, is_json(&request.headers), body).await?;
     drop(request); // frees the headers while the job runs
     let created_at_ms = context.app.clock.now_ms();

@@ -51,7 +51,7 @@ pub(crate) async fn create(
     let body = request_body::read(context, &request.headers, body).await?;
     let user = request.user;
     drop(request); // frees the headers while the job runs
-    quota::check(context, user, None).await?;
+    quota::check(context, user, None, 1).await?;
     let asked = understand(context, user, body).await?;
     let now_ms = context.app.clock.now_ms();
     let id = ScheduleId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));

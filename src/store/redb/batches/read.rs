@@ -4,11 +4,14 @@ use crate::domain::batch::BatchStatus;
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::{BatchPage, LineOutcome, LineResult, ResultPage, StoreError};
 use crate::store::redb::batches::row::{BatchLineRow, BatchRow};
-use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchBytes, OwnedBatchKey};
-use crate::store::redb::codec::tables::{BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
+use crate::store::redb::codec::keys::batches::{
+    BatchLineBytes, BatchLineKey, OwnedBatchBytes, OwnedBatchKey,
+};
+use crate::store::redb::codec::tables::{BATCH_ACTIVE, BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::read;
 use redb::ReadTransaction;
+use std::ops::Bound;
 
 /// The row of a batch, if there is such a batch.
 pub(crate) fn row(reading: &ReadTransaction, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
@@ -124,6 +127,24 @@ fn line_row(reading: &ReadTransaction, key: BatchLineKey) -> Result<BatchLineRow
     let bytes = lines.get(&key.encode())?;
     let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
     values::decode(bytes.value())
+}
+
+/// Lines of a user's open batches that have no job yet, counted up to `most`.
+pub(crate) fn unstarted_lines(reading: &ReadTransaction, user: UserId, most: u64) -> Result<u64, StoreError> {
+    let active = BATCH_ACTIVE.read(reading)?;
+    let mut count = 0_u64;
+    let mut from = Bound::Unbounded;
+    // An open batch has an active line, so batches that have ended cost nothing.
+    while count < most {
+        let next = active.range::<&BatchLineBytes>((from.as_ref(), Bound::Unbounded))?.next().transpose()?;
+        let Some(batch) = next.map(|(key, _)| BatchLineKey::decode(key.value()).batch) else { break };
+        let found = values::skip_unreadable(batch, row(reading, batch))?.filter(|row| row.batch.user == user);
+        let lines =
+            found.filter(|row| row.batch.status == BatchStatus::InProgress).map_or(0, |row| row.unstarted());
+        count = count.saturating_add(u64::from(lines));
+        from = Bound::Excluded(BatchLineKey::all_of(batch).1);
+    }
+    Ok(count.min(most))
 }
 
 /// Hint for whoever waits for the batch.

@@ -1,37 +1,41 @@
-//! A table as the rest of the store sees it: typed keys and values. Owns the way from them to bytes and back. Refuses to let
-//! their types reach redb, for which every table is one from bytes to bytes: it compiles its trees once for each pair of
-//! types that it knows, and 25 pairs were 1.3 MB. Arrays of bytes sort like slices, so order is the same.
+//! Tables with typed keys and values on redb tables from bytes to bytes. redb compiles its trees once for each pair of types
+//! that it knows, so it knows one pair. Arrays of bytes sort like slices, so the order is the same.
+//!
+//! A row whose key or value does not have the width of its type is corrupt. It is logged and reads as absent; a write
+//! transaction moves it to the table `quarantine` ([`super::malformed_rows`]).
 
 use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes, raw};
+use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};
 use redb::{
     ReadTransaction, ReadableTable as _, ReadableTableMetadata, StorageError, TableError, WriteTransaction,
 };
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// Something that stands in a table.
+/// The type of a key or a value.
 pub(crate) trait TableCodec: 'static {
-    /// How it is handed in and out.
+    /// The value in memory.
     type Ref<'a>;
     /// Its bytes.
     type Encoded<'a>: AsRef<[u8]>;
 
-    /// What these bytes say. Widths are fixed by the types of the tables, so they never run short.
-    fn view(bytes: &[u8]) -> Self::Ref<'_>;
-    /// The bytes that say this.
-    fn bytes<'a>(view: &'a Self::Ref<'_>) -> Self::Encoded<'a>;
+    /// The value of these bytes; `None`: they are not a value of this type.
+    fn decode(bytes: &[u8]) -> Option<Self::Ref<'_>>;
+    /// The bytes of the value.
+    fn encode<'a>(value: &'a Self::Ref<'_>) -> Self::Encoded<'a>;
 }
 
 impl TableCodec for RawBytes {
     type Ref<'a> = &'a [u8];
     type Encoded<'a> = &'a [u8];
 
-    fn view(bytes: &[u8]) -> &[u8] {
-        bytes
+    fn decode(bytes: &[u8]) -> Option<&[u8]> {
+        Some(bytes)
     }
-    fn bytes<'a>(view: &'a &[u8]) -> &'a [u8] {
-        view
+    fn encode<'a>(value: &'a &[u8]) -> &'a [u8] {
+        value
     }
 }
 
@@ -39,11 +43,11 @@ impl<const N: usize> TableCodec for &'static [u8; N] {
     type Ref<'a> = &'a [u8; N];
     type Encoded<'a> = &'a [u8];
 
-    fn view(bytes: &[u8]) -> &[u8; N] {
-        bytes.first_chunk().unwrap_or(const { &[0; N] })
+    fn decode(bytes: &[u8]) -> Option<&[u8; N]> {
+        bytes.try_into().ok()
     }
-    fn bytes<'a>(view: &'a &[u8; N]) -> &'a [u8] {
-        view.as_slice()
+    fn encode<'a>(value: &'a &[u8; N]) -> &'a [u8] {
+        value.as_slice()
     }
 }
 
@@ -51,11 +55,11 @@ impl TableCodec for &'static str {
     type Ref<'a> = &'a str;
     type Encoded<'a> = &'a [u8];
 
-    fn view(bytes: &[u8]) -> &str {
-        str::from_utf8(bytes).unwrap_or_default()
+    fn decode(bytes: &[u8]) -> Option<&str> {
+        str::from_utf8(bytes).ok()
     }
-    fn bytes<'a>(view: &'a &str) -> &'a [u8] {
-        view.as_bytes()
+    fn encode<'a>(value: &'a &str) -> &'a [u8] {
+        value.as_bytes()
     }
 }
 
@@ -63,24 +67,26 @@ impl TableCodec for () {
     type Ref<'a> = ();
     type Encoded<'a> = [u8; 0];
 
-    fn view(_bytes: &[u8]) {}
-    fn bytes((): &()) -> [u8; 0] {
+    fn decode(bytes: &[u8]) -> Option<()> {
+        bytes.is_empty().then_some(())
+    }
+    fn encode((): &()) -> [u8; 0] {
         []
     }
 }
 
-/// As redb wrote them when it knew the type: the least byte first. No key is a number.
+/// Little endian. No key is a number.
 macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl TableCodec for $number {
             type Ref<'a> = Self;
             type Encoded<'a> = [u8; size_of::<Self>()];
 
-            fn view(bytes: &[u8]) -> Self {
-                bytes.first_chunk().map_or(0, |bytes| Self::from_le_bytes(*bytes))
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                bytes.try_into().ok().map(Self::from_le_bytes)
             }
-            fn bytes(view: &Self) -> [u8; size_of::<Self>()] {
-                view.to_le_bytes()
+            fn encode(value: &Self) -> [u8; size_of::<Self>()] {
+                value.to_le_bytes()
             }
         }
     )*};
@@ -88,7 +94,7 @@ macro_rules! numbers {
 
 numbers!(u32, u64);
 
-/// A table's name, and what stands in it.
+/// A table's name and types.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TypedTable<K, V> {
     name: &'static str,
@@ -102,7 +108,8 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
 
     /// The table as the transaction sees it.
     pub(crate) fn read(self, reading: &ReadTransaction) -> Result<ReadTable<K, V>, TableError> {
-        Ok(ReadTable { inner: reading.open_table(raw(self.name))?, types: PhantomData })
+        let inner = reading.open_table(raw(self.name))?;
+        Ok(ReadTable { inner, check: RowCheck::new(self.name), types: PhantomData })
     }
 
     /// The table, to be changed; made if it is missing.
@@ -114,105 +121,131 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
 
     /// The same; it opens when it is first used.
     pub(crate) fn at_first_use(self, writing: &WriteTransaction) -> WriteTable<'_, K, V> {
-        WriteTable { inner: LazyTable::new(writing, self.name), types: PhantomData }
+        let inner = LazyTable::new(writing, self.name);
+        WriteTable { inner, check: RowCheck::collecting(self.name), types: PhantomData }
     }
 }
 
-/// A key or a value as long as it is looked at.
+/// A key or a value, borrowed from the table. Its bytes have been checked.
 pub(crate) struct StoredValue<'t, T> {
     inner: redb::AccessGuard<'t, RawBytes>,
     types: PhantomData<T>,
 }
 
 impl<'t, T: TableCodec> StoredValue<'t, T> {
-    fn new(inner: redb::AccessGuard<'t, RawBytes>) -> Self {
-        Self { inner, types: PhantomData }
+    /// `None`: the bytes are not a value of this type.
+    fn checked(inner: redb::AccessGuard<'t, RawBytes>) -> Option<Self> {
+        T::decode(inner.value())?;
+        Some(Self { inner, types: PhantomData })
     }
 
     pub(crate) fn value(&self) -> T::Ref<'_> {
-        T::view(self.inner.value())
+        T::decode(self.inner.value()).unwrap_or_else(|| unreachable!("checked when it was read"))
     }
 }
 
 /// A key with its value.
 pub(crate) type TableEntry<'t, K, V> = (StoredValue<'t, K>, StoredValue<'t, V>);
 
-fn entry<'t, K: TableCodec, V: TableCodec>(
-    (key, value): (redb::AccessGuard<'t, RawBytes>, redb::AccessGuard<'t, RawBytes>),
-) -> TableEntry<'t, K, V> {
-    (StoredValue::new(key), StoredValue::new(value))
+type RawEntry<'t> = (redb::AccessGuard<'t, RawBytes>, redb::AccessGuard<'t, RawBytes>);
+
+/// The entry; `None` and a report, if it is malformed.
+fn checked_entry<'t, K: TableCodec, V: TableCodec>(
+    (key, value): RawEntry<'t>,
+    check: &RowCheck,
+) -> Option<TableEntry<'t, K, V>> {
+    if K::decode(key.value()).is_none() || V::decode(value.value()).is_none() {
+        check.report(key.value(), value.value());
+        return None;
+    }
+    StoredValue::checked(key).zip(StoredValue::checked(value))
 }
 
-/// Entries in the order of their keys.
+/// Entries in the order of their keys, malformed ones left out.
 pub(crate) struct TableRange<'t, K, V> {
     inner: redb::Range<'t, RawBytes, RawBytes>,
+    check: RowCheck,
     types: PhantomData<(K, V)>,
-}
-
-impl<'t, K, V> TableRange<'t, K, V> {
-    fn new(inner: redb::Range<'t, RawBytes, RawBytes>) -> Self {
-        Self { inner, types: PhantomData }
-    }
 }
 
 impl<'t, K: TableCodec, V: TableCodec> Iterator for TableRange<'t, K, V> {
     type Item = Result<TableEntry<'t, K, V>, StorageError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.inner.next().map(|found| found.map(entry))
+        let check = &self.check;
+        self.inner.find_map(|found| found.map(|entry| checked_entry(entry, check)).transpose())
     }
 }
 
 impl<K: TableCodec, V: TableCodec> DoubleEndedIterator for TableRange<'_, K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.inner.next_back().map(|found| found.map(entry))
+        let check = &self.check;
+        let mut newest_first = self.inner.by_ref().rev();
+        newest_first.find_map(|found| found.map(|entry| checked_entry(entry, check)).transpose())
     }
 }
 
 /// An end of a range, as bytes.
 fn edge<'b, 'k: 'b, K: TableCodec, B: Borrow<K::Ref<'k>>>(bound: Bound<&'b B>) -> Bound<K::Encoded<'b>> {
-    bound.map(|key| K::bytes(key.borrow()))
+    bound.map(|key| K::encode(key.borrow()))
 }
 
 fn slice<B: AsRef<[u8]>>(bound: &Bound<B>) -> Bound<&[u8]> {
     bound.as_ref().map(AsRef::as_ref)
 }
 
-/// What can be asked of a table, whether it may be changed or not.
+/// Reading of a table, in a read or a write transaction.
 pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     /// redb's.
     type Inner: redb::ReadableTable<RawBytes, RawBytes> + ReadableTableMetadata;
     /// redb's.
     fn inner(&self) -> Result<&Self::Inner, StorageError>;
+    /// Where malformed rows are reported.
+    fn check(&self) -> &RowCheck;
 
     fn get<'k>(&self, key: impl Borrow<K::Ref<'k>>) -> Result<Option<StoredValue<'_, V>>, StorageError> {
-        Ok(self.inner()?.get(K::bytes(key.borrow()).as_ref())?.map(StoredValue::new))
+        let key = K::encode(key.borrow());
+        let found = self.inner()?.get(key.as_ref())?;
+        Ok(found.and_then(|value| checked_value(key.as_ref(), value, self.check())))
     }
     fn range<'k, B: Borrow<K::Ref<'k>> + 'k>(
         &self,
         range: impl RangeBounds<B> + 'k,
     ) -> Result<TableRange<'_, K, V>, StorageError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
-        Ok(TableRange::new(self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?))
+        let inner = self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?;
+        Ok(TableRange { inner, check: self.check().clone(), types: PhantomData })
     }
     #[expect(clippy::iter_not_returning_iterator, reason = "named as in redb, where opening may fail")]
     fn iter(&self) -> Result<TableRange<'_, K, V>, StorageError> {
-        Ok(TableRange::new(self.inner()?.iter()?))
+        Ok(TableRange { inner: self.inner()?.iter()?, check: self.check().clone(), types: PhantomData })
     }
     fn first(&self) -> Result<Option<TableEntry<'_, K, V>>, StorageError> {
-        Ok(self.inner()?.first()?.map(entry))
+        self.iter()?.next().transpose()
     }
     fn last(&self) -> Result<Option<TableEntry<'_, K, V>>, StorageError> {
-        Ok(self.inner()?.last()?.map(entry))
+        self.iter()?.next_back().transpose()
     }
     fn len(&self) -> Result<u64, StorageError> {
         self.inner()?.len()
     }
 }
 
+fn checked_value<'t, V: TableCodec>(
+    key: &[u8],
+    value: redb::AccessGuard<'t, RawBytes>,
+    check: &RowCheck,
+) -> Option<StoredValue<'t, V>> {
+    if V::decode(value.value()).is_none() {
+        check.report(key, value.value());
+    }
+    StoredValue::checked(value)
+}
+
 /// A table of a read transaction. What it hands out does not borrow it.
 pub(crate) struct ReadTable<K, V> {
     inner: redb::ReadOnlyTable<RawBytes, RawBytes>,
+    check: RowCheck,
     types: PhantomData<(K, V)>,
 }
 
@@ -222,6 +255,9 @@ impl<K: TableCodec, V: TableCodec> ReadableTable<K, V> for ReadTable<K, V> {
     fn inner(&self) -> Result<&Self::Inner, StorageError> {
         Ok(&self.inner)
     }
+    fn check(&self) -> &RowCheck {
+        &self.check
+    }
 }
 
 impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
@@ -229,7 +265,9 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
         &self,
         key: impl Borrow<K::Ref<'k>>,
     ) -> Result<Option<StoredValue<'static, V>>, StorageError> {
-        Ok(self.inner.get(K::bytes(key.borrow()).as_ref())?.map(StoredValue::new))
+        let key = K::encode(key.borrow());
+        let found = self.inner.get(key.as_ref())?;
+        Ok(found.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
     }
 
     pub(crate) fn range<'k, B: Borrow<K::Ref<'k>> + 'k>(
@@ -237,13 +275,15 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
         range: impl RangeBounds<B> + 'k,
     ) -> Result<TableRange<'static, K, V>, StorageError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
-        Ok(TableRange::new(self.inner.range::<&[u8]>((slice(&low), slice(&high)))?))
+        let inner = self.inner.range::<&[u8]>((slice(&low), slice(&high)))?;
+        Ok(TableRange { inner, check: self.check.clone(), types: PhantomData })
     }
 }
 
 /// A table of a write transaction.
 pub(crate) struct WriteTable<'t, K, V> {
     inner: LazyTable<'t>,
+    check: RowCheck,
     types: PhantomData<(K, V)>,
 }
 
@@ -253,38 +293,50 @@ impl<'t, K: TableCodec, V: TableCodec> ReadableTable<K, V> for WriteTable<'t, K,
     fn inner(&self) -> Result<&Self::Inner, StorageError> {
         self.inner.get()
     }
+    fn check(&self) -> &RowCheck {
+        &self.check
+    }
 }
 
 impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
-    /// Hands out what was there before.
+    /// Returns the value that was there before.
     pub(crate) fn insert<'k, 'v>(
         &mut self,
         key: impl Borrow<K::Ref<'k>>,
         value: impl Borrow<V::Ref<'v>>,
     ) -> Result<Option<StoredValue<'_, V>>, StorageError> {
-        let (key, value) = (K::bytes(key.borrow()), V::bytes(value.borrow()));
-        Ok(self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?.map(StoredValue::new))
+        let (key, value) = (K::encode(key.borrow()), V::encode(value.borrow()));
+        let old = self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?;
+        self.check.mark_replaced(key.as_ref());
+        Ok(old.and_then(StoredValue::checked))
     }
 
-    /// Hands out what was there.
+    /// Returns the value that was there.
     pub(crate) fn remove<'k>(
         &mut self,
         key: impl Borrow<K::Ref<'k>>,
     ) -> Result<Option<StoredValue<'_, V>>, StorageError> {
-        Ok(self.inner.get_mut()?.remove(K::bytes(key.borrow()).as_ref())?.map(StoredValue::new))
+        let key = K::encode(key.borrow());
+        let old = self.inner.get_mut()?.remove(key.as_ref())?;
+        Ok(old.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
     }
 
-    pub(crate) fn pop_first(&mut self) -> Result<Option<TableEntry<'_, K, V>>, StorageError> {
-        Ok(self.inner.get_mut()?.pop_first()?.map(entry))
+    /// Takes out the malformed rows that were met, by key.
+    pub(crate) fn take_malformed(&mut self) -> Result<BTreeMap<Vec<u8>, MalformedRow>, StorageError> {
+        let rows = self.check.take();
+        for (key, _) in rows.iter().filter(|(_, row)| !row.is_replaced) {
+            self.inner.get_mut()?.remove(key.as_slice())?;
+        }
+        Ok(rows)
     }
 
-    /// Removes what `keeps` does not want.
+    /// Removes the rows that `keeps` refuses.
     pub(crate) fn retain(
         &mut self,
         mut keeps: impl FnMut(K::Ref<'_>, V::Ref<'_>) -> bool,
     ) -> Result<(), StorageError> {
         self.retain_in_bytes((Bound::Unbounded, Bound::Unbounded), &mut |key, value| {
-            keeps(K::view(key), V::view(value))
+            K::decode(key).zip(V::decode(value)).is_none_or(|(key, value)| keeps(key, value))
         })
     }
 
@@ -296,7 +348,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     ) -> Result<(), StorageError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         self.retain_in_bytes((slice(&low), slice(&high)), &mut |key, value| {
-            keeps(K::view(key), V::view(value))
+            K::decode(key).zip(V::decode(value)).is_none_or(|(key, value)| keeps(key, value))
         })
     }
 
@@ -314,14 +366,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_the_bytes_that_redb_made_of_them_when_it_knew_their_types() {
+    fn values_are_the_bytes_that_redb_makes_of_them() {
         for number in [0, 1, 0x0102_0304, u32::MAX] {
-            assert_eq!(u32::bytes(&number), <u32 as redb::Value>::as_bytes(&number));
+            assert_eq!(u32::encode(&number), <u32 as redb::Value>::as_bytes(&number));
             let large = u64::from(number) << 16;
-            assert_eq!(u64::bytes(&large), <u64 as redb::Value>::as_bytes(&large));
-            assert_eq!((u32::view(&u32::bytes(&number)), u64::view(&u64::bytes(&large))), (number, large));
+            assert_eq!(u64::encode(&large), <u64 as redb::Value>::as_bytes(&large));
+            assert_eq!(u32::decode(&u32::encode(&number)), Some(number));
+            assert_eq!(u64::decode(&u64::encode(&large)), Some(large));
         }
-        assert_eq!(<&str>::bytes(&"é\0"), <&str as redb::Value>::as_bytes(&"é\0").as_bytes());
-        assert_eq!(<&[u8; 3]>::view(&[1, 2, 3]), &[1, 2, 3]);
+        assert_eq!(<&str>::encode(&"é\0"), <&str as redb::Value>::as_bytes(&"é\0").as_bytes());
+        assert_eq!(<&[u8; 3]>::decode(&[1, 2, 3]), Some(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn bytes_of_a_wrong_width_are_no_value() {
+        assert_eq!((u32::decode(&[0; 3]), u64::decode(&[0; 9])), (None, None));
+        assert_eq!((<&[u8; 3]>::decode(&[0; 2]), <&[u8; 3]>::decode(&[0; 4])), (None, None));
+        assert_eq!((<&str>::decode(&[0xff]), <()>::decode(&[0])), (None, None));
     }
 }

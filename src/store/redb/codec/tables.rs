@@ -12,6 +12,7 @@ use crate::store::redb::codec::keys::jobs::{
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use crate::store::redb::codec::lazy_table::RawBytes;
+use crate::store::redb::codec::malformed_rows::quarantine_key;
 use crate::store::redb::codec::table::{ReadableTable, TypedTable, WriteTable};
 use crate::store::redb::codec::values;
 use redb::{ReadTransaction, ReadableDatabase, TableError, TableHandle, WriteTransaction};
@@ -52,6 +53,18 @@ macro_rules! tables {
             /// None of them is open yet.
             pub(crate) fn of(writing: &'t WriteTransaction) -> Self {
                 Self { $($field: $DEFINITION.at_first_use(writing),)* }
+            }
+
+            /// Moves the malformed rows that were met to the table `quarantine`; whether there were any.
+            pub(crate) fn set_malformed_aside(&mut self) -> Result<bool, StoreError> {
+                let mut rows = Vec::new();
+                $(for (key, row) in self.$field.take_malformed()? {
+                    rows.push((quarantine_key(stringify!($field), &key), row.value));
+                })*
+                for (key, value) in &rows {
+                    self.quarantine.insert(key.as_slice(), value.as_slice())?;
+                }
+                Ok(!rows.is_empty())
             }
 
             /// Opens all, creating those that are missing.
@@ -97,8 +110,8 @@ tables! {
     conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
     /// What jobs are to their conversations: [`crate::store::redb::conversations::message_pair::MessagePair`].
     message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
-    /// Conversations that are gone but for their jobs, up to this one, which the sweeper removes.
-    removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => RawBytes;
+    /// Conversations that are removed but for their jobs, up to this one; from which one on. The sweeper removes those.
+    removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => u64;
     /// What users have spent, by day and model: [`crate::store::redb::accounts::usage::UsageRow`].
     usage USAGE: &'static UsageBytes => RawBytes;
     /// The same by hour and model.
@@ -155,6 +168,8 @@ tables! {
     projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => RawBytes;
     /// Projects of which only the directory may be there: in the making, or on their way out.
     pending_directories PENDING_DIRECTORIES: &'static ProjectBytes => RawBytes;
+    /// Rows of all tables that are malformed: [`quarantine_key`].
+    quarantine QUARANTINE: RawBytes => RawBytes;
 }
 
 /// Numbers that belong to the whole store.

@@ -107,7 +107,7 @@ impl Transaction<'_> {
         self.cancel_all(user, id)?;
         let line = ConversationRange { user, id, floor };
         if !self.forget_ended(line, last, forgets)? {
-            self.tables.removed_conversations.insert(&line.key(last), [].as_slice())?;
+            self.tables.removed_conversations.insert(&line.key(last), 0)?;
         }
         Ok(true)
     }

@@ -12,16 +12,11 @@ const SWEEP_CONVERSATIONS: usize = 1_000;
 /// Jobs that one transaction forgets.
 const SWEEP_JOBS: usize = 200;
 
-/// Where what is to go begins: at a number, or with the conversation.
-fn first(bytes: &[u8]) -> u64 {
-    <[u8; 8]>::try_from(bytes).map_or(0, u64::from_be_bytes)
-}
-
 impl Transaction<'_> {
     /// Leaves all that a conversation has from this number on to the sweeper; what is accepted from now on stays.
     pub(crate) fn remove_later(&mut self, line: ConversationRange<'_>, from: u64) -> Result<(), StoreError> {
         let last = self.counters.accept;
-        self.tables.removed_conversations.insert(&line.key(last), from.to_be_bytes().as_slice())?;
+        self.tables.removed_conversations.insert(&line.key(last), from)?;
         self.mark_dirty();
         Ok(())
     }
@@ -30,7 +25,7 @@ impl Transaction<'_> {
     pub(crate) fn clear_removed_conversations(&mut self) -> Result<bool, StoreError> {
         let waste = self.tables.removed_conversations.iter()?.take(SWEEP_CONVERSATIONS);
         let waste: Vec<_> = waste
-            .map(|entry| entry.map(|(key, from)| (*key.value(), first(from.value()))))
+            .map(|entry| entry.map(|(key, from)| (*key.value(), from.value())))
             .collect::<Result<_, _>>()?;
         let mut jobs = SWEEP_JOBS;
         for (key, first) in waste {

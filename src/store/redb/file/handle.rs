@@ -10,7 +10,7 @@ pub(crate) struct DatabaseHandle(RwLock<HandleState>);
 
 enum HandleState {
     Open(Database),
-    /// Reopening failed; why.
+    /// It is being reopened, or that failed; why.
     Broken(StoreError),
     Closed,
 }
@@ -58,27 +58,33 @@ impl DatabaseHandle {
     }
 
     /// Puts the database away and opens the medium again: redb refuses writes after an I/O error until then.
-    /// While the medium takes no writes the old one stays, so that reads go on.
+    /// While the medium takes no writes the old one stays, so that reads go on; while the file is repaired they are answered
+    /// with [`StoreError::Recovering`].
     pub(crate) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
         medium.takes_writes()?;
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // The old one has to go first: it holds the file's lock.
-        *state = HandleState::Broken(StoreError::Io("the store is being reopened".to_owned()));
+        drop(self.replace(HandleState::Broken(StoreError::Recovering)));
         match medium.open(cache_bytes) {
             Ok(database) => {
-                *state = HandleState::Open(database);
+                drop(self.replace(HandleState::Open(database)));
                 Ok(())
             }
             Err(error) => {
                 let error = StoreError::from(error);
-                *state = HandleState::Broken(error.clone());
+                drop(self.replace(HandleState::Broken(error.clone())));
                 Err(error)
             }
         }
     }
 
+    /// Swaps the state. The lock is held for that alone: closing and repairing a file takes seconds, and readers must not
+    /// wait for it.
+    fn replace(&self, state: HandleState) -> HandleState {
+        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), state)
+    }
+
     /// Puts the database away for good.
     pub(crate) fn close(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = HandleState::Closed;
+        drop(self.replace(HandleState::Closed));
     }
 }

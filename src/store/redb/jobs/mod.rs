@@ -11,6 +11,7 @@ use crate::ports::{
     BackgroundJobs, CancelToken, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Results,
     Store, StoreError, Ticket, Urgency,
 };
+use crate::store::redb::batches;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::tables::{LOG, SPECS};
 use crate::store::redb::codec::values;
@@ -121,7 +122,11 @@ impl Store for RedbStore {
     }
 
     fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
-        self.shared.handle.read(|reading| read::unfinished_count(reading, user, most))
+        self.shared.handle.read(|reading| {
+            let jobs = read::unfinished_count(reading, user, most)?;
+            let lines = batches::read::unstarted_lines(reading, user, most.saturating_sub(jobs))?;
+            Ok(jobs.saturating_add(lines))
+        })
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {

@@ -101,13 +101,15 @@ impl Transaction<'_> {
     /// Makes delayed jobs ready whose time has come, and those that have waited long enough for somebody's approval.
     pub(crate) fn admit_due(&mut self) -> Result<(), StoreError> {
         for _ in 0..DUE_JOBS {
-            if self.next_due_ms()?.is_none_or(|due| due > self.now_ms) {
-                break;
-            }
-            let Some(job) = self.tables.delayed.pop_first()?.map(|(_, job)| JobId::from_bytes(*job.value()))
+            let first = self.tables.delayed.first()?;
+            let Some((key, job)) = first.map(|(key, job)| (*key.value(), JobId::from_bytes(*job.value())))
             else {
                 break;
             };
+            if DelayedKey::decode(&key).run_at_ms > self.now_ms {
+                break;
+            }
+            self.tables.delayed.remove(&key)?;
             match self.admit(job) {
                 Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
                 outcome => outcome?,

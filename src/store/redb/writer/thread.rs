@@ -13,6 +13,7 @@ use crate::store::redb::writer::shared::StoreShared;
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
 use crate::store::redb::writer::write::{Heartbeat, PendingWrite, pending_write};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -36,9 +37,10 @@ pub(crate) struct WriterThread {
     is_settled: bool,
     /// A commit failed; redb takes no writes until reopened.
     is_broken: bool,
-    /// Jobs and batches of failed groups: nobody knows what reached the disk until it is reopened.
-    in_doubt_jobs: Vec<JobId>,
-    in_doubt_batches: Vec<BatchId>,
+    /// Jobs and batches of failed commits: nobody knows what reached the disk until it is reopened. Their readers are
+    /// woken then.
+    in_doubt_jobs: BTreeSet<JobId>,
+    in_doubt_batches: BTreeSet<BatchId>,
     watermark: DiskWatermark,
     sweeper: Sweeper,
     slow: SlowCommits,
@@ -56,8 +58,8 @@ impl WriterThread {
             leases: Leases::new(),
             is_settled: false,
             is_broken: false,
-            in_doubt_jobs: Vec::new(),
-            in_doubt_batches: Vec::new(),
+            in_doubt_jobs: BTreeSet::new(),
+            in_doubt_batches: BTreeSet::new(),
             watermark,
             sweeper,
             slow,
@@ -164,14 +166,14 @@ impl WriterThread {
         }
         let landing = transaction.finish()?;
         if landing.is_dirty {
-            self.in_doubt_jobs.extend(landing.changed.keys());
-            self.in_doubt_batches.extend(landing.effects.batch_changes.keys());
             let begun_us = clock.monotonic_us();
-            writing.commit()?;
+            if let Err(error) = writing.commit() {
+                self.in_doubt_jobs.extend(landing.changed.keys().chain(landing.effects.new_seqs.keys()));
+                self.in_doubt_batches.extend(landing.effects.batch_changes.keys());
+                return Err(error.into());
+            }
             let took_us = clock.monotonic_us().saturating_sub(begun_us);
             self.shared.meter().record(Measurement::Committed { writes: group, took_us });
-            self.in_doubt_jobs.clear();
-            self.in_doubt_batches.clear();
             self.is_settled = quick;
             self.publish(landing);
         }

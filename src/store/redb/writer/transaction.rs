@@ -129,6 +129,7 @@ impl<'t> Transaction<'t> {
         if self.counters != self.stored {
             self.tables.store_counters(&self.counters)?;
         }
+        self.is_dirty |= self.tables.set_malformed_aside()?;
         let ready = self.tables.ready.len()?;
         let due_ms = self.next_due_ms()?;
         let Self { changed, effects, is_dirty, .. } = self;

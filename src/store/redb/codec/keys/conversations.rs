@@ -27,13 +27,15 @@ impl TurnKey<'_> {
 
     /// The acceptance number inside an encoded key.
     pub(crate) fn accept(bytes: &TurnBytes) -> u64 {
-        bytes.last_chunk::<8>().map_or(0, |accept| u64::from_be_bytes(*accept))
+        let mut reader = KeyReader(bytes);
+        let _name: [u8; 68] = reader.take();
+        reader.u64()
     }
 
     /// The first and the last key that the conversation of an encoded key can have.
     pub(crate) fn conversation_range(member: &TurnBytes) -> (TurnBytes, TurnBytes) {
-        let name = member.split_last_chunk::<8>().map_or(&[][..], |(name, _accept)| name);
-        (join(&[name, &u64::MIN.to_be_bytes()]), join(&[name, &u64::MAX.to_be_bytes()]))
+        let name: [u8; 68] = KeyReader(member).take();
+        (join(&[&name, &u64::MIN.to_be_bytes()]), join(&[&name, &u64::MAX.to_be_bytes()]))
     }
 }
 

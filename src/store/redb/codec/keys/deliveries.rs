@@ -29,7 +29,9 @@ pub(crate) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> D
 
 /// The id inside an encoded key.
 pub(crate) fn owned_id(key: &DeliveryOwnerBytes) -> DeliveryId {
-    DeliveryId::from_bytes(key.last_chunk().copied().unwrap_or_default())
+    let mut reader = KeyReader(key);
+    let _user_and_state: [u8; 5] = reader.take();
+    DeliveryId::from_bytes(reader.take())
 }
 
 /// These bytes are on disk: a new state gets a new number, none is ever given out twice.

@@ -9,12 +9,14 @@ pub(crate) fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     out
 }
 
-/// Reads a key from the front. Widths are fixed by the types above, so it never runs short.
+/// Reads a key from the front. Keys are arrays, so their widths are known: reading past the end is a fault of the code.
 pub(crate) struct KeyReader<'a>(pub(crate) &'a [u8]);
 
 impl KeyReader<'_> {
     pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
-        let Some((head, rest)) = self.0.split_first_chunk() else { return [0; N] };
+        let Some((head, rest)) = self.0.split_first_chunk() else {
+            unreachable!("a key is read past its end")
+        };
         self.0 = rest;
         *head
     }

@@ -1,5 +1,4 @@
 use super::accounts::*;
-use super::batches::*;
 use super::conversations::*;
 use super::jobs::*;
 use crate::domain::id::{ConversationId, JobId, UserId};
