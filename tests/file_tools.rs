@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
 /// A server whose model makes the calls that the job's input lists, all in one answer, and then repeats their results.
-struct Rig {
+struct Fixture {
     server: Server,
     _upstream: Upstream,
 }
@@ -16,7 +16,7 @@ struct Rig {
 /// Calls of one answer.
 type Calls<'a> = &'a [(&'a str, Value)];
 
-impl Rig {
+impl Fixture {
     fn start(extra: &str) -> Self {
         let upstream = Upstream::start(|request, _| {
             let results = tool_results(request);
@@ -72,20 +72,21 @@ fn results(ended: &Value) -> Vec<Value> {
 
 #[test]
 fn a_model_works_with_all_the_tools_in_a_project() {
-    let rig = Rig::start("");
-    let (p, dir) = rig.project("app");
-    let made = rig.ok(&p, "file_write", json!({"path": "src/a.txt", "content": "one\ntwo\n"}));
+    let fixture = Fixture::start("");
+    let (p, dir) = fixture.project("app");
+    let made = fixture.ok(&p, "file_write", json!({"path": "src/a.txt", "content": "one\ntwo\n"}));
     assert_eq!(made, json!({"path": "src/a.txt", "size": 8, "mode": "write", "created": true}));
     fs::set_permissions(dir.join("src/a.txt"), fs::Permissions::from_mode(0o750)).expect("a mode");
-    let more = rig.ok(&p, "file_write", json!({"path": "src/a.txt", "content": "three\n", "mode": "append"}));
+    let more =
+        fixture.ok(&p, "file_write", json!({"path": "src/a.txt", "content": "three\n", "mode": "append"}));
     assert_eq!(
         (&more["size"], &more["created"], &more["mode"]),
         (&json!(14), &json!(false), &json!("append"))
     );
     assert_eq!(fs::metadata(dir.join("src/a.txt")).expect("it").mode() & 0o777, 0o750, "the mode stays");
-    let new = rig.ok(&p, "file_write", json!({"path": "log", "content": "x", "mode": "append"}));
+    let new = fixture.ok(&p, "file_write", json!({"path": "log", "content": "x", "mode": "append"}));
     assert_eq!(new["created"], true);
-    let read = rig.ok(&p, "file_read", json!({"path": "./src//a.txt", "offset": 2, "limit": 1}));
+    let read = fixture.ok(&p, "file_read", json!({"path": "./src//a.txt", "offset": 2, "limit": 1}));
     assert_eq!(
         (&read["content"], &read["path"], &read["size"]),
         (&json!("two\n"), &json!("src/a.txt"), &json!(14))
@@ -94,11 +95,12 @@ fn a_model_works_with_all_the_tools_in_a_project() {
         (&read["total_lines"], &read["next_offset"], &read["has_more"]),
         (&json!(3), &json!(3), &json!(true))
     );
-    let edited = rig.ok(&p, "file_edit", json!({"path": "src/a.txt", "old_text": "two", "new_text": "2"}));
+    let edited =
+        fixture.ok(&p, "file_edit", json!({"path": "src/a.txt", "old_text": "two", "new_text": "2"}));
     assert_eq!((&edited["replacements"], &edited["lines"]), (&json!(1), &json!([2])));
     assert_eq!(edited["snippet"], "1| one\n2| 2\n3| three");
     assert_eq!(fs::read_to_string(dir.join("src/a.txt")).expect("it"), "one\n2\nthree\n");
-    let seen = rig.calls(
+    let seen = fixture.calls(
         &p,
         &[
             ("file_exists", json!({"path": "src/a.txt"})),
@@ -113,60 +115,63 @@ fn a_model_works_with_all_the_tools_in_a_project() {
     assert_eq!((&data[1]["type"], &data[2]["exists"]), (&json!("directory"), &json!(false)));
     assert_eq!(data[3]["created"], true);
     assert_eq!(data[4]["matches"], json!([{"path": "src/a.txt", "line": 3, "text": "three"}]));
-    assert_eq!(rig.ok(&p, "file_mkdir", json!({"path": "src/deep"}))["created"], false);
-    let listed = rig.ok(&p, "file_list", json!({}));
+    assert_eq!(fixture.ok(&p, "file_mkdir", json!({"path": "src/deep"}))["created"], false);
+    let listed = fixture.ok(&p, "file_list", json!({}));
     assert_eq!(listed["files"], json!([{"name": "log", "path": "log", "size": 1}]));
     assert_eq!(listed["directories"], json!([{"name": "src", "path": "src"}]));
-    let deep = rig.ok(&p, "file_list", json!({"pattern": "**/*"}));
+    let deep = fixture.ok(&p, "file_list", json!({"pattern": "**/*"}));
     assert_eq!(
         (&deep["total_files"], &deep["total_dirs"], &deep["is_cut"]),
         (&json!(2), &json!(3), &json!(false))
     );
-    let below = rig.ok(&p, "file_list", json!({"path": "src", "pattern": "*.txt"}));
+    let below = fixture.ok(&p, "file_list", json!({"path": "src", "pattern": "*.txt"}));
     assert_eq!(below["files"], json!([{"name": "a.txt", "path": "src/a.txt", "size": 12}]));
-    assert_eq!(rig.ok(&p, "file_delete", json!({"path": "log"}))["deleted"], true);
+    assert_eq!(fixture.ok(&p, "file_delete", json!({"path": "log"}))["deleted"], true);
     assert!(!dir.join("log").exists());
-    assert!(rig.error(&p, "file_delete", json!({"path": "src"})).contains("removes files only"));
-    assert!(rig.error(&p, "file_delete", json!({"path": "."})).contains("own directory cannot be deleted"));
+    assert!(fixture.error(&p, "file_delete", json!({"path": "src"})).contains("removes files only"));
+    assert!(
+        fixture.error(&p, "file_delete", json!({"path": "."})).contains("own directory cannot be deleted")
+    );
     assert!(dir.join("src").is_dir());
 }
 
 #[test]
 fn an_edit_hits_exactly_what_was_meant_or_says_where_else() {
-    let rig = Rig::start("");
-    let (p, dir) = rig.project("app");
+    let fixture = Fixture::start("");
+    let (p, dir) = fixture.project("app");
     let file = dir.join("f");
     let edit = |old: &str, new: &str| json!({"path": "f", "old_text": old, "new_text": new});
     let bytes = b"\xEF\xBB\xBFa  \r\n\xE2\x80\x9Cb\xE2\x80\x9D\r\na\r\n";
     fs::write(&file, bytes).expect("a file");
-    assert!(rig.error(&p, "file_edit", edit("a", "x")).contains("stands 2 times in 'f', at lines 1, 3"));
-    assert!(rig.error(&p, "file_edit", edit("", "x")).contains("use file_write"));
-    assert!(rig.error(&p, "file_edit", edit("a", "a")).contains("are the same"));
-    assert!(rig.error(&p, "file_edit", edit("“c”\nat", "x")).contains("does not stand in 'f'"));
-    let quotes = rig.error(&p, "file_edit", edit("\"b\"", "x"));
+    assert!(fixture.error(&p, "file_edit", edit("a", "x")).contains("stands 2 times in 'f', at lines 1, 3"));
+    assert!(fixture.error(&p, "file_edit", edit("", "x")).contains("use file_write"));
+    assert!(fixture.error(&p, "file_edit", edit("a", "a")).contains("are the same"));
+    assert!(fixture.error(&p, "file_edit", edit("“c”\nat", "x")).contains("does not stand in 'f'"));
+    let quotes = fixture.error(&p, "file_edit", edit("\"b\"", "x"));
     assert!(quotes.contains("at lines 2 to 2") && quotes.contains("only in quotes"), "{quotes}");
     assert_eq!(fs::read(&file).expect("it"), bytes, "nothing was changed");
-    rig.ok(&p, "file_edit", edit("”\na", "”\nc\nd"));
+    fixture.ok(&p, "file_edit", edit("”\na", "”\nc\nd"));
     let expected = "\u{feff}a  \r\n“b”\r\nc\r\nd\r\n";
     assert_eq!(fs::read_to_string(&file).expect("it"), expected);
     let all = json!({"path": "f", "old_text": "\n", "new_text": "!\n", "replace_all": true});
-    assert_eq!(rig.ok(&p, "file_edit", all)["replacements"], 4);
+    assert_eq!(fixture.ok(&p, "file_edit", all)["replacements"], 4);
     assert_eq!(fs::read_to_string(&file).expect("it"), expected.replace('\r', "!\r"));
     fs::write(dir.join("latin"), b"caf\xe9").expect("a file");
     let latin = json!({"path": "latin", "old_text": "caf", "new_text": "x"});
-    assert!(rig.error(&p, "file_edit", latin).contains("is not a UTF-8 text file"));
+    assert!(fixture.error(&p, "file_edit", latin).contains("is not a UTF-8 text file"));
     let more = json!({"path": "latin", "content": "é", "mode": "append"});
-    assert!(rig.error(&p, "file_write", more).contains("nothing is added"));
+    assert!(fixture.error(&p, "file_write", more).contains("nothing is added"));
     assert!(
-        rig.error(&p, "file_edit", json!({"path": "no", "old_text": "a", "new_text": "b"}))
+        fixture
+            .error(&p, "file_edit", json!({"path": "no", "old_text": "a", "new_text": "b"}))
             .contains("does not exist")
     );
 }
 
 #[test]
 fn changes_of_one_file_at_the_same_time_all_count() {
-    let rig = Rig::start("tool_max_workers: 8\n");
-    let (p, dir) = rig.project("app");
+    let fixture = Fixture::start("tool_max_workers: 8\n");
+    let (p, dir) = fixture.project("app");
     let lines: String = (0..24).map(|n| format!("<{n}>\n")).collect::<Vec<_>>().concat();
     fs::write(dir.join("f"), lines).expect("a file");
     let one = |n: u32| match n % 4 {
@@ -177,11 +182,11 @@ fn changes_of_one_file_at_the_same_time_all_count() {
         .map(|job| {
             let calls: Vec<_> = (job * 8..job * 8 + 8).map(one).collect();
             let input = serde_json::to_string(&calls).expect("JSON");
-            rig.server.submit(&json!({"input": input, "project_id": p}))
+            fixture.server.submit(&json!({"input": input, "project_id": p}))
         })
         .collect();
     for job in &jobs {
-        assert!(results(&rig.server.wait(job)).iter().all(|result| result["success"] == true));
+        assert!(results(&fixture.server.wait(job)).iter().all(|result| result["success"] == true));
     }
     let text = fs::read_to_string(dir.join("f")).expect("it");
     for n in 0..24 {
@@ -191,14 +196,14 @@ fn changes_of_one_file_at_the_same_time_all_count() {
 
 #[test]
 fn p7_no_path_leads_out_of_the_project() {
-    let rig = Rig::start("");
-    let (p, dir) = rig.project("app");
-    let (_, sibling) = rig.project("app_evil");
-    let canary = rig.server.dir.join("canary");
+    let fixture = Fixture::start("");
+    let (p, dir) = fixture.project("app");
+    let (_, sibling) = fixture.project("app_evil");
+    let canary = fixture.server.dir.join("canary");
     fs::write(&canary, "secret").expect("a canary");
     fs::write(sibling.join("canary"), "secret").expect("a canary");
     fs::write(dir.join("own"), "own").expect("a file");
-    symlink(&rig.server.dir, dir.join("link")).expect("a link");
+    symlink(&fixture.server.dir, dir.join("link")).expect("a link");
     symlink(&canary, dir.join("leaf")).expect("a link");
     symlink("/dev/zero", dir.join("zero")).expect("a link");
     rustix::fs::mkfifoat(rustix::fs::CWD, dir.join("pipe"), rustix::fs::Mode::RWXU).expect("a pipe");
@@ -211,7 +216,7 @@ fn p7_no_path_leads_out_of_the_project() {
             all.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
             all
         };
-        let seen = rig.calls(
+        let seen = fixture.calls(
             &p,
             &[
                 ("file_read", at(json!({}))),
@@ -232,47 +237,49 @@ fn p7_no_path_leads_out_of_the_project() {
     }
     for pattern in ["../*", "../../*", "/etc/*", "a/../../*"] {
         assert!(
-            rig.error(&p, "file_list", json!({"pattern": pattern})).contains("is outside project directory")
+            fixture
+                .error(&p, "file_list", json!({"pattern": pattern}))
+                .contains("is outside project directory")
         );
         let search = json!({"pattern": "secret", "glob": pattern});
-        assert!(rig.error(&p, "file_search", search).contains("is outside project directory"));
+        assert!(fixture.error(&p, "file_search", search).contains("is outside project directory"));
     }
     for path in ["link/canary", "leaf", "zero", "pipe", "link"] {
-        let error = rig.error(&p, "file_read", json!({"path": path}));
+        let error = fixture.error(&p, "file_read", json!({"path": path}));
         assert!(
             error.contains("symbolic link") || error.contains("neither a file nor a directory"),
             "{error}"
         );
         let edit = json!({"path": path, "old_text": "secret", "new_text": "x"});
-        rig.error(&p, "file_edit", edit);
-        rig.error(&p, "file_write", json!({"path": path, "content": "x", "mode": "append"}));
+        fixture.error(&p, "file_edit", edit);
+        fixture.error(&p, "file_write", json!({"path": path, "content": "x", "mode": "append"}));
     }
-    rig.error(&p, "file_write", json!({"path": "link/canary", "content": "x"}));
-    rig.error(&p, "file_delete", json!({"path": "link/canary"}));
-    rig.error(&p, "file_list", json!({"path": "link"}));
-    assert_eq!(rig.ok(&p, "file_exists", json!({"path": "leaf"}))["type"], "other");
-    let all = rig.ok(&p, "file_list", json!({"pattern": "**/*"}));
+    fixture.error(&p, "file_write", json!({"path": "link/canary", "content": "x"}));
+    fixture.error(&p, "file_delete", json!({"path": "link/canary"}));
+    fixture.error(&p, "file_list", json!({"path": "link"}));
+    assert_eq!(fixture.ok(&p, "file_exists", json!({"path": "leaf"}))["type"], "other");
+    let all = fixture.ok(&p, "file_list", json!({"pattern": "**/*"}));
     assert_eq!((&all["total_files"], &all["total_dirs"]), (&json!(1), &json!(0)), "{all}");
-    assert_eq!(rig.ok(&p, "file_search", json!({"pattern": "secret"}))["matches"], json!([]));
+    assert_eq!(fixture.ok(&p, "file_search", json!({"pattern": "secret"}))["matches"], json!([]));
     // A link is replaced and deleted like any name; what it leads to stays.
-    rig.ok(&p, "file_write", json!({"path": "leaf", "content": "mine"}));
-    rig.ok(&p, "file_delete", json!({"path": "link"}));
+    fixture.ok(&p, "file_write", json!({"path": "leaf", "content": "mine"}));
+    fixture.ok(&p, "file_delete", json!({"path": "link"}));
     assert_eq!(fs::read_to_string(&canary).expect("it"), "secret");
     assert_eq!(fs::read_to_string(sibling.join("canary")).expect("it"), "secret");
-    assert!(rig.server.dir.join("data").is_dir());
+    assert!(fixture.server.dir.join("data").is_dir());
 }
 
 #[test]
 fn without_a_project_nothing_can_be_done_and_the_model_is_told_why() {
-    let rig = Rig::start("");
+    let fixture = Fixture::start("");
     let input = json!([
         ["file_read", {"path": "x"}],
         ["file_write", {"path": "x", "content": "x"}],
         ["file_list", {}],
         ["file_read", {"path": "x", "project_id": "proj_00000000000000000000000000"}],
     ]);
-    let job = rig.server.submit(&json!({"input": input.to_string()}));
-    let seen = results(&rig.server.wait(&job));
+    let job = fixture.server.submit(&json!({"input": input.to_string()}));
+    let seen = results(&fixture.server.wait(&job));
     for result in &seen[..3] {
         let error = result["error"].as_str().expect("a text");
         assert!(
@@ -287,17 +294,17 @@ fn without_a_project_nothing_can_be_done_and_the_model_is_told_why() {
 
 #[test]
 fn p7_two_users_have_two_walls() {
-    let rig = Rig::start("auth_mode: multi\n");
+    let fixture = Fixture::start("auth_mode: multi\n");
     let token = |name: &str| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = rig.server.post("/api/auth/register", &body).json();
+        let reply = fixture.server.post("/api/auth/register", &body).json();
         format!("Bearer {}", reply["data"]["token"].as_str().expect("a token"))
     };
     let (ann, bob) = (token("ann"), token("bob"));
     let send = |token: &str, method: &str, path: &str, body: &Value| {
         let headers = [("authorization", token), ("content-type", "application/json")];
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        rig.server.request((method, path), &headers, &text)
+        fixture.server.request((method, path), &headers, &text)
     };
     let project = |token: &str| {
         let made = send(token, "POST", "/api/projects", &json!({"name": "same"})).json();
@@ -339,32 +346,33 @@ fn p7_two_users_have_two_walls() {
 
 #[test]
 fn p8_every_bound_is_hit_and_says_so() {
-    let rig =
-        Rig::start("limits: {file_bytes: 1024, project_bytes: 4000, project_entries: 6, search_files: 2}\n");
-    let (p, dir) = rig.project("app");
+    let fixture = Fixture::start(
+        "limits: {file_bytes: 1024, project_bytes: 4000, project_entries: 6, search_files: 2}\n",
+    );
+    let (p, dir) = fixture.project("app");
     let write = |path: &str, text: String| json!({"path": path, "content": text});
-    let big = rig.error(&p, "file_write", write("big", "x".repeat(1025)));
+    let big = fixture.error(&p, "file_write", write("big", "x".repeat(1025)));
     assert!(big.contains("limits.file_bytes") && big.contains("smaller files"), "{big}");
-    rig.ok(&p, "file_write", write("a", "x".repeat(1024)));
+    fixture.ok(&p, "file_write", write("a", "x".repeat(1024)));
     let more = json!({"path": "a", "content": "x", "mode": "append"});
-    assert!(rig.error(&p, "file_write", more).contains("limits.file_bytes"));
+    assert!(fixture.error(&p, "file_write", more).contains("limits.file_bytes"));
     let grown = json!({"path": "a", "old_text": "x", "new_text": "yy", "replace_all": true});
-    assert!(rig.error(&p, "file_edit", grown).contains("would become 2048 bytes"));
+    assert!(fixture.error(&p, "file_edit", grown).contains("would become 2048 bytes"));
     assert_eq!(fs::read(dir.join("a")).expect("it").len(), 1024);
-    rig.ok(&p, "file_write", write("b", "x".repeat(1024)));
-    rig.ok(&p, "file_write", write("c", "x".repeat(1024)));
-    assert!(rig.error(&p, "file_write", write("d", "x".repeat(1000))).contains("limits.project_bytes"));
-    assert!(rig.error(&p, "file_mkdir", json!({"path": "1/2/3/4"})).contains("limits.project_entries"));
+    fixture.ok(&p, "file_write", write("b", "x".repeat(1024)));
+    fixture.ok(&p, "file_write", write("c", "x".repeat(1024)));
+    assert!(fixture.error(&p, "file_write", write("d", "x".repeat(1000))).contains("limits.project_bytes"));
+    assert!(fixture.error(&p, "file_mkdir", json!({"path": "1/2/3/4"})).contains("limits.project_entries"));
     assert!(!dir.join("1").exists(), "nothing is made in vain");
-    let searched = rig.ok(&p, "file_search", json!({"pattern": "nowhere"}));
+    let searched = fixture.ok(&p, "file_search", json!({"pattern": "nowhere"}));
     assert_eq!(searched["is_cut"], true, "{searched}");
     // A log that a command wrote: larger than may be written, read by pages all the same.
     let log: String = (0..200_000).map(|n| format!("entry {n}\n")).collect::<Vec<_>>().concat();
     fs::write(dir.join("log"), &log).expect("a log");
-    let page = rig.ok(&p, "file_read", json!({"path": "log", "offset": 150_000, "limit": 2}));
+    let page = fixture.ok(&p, "file_read", json!({"path": "log", "offset": 150_000, "limit": 2}));
     assert_eq!(page["content"], "entry 149999\nentry 150000\n");
     assert_eq!((&page["total_lines"], &page["size"]), (&json!(200_000), &json!(log.len())));
-    let full = rig.ok(&p, "file_read", json!({"path": "log"}));
+    let full = fixture.ok(&p, "file_read", json!({"path": "log"}));
     assert!(
         full["lines"].as_u64().is_some_and(|lines| lines > 500 && lines < 2_000),
         "a page fits: {}",
@@ -372,18 +380,18 @@ fn p8_every_bound_is_hit_and_says_so() {
     );
     assert!(!full["content"].as_str().expect("a text").contains("characters cut"), "nothing is cut of it");
     let edit = json!({"path": "log", "old_text": "entry 5\n", "new_text": ""});
-    assert!(rig.error(&p, "file_edit", edit).contains("is too large"));
+    assert!(fixture.error(&p, "file_edit", edit).contains("is too large"));
 }
 
 #[test]
 fn hidden_names_are_for_tools_only_where_the_operator_says_so() {
     for (config, is_shown) in [("", false), ("files: {show_hidden: true}\n", true)] {
-        let rig = Rig::start(config);
-        let (p, dir) = rig.project("app");
+        let fixture = Fixture::start(config);
+        let (p, dir) = fixture.project("app");
         fs::write(dir.join(".env"), "KEY=1").expect("a file");
         fs::create_dir(dir.join(".nanoclaw")).expect("a directory");
         fs::write(dir.join(".nanoclaw/x"), "KEY=2").expect("a file");
-        let seen = rig.calls(
+        let seen = fixture.calls(
             &p,
             &[
                 ("file_read", json!({"path": ".env"})),
@@ -402,37 +410,39 @@ fn hidden_names_are_for_tools_only_where_the_operator_says_so() {
         }
         assert!(seen[3]["error"].as_str().is_some_and(|error| error.contains("belongs to the server")));
         assert_eq!(dir.join("a/.hidden/b").exists(), is_shown);
-        let files = rig.ok(&p, "file_list", json!({}))["total_files"].clone();
+        let files = fixture.ok(&p, "file_list", json!({}))["total_files"].clone();
         assert_eq!(files, json!(u8::from(is_shown)));
-        let found = rig.ok(&p, "file_search", json!({"pattern": "KEY"}))["total_matches"].clone();
+        let found = fixture.ok(&p, "file_search", json!({"pattern": "KEY"}))["total_matches"].clone();
         assert_eq!(found, json!(u8::from(is_shown)));
     }
 }
 
 #[test]
 fn lists_and_searches_are_narrowed_and_what_is_no_pattern_is_taken_as_it_stands() {
-    let rig = Rig::start("");
-    let (p, dir) = rig.project("app");
+    let fixture = Fixture::start("");
+    let (p, dir) = fixture.project("app");
     fs::create_dir_all(dir.join("src/deep")).expect("directories");
     for n in 0..250 {
         fs::write(dir.join(format!("src/{n:03}.rs")), "fn f(x) {}\n").expect("a file");
     }
     fs::write(dir.join("src/deep/g.md"), "call f(x\nFn F(X)\n").expect("a file");
-    let all = rig.ok(&p, "file_list", json!({"pattern": "**/*.rs"}));
+    let all = fixture.ok(&p, "file_list", json!({"pattern": "**/*.rs"}));
     assert_eq!((&all["total_files"], &all["is_cut"]), (&json!(250), &json!(true)));
     assert_eq!(all["files"].as_array().map(Vec::len), Some(200));
     assert!(all["note"].as_str().is_some_and(|note| note.contains("narrow it")), "{}", all["note"]);
-    let some = rig.ok(&p, "file_list", json!({"pattern": "src/{00?.rs,deep/*}"}));
+    let some = fixture.ok(&p, "file_list", json!({"pattern": "src/{00?.rs,deep/*}"}));
     assert_eq!((&some["total_files"], &some["is_cut"]), (&json!(11), &json!(false)), "{some}");
-    let literal = rig.ok(&p, "file_search", json!({"pattern": "f(x", "glob": "src/deep/**"}));
+    let literal = fixture.ok(&p, "file_search", json!({"pattern": "f(x", "glob": "src/deep/**"}));
     assert_eq!(literal["matches"], json!([{"path": "src/deep/g.md", "line": 1, "text": "call f(x"}]));
     assert!(literal["note"].as_str().is_some_and(|note| note.contains("as it stands")), "{literal}");
-    let many = rig.ok(&p, "file_search", json!({"pattern": "fn f\\(", "path": "src"}));
+    let many = fixture.ok(&p, "file_search", json!({"pattern": "fn f\\(", "path": "src"}));
     assert_eq!((many["matches"].as_array().map(Vec::len), &many["is_cut"]), (Some(100), &json!(true)));
-    let blind = rig.ok(&p, "file_search", json!({"pattern": "(?i)FN f", "path": "src/deep/g.md"}));
+    let blind = fixture.ok(&p, "file_search", json!({"pattern": "(?i)FN f", "path": "src/deep/g.md"}));
     assert_eq!(blind["matches"], json!([{"path": "src/deep/g.md", "line": 2, "text": "Fn F(X)"}]));
-    assert!(rig.error(&p, "file_search", json!({"pattern": "x", "path": "none"})).contains("does not exist"));
-    assert!(rig.error(&p, "file_list", json!({"path": "src/000.rs"})).contains("is no directory"));
-    assert!(rig.error(&p, "file_list", json!({"pattern": "[z-a]"})).contains("glob"));
-    assert!(rig.error(&p, "file_read", json!({"path": "src"})).contains("is a directory"));
+    assert!(
+        fixture.error(&p, "file_search", json!({"pattern": "x", "path": "none"})).contains("does not exist")
+    );
+    assert!(fixture.error(&p, "file_list", json!({"path": "src/000.rs"})).contains("is no directory"));
+    assert!(fixture.error(&p, "file_list", json!({"pattern": "[z-a]"})).contains("glob"));
+    assert!(fixture.error(&p, "file_read", json!({"path": "src"})).contains("is a directory"));
 }

@@ -135,12 +135,12 @@ fn a_nearly_full_disk_refuses_new_jobs_and_nothing_else() {
 }
 
 /// The wall clock, and a monotonic one that is set by hand.
-struct HandClock {
+struct ManualClock {
     wall_ms: u64,
     passed_ms: AtomicU64,
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.wall_ms + self.monotonic_ms()
     }
@@ -156,7 +156,7 @@ impl Clock for HandClock {
 fn sweep(file: &Path, retention: RetentionOptions) {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
     let wall_ms = u64::try_from(wall).expect("small") + 1_000;
-    let clock = Arc::new(HandClock { wall_ms, passed_ms: AtomicU64::new(0) });
+    let clock = Arc::new(ManualClock { wall_ms, passed_ms: AtomicU64::new(0) });
     let options = StoreOptions { retention, ..StoreOptions::default() };
     let store = RedbStore::open(file, &options, &Limits::default(), Arc::clone(&clock) as Arc<dyn Clock>)
         .expect("opens");

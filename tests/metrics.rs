@@ -2,7 +2,7 @@
 
 #[path = "../src/metrics/testing/mod.rs"]
 mod exposition;
-use crate::support::receiver::{Receiver, Says};
+use crate::support::receiver::{Receiver, ReceiverReply};
 use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ fn upstream() -> Upstream {
 
 #[test]
 fn what_happens_is_counted_and_nobody_is_named() {
-    let (upstream, receiver) = (upstream(), Receiver::start(|_| Says::Status(204)));
+    let (upstream, receiver) = (upstream(), Receiver::start(|_| ReceiverReply::Status(204)));
     let server = Server::start_against(&upstream, CONFIG);
     let before = Scrape::of(&server);
     before.assert("nanoclaw_jobs_accepted_total", &[], 0.0);

@@ -1,7 +1,7 @@
 //! Webhooks from outside: what a receiver hears, that a crash loses none, and where none goes.
 
 use crate::support::Server;
-use crate::support::receiver::{Arrival, Receiver, Says};
+use crate::support::receiver::{Arrival, Receiver, ReceiverReply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -49,7 +49,7 @@ fn delivery(server: &Server, state: &str) -> Value {
 
 #[test]
 fn p9_a_receiver_hears_what_the_client_reads_signed_with_each_secret() {
-    let receiver = Receiver::start(|_| Says::Status(204));
+    let receiver = Receiver::start(|_| ReceiverReply::Status(204));
     let config = format!("webhooks: {{allow_private_addresses: [127.0.0.0/8], secrets: [{NEW}, {OLD}]}}");
     let server = Server::start_with(&config);
     let id = run(&server, "127.0.0.1", &receiver);
@@ -71,7 +71,7 @@ fn p9_a_receiver_hears_what_the_client_reads_signed_with_each_secret() {
 
 #[test]
 fn p9_no_name_leads_to_a_private_address_that_is_not_allowed() {
-    let receiver = Receiver::start(|_| Says::Status(200));
+    let receiver = Receiver::start(|_| ReceiverReply::Status(200));
     let server = Server::start();
     let literal = json!({"input": "x", "webhook_url": format!("http://127.0.0.1:{}/", receiver.port)});
     let reply = server.post("/v1/jobs", &literal);
@@ -89,7 +89,10 @@ fn p9_no_name_leads_to_a_private_address_that_is_not_allowed() {
 
 #[test]
 fn p1_a_webhook_survives_the_crash_that_interrupts_it_and_keeps_its_id() {
-    let receiver = Receiver::start(|number| if number == 0 { Says::Nothing } else { Says::Status(200) });
+    let receiver =
+        Receiver::start(
+            |number| if number == 0 { ReceiverReply::Nothing } else { ReceiverReply::Status(200) },
+        );
     let server = Server::start_with(ALLOW);
     let id = run(&server, "127.0.0.1", &receiver);
     receiver.arrivals(1);
@@ -107,7 +110,7 @@ fn p1_a_webhook_survives_the_crash_that_interrupts_it_and_keeps_its_id() {
 
 #[test]
 fn a_failed_webhook_waits_and_is_tried_at_once_when_asked() {
-    let receiver = Receiver::start(|number| Says::Status(if number == 0 { 503 } else { 200 }));
+    let receiver = Receiver::start(|number| ReceiverReply::Status(if number == 0 { 503 } else { 200 }));
     let server = Server::start_with(ALLOW);
     run(&server, "127.0.0.1", &receiver);
     receiver.arrivals(1);
@@ -128,7 +131,7 @@ fn a_failed_webhook_waits_and_is_tried_at_once_when_asked() {
 
 #[test]
 fn each_of_many_ends_is_reported_under_an_id_of_its_own() {
-    let receiver = Receiver::start(|_| Says::Status(200));
+    let receiver = Receiver::start(|_| ReceiverReply::Status(200));
     let server = Server::start_with(ALLOW);
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     let submit = |n: usize| server.submit(&json!({"input": format!("{n}"), "webhook_url": url}));
@@ -143,7 +146,7 @@ fn each_of_many_ends_is_reported_under_an_id_of_its_own() {
 
 #[test]
 fn a_receiver_that_hangs_does_not_hold_up_a_shutdown() {
-    let receiver = Receiver::start(|_| Says::Nothing);
+    let receiver = Receiver::start(|_| ReceiverReply::Nothing);
     let mut server = Server::start_with("webhooks: {allow_private_addresses: [127.0.0.1], timeout_s: 120}");
     run(&server, "127.0.0.1", &receiver);
     receiver.arrivals(1);

@@ -51,7 +51,7 @@ impl World {
     }
 
     fn waiting(&self) -> Vec<Job> {
-        let life = self.life();
+        let process = self.process();
         let of = |user| JobQuery {
             user,
             status: Some(JobStatus::Waiting),
@@ -61,7 +61,7 @@ impl World {
         };
         [ANN, BOB]
             .into_iter()
-            .filter_map(|user| life.store.jobs(&of(user)).ok())
+            .filter_map(|user| process.store.jobs(&of(user)).ok())
             .flat_map(|page| page.jobs)
             .collect()
     }
@@ -69,34 +69,34 @@ impl World {
     fn decide(&self, job: &Job) {
         let pending = job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
         if pending.is_empty() {
-            return self.truth(|truth| truth.blame(format!("{} waits for nothing: {job:?}", job.id)));
+            return self.oracle(|oracle| oracle.blame(format!("{} waits for nothing: {job:?}", job.id)));
         }
         let approve = !self.is_free() || self.chance(2);
         let some = if self.is_free() && self.chance(3) { 1 } else { pending.len() };
         let named: Vec<String> = pending.into_iter().take(some).collect();
         let decision = ApprovalDecision { approve, id_refs: Some(named.clone()), reason: None };
-        let (life, stranger) = (self.life(), if job.user == ANN { BOB } else { ANN });
-        if let Ok(Some(row)) = life.sim_store.decide(stranger, job.id, decision.clone()).wait() {
-            self.truth(|truth| truth.blame(format!("a stranger has decided about {row:?}")));
+        let (process, stranger) = (self.process(), if job.user == ANN { BOB } else { ANN });
+        if let Ok(Some(row)) = process.sim_store.decide(stranger, job.id, decision.clone()).wait() {
+            self.oracle(|oracle| oracle.blame(format!("a stranger has decided about {row:?}")));
         }
         let keys: Vec<_> = named.into_iter().map(|id_ref| (job.id, id_ref)).collect();
-        self.truth(|truth| {
+        self.oracle(|oracle| {
             // Whatever becomes of this: it need not wait any more.
-            truth.doubt(job.id);
-            if let Some(known) = truth.jobs.get_mut(&job.id) {
+            oracle.doubt(job.id);
+            if let Some(known) = oracle.jobs.get_mut(&job.id) {
                 known.not_before_ms = None;
             }
             if approve {
-                truth.verdicts.approved.extend(keys.iter().cloned());
+                oracle.verdicts.approved.extend(keys.iter().cloned());
             }
         });
-        let told = life.sim_store.decide(job.user, job.id, decision).wait();
+        let told = process.sim_store.decide(job.user, job.id, decision).wait();
         self.tell(|| format!("decided about {}: {:?}", job.id, told.as_ref().map(|_| ())));
         if matches!(told, Ok(Some(_))) {
-            self.truth(|truth| {
-                truth.counts.decided += 1;
+            self.oracle(|oracle| {
+                oracle.counts.decided += 1;
                 if !approve {
-                    truth.verdicts.denied.extend(keys);
+                    oracle.verdicts.denied.extend(keys);
                 }
             });
         }

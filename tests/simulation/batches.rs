@@ -1,7 +1,7 @@
 //! What the outside knows of batches, and what must hold of them.
 
 use super::client_records::list;
-use super::oracle::Truth;
+use super::oracle::Oracle;
 use nanoclaw::domain::batch::{Batch, BatchStatus};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobStatus};
@@ -28,10 +28,10 @@ pub(crate) struct KnownBatch {
     pub(crate) ended: Vec<u32>,
 }
 
-impl Truth {
+impl Oracle {
     /// A cancellation reaches the store: jobs of the batch may end by it at any time.
     pub(crate) fn doubt_batch(&mut self, batch: BatchId) {
-        self.books.touched.insert(batch);
+        self.client_records.touched.insert(batch);
         let jobs: Vec<_> =
             self.jobs.iter().filter(|(_, known)| known.batch == Some(batch)).map(|(id, _)| *id).collect();
         for job in jobs {
@@ -46,7 +46,7 @@ impl Truth {
         }
         let Some(jobs) = list(store) else { return };
         let begun = jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == row.id)).count();
-        if let Some(known) = self.books.batches.get_mut(&row.id) {
+        if let Some(known) = self.client_records.batches.get_mut(&row.id) {
             known.is_cancelled = row.status != BatchStatus::Completed;
             if known.is_cancelled {
                 known.begun = known.begun.min(begun);
@@ -56,22 +56,22 @@ impl Truth {
 
     /// Holds those batches against the store of which something has changed.
     pub(crate) fn check_touched_batches(&mut self, store: &RedbStore) {
-        for batch in std::mem::take(&mut self.books.touched) {
+        for batch in std::mem::take(&mut self.client_records.touched) {
             self.check_batch(store, batch);
         }
-        self.violations.append(&mut self.books.wrong);
+        self.violations.append(&mut self.client_records.wrong);
     }
 
     /// A line has ended, or goes on.
     pub(crate) fn touch_batch_of(&mut self, job: JobId) {
         let batch = self.jobs.get(&job).and_then(|known| known.batch);
-        self.books.touched.extend(batch);
+        self.client_records.touched.extend(batch);
     }
 
     /// What holds of a batch at any time.
     pub(crate) fn check_batch(&mut self, store: &RedbStore, batch: BatchId) {
         let retries = self.retries_of(batch);
-        let Some(known) = self.books.batches.get_mut(&batch) else { return };
+        let Some(known) = self.client_records.batches.get_mut(&batch) else { return };
         let (Ok(row), user) = (store.batch(known.user, batch), known.user) else { return };
         let Some(row) = row else {
             if known.is_accepted || known.has_ended {
@@ -97,9 +97,10 @@ impl Truth {
         if known.is_cancelled && matches!(row.status, BatchStatus::InProgress | BatchStatus::Completed) {
             wrong.push("was cancelled");
         }
-        wrong.extend(known.check_ended(store, &row, self.books.loses_a_line));
+        wrong.extend(known.check_ended(store, &row, self.client_records.loses_a_line));
         for what in wrong {
-            self.violations.push(format!("{batch} {what}: {row:?} {:?}", self.books.batches.get(&batch)));
+            self.violations
+                .push(format!("{batch} {what}: {row:?} {:?}", self.client_records.batches.get(&batch)));
         }
     }
 
@@ -108,7 +109,7 @@ impl Truth {
         let retries = self.retries_of(batch);
         let own: Vec<_> =
             jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == batch)).collect();
-        let Some(known) = self.books.batches.get(&batch) else { return };
+        let Some(known) = self.client_records.batches.get(&batch) else { return };
         let Ok(Some(row)) = store.batch(known.user, batch) else {
             if !own.is_empty() {
                 self.blame(format!("{batch} is not accepted and runs: {own:?}"));
@@ -149,7 +150,7 @@ impl Truth {
     /// Every batch that there is has ended.
     pub(crate) fn check_batches_ended(&mut self, store: &RedbStore) {
         let mut wrong = Vec::new();
-        for (id, known) in &self.books.batches {
+        for (id, known) in &self.client_records.batches {
             let Ok(Some(row)) = store.batch(known.user, *id) else { continue };
             self.counts.batches += 1;
             self.counts.lines += u64::from(row.counts.total);

@@ -27,7 +27,7 @@ fn run(seed: u64, flaw: Flaw) -> (Vec<String>, Counts) {
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(seed, flaw);
         let violations = world.run();
-        (violations, world.truth(|truth| truth.counts))
+        (violations, world.oracle(|oracle| oracle.counts))
     }));
     lived.unwrap_or_else(|_| (vec!["panicked".to_owned()], Counts::default()))
 }
@@ -126,28 +126,28 @@ fn cut(names: &str, flaw: Flaw, end_at: u64) -> (Vec<String>, Vec<(String, Strin
     world.offer(vec![new.clone()]);
     world.mend();
     // A submission that was cut off has no 202: its client asks again.
-    if world.life().store.job(ANN, id(1)).unwrap().is_none() {
+    if world.process().store.job(ANN, id(1)).unwrap().is_none() {
         world.offer(vec![new]);
     }
     world.settle();
-    let life = world.life();
-    let row = life.store.job(ANN, id(1)).unwrap().unwrap();
+    let process = world.process();
+    let row = process.store.job(ANN, id(1)).unwrap().unwrap();
     let mut violations = Vec::new();
     if row.status != JobStatus::Succeeded {
         violations.push(format!("{row:?}"));
     }
     let mut results = Vec::new();
-    for record in life.store.log(id(1)).unwrap() {
+    for record in process.store.log(id(1)).unwrap() {
         if let Record::Event(Event::ToolResult { id_ref, content, .. }) = record {
-            let runs = world.truth(|truth| truth.runs_of(id(1), &id_ref));
+            let runs = world.oracle(|oracle| oracle.runs_of(id(1), &id_ref));
             if runs == 0 && content != INTERRUPTED {
                 violations.push(format!("{id_ref} has a result and never ran"));
             }
             results.push((id_ref, content));
         }
     }
-    let has_died = world.truth(|truth| truth.counts.crashes) > 0;
-    drop(life);
+    let has_died = world.oracle(|oracle| oracle.counts.crashes) > 0;
+    drop(process);
     violations.extend(world.leave());
     (violations, results, has_died)
 }

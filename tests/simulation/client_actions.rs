@@ -1,7 +1,7 @@
 //! What clients do beside plain submissions: keys, retries, batches, schedules; and a courier whose letters get lost.
 
 use super::client_records::Used;
-use super::server_process::Life;
+use super::server_process::ServerProcess;
 use super::world::World;
 use crate::support::store::{ANN, BOB, job};
 use nanoclaw::domain::id::{BatchId, ScheduleId, UserId};
@@ -37,9 +37,9 @@ impl World {
             19 | 20 => self.schedule(),
             _ => {
                 self.clock.advance(self.roll(20_000));
-                self.life().keep_time();
-                let life = self.life();
-                self.truth(|truth| truth.check_schedules(&life.store));
+                self.process().keep_time();
+                let process = self.process();
+                self.oracle(|oracle| oracle.check_schedules(&process.store));
             }
         }
     }
@@ -63,15 +63,15 @@ impl World {
     /// Submits a job with one of few keys.
     pub(crate) fn submit_once(self: &Arc<Self>) {
         let user = self.someone();
-        let (new, key, life) = (self.draft(user), self.key(0), self.life());
+        let (new, key, process) = (self.draft(user), self.key(0), self.process());
         let offered = new.id;
-        let outcome = life.sim_store.submit_once(new, key).wait();
+        let outcome = process.sim_store.submit_once(new, key).wait();
         let sent = Used { user, key, leaps: self.clock.leaps() };
-        self.truth(|truth| {
-            truth.books.heard_once(&sent, offered, &outcome);
+        self.oracle(|oracle| {
+            oracle.client_records.heard_once(&sent, offered, &outcome);
             if let Ok(Idempotent::New(job) | Idempotent::Replayed(job)) = &outcome {
-                truth.counts.repeated_keys += u64::from(job.id != offered);
-                truth.accept(job.id);
+                oracle.counts.repeated_keys += u64::from(job.id != offered);
+                oracle.accept(job.id);
             }
         });
     }
@@ -79,16 +79,16 @@ impl World {
     /// Asks for another try of what has failed, and now and then of what has not.
     pub(crate) fn retry(self: &Arc<Self>) {
         let (at, has_failed) = (self.roll(1_000), !self.chance(6));
-        let Some((user, job)) = self.truth(|truth| truth.some_ended(at, has_failed)) else { return };
-        let life = self.life();
-        let outcome = life.sim_store.retry(user, job).wait();
+        let Some((user, job)) = self.oracle(|oracle| oracle.some_ended(at, has_failed)) else { return };
+        let process = self.process();
+        let outcome = process.sim_store.retry(user, job).wait();
         self.tell(|| format!("retry {job}: {outcome:?}"));
         let was_done = match &outcome {
             Ok(row) => Some(row.is_some()),
             Err(StoreError::WrongState { .. } | StoreError::QueueFull { .. }) => Some(false),
             Err(_) => None,
         };
-        self.truth(|truth| truth.retried(job, was_done));
+        self.oracle(|oracle| oracle.retried(job, was_done));
     }
 
     /// Fills a batch piece by piece and asks for its acceptance, as one call to the server does: with the process it ends.
@@ -103,37 +103,37 @@ impl World {
             concurrency: 1 + u32::try_from(self.roll(4)).unwrap(),
             webhook_url: self.hook(),
         };
-        let life = self.life();
-        self.truth(|truth| truth.books.offer_batch(&new));
+        let process = self.process();
+        self.oracle(|oracle| oracle.client_records.offer_batch(&new));
         let mut first = 0;
         while first < lines {
             let piece = (1 + u32::try_from(self.roll(4)).unwrap()).min(lines - first);
             let new_lines = (first..first + piece).map(|line| self.line(line)).collect();
             let is_filled =
-                life.sim_store.write("fill", |store| store.fill(new.id, first, new_lines)).is_ok();
+                process.sim_store.write("fill", |store| store.fill(new.id, first, new_lines)).is_ok();
             first += piece;
             if !is_filled || self.chance(12) {
-                drop(life.sim_store.write("abandon", |store| store.abandon(new.id)));
+                drop(process.sim_store.write("abandon", |store| store.abandon(new.id)));
                 return;
             }
         }
-        self.accept(&life, new);
+        self.accept(&process, new);
     }
 
-    fn accept(self: &Arc<Self>, life: &Arc<Life>, new: NewBatch) {
+    fn accept(self: &Arc<Self>, process: &Arc<ServerProcess>, new: NewBatch) {
         let (id, user) = (new.id, new.user);
         let key = self.chance(2).then(|| self.key(BATCH_KEYS));
         let sent = || key.map(|key| Used { user, key, leaps: self.clock.leaps() });
-        let outcome = life.sim_store.write(&format!("accept {id}"), |store| {
-            self.truth(|truth| {
-                truth.is_mixed = true;
-                truth.books.send_batch(id, sent().as_ref());
+        let outcome = process.sim_store.write(&format!("accept {id}"), |store| {
+            self.oracle(|oracle| {
+                oracle.is_mixed = true;
+                oracle.client_records.send_batch(id, sent().as_ref());
             });
             store.accept(new, key)
         });
-        self.truth(|truth| truth.books.heard_batch(id, sent().as_ref(), &outcome));
+        self.oracle(|oracle| oracle.client_records.heard_batch(id, sent().as_ref(), &outcome));
         if outcome.is_err() {
-            drop(life.sim_store.write("abandon", |store| store.abandon(id)));
+            drop(process.sim_store.write("abandon", |store| store.abandon(id)));
         }
     }
 
@@ -148,30 +148,30 @@ impl World {
     fn cancel_batch(self: &Arc<Self>) {
         let number = 1 + self.roll(self.next_batch.load(Ordering::SeqCst));
         let batch = BatchId::from_bits(u128::from(number));
-        let life = self.life();
-        let Some(user) = self.truth(|truth| truth.books.owner(batch)) else { return };
+        let process = self.process();
+        let Some(user) = self.oracle(|oracle| oracle.client_records.owner(batch)) else { return };
         let stranger = if user == ANN { BOB } else { ANN };
-        let outcome = life.sim_store.write("cancel batch", |store| store.cancel_batch(stranger, batch));
+        let outcome = process.sim_store.write("cancel batch", |store| store.cancel_batch(stranger, batch));
         if let Ok(Some(row)) = outcome {
-            self.truth(|truth| truth.blame(format!("a stranger has cancelled {row:?}")));
+            self.oracle(|oracle| oracle.blame(format!("a stranger has cancelled {row:?}")));
         }
-        let outcome = life.sim_store.write(&format!("cancel {batch}"), |store| {
-            self.truth(|truth| truth.doubt_batch(batch));
+        let outcome = process.sim_store.write(&format!("cancel {batch}"), |store| {
+            self.oracle(|oracle| oracle.doubt_batch(batch));
             store.cancel_batch(user, batch)
         });
         if let Ok(Some(row)) = outcome {
-            self.truth(|truth| truth.cancelled_batch(&row, &life.store));
+            self.oracle(|oracle| oracle.cancelled_batch(&row, &process.store));
         }
     }
 
     /// A courier takes what is due, and writes down what became of it.
     fn deliver(self: &Arc<Self>) {
-        let life = self.life();
+        let process = self.process();
         let now_ms = self.clock.now_ms();
-        let due = life.sim_store.read(|store| store.due(now_ms, 3, &BTreeSet::new())).unwrap_or_default();
+        let due = process.sim_store.read(|store| store.due(now_ms, 3, &BTreeSet::new())).unwrap_or_default();
         // Another courier may settle the second while the first is being settled: what counts is what was read.
         for delivery in &due {
-            self.truth(|truth| truth.met_delivery(delivery));
+            self.oracle(|oracle| oracle.met_delivery(delivery));
         }
         for delivery in due {
             let next = match self.roll(4) {
@@ -180,9 +180,9 @@ impl World {
                 _ => AfterAttempt::Delivered,
             };
             let attempt = DeliveryAttempt { status: Some(200), error: None, next };
-            let settled = life.sim_store.write("settle", |store| store.settle(delivery.id, attempt));
+            let settled = process.sim_store.write("settle", |store| store.settle(delivery.id, attempt));
             if settled.is_ok() && !matches!(next, AfterAttempt::Retry { .. }) {
-                self.truth(|truth| truth.books.settled(delivery.id));
+                self.oracle(|oracle| oracle.client_records.settled(delivery.id));
             }
         }
     }
@@ -212,16 +212,16 @@ impl World {
             last_job: None,
             runs: 0,
         };
-        let life = self.life();
-        let outcome = life.sim_store.write("put schedule", |store| {
-            self.truth(|truth| {
-                truth.is_mixed = true;
-                truth.books.offer_schedule(user, id);
+        let process = self.process();
+        let outcome = process.sim_store.write("put schedule", |store| {
+            self.oracle(|oracle| {
+                oracle.is_mixed = true;
+                oracle.client_records.offer_schedule(user, id);
             });
             store.put(schedule, ScheduledRequest { spec, given: serde_json::Map::new() }, 100)
         });
         if outcome.is_ok() {
-            self.truth(|truth| truth.books.accept_schedule(id));
+            self.oracle(|oracle| oracle.client_records.accept_schedule(id));
         }
     }
 }

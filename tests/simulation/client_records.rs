@@ -2,7 +2,7 @@
 
 use super::batches::KnownBatch;
 use super::client_actions::MARK;
-use super::oracle::{Known, Truth};
+use super::oracle::{Known, Oracle};
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::batch::Batch;
 use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
@@ -21,9 +21,9 @@ use std::fmt::Debug;
 /// More than any world has of anything.
 const ALL: usize = 100_000;
 
-/// The books.
+/// The client_records.
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct ClientRecords {
     keys: BTreeMap<(UserId, [u8; 32]), Key>,
     pub(crate) batches: BTreeMap<BatchId, KnownBatch>,
     pub(crate) touched: BTreeSet<BatchId>,
@@ -91,7 +91,7 @@ impl Key {
     }
 }
 
-impl Books {
+impl ClientRecords {
     fn key(&mut self, used: &Used) -> &mut Key {
         self.keys.entry((used.user, used.key.key)).or_default()
     }
@@ -249,7 +249,7 @@ pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
     Some(jobs)
 }
 
-impl Truth {
+impl Oracle {
     /// A job whose end is known, or only one that has failed.
     pub(crate) fn some_ended(&self, at: u64, has_failed: bool) -> Option<(UserId, JobId)> {
         let is_wanted = |known: &Known| known.has_ended && (known.has_failed || !has_failed);
@@ -260,12 +260,12 @@ impl Truth {
 
     /// A courier has it in hand.
     pub(crate) fn met_delivery(&mut self, delivery: &Delivery) {
-        let is_new = self.books.meet_delivery(delivery);
+        let is_new = self.client_records.meet_delivery(delivery);
         self.counts.reports += u64::from(is_new);
         let has_end = match delivery.subject {
             WebhookSubject::Job(job) => self.jobs.get(&job).is_none_or(|known| known.is_hooked),
             WebhookSubject::Batch(batch) => {
-                self.books.batches.get(&batch).is_some_and(|known| known.is_hooked)
+                self.client_records.batches.get(&batch).is_some_and(|known| known.is_hooked)
             }
         };
         if !has_end {
@@ -273,7 +273,7 @@ impl Truth {
         }
     }
 
-    /// Holds the books against the store.
+    /// Holds the client_records against the store.
     pub(crate) fn check_books(&mut self, store: &RedbStore) {
         let Some(jobs) = list(store) else { return };
         for job in &jobs {
@@ -284,26 +284,26 @@ impl Truth {
         }
         self.check_keys(store, &jobs);
         self.check_occurrences(store, &jobs);
-        let batches: Vec<_> = self.books.batches.keys().copied().collect();
+        let batches: Vec<_> = self.client_records.batches.keys().copied().collect();
         for batch in batches {
             self.check_batch(store, batch);
             self.check_lines(store, batch, &jobs);
         }
         self.check_reports(store);
-        self.violations.append(&mut self.books.wrong);
+        self.violations.append(&mut self.client_records.wrong);
     }
 
     fn check_keys(&mut self, store: &RedbStore, jobs: &[Job]) {
         let mut there: BTreeSet<u128> =
             jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
-        for (id, known) in &self.books.batches {
+        for (id, known) in &self.client_records.batches {
             let bits = u128::from_be_bytes(id.to_bytes());
             // Batches have a key space of their own here; their numbers are those of jobs.
             if store.batch(known.user, *id).is_ok_and(|row| row.is_some()) {
                 there.insert(bits | BATCH_BIT);
             }
         }
-        for ((user, name), key) in &self.books.keys {
+        for ((user, name), key) in &self.client_records.keys {
             let space = if name[0] >= 100 { BATCH_BIT } else { 0 };
             if let Some(wrong) = key.check(|bits| there.contains(&(bits | space))) {
                 self.violations.push(format!("key {} of {user:?} {wrong}: {key:?}", name[0]));
@@ -322,14 +322,14 @@ impl Truth {
         for (id, known) in &self.jobs {
             let Ok(page) = store.events(*id, 0, ALL) else { continue };
             let ends = page.events.iter().filter(|event| event.event.is_terminal()).count();
-            let told = self.books.told(WebhookSubject::Job(*id));
+            let told = self.client_records.told(WebhookSubject::Job(*id));
             if told != if known.is_hooked { ends } else { 0 } {
                 wrong.push(format!("{id} has ended {ends} times and is told {told} times"));
             }
         }
-        for (id, known) in &self.books.batches {
+        for (id, known) in &self.client_records.batches {
             let retries = usize::try_from(self.retries_of(*id)).unwrap();
-            let told = self.books.told(WebhookSubject::Batch(*id));
+            let told = self.client_records.told(WebhookSubject::Batch(*id));
             let (least, most) = (usize::from(known.has_ended), usize::from(known.has_ended) + retries);
             if known.is_hooked && !(least..=most).contains(&told) {
                 wrong.push(format!("{id} is told {told} times: {known:?}"));
@@ -347,7 +347,7 @@ impl Truth {
 
     fn check_occurrences(&mut self, store: &RedbStore, jobs: &[Job]) {
         let mut wrong = Vec::new();
-        for (id, known) in &mut self.books.schedules {
+        for (id, known) in &mut self.client_records.schedules {
             let Ok(row) = store.schedule(known.user, *id) else { continue };
             let Some((standing, _)) = row else {
                 if known.is_accepted || known.runs > 0 {

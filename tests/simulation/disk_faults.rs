@@ -1,7 +1,7 @@
 //! What befalls the disk of one process: trouble that passes, and the end. From its end on nothing reaches the disk, as
 //! nothing does that a dead process still wants; what is left is the image of that moment.
 
-use crate::support::disk::{Dice, Disk, Fate};
+use crate::support::disk::{Disk, DiskHook, SeededRandom};
 use std::io;
 use std::sync::Mutex;
 
@@ -14,9 +14,9 @@ pub(crate) enum End {
     PowerLoss,
 }
 
-/// Trouble with the disk: after so many operations so many fail.
+/// IoFault with the disk: after so many operations so many fail.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Trouble {
+pub(crate) struct IoFault {
     pub(crate) after: u64,
     pub(crate) count: u64,
     pub(crate) is_full: bool,
@@ -24,20 +24,20 @@ pub(crate) struct Trouble {
 
 /// The fate of one process.
 #[derive(Debug)]
-pub(crate) struct Doom(Mutex<State>);
+pub(crate) struct DiskFaults(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    dice: Dice,
+    random: SeededRandom,
     /// Operations until the end, and which.
     end: Option<(u64, End)>,
-    trouble: Option<Trouble>,
+    trouble: Option<IoFault>,
     image: Option<Vec<u8>>,
 }
 
-impl Doom {
+impl DiskFaults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Mutex::new(State { dice: Dice(seed), end: None, trouble: None, image: None }))
+        Self(Mutex::new(State { random: SeededRandom(seed), end: None, trouble: None, image: None }))
     }
 
     /// The end comes at the disk's operation after so many more.
@@ -51,7 +51,7 @@ impl Doom {
     }
 
     /// Operations fail soon.
-    pub(crate) fn trouble(&self, trouble: Trouble) {
+    pub(crate) fn trouble(&self, trouble: IoFault) {
         self.0.lock().unwrap().trouble = Some(trouble);
     }
 
@@ -76,7 +76,7 @@ impl State {
         if self.image.is_none() {
             self.image = Some(match end {
                 End::Kill => disk.content(),
-                End::PowerLoss => disk.image(&mut self.dice),
+                End::PowerLoss => disk.image(&mut self.random),
             });
         }
     }
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-impl Fate for Doom {
+impl DiskHook for DiskFaults {
     fn before_write(&self, disk: &Disk) -> io::Result<()> {
         let mut state = self.0.lock().unwrap();
         match state.end.as_mut() {

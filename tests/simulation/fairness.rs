@@ -1,6 +1,6 @@
 //! Who may run before whom: inside a conversation, between priorities, between users.
 
-use super::oracle::{Known, Truth};
+use super::oracle::{Known, Oracle};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::Job;
 use nanoclaw::ports::Store;
@@ -12,7 +12,7 @@ const FAIR_BOUND: u64 = 2;
 /// Waiting that counts as much as one priority, as the limits have it.
 const AGEING_MS: u64 = 60_000;
 
-impl Truth {
+impl Oracle {
     /// Jobs of one conversation run one after the other, in order of acceptance.
     pub(crate) fn check_turn(&mut self, store: &RedbStore, job: &Job) {
         let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };

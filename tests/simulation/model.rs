@@ -1,7 +1,7 @@
 //! The model as the world plays it: it streams, thinks, calls tools, fails in every way there is, and hangs until its
 //! cancel is pulled. A message `call NAME NAME …` gets just these calls, then a text.
 
-use super::disk_faults::Doom;
+use super::disk_faults::DiskFaults;
 use super::world::World;
 use nanoclaw::domain::event::FinishReason;
 use nanoclaw::domain::message::Message;
@@ -21,12 +21,12 @@ const HANGS: u32 = 30;
 /// One process's way to its model.
 pub(crate) struct SimModel {
     world: Arc<World>,
-    doom: Arc<Doom>,
+    faults: Arc<DiskFaults>,
 }
 
 impl SimModel {
-    pub(crate) fn new(world: &Arc<World>, doom: &Arc<Doom>) -> Self {
-        Self { world: Arc::clone(world), doom: Arc::clone(doom) }
+    pub(crate) fn new(world: &Arc<World>, faults: &Arc<DiskFaults>) -> Self {
+        Self { world: Arc::clone(world), faults: Arc::clone(faults) }
     }
 
     fn say(&self, pieces: u64, cancel: &CancelToken, sink: ChunkSink<'_>) -> Result<(), ModelError> {
@@ -35,7 +35,7 @@ impl SimModel {
             self.world.point();
             let text = format!("piece {number} ");
             let chunk = if number < thoughts { Chunk::Thinking(&text) } else { Chunk::Text(&text) };
-            if self.doom.is_dead() || cancel.is_cancelled() || sink(chunk).is_break() {
+            if self.faults.is_dead() || cancel.is_cancelled() || sink(chunk).is_break() {
                 return Err(ModelError::Stopped);
             }
         }
@@ -45,7 +45,7 @@ impl SimModel {
     fn hang(&self, cancel: &CancelToken) -> Result<Completion, ModelError> {
         for _ in 0..HANGS {
             self.world.point();
-            if self.doom.is_dead() || cancel.is_cancelled() {
+            if self.faults.is_dead() || cancel.is_cancelled() {
                 return Err(ModelError::Stopped);
             }
             cancel.sleep(Duration::from_secs(4));
@@ -74,7 +74,7 @@ impl Model for SimModel {
         cancel: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
-        if self.doom.is_dead() {
+        if self.faults.is_dead() {
             return Err(ModelError::Stopped);
         }
         if let Some(calls) = scripted(request) {

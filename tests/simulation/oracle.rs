@@ -1,8 +1,8 @@
-//! What the outside knows, over all lives of the server, and what must hold of it. A broken rule is kept as a text:
+//! What the outside knows, over all processes of the server, and what must hold of it. A broken rule is kept as a text:
 //! a worker catches panics.
 
 use super::approvals::Verdicts;
-use super::client_records::Books;
+use super::client_records::ClientRecords;
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::event::{Event, FailureCode, SequencedEvent, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
@@ -18,9 +18,9 @@ const POISON_CRASHES: u64 = 3;
 
 /// The ledger.
 #[derive(Debug, Default)]
-pub(crate) struct Truth {
+pub(crate) struct Oracle {
     pub(crate) jobs: BTreeMap<JobId, Known>,
-    /// By call: how often it had its effect, over all lives.
+    /// By call: how often it had its effect, over all processes.
     runs: BTreeMap<(JobId, String), u64>,
     /// What somebody may have said to calls that need approval.
     pub(crate) verdicts: Verdicts,
@@ -29,7 +29,7 @@ pub(crate) struct Truth {
     /// Crashes with a claim under way: nobody knows of which job.
     dark_crashes: u64,
     /// Keys, batches, schedules and webhooks.
-    pub(crate) books: Books,
+    pub(crate) client_records: ClientRecords,
     /// Something may take turns in the queue without a submission: retries, lines, occurrences.
     pub(crate) is_mixed: bool,
     /// Places in line that were given out.
@@ -124,7 +124,7 @@ pub(crate) struct Known {
     pub(crate) possible_crashes: u64,
 }
 
-impl Truth {
+impl Oracle {
     pub(crate) fn blame(&mut self, what: String) {
         self.violations.push(what);
     }
@@ -260,8 +260,8 @@ impl Truth {
 
     /// Lines of batches whose acceptance has reached the store, and occurrences, become jobs by themselves.
     pub(crate) fn may_make(&self, job: &Job) -> bool {
-        let is_line = job.batch.is_some_and(|line| self.books.may_run(line.batch));
-        is_line || self.books.may_fire(job)
+        let is_line = job.batch.is_some_and(|line| self.client_records.may_run(line.batch));
+        is_line || self.client_records.may_fire(job)
     }
 
     /// The lease is being given back or ended; whether that succeeds, nobody knows yet.
@@ -476,7 +476,7 @@ impl Known {
         self.is_plain && self.is_accepted && !self.has_ended && self.claims == 0
     }
 
-    /// One terminal event for each life of the job; a retry begins the next one, and nothing else does.
+    /// One terminal event for each process of the job; a retry begins the next one, and nothing else does.
     fn check_lives(&self, events: &[SequencedEvent]) -> Option<&'static str> {
         let mut again = 0;
         for (event, next) in events.iter().zip(events.iter().skip(1)) {
@@ -489,7 +489,7 @@ impl Known {
             }
         }
         let is_right = (self.sure_retries..=self.retries).contains(&again);
-        if is_right { None } else { Some("has more or fewer lives than retries") }
+        if is_right { None } else { Some("has more or fewer processes than retries") }
     }
 
     fn check_crashes(&self, row: &Job, dark_crashes: u64) -> Option<&'static str> {

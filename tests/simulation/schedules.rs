@@ -54,7 +54,7 @@ impl Schedules for SimSchedules {
     fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {
         resolved(self.store.write("fire", |store| match self.world.flaw {
             Flaw::FiresTwice => {
-                let known = self.world.truth(|truth| truth.books.schedules());
+                let known = self.world.oracle(|oracle| oracle.client_records.schedules());
                 fire_and_forget(store, fresh_ids, known)
             }
             _ => store.fire_due(fresh_ids),

@@ -1,12 +1,12 @@
-//! One life of the server: from opening the store to its end, by SIGTERM, `kill -9` or power loss.
+//! One process of the server: from opening the store to its end, by SIGTERM, `kill -9` or power loss.
 
-use super::disk_faults::{Doom, End};
+use super::disk_faults::{DiskFaults, End};
 use super::model::SimModel;
 use super::schedules::SimSchedules;
 use super::store::SimStore;
 use super::tools::SimTools;
 use super::world::{Flaw, World};
-use crate::support::disk::{Disk, Fate, Syncs};
+use crate::support::disk::{Disk, DiskHook, Syncs};
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
@@ -35,13 +35,13 @@ const LIMITS: EngineLimits = EngineLimits {
 /// course of events.
 const LINGERING: u64 = 8;
 
-/// Longer than any world lives without a leap of its clock.
+/// Longer than any world processes without a leap of its clock.
 const KEYS_KEPT_S: u64 = 30 * 24 * 3_600;
 
 /// A process with its disk.
-pub(crate) struct Life {
+pub(crate) struct ServerProcess {
     disk: Disk,
-    pub(crate) doom: Arc<Doom>,
+    pub(crate) faults: Arc<DiskFaults>,
     /// As it is.
     pub(crate) store: Arc<RedbStore>,
     /// As the engine sees it.
@@ -60,7 +60,7 @@ impl Entropy for NoJitter {
     }
 }
 
-/// So that ids of several lives differ.
+/// So that ids of several processes differ.
 struct SimEntropy(Arc<World>);
 
 impl Entropy for SimEntropy {
@@ -69,7 +69,7 @@ impl Entropy for SimEntropy {
     }
 }
 
-impl Life {
+impl ServerProcess {
     /// The first one, on a disk that holds an empty store.
     pub(crate) fn first(world: &Arc<World>) -> Arc<Self> {
         static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
@@ -85,11 +85,11 @@ impl Life {
     pub(crate) fn next(&self, world: &Arc<World>) -> Arc<Self> {
         // What SIGTERM leaves to do; the end may come even now.
         self.store.close();
-        let image = self.doom.image();
-        world.tell(|| format!("next life; died: {}", image.is_some()));
-        world.truth(|truth| match image {
-            Some(_) => truth.crashed(self.sim_store.lost_claims()),
-            None => truth.stopped(self.sim_store.lost_claims()),
+        let image = self.faults.image();
+        world.tell(|| format!("next process; died: {}", image.is_some()));
+        world.oracle(|oracle| match image {
+            Some(_) => oracle.crashed(self.sim_store.lost_claims()),
+            None => oracle.stopped(self.sim_store.lost_claims()),
         });
         Self::start(world, image.unwrap_or_else(|| self.disk.content()))
     }
@@ -98,9 +98,9 @@ impl Life {
     fn start(world: &Arc<World>, mut image: Vec<u8>) -> Arc<Self> {
         loop {
             match Self::begin(world, image) {
-                Ok(life) => {
-                    world.truth(|truth| truth.check_all(&life.store));
-                    return life;
+                Ok(process) => {
+                    world.oracle(|oracle| oracle.check_all(&process.store));
+                    return process;
                 }
                 Err(left) => image = left,
             }
@@ -109,27 +109,27 @@ impl Life {
 
     /// Opens the store; the image that is left when the process ends meanwhile.
     fn begin(world: &Arc<World>, image: Vec<u8>) -> Result<Arc<Self>, Vec<u8>> {
-        let doom = Arc::new(Doom::new(world.roll(u64::MAX)));
-        let disk = disk(world, image, &doom);
+        let faults = Arc::new(DiskFaults::new(world.roll(u64::MAX)));
+        let disk = disk(world, image, &faults);
         if !world.is_calm() && world.chance(4) {
-            doom.end_after(world.roll(40), End::PowerLoss);
+            faults.end_after(world.roll(40), End::PowerLoss);
         }
         let store = match open(world, &disk) {
             Ok(store) => store,
             Err(error) => {
-                let image = doom.image();
+                let image = faults.image();
                 if image.is_none() {
-                    world.truth(|truth| truth.blame(format!("the store does not open: {error}")));
+                    world.oracle(|oracle| oracle.blame(format!("the store does not open: {error}")));
                     world.calm_down();
                 }
                 return Err(image.unwrap_or_default());
             }
         };
-        let sim_store = Arc::new(SimStore::new(world, &store, &doom));
+        let sim_store = Arc::new(SimStore::new(world, &store, &faults));
         let ports = EnginePorts {
             store: Arc::clone(&sim_store) as Arc<dyn Store>,
-            model: Arc::new(SimModel::new(world, &doom)) as Arc<dyn Model>,
-            tools: Arc::new(SimTools::new(world, &doom)) as Arc<dyn Toolbox>,
+            model: Arc::new(SimModel::new(world, &faults)) as Arc<dyn Model>,
+            tools: Arc::new(SimTools::new(world, &faults)) as Arc<dyn Toolbox>,
             project_directories: Arc::new(NoProjects),
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
@@ -145,7 +145,7 @@ impl Life {
         let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
         Ok(Arc::new(Self {
             disk,
-            doom,
+            faults,
             store,
             sim_store,
             draining,
@@ -157,20 +157,20 @@ impl Life {
 
     /// The process ends now.
     pub(crate) fn end(&self, end: End) {
-        self.doom.end(&self.disk, end);
+        self.faults.end(&self.disk, end);
     }
 
     /// The scheduler looks at the clock, unless it is about to.
     pub(crate) fn keep_time(&self) {
         let Ok(mut scheduler) = self.scheduler.try_lock() else { return };
-        if self.draining.reason().is_none() && !self.doom.is_dead() {
+        if self.draining.reason().is_none() && !self.faults.is_dead() {
             drop(scheduler.tick());
         }
     }
 
     /// A free worker ticks; `None` when all are busy or the server stops.
     pub(crate) fn tick(&self) -> Option<WorkerTick> {
-        if self.draining.reason().is_some() || self.doom.is_dead() {
+        if self.draining.reason().is_some() || self.faults.is_dead() {
             return None;
         }
         let (worker, is_busy) = self.workers.iter().find(|(_, is_busy)| !is_busy.load(Ordering::SeqCst))?;
@@ -181,9 +181,9 @@ impl Life {
     }
 }
 
-fn disk(world: &World, image: Vec<u8>, doom: &Arc<Doom>) -> Disk {
+fn disk(world: &World, image: Vec<u8>, faults: &Arc<DiskFaults>) -> Disk {
     let syncs = if world.flaw == Flaw::LyingDisk { Syncs::Lie } else { Syncs::Hold };
-    Disk::with(image, syncs, Some(Arc::clone(doom) as Arc<dyn Fate>))
+    Disk::with(image, syncs, Some(Arc::clone(faults) as Arc<dyn DiskHook>))
 }
 
 fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {

@@ -2,7 +2,7 @@
 //! gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation has to catch.
 
 use super::client_records::Used;
-use super::disk_faults::Doom;
+use super::disk_faults::DiskFaults;
 use super::world::{Flaw, World};
 use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::event::{Event, Record, SequencedEvent};
@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(crate) struct SimStore {
     world: Arc<World>,
     inner: Arc<RedbStore>,
-    doom: Arc<Doom>,
+    faults: Arc<DiskFaults>,
     /// A claim was made of which nobody knows what became.
     lost_claims: AtomicBool,
     /// Acknowledged and not written ([`Flaw::EarlyAck`]).
@@ -41,11 +41,11 @@ pub(crate) fn resolved<T>(result: Result<T, StoreError>) -> Ticket<T> {
 }
 
 impl SimStore {
-    pub(crate) fn new(world: &Arc<World>, inner: &Arc<RedbStore>, doom: &Arc<Doom>) -> Self {
+    pub(crate) fn new(world: &Arc<World>, inner: &Arc<RedbStore>, faults: &Arc<DiskFaults>) -> Self {
         Self {
             world: Arc::clone(world),
             inner: Arc::clone(inner),
-            doom: Arc::clone(doom),
+            faults: Arc::clone(faults),
             lost_claims: AtomicBool::new(false),
             late: Mutex::default(),
             early_ends: Mutex::default(),
@@ -58,7 +58,7 @@ impl SimStore {
     }
 
     fn alive(&self) -> Result<(), StoreError> {
-        if self.doom.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
+        if self.faults.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
     }
 
     /// A write as one process sends it.
@@ -72,11 +72,11 @@ impl SimStore {
         self.catch_up();
         self.alive()?;
         let result = send(&self.inner).wait();
-        self.world.tell(|| format!("{what}: {:?}, dead: {}", result.as_ref().err(), self.doom.is_dead()));
+        self.world.tell(|| format!("{what}: {:?}, dead: {}", result.as_ref().err(), self.faults.is_dead()));
         self.world.at_write();
         self.alive()?;
         if result.as_ref().is_err_and(|error| *error == StoreError::Closed) {
-            self.world.truth(|truth| truth.blame("the store has closed by itself".to_owned()));
+            self.world.oracle(|oracle| oracle.blame("the store has closed by itself".to_owned()));
         }
         result
     }
@@ -113,7 +113,7 @@ impl SimStore {
 
     fn leave(&self, fence: Fence, result: Result<(), StoreError>, has_ended: bool) -> Ticket<()> {
         if result.is_ok() {
-            self.world.truth(|truth| truth.left(fence.job, has_ended));
+            self.world.oracle(|oracle| oracle.left(fence.job, has_ended));
         }
         resolved(result)
     }
@@ -123,7 +123,7 @@ impl Store for SimStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
         resolved(self.write("submit", |store| {
             let now_ms = self.world.clock.now_ms();
-            self.world.truth(|truth| jobs.iter().for_each(|job| truth.offer(job, now_ms)));
+            self.world.oracle(|oracle| jobs.iter().for_each(|job| oracle.offer(job, now_ms)));
             store.submit(jobs.into_iter().map(|job| self.flawed(job)).collect())
         }))
     }
@@ -131,54 +131,54 @@ impl Store for SimStore {
     fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
         resolved(self.write("submit once", |store| {
             let (now_ms, leaps) = (self.world.clock.now_ms(), self.world.clock.leaps());
-            let lives = self.world.truth(|truth| {
-                truth.offer(&job, now_ms);
-                truth.books.offer_once(&Used { user: job.user, key, leaps }, job.id);
-                truth.counts.crashes + truth.counts.restarts
+            let processes = self.world.oracle(|oracle| {
+                oracle.offer(&job, now_ms);
+                oracle.client_records.offer_once(&Used { user: job.user, key, leaps }, job.id);
+                oracle.counts.crashes + oracle.counts.restarts
             });
             let mut key = key;
             if self.world.flaw == Flaw::ForgetsKeys {
-                key.key[31] = u8::try_from(lives % 256).unwrap();
+                key.key[31] = u8::try_from(processes % 256).unwrap();
             }
             store.submit_once(self.flawed(job), key)
         }))
     }
 
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
-        self.world.truth(|truth| truth.lets_go(fence.job));
+        self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("defer {}", fence.job), |store| {
             until_ms = self.world.clock.now_ms() + delay_ms;
             store.defer(fence, reason, if self.world.flaw == Flaw::Hasty { 0 } else { delay_ms })
         });
         if result.is_ok() {
-            self.world.truth(|truth| truth.deferred(fence.job, until_ms));
+            self.world.oracle(|oracle| oracle.deferred(fence.job, until_ms));
         }
         self.leave(fence, result, false)
     }
 
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
-        self.world.truth(|truth| truth.lets_go(fence.job));
+        self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("postpone {}", fence.job), |store| {
             until_ms = self.world.clock.now_ms() + delay_ms;
             store.postpone(fence, reason, if self.world.flaw == Flaw::Hasty { 0 } else { delay_ms })
         });
         if result.is_ok() {
-            self.world.truth(|truth| truth.postponed(fence.job, until_ms));
+            self.world.oracle(|oracle| oracle.postponed(fence.job, until_ms));
         }
         self.leave(fence, result, false)
     }
 
     fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
-        self.world.truth(|truth| truth.lets_go(fence.job));
+        self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("await approval {}", fence.job), |store| {
             until_ms = self.world.clock.now_ms() + timeout_ms;
             store.wait_for_approval(fence, calls, timeout_ms)
         });
         if result.is_ok() {
-            self.world.truth(|truth| truth.asked(fence.job, until_ms));
+            self.world.oracle(|oracle| oracle.asked(fence.job, until_ms));
         }
         self.leave(fence, result, false)
     }
@@ -195,7 +195,7 @@ impl Store for SimStore {
 
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
         resolved(self.write(&format!("retry {job}"), |store| {
-            self.world.truth(|truth| truth.retries(job));
+            self.world.oracle(|oracle| oracle.retries(job));
             store.retry(user, job)
         }))
     }
@@ -204,15 +204,15 @@ impl Store for SimStore {
         let mut was_sent = false;
         let result = self.write("claim", |store| {
             was_sent = true;
-            self.world.truth(|truth| truth.claims_at(self.world.clock.now_ms()));
+            self.world.oracle(|oracle| oracle.claims_at(self.world.clock.now_ms()));
             store.claim(max)
         });
         match &result {
-            Ok(leases) => self.world.truth(|truth| {
+            Ok(leases) => self.world.oracle(|oracle| {
                 self.world
                     .tell(|| format!("leases {:?}", leases.iter().map(|l| l.job.id).collect::<Vec<_>>()));
                 for lease in leases {
-                    truth.claimed(&self.inner, lease, self.world.clock.now_ms());
+                    oracle.claimed(&self.inner, lease, self.world.clock.now_ms());
                 }
             }),
             Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),
@@ -241,10 +241,10 @@ impl Store for SimStore {
         if self.world.flaw == Flaw::SplitEnd {
             self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
             // A reader that follows the job sees the end at once.
-            self.world.truth(|truth| truth.read(self, fence.job, 100_000));
+            self.world.oracle(|oracle| oracle.read(self, fence.job, 100_000));
             self.world.point();
         }
-        self.world.truth(|truth| truth.lets_go(fence.job));
+        self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let result =
             self.write(&format!("finish {}", fence.job), |store| store.finish(fence, records, ending));
         self.early_ends.lock().unwrap().remove(&fence.job);
@@ -252,7 +252,7 @@ impl Store for SimStore {
     }
 
     fn release(&self, fence: Fence) -> Ticket<()> {
-        self.world.truth(|truth| truth.lets_go(fence.job));
+        self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let result = self.write(&format!("release {}", fence.job), |store| store.release(fence));
         self.leave(fence, result, false)
     }

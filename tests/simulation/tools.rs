@@ -2,7 +2,7 @@
 //! in the middle; `network` may run again and hangs until its cancel is pulled; `guarded` may not run again, and not at all
 //! unless somebody approves of it. Each run goes into the ledger.
 
-use super::disk_faults::Doom;
+use super::disk_faults::DiskFaults;
 use super::model::TOOLS;
 use super::world::{Flaw, World};
 use nanoclaw::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
@@ -16,7 +16,7 @@ const HANGS: u32 = 30;
 /// One process's tools.
 pub(crate) struct SimTools {
     world: Arc<World>,
-    doom: Arc<Doom>,
+    faults: Arc<DiskFaults>,
 }
 
 /// Whether a tool may really run twice, whatever it claims.
@@ -29,8 +29,8 @@ fn outcome(content: String, skipped: bool) -> ToolOutcome {
 }
 
 impl SimTools {
-    pub(crate) fn new(world: &Arc<World>, doom: &Arc<Doom>) -> Self {
-        Self { world: Arc::clone(world), doom: Arc::clone(doom) }
+    pub(crate) fn new(world: &Arc<World>, faults: &Arc<DiskFaults>) -> Self {
+        Self { world: Arc::clone(world), faults: Arc::clone(faults) }
     }
 
     fn claims_idempotent(&self, name: &str) -> bool {
@@ -41,11 +41,11 @@ impl SimTools {
         self.world.point();
         let may_start = || self.claims_idempotent(&call.name) || journal.started(call).is_continue();
         // A dead process reports, too: that its store is gone is what ends the drive.
-        if context.cancel.is_cancelled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
+        if context.cancel.is_cancelled() || self.faults.is_dead() || !may_start() || self.faults.is_dead() {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
         }
-        let store = Arc::clone(&self.world.life().store);
-        self.world.truth(|truth| truth.runs(&store, context.job, call, may_repeat(&call.name)));
+        let store = Arc::clone(&self.world.process().store);
+        self.world.oracle(|oracle| oracle.runs(&store, context.job, call, may_repeat(&call.name)));
         self.world.point();
         let is_cut = match call.name.as_str() {
             "network" if !self.world.is_calm() && self.world.chance(2) => self.hang(&context.cancel),
@@ -60,7 +60,7 @@ impl SimTools {
     fn hang(&self, cancel: &CancelToken) -> bool {
         for _ in 0..HANGS {
             self.world.point();
-            if self.doom.is_dead() || cancel.is_cancelled() {
+            if self.faults.is_dead() || cancel.is_cancelled() {
                 return true;
             }
             cancel.sleep(Duration::from_secs(4));

@@ -3,10 +3,10 @@
 //! world may let another worker tick, cancel, submit, set the clock, break the disk, or end the process.
 
 use super::clock::SimClock;
-use super::disk_faults::{End, Trouble};
-use super::oracle::Truth;
-use super::server_process::Life;
-use crate::support::disk::Dice;
+use super::disk_faults::{End, IoFault};
+use super::oracle::Oracle;
+use super::server_process::ServerProcess;
+use crate::support::disk::SeededRandom;
 use crate::support::store::{ANN, BOB, id, job, turn};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::Priority;
@@ -57,15 +57,15 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) flaw: Flaw,
     pub(crate) clock: Arc<SimClock>,
-    dice: Mutex<Dice>,
-    truth: Mutex<Truth>,
-    life: Mutex<Option<Arc<Life>>>,
+    random: Mutex<SeededRandom>,
+    oracle: Mutex<Oracle>,
+    process: Mutex<Option<Arc<ServerProcess>>>,
     depth: AtomicUsize,
     pub(crate) next_job: AtomicU64,
     pub(crate) next_batch: AtomicU64,
     /// Nothing happens any more but the work itself.
     is_calm: AtomicBool,
-    /// The store's write before or after which the process ends, counted over all lives; for worlds without chance.
+    /// The store's write before or after which the process ends, counted over all processes; for worlds without chance.
     end_at: AtomicU64,
     writes: AtomicU64,
     /// `TEST_TRACE` is set.
@@ -91,9 +91,9 @@ impl World {
             seed,
             flaw,
             clock: Arc::new(SimClock::new()),
-            dice: Mutex::new(Dice(seed)),
-            truth: Mutex::default(),
-            life: Mutex::new(None),
+            random: Mutex::new(SeededRandom(seed)),
+            oracle: Mutex::default(),
+            process: Mutex::new(None),
             depth: AtomicUsize::new(0),
             next_job: AtomicU64::new(1),
             next_batch: AtomicU64::new(1),
@@ -102,15 +102,15 @@ impl World {
             writes: AtomicU64::new(0),
             is_told: std::env::vars().any(|(key, _)| key == "TEST_TRACE"),
         });
-        world.truth(|truth| truth.books.loses_a_line = flaw == Flaw::LosesLine);
-        let first = Life::first(&world);
-        *world.life.lock().unwrap() = Some(first);
+        world.oracle(|oracle| oracle.client_records.loses_a_line = flaw == Flaw::LosesLine);
+        let first = ServerProcess::first(&world);
+        *world.process.lock().unwrap() = Some(first);
         world
     }
 
     /// A number below `bound`.
     pub(crate) fn roll(&self, bound: u64) -> u64 {
-        self.dice.lock().unwrap().below(bound)
+        self.random.lock().unwrap().below(bound)
     }
 
     /// One time in `odds`.
@@ -128,17 +128,17 @@ impl World {
     }
 
     /// Works on the ledger; not to be held across anything else.
-    pub(crate) fn truth<T>(&self, work: impl FnOnce(&mut Truth) -> T) -> T {
-        work(&mut self.truth.lock().unwrap())
+    pub(crate) fn oracle<T>(&self, work: impl FnOnce(&mut Oracle) -> T) -> T {
+        work(&mut self.oracle.lock().unwrap())
     }
 
-    pub(crate) fn life(&self) -> Arc<Life> {
-        Arc::clone(self.life.lock().unwrap().as_ref().unwrap())
+    pub(crate) fn process(&self) -> Arc<ServerProcess> {
+        Arc::clone(self.process.lock().unwrap().as_ref().unwrap())
     }
 
     /// Whether something is wrong already.
     pub(crate) fn is_broken(&self) -> bool {
-        self.truth(|truth| !truth.violations.is_empty())
+        self.oracle(|oracle| !oracle.violations.is_empty())
     }
 
     /// Lives through everything; what was wrong.
@@ -159,7 +159,7 @@ impl World {
         self.calm_down();
         let mut quiet = 0;
         for _ in 0..PATIENCE {
-            self.life().doom.calm();
+            self.process().faults.calm();
             let tick = self.tick();
             self.mend();
             if self.is_broken() || quiet > 2 {
@@ -177,10 +177,10 @@ impl World {
                 self.clock.jump(100 * YEAR_MS);
             }
         }
-        let life = self.life();
-        self.truth(|truth| {
-            truth.check_all(&life.store);
-            truth.check_ended(&life.store);
+        let process = self.process();
+        self.oracle(|oracle| {
+            oracle.check_all(&process.store);
+            oracle.check_ended(&process.store);
         });
     }
 
@@ -200,14 +200,14 @@ impl World {
                 self.submit_once();
             }
         }
-        self.life().keep_time();
+        self.process().keep_time();
     }
 
     /// Takes the world apart, and with it the ring of its parts.
     pub(crate) fn leave(&self) -> Vec<String> {
-        let life = self.life.lock().unwrap().take().unwrap();
-        life.store.close();
-        self.truth(|truth| std::mem::take(&mut truth.violations))
+        let process = self.process.lock().unwrap().take().unwrap();
+        process.store.close();
+        self.oracle(|oracle| std::mem::take(&mut oracle.violations))
     }
 
     fn step(self: &Arc<Self>) {
@@ -223,17 +223,17 @@ impl World {
 
     /// After a step: the process may have ended, or wants to.
     pub(crate) fn mend(self: &Arc<Self>) {
-        let life = self.life();
-        if life.doom.is_dead() || life.draining.reason().is_some() {
-            let next = life.next(self);
-            *self.life.lock().unwrap() = Some(next);
+        let process = self.process();
+        if process.faults.is_dead() || process.draining.reason().is_some() {
+            let next = process.next(self);
+            *self.process.lock().unwrap() = Some(next);
         }
-        let life = self.life();
-        self.truth(|truth| {
-            for job in std::mem::take(&mut truth.touched) {
-                truth.check(&life.store, job);
+        let process = self.process();
+        self.oracle(|oracle| {
+            for job in std::mem::take(&mut oracle.touched) {
+                oracle.check(&process.store, job);
             }
-            truth.check_touched_batches(&life.store);
+            oracle.check_touched_batches(&process.store);
         });
     }
 
@@ -252,13 +252,13 @@ impl World {
     }
 
     fn happen(self: &Arc<Self>) {
-        if self.depth.load(Ordering::SeqCst) >= MAX_DEPTH || self.life().doom.is_dead() {
+        if self.depth.load(Ordering::SeqCst) >= MAX_DEPTH || self.process().faults.is_dead() {
             return;
         }
         self.depth.fetch_add(1, Ordering::SeqCst);
         match self.roll(74) {
             0..=19 => {
-                self.truth(|truth| truth.counts.nested += 1);
+                self.oracle(|oracle| oracle.counts.nested += 1);
                 drop(self.tick());
             }
             20..=25 => self.cancel(),
@@ -269,10 +269,10 @@ impl World {
             50 => self.clock.jump(-3_600_000),
             51 => self.clock.jump(10 * YEAR_MS),
             52 | 53 => self.trouble(),
-            54 | 55 => self.life().end(if self.chance(2) { End::Kill } else { End::PowerLoss }),
+            54 | 55 => self.process().end(if self.chance(2) { End::Kill } else { End::PowerLoss }),
             56..=58 => {
                 let end = if self.chance(3) { End::Kill } else { End::PowerLoss };
-                self.life().doom.end_after(self.roll(60), end);
+                self.process().faults.end_after(self.roll(60), end);
             }
             59 | 60 => self.drain(),
             61..=71 => self.act(),
@@ -283,27 +283,27 @@ impl World {
 
     fn trouble(&self) {
         let (after, count, is_full) = (self.roll(12), 1 + self.roll(8), self.chance(2));
-        self.truth(|truth| truth.counts.troubles += 1);
+        self.oracle(|oracle| oracle.counts.troubles += 1);
         self.tell(|| format!("disk trouble after {after}: {count}, full: {is_full}"));
-        self.life().doom.trouble(Trouble { after, count, is_full });
+        self.process().faults.trouble(IoFault { after, count, is_full });
     }
 
     /// SIGTERM; perhaps the patience is up at once.
     fn drain(&self) {
-        let life = self.life();
+        let process = self.process();
         self.tell(|| "SIGTERM".to_owned());
-        life.draining.cancel(CancelReason::Shutdown);
+        process.draining.cancel(CancelReason::Shutdown);
         if self.chance(2) {
-            life.leases.cancel_all(CancelReason::Shutdown);
+            process.leases.cancel_all(CancelReason::Shutdown);
         }
     }
 
     /// A free worker ticks, if there is one.
     pub(crate) fn tick(self: &Arc<Self>) -> Option<WorkerTick> {
-        let life = self.life();
-        let tick = life.tick()?;
-        if tick == WorkerTick::Idle && !life.doom.is_dead() {
-            self.truth(Truth::found_nothing);
+        let process = self.process();
+        let tick = process.tick()?;
+        if tick == WorkerTick::Idle && !process.faults.is_dead() {
+            self.oracle(Oracle::found_nothing);
         }
         Some(tick)
     }
@@ -339,47 +339,47 @@ impl World {
 
     /// Submits these, all or none.
     pub(crate) fn offer(&self, new: Vec<NewJob>) {
-        let life = self.life();
+        let process = self.process();
         let ids: Vec<_> = new.iter().map(|job| job.id).collect();
-        if life.sim_store.submit(new).wait().is_ok() {
-            self.truth(|truth| ids.into_iter().for_each(|job| truth.accept(job)));
+        if process.sim_store.submit(new).wait().is_ok() {
+            self.oracle(|oracle| ids.into_iter().for_each(|job| oracle.accept(job)));
         }
     }
 
     fn some_job(&self) -> Option<(UserId, JobId)> {
         let count = self.next_job.load(Ordering::SeqCst);
         let job = id(u128::from(1 + self.roll(count)));
-        self.truth(|truth| truth.jobs.get(&job).map(|known| (known.user, job)))
+        self.oracle(|oracle| oracle.jobs.get(&job).map(|known| (known.user, job)))
     }
 
     fn cancel(self: &Arc<Self>) {
         let Some((user, job)) = self.some_job() else { return };
-        let life = self.life();
+        let process = self.process();
         let stranger = if user == ANN { BOB } else { ANN };
-        if let Ok(Some(row)) = life.sim_store.cancel(stranger, job).wait() {
-            self.truth(|truth| truth.blame(format!("a stranger has cancelled {row:?}")));
+        if let Ok(Some(row)) = process.sim_store.cancel(stranger, job).wait() {
+            self.oracle(|oracle| oracle.blame(format!("a stranger has cancelled {row:?}")));
         }
-        match life.sim_store.cancel(user, job).wait() {
-            Ok(Some(row)) if row.status.is_terminal() => self.truth(|truth| truth.left(job, true)),
-            Err(_) => self.truth(|truth| truth.doubt(job)),
+        match process.sim_store.cancel(user, job).wait() {
+            Ok(Some(row)) if row.status.is_terminal() => self.oracle(|oracle| oracle.left(job, true)),
+            Err(_) => self.oracle(|oracle| oracle.doubt(job)),
             _ => {}
         }
     }
 
     fn read(self: &Arc<Self>) {
         let Some((_, job)) = self.some_job() else { return };
-        let (life, max) = (self.life(), 1 + usize::try_from(self.roll(8)).unwrap());
-        self.truth(|truth| truth.read(life.sim_store.as_ref(), job, max));
+        let (process, max) = (self.process(), 1 + usize::try_from(self.roll(8)).unwrap());
+        self.oracle(|oracle| oracle.read(process.sim_store.as_ref(), job, max));
     }
 
     /// Called before and after every write of the store; the process may end here.
     pub(crate) fn at_write(&self) {
         if !self.is_calm() && self.chance(400) {
-            self.life().end(if self.chance(2) { End::Kill } else { End::PowerLoss });
+            self.process().end(if self.chance(2) { End::Kill } else { End::PowerLoss });
         }
         let number = self.writes.fetch_add(1, Ordering::SeqCst);
         if number == self.end_at.load(Ordering::SeqCst) {
-            self.life().end(End::Kill);
+            self.process().end(End::Kill);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Copies of a store: whole, made beside the writer, and back in its place.
 
-use super::fixture::{Rig, open};
+use super::fixture::{Fixture, open};
 use super::projects;
 use super::schedules::{every, order, schedule};
 use super::users::{newcomer, token};
-use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, name, turn};
+use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done, id, job, name, turn};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{ConversationSummary, JobOrigin, JobOutcome, Priority};
@@ -22,26 +22,26 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Jobs in every state, so that no table is empty.
-fn busy() -> Rig {
-    let rig = Rig::new();
+fn busy() -> Fixture {
+    let fixture = Fixture::new();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(9_000_000);
-    rig.submit([late, turn(2, ANN, "chat"), turn(3, ANN, "chat"), job(4, BOB), job(5, ANN), job(6, ANN)]);
-    let lease = rig.claim();
+    fixture.submit([late, turn(2, ANN, "chat"), turn(3, ANN, "chat"), job(4, BOB), job(5, ANN), job(6, ANN)]);
+    let lease = fixture.claim();
     assert_eq!(lease.job.id, id(2));
     let summary = Some(ConversationSummary { content: "summed up".to_owned(), through: 0 });
     let ending = JobOutcome { summary, ..done(id(2), "answer") };
-    rig.store.finish(lease.fence(), vec![cost(None, Usage::new(1, 1))], ending).wait().unwrap();
-    let held = rig.claim();
-    rig.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
-    let other = rig.claim();
-    rig.store.finish(other.fence(), vec![], cancelled()).wait().unwrap();
-    fill_the_other_tables(&rig);
-    rig
+    fixture.store.finish(lease.fence(), vec![cost(None, Usage::new(1, 1))], ending).wait().unwrap();
+    let held = fixture.claim();
+    fixture.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
+    let other = fixture.claim();
+    fixture.store.finish(other.fence(), vec![], cancelled()).wait().unwrap();
+    fill_the_other_tables(&fixture);
+    fixture
 }
 
 /// A batch of which a line has ended, another runs, and one that is being stored; a key, a schedule, webhooks.
-fn fill_the_other_tables(rig: &Rig) {
+fn fill_the_other_tables(fixture: &Fixture) {
     let url = || Some(WebhookUrl::try_from("https://example.com/hook".to_owned()).unwrap());
     let line = |n: u32| {
         let mut spec = job(u128::from(n), BOB).spec;
@@ -50,40 +50,41 @@ fn fill_the_other_tables(rig: &Rig) {
     };
     let user = BOB;
     for number in [1, 2, 3] {
-        rig.store.fill(BatchId::from_bits(number), 0, vec![line(0), line(1)]).wait().unwrap();
+        fixture.store.fill(BatchId::from_bits(number), 0, vec![line(0), line(1)]).wait().unwrap();
     }
-    rig.store.abandon(BatchId::from_bits(3)).wait().unwrap();
+    fixture.store.abandon(BatchId::from_bits(3)).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
     let batch =
         NewBatch { id: BatchId::from_bits(1), user, created_at_ms, lines: 2, concurrency: 1, webhook_url };
-    rig.store.accept(batch, Some(IdempotencyKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
-    rig.claim();
+    fixture.store.accept(batch, Some(IdempotencyKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
+    fixture.claim();
     for number in [7, 8] {
         let mut reported = job(number, ANN);
         reported.spec.webhook_url = url();
         reported.spec.run_at_ms = Some(9_000_000);
-        rig.submit([reported]);
-        rig.store.cancel(ANN, id(number)).wait().unwrap();
+        fixture.submit([reported]);
+        fixture.store.cancel(ANN, id(number)).wait().unwrap();
     }
     let mut aside = turn(10, ANN, "chat");
     aside.spec.origin = JobOrigin::Agent { parent: id(2) };
     aside.spec.run_at_ms = Some(9_000_000);
-    rig.submit([aside, turn(9, ANN, "gone")]);
-    rig.store.remove_conversation(ANN, name("gone")).wait().unwrap();
-    let delivery = rig.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
-    rig.store
+    fixture.submit([aside, turn(9, ANN, "gone")]);
+    fixture.store.remove_conversation(ANN, name("gone")).wait().unwrap();
+    let delivery = fixture.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
+    fixture
+        .store
         .settle(delivery.id, DeliveryAttempt { status: Some(410), error: None, next: AfterAttempt::Dead })
         .wait()
         .unwrap();
-    rig.store.put(schedule(1, every(60), 1_000_000), order(), 10).wait().unwrap();
-    rig.store.register(newcomer("ann")).wait().unwrap();
-    rig.store.store_token(token(1, ANN), 10).wait().unwrap();
+    fixture.store.put(schedule(1, every(60), 1_000_000), order(), 10).wait().unwrap();
+    fixture.store.register(newcomer("ann")).wait().unwrap();
+    fixture.store.store_token(token(1, ANN), 10).wait().unwrap();
     for number in [1, 2] {
-        projects::found(rig, number, ANN, &format!("project {number}")).unwrap();
+        projects::found(fixture, number, ANN, &format!("project {number}")).unwrap();
     }
-    rig.store.remove_project(ANN, projects::pid(2)).wait().unwrap();
+    fixture.store.remove_project(ANN, projects::pid(2)).wait().unwrap();
 }
 
 /// The tables of a file and how many rows each has.
@@ -98,14 +99,14 @@ fn tables(path: &Path) -> BTreeMap<String, u64> {
 
 #[test]
 fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
-    let rig = busy();
-    let copy = rig.dir.path().join("copy.redb");
+    let fixture = busy();
+    let copy = fixture.dir.path().join("copy.redb");
     std::fs::write(&copy, "an older backup").unwrap();
-    rig.store.backup_to(&copy).unwrap();
+    fixture.store.backup_to(&copy).unwrap();
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!rig.dir.path().join("copy.redb.part").exists());
-    let original = rig.dir.path().join("original.redb");
-    std::fs::copy(rig.path(), &original).unwrap();
+    assert!(!fixture.dir.path().join("copy.redb.part").exists());
+    let original = fixture.dir.path().join("original.redb");
+    std::fs::copy(fixture.path(), &original).unwrap();
     let copied = tables(&copy);
     // Nothing is written in between: a table that the copy forgot, or cut, shows here.
     assert_eq!(copied, tables(&original));
@@ -113,7 +114,7 @@ fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
     let has_rows = |(name, rows): (&String, &u64)| *rows > 0 || name == "quarantine";
     assert!(copied.len() >= 25 && copied.iter().all(has_rows), "{copied:?}");
 
-    let store = open(&copy, &Limits::default(), HandClock::new()).unwrap();
+    let store = open(&copy, &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
     let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();
     assert_eq!(claimed.len(), 4, "those that were ready, and the two that ran");
@@ -121,19 +122,19 @@ fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
 
 #[test]
 fn a_backup_is_one_moment_and_the_writer_goes_on_meanwhile() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let text = "x".repeat(1_000_000);
     for n in 1..=20 {
         let mut large = job(n, ANN);
         large.spec.system_prompt = Some(text.clone());
-        rig.submit([large]);
+        fixture.submit([large]);
     }
-    let copy = rig.dir.path().join("copy.redb");
+    let copy = fixture.dir.path().join("copy.redb");
     std::thread::scope(|scope| {
-        let copying = scope.spawn(|| rig.store.backup_to(&copy));
+        let copying = scope.spawn(|| fixture.store.backup_to(&copy));
         let mut n = 100;
         while !copying.is_finished() {
-            rig.submit([job(n, ANN)]);
+            fixture.submit([job(n, ANN)]);
             n += 1;
         }
         copying.join().unwrap().unwrap();
@@ -146,39 +147,39 @@ fn a_backup_is_one_moment_and_the_writer_goes_on_meanwhile() {
 
 #[test]
 fn a_copy_without_a_name_leaves_nothing_in_the_directory() {
-    let rig = busy();
-    let before = std::fs::read_dir(rig.dir.path()).unwrap().count();
-    let copy = rig.store.copy().unwrap();
+    let fixture = busy();
+    let before = std::fs::read_dir(fixture.dir.path()).unwrap().count();
+    let copy = fixture.store.copy().unwrap();
     assert!(copy.metadata().unwrap().len() > 0);
-    assert_eq!(std::fs::read_dir(rig.dir.path()).unwrap().count(), before);
+    assert_eq!(std::fs::read_dir(fixture.dir.path()).unwrap().count(), before);
 }
 
 #[test]
 fn a_backup_that_the_disk_has_no_room_for_is_refused_before_it_begins() {
     let limits = Limits { disk_free_bytes: 1 << 60, ..Limits::default() };
-    let rig = Rig::with(&limits);
-    assert!(matches!(rig.store.copy(), Err(StoreError::LowDisk { .. })));
-    assert!(matches!(rig.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::LowDisk { .. })));
-    rig.store.probe().wait().unwrap();
+    let fixture = Fixture::with(&limits);
+    assert!(matches!(fixture.store.copy(), Err(StoreError::LowDisk { .. })));
+    assert!(matches!(fixture.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::LowDisk { .. })));
+    fixture.store.probe().wait().unwrap();
 }
 
 #[test]
 fn a_store_that_nobody_holds_is_copied_as_it_is_and_one_that_is_held_is_not() {
-    let rig = busy();
-    let target = rig.dir.path().join("copy.redb");
+    let fixture = busy();
+    let target = fixture.dir.path().join("copy.redb");
     let draft = AtomicFile::begin(&target).unwrap();
-    assert!(matches!(backup_closed(&rig.path(), &draft), Err(OpenError::Locked { .. })));
-    rig.store.close();
-    backup_closed(&rig.path(), &draft).unwrap();
+    assert!(matches!(backup_closed(&fixture.path(), &draft), Err(OpenError::Locked { .. })));
+    fixture.store.close();
+    backup_closed(&fixture.path(), &draft).unwrap();
     draft.finish().unwrap();
-    assert_eq!(tables(&target), tables(&rig.path()));
+    assert_eq!(tables(&target), tables(&fixture.path()));
 }
 
 #[test]
 fn p1_a_restore_keeps_what_was_there_and_refuses_before_it_touches_anything() {
-    let (rig, other) = (busy(), Rig::new());
-    let copy = rig.dir.path().join("copy.redb");
-    rig.store.backup_to(&copy).unwrap();
+    let (fixture, other) = (busy(), Fixture::new());
+    let copy = fixture.dir.path().join("copy.redb");
+    fixture.store.backup_to(&copy).unwrap();
     other.submit([job(77, ANN)]);
 
     let held = restore(&other.path(), &copy, 5).err().unwrap().to_string();
@@ -204,22 +205,22 @@ fn p1_a_restore_keeps_what_was_there_and_refuses_before_it_touches_anything() {
 
     let kept = restore(&other.path(), &copy, 5).unwrap().unwrap();
     assert_eq!(kept, other.dir.path().join("store.redb.before-restore-5"));
-    let store = open(&other.path(), &Limits::default(), HandClock::new()).unwrap();
+    let store = open(&other.path(), &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(store.job(ANN, id(77)).unwrap(), None);
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
-    let old = open(&kept, &Limits::default(), HandClock::new()).unwrap();
+    let old = open(&kept, &Limits::default(), ManualClock::new()).unwrap();
     assert!(old.job(ANN, id(77)).unwrap().is_some());
 }
 
 #[test]
 fn a_restore_replaces_a_store_that_no_longer_opens() {
-    let rig = busy();
-    let copy = rig.dir.path().join("copy.redb");
-    rig.store.backup_to(&copy).unwrap();
-    rig.store.close();
-    let mut spoilt = std::fs::read(rig.path()).unwrap();
+    let fixture = busy();
+    let copy = fixture.dir.path().join("copy.redb");
+    fixture.store.backup_to(&copy).unwrap();
+    fixture.store.close();
+    let mut spoilt = std::fs::read(fixture.path()).unwrap();
     spoilt[9..].fill(0xAA);
-    std::fs::write(rig.path(), &spoilt).unwrap();
-    assert!(restore(&rig.path(), &copy, 7).unwrap().is_some());
-    assert!(open(&rig.path(), &Limits::default(), HandClock::new()).is_ok());
+    std::fs::write(fixture.path(), &spoilt).unwrap();
+    assert!(restore(&fixture.path(), &copy, 7).unwrap().is_some());
+    assert!(open(&fixture.path(), &Limits::default(), ManualClock::new()).is_ok());
 }

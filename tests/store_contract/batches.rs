@@ -1,6 +1,6 @@
 //! Batches: accepted whole or not at all, worked off with bounded room, counted exactly, cancelled at once.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::batch::{Batch, BatchCounts, BatchStatus};
 use nanoclaw::domain::id::{BatchId, UserId};
@@ -24,15 +24,15 @@ fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
 }
 
 /// A batch of so many lines, accepted.
-fn accept(rig: &Rig, number: u128, count: u32, concurrency: u32) -> Batch {
-    rig.store.fill(batch(number), 0, lines(0, count)).wait().unwrap();
-    match rig.store.accept(new(number, ANN, count, concurrency), None).wait().unwrap() {
+fn accept(fixture: &Fixture, number: u128, count: u32, concurrency: u32) -> Batch {
+    fixture.store.fill(batch(number), 0, lines(0, count)).wait().unwrap();
+    match fixture.store.accept(new(number, ANN, count, concurrency), None).wait().unwrap() {
         Idempotent::New(batch) | Idempotent::Replayed(batch) => batch,
     }
 }
 
-fn shown(rig: &Rig, number: u128) -> Batch {
-    rig.store.batch(ANN, batch(number)).unwrap().expect("the batch")
+fn shown(fixture: &Fixture, number: u128) -> Batch {
+    fixture.store.batch(ANN, batch(number)).unwrap().expect("the batch")
 }
 
 fn counts(total: u32, completed: u32, failed: u32) -> BatchCounts {
@@ -40,10 +40,10 @@ fn counts(total: u32, completed: u32, failed: u32) -> BatchCounts {
 }
 
 /// Runs everything that is ready, until nothing is.
-fn work_off(rig: &Rig) -> u32 {
+fn work_off(fixture: &Fixture) -> u32 {
     let mut runs = 0;
-    while let Some(lease) = rig.store.claim(1).wait().unwrap().pop() {
-        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    while let Some(lease) = fixture.store.claim(1).wait().unwrap().pop() {
+        fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
         runs += 1;
     }
     runs
@@ -51,159 +51,160 @@ fn work_off(rig: &Rig) -> u32 {
 
 #[test]
 fn nothing_of_a_batch_runs_before_it_is_accepted_and_a_crash_forgets_it() {
-    let rig = Rig::new();
-    rig.store.fill(batch(1), 0, lines(0, 10)).wait().unwrap();
-    assert_eq!(rig.claim_all(), []);
-    assert_eq!(rig.store.batch(ANN, batch(1)), Ok(None));
-    let after = rig.crash();
+    let fixture = Fixture::new();
+    fixture.store.fill(batch(1), 0, lines(0, 10)).wait().unwrap();
+    assert_eq!(fixture.claim_all(), []);
+    assert_eq!(fixture.store.batch(ANN, batch(1)), Ok(None));
+    let after = fixture.crash();
     let late = after.store.accept(new(1, ANN, 10, 10), None).wait();
     assert_eq!(late, Err(StoreError::Abandoned), "the lines are gone");
     assert_eq!(after.claim_all(), []);
-    rig.store.abandon(batch(1)).wait().unwrap();
-    assert_eq!(rig.claim_all(), []);
+    fixture.store.abandon(batch(1)).wait().unwrap();
+    assert_eq!(fixture.claim_all(), []);
 }
 
 #[test]
 fn p1_an_accepted_batch_runs_every_line_once_through_crashes() {
-    let mut rig = Rig::new();
-    let accepted = accept(&rig, 1, 25, 4);
+    let mut fixture = Fixture::new();
+    let accepted = accept(&fixture, 1, 25, 4);
     assert_eq!((accepted.status, accepted.counts), (BatchStatus::InProgress, counts(25, 0, 0)));
     let mut runs = 0;
-    while let Some(lease) = rig.store.claim(1).wait().unwrap().pop() {
-        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    while let Some(lease) = fixture.store.claim(1).wait().unwrap().pop() {
+        fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
         runs += 1;
         if runs % 7 == 0 {
-            rig = rig.crash();
+            fixture = fixture.crash();
         }
     }
     assert_eq!(runs, 25);
-    let ended = shown(&rig, 1);
+    let ended = shown(&fixture, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(25, 25, 0)));
     assert!(ended.finished_at_ms.is_some());
-    let page = rig.store.results(batch(1), 0, 100).unwrap();
+    let page = fixture.store.results(batch(1), 0, 100).unwrap();
     assert_eq!(page.results.iter().map(|r| r.line).collect::<Vec<_>>(), (0..25).collect::<Vec<_>>());
     assert!(page.is_last && page.results.iter().all(|r| r.custom_id == format!("line-{}", r.line)));
 }
 
 #[test]
 fn p8_no_more_jobs_of_a_batch_than_its_concurrency_are_in_the_queue() {
-    let rig = Rig::new();
-    accept(&rig, 1, 10, 3);
-    let leases = rig.store.claim(100).wait().unwrap();
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 10, 3);
+    let leases = fixture.store.claim(100).wait().unwrap();
     assert_eq!(leases.len(), 3);
-    rig.store.finish(leases[1].fence(), vec![], done(leases[1].job.id, "x")).wait().unwrap();
-    assert_eq!(rig.claim_all().len(), 1, "one has ended, one begins");
+    fixture.store.finish(leases[1].fence(), vec![], done(leases[1].job.id, "x")).wait().unwrap();
+    assert_eq!(fixture.claim_all().len(), 1, "one has ended, one begins");
 }
 
 #[test]
 fn one_users_batch_does_not_starve_anothers_job() {
-    let rig = Rig::new();
-    accept(&rig, 1, 1_000, 1_000);
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 1_000, 1_000);
     let mut chat = job(5, BOB);
     chat.spec.priority = job(0, ANN).spec.priority;
-    rig.submit([chat]);
-    let first_two: Vec<_> = rig.store.claim(2).wait().unwrap().iter().map(|lease| lease.job.id).collect();
+    fixture.submit([chat]);
+    let first_two: Vec<_> = fixture.store.claim(2).wait().unwrap().iter().map(|lease| lease.job.id).collect();
     assert!(first_two.contains(&id(5)));
 }
 
 #[test]
 fn results_come_in_input_order_and_ends_in_their_own() {
-    let rig = Rig::new();
-    accept(&rig, 1, 4, 4);
-    let leases = rig.store.claim(4).wait().unwrap();
-    let end =
-        |n: usize| rig.store.finish(leases[n].fence(), vec![], done(leases[n].job.id, "x")).wait().unwrap();
-    let mut news = rig.store.watch_batch(batch(1));
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 4, 4);
+    let leases = fixture.store.claim(4).wait().unwrap();
+    let end = |n: usize| {
+        fixture.store.finish(leases[n].fence(), vec![], done(leases[n].job.id, "x")).wait().unwrap()
+    };
+    let mut news = fixture.store.watch_batch(batch(1));
     news.borrow_and_update();
     end(2);
     assert!(news.has_changed().unwrap(), "whoever waits hears of it");
     end(0);
     let numbers = |page: nanoclaw::ports::ResultPage| page.results.iter().map(|r| r.line).collect::<Vec<_>>();
-    assert_eq!(numbers(rig.store.results(batch(1), 0, 100).unwrap()), [0, 2]);
-    let page = rig.store.ended(batch(1), 0, 100).unwrap();
+    assert_eq!(numbers(fixture.store.results(batch(1), 0, 100).unwrap()), [0, 2]);
+    let page = fixture.store.ended(batch(1), 0, 100).unwrap();
     assert_eq!((page.next, page.is_last), (2, false));
     assert_eq!(numbers(page), [2, 0]);
     end(3);
     end(1);
-    let page = rig.store.ended(batch(1), 2, 100).unwrap();
+    let page = fixture.store.ended(batch(1), 2, 100).unwrap();
     assert!(page.is_last);
     assert_eq!(numbers(page), [3, 1]);
 }
 
 #[test]
 fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
-    let rig = Rig::new();
-    accept(&rig, 1, 10, 3);
-    let running = rig.claim();
-    assert_eq!(rig.store.cancel_batch(BOB, batch(1)).wait(), Ok(None), "P7");
-    let told = rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 10, 3);
+    let running = fixture.claim();
+    assert_eq!(fixture.store.cancel_batch(BOB, batch(1)).wait(), Ok(None), "P7");
+    let told = fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
     assert_eq!((told.status, told.counts), (BatchStatus::Cancelling, counts(10, 0, 9)));
     assert!(running.cancel.reason().is_some(), "the running one is told");
-    assert_eq!(rig.store.ended(batch(1), 0, 100).unwrap().results.len(), 2, "two ended in the queue");
-    assert_eq!(rig.claim_all(), []);
-    rig.store.finish(running.fence(), vec![], crate::support::store::cancelled()).wait().unwrap();
-    let ended = shown(&rig, 1);
+    assert_eq!(fixture.store.ended(batch(1), 0, 100).unwrap().results.len(), 2, "two ended in the queue");
+    assert_eq!(fixture.claim_all(), []);
+    fixture.store.finish(running.fence(), vec![], crate::support::store::cancelled()).wait().unwrap();
+    let ended = shown(&fixture, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Cancelled, counts(10, 0, 10)));
-    let page = rig.store.ended(batch(1), 0, 100).unwrap();
+    let page = fixture.store.ended(batch(1), 0, 100).unwrap();
     assert!(page.is_last && page.results.len() == 10);
-    let page = rig.store.results(batch(1), 0, 100).unwrap();
+    let page = fixture.store.results(batch(1), 0, 100).unwrap();
     let never = page.results.iter().filter(|r| r.outcome == LineOutcome::NotStarted).count();
     assert_eq!((page.results.len(), never), (10, 7));
-    assert_eq!(rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap(), ended, "twice is once");
+    assert_eq!(fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap(), ended, "twice is once");
     let limits = Limits { queue_jobs: 1, ..Limits::default() };
     assert!(
-        rig.crash_with(&limits).store.submit(vec![job(1, ANN)]).wait().is_ok(),
+        fixture.crash_with(&limits).store.submit(vec![job(1, ANN)]).wait().is_ok(),
         "its share of the queue is free"
     );
 }
 
 #[test]
 fn a_batch_has_to_fit_into_the_queue() {
-    let rig = Rig::with(&Limits { queue_jobs: 5, ..Limits::default() });
-    rig.store.fill(batch(1), 0, lines(0, 6)).wait().unwrap();
-    let full = rig.store.accept(new(1, ANN, 6, 2), None).wait();
+    let fixture = Fixture::with(&Limits { queue_jobs: 5, ..Limits::default() });
+    fixture.store.fill(batch(1), 0, lines(0, 6)).wait().unwrap();
+    let full = fixture.store.accept(new(1, ANN, 6, 2), None).wait();
     assert_eq!(full, Err(StoreError::QueueFull { limit: 5 }));
-    rig.store.abandon(batch(1)).wait().unwrap();
-    accept(&rig, 2, 5, 2);
-    assert_eq!(rig.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::QueueFull { limit: 5 }));
-    assert_eq!(work_off(&rig), 5);
-    rig.submit([job(1, ANN)]);
+    fixture.store.abandon(batch(1)).wait().unwrap();
+    accept(&fixture, 2, 5, 2);
+    assert_eq!(fixture.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::QueueFull { limit: 5 }));
+    assert_eq!(work_off(&fixture), 5);
+    fixture.submit([job(1, ANN)]);
 }
 
 #[test]
 fn a_key_makes_one_batch_and_is_no_key_of_a_job() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let key = IdempotencyKey { key: [1; 32], fingerprint: [2; 32] };
     for number in [1, 2] {
-        rig.store.fill(batch(number), 0, lines(0, 3)).wait().unwrap();
-        let answer = rig.store.accept(new(number, ANN, 3, 2), Some(key)).wait().unwrap();
+        fixture.store.fill(batch(number), 0, lines(0, 3)).wait().unwrap();
+        let answer = fixture.store.accept(new(number, ANN, 3, 2), Some(key)).wait().unwrap();
         assert_eq!(matches!(answer, Idempotent::New(_)), number == 1);
         let (Idempotent::New(told) | Idempotent::Replayed(told)) = answer;
         assert_eq!(told.id, batch(1));
     }
-    assert_eq!(rig.store.submit_once(job(9, ANN), key).wait(), Err(StoreError::KeyReused));
-    assert_eq!(work_off(&rig), 3);
-    assert_eq!(rig.store.batches(ANN, None, 10).unwrap().batches.len(), 1);
+    assert_eq!(fixture.store.submit_once(job(9, ANN), key).wait(), Err(StoreError::KeyReused));
+    assert_eq!(work_off(&fixture), 3);
+    assert_eq!(fixture.store.batches(ANN, None, 10).unwrap().batches.len(), 1);
 }
 
 #[test]
 fn a_line_that_is_retried_is_counted_anew() {
-    let rig = Rig::new();
-    accept(&rig, 1, 2, 2);
-    let lease = rig.claim();
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 2, 2);
+    let lease = fixture.claim();
     let mut ending = crate::support::store::cancelled();
     ending.event = nanoclaw::domain::event::Event::Error {
         content: "gone".to_owned(),
         code: nanoclaw::domain::event::FailureCode::ProviderError,
     };
-    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
-    assert_eq!(shown(&rig, 1).counts, counts(2, 0, 1));
-    rig.store.retry(ANN, lease.job.id).wait().unwrap().unwrap();
-    assert_eq!(shown(&rig, 1).counts, counts(2, 0, 0));
-    assert_eq!(work_off(&rig), 2);
-    let ended = shown(&rig, 1);
+    fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    assert_eq!(shown(&fixture, 1).counts, counts(2, 0, 1));
+    fixture.store.retry(ANN, lease.job.id).wait().unwrap().unwrap();
+    assert_eq!(shown(&fixture, 1).counts, counts(2, 0, 0));
+    assert_eq!(work_off(&fixture), 2);
+    let ended = shown(&fixture, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 2, 0)));
-    let page = rig.store.ended(batch(1), 0, 10).unwrap();
+    let page = fixture.store.ended(batch(1), 0, 10).unwrap();
     assert_eq!(page.results.len(), 2, "each line once");
     let statuses = page.results.iter().map(|r| match &r.outcome {
         LineOutcome::Ended(job) => job.status,
@@ -212,119 +213,128 @@ fn a_line_that_is_retried_is_counted_anew() {
     assert!(statuses.into_iter().all(|status| status == JobStatus::Succeeded));
 }
 
-fn fail(rig: &Rig) -> nanoclaw::domain::id::JobId {
-    let lease = rig.claim();
+fn fail(fixture: &Fixture) -> nanoclaw::domain::id::JobId {
+    let lease = fixture.claim();
     let mut ending = crate::support::store::cancelled();
     ending.event = nanoclaw::domain::event::Event::Error {
         content: "gone".to_owned(),
         code: nanoclaw::domain::event::FailureCode::ProviderError,
     };
-    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
     lease.job.id
 }
 
 #[test]
 fn an_ended_batch_goes_on_when_a_line_is_retried_and_ends_once_more() {
-    let rig = Rig::new();
-    accept(&rig, 1, 2, 1);
-    let job = fail(&rig);
-    work_off(&rig);
-    let ended = shown(&rig, 1);
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 2, 1);
+    let job = fail(&fixture);
+    work_off(&fixture);
+    let ended = shown(&fixture, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 1, 1)));
-    let mut watch = rig.store.watch_batch(batch(1));
+    let mut watch = fixture.store.watch_batch(batch(1));
     watch.borrow_and_update();
-    rig.store.retry(ANN, job).wait().unwrap().unwrap();
-    let open = shown(&rig, 1);
+    fixture.store.retry(ANN, job).wait().unwrap().unwrap();
+    let open = shown(&fixture, 1);
     assert_eq!((open.status, open.counts), (BatchStatus::InProgress, counts(2, 1, 0)));
     assert_eq!(open.finished_at_ms, None);
-    assert!(!rig.store.ended(batch(1), 0, 10).unwrap().is_last, "a reader waits for the end");
+    assert!(!fixture.store.ended(batch(1), 0, 10).unwrap().is_last, "a reader waits for the end");
     watch.borrow_and_update();
-    assert_eq!(work_off(&rig), 1);
+    assert_eq!(work_off(&fixture), 1);
     assert!(watch.has_changed().unwrap(), "whoever waits hears of the second end");
-    let ended = shown(&rig, 1);
+    let ended = shown(&fixture, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 2, 0)));
     assert!(ended.finished_at_ms.is_some());
-    assert_eq!(rig.store.ended(batch(1), 0, 10).unwrap().results.len(), 2, "each line once");
+    assert_eq!(fixture.store.ended(batch(1), 0, 10).unwrap().results.len(), 2, "each line once");
 }
 
 #[test]
 fn a_cancelled_batch_begins_nothing_more_when_a_line_is_retried() {
-    let rig = Rig::new();
-    accept(&rig, 1, 4, 1);
-    let job = fail(&rig);
-    rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
-    assert_eq!((shown(&rig, 1).status, shown(&rig, 1).counts), (BatchStatus::Cancelled, counts(4, 0, 4)));
-    rig.store.retry(ANN, job).wait().unwrap().unwrap();
-    assert_eq!((shown(&rig, 1).status, shown(&rig, 1).counts), (BatchStatus::Cancelling, counts(4, 0, 3)));
-    assert_eq!(work_off(&rig), 1, "the line that somebody asked for, and no other");
-    assert_eq!((shown(&rig, 1).status, shown(&rig, 1).counts), (BatchStatus::Cancelled, counts(4, 1, 3)));
-    assert_eq!(rig.store.ended(batch(1), 0, 10).unwrap().results.len(), 4, "each line once");
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 4, 1);
+    let job = fail(&fixture);
+    fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
+    assert_eq!(
+        (shown(&fixture, 1).status, shown(&fixture, 1).counts),
+        (BatchStatus::Cancelled, counts(4, 0, 4))
+    );
+    fixture.store.retry(ANN, job).wait().unwrap().unwrap();
+    assert_eq!(
+        (shown(&fixture, 1).status, shown(&fixture, 1).counts),
+        (BatchStatus::Cancelling, counts(4, 0, 3))
+    );
+    assert_eq!(work_off(&fixture), 1, "the line that somebody asked for, and no other");
+    assert_eq!(
+        (shown(&fixture, 1).status, shown(&fixture, 1).counts),
+        (BatchStatus::Cancelled, counts(4, 1, 3))
+    );
+    assert_eq!(fixture.store.ended(batch(1), 0, 10).unwrap().results.len(), 4, "each line once");
 }
 
 #[test]
 fn a_deleted_line_says_so_in_the_results() {
-    let rig = Rig::new();
-    accept(&rig, 1, 1, 1);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
-    rig.store.delete(ANN, lease.job.id).wait().unwrap();
-    assert_eq!(rig.store.results(batch(1), 0, 10).unwrap().results[0].outcome, LineOutcome::Deleted);
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 1, 1);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    fixture.store.delete(ANN, lease.job.id).wait().unwrap();
+    assert_eq!(fixture.store.results(batch(1), 0, 10).unwrap().results[0].outcome, LineOutcome::Deleted);
 }
 
 #[test]
 fn p8_lines_that_weigh_much_begin_a_few_at_a_time_and_all_of_them_run() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut heavy = lines(0, 12);
     for line in &mut heavy {
         line.spec.system_prompt = Some("x".repeat(1_000_000));
     }
-    rig.store.fill(batch(1), 0, heavy).wait().unwrap();
-    rig.store.accept(new(1, ANN, 12, 12), None).wait().unwrap();
-    let first = rig.store.claim(100).wait().unwrap();
+    fixture.store.fill(batch(1), 0, heavy).wait().unwrap();
+    fixture.store.accept(new(1, ANN, 12, 12), None).wait().unwrap();
+    let first = fixture.store.claim(100).wait().unwrap();
     assert!((4..8).contains(&first.len()), "{}", first.len());
-    rig.store.finish(first[0].fence(), vec![], done(first[0].job.id, "x")).wait().unwrap();
-    let second = rig.store.claim(100).wait().unwrap();
+    fixture.store.finish(first[0].fence(), vec![], done(first[0].job.id, "x")).wait().unwrap();
+    let second = fixture.store.claim(100).wait().unwrap();
     assert!(!second.is_empty(), "an end lets more begin");
     for lease in first.iter().skip(1).chain(&second) {
-        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+        fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
     }
-    work_off(&rig);
-    assert_eq!(shown(&rig, 1).counts, counts(12, 12, 0));
+    work_off(&fixture);
+    assert_eq!(shown(&fixture, 1).counts, counts(12, 12, 0));
 }
 
 #[test]
 fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=5 {
-        accept(&rig, number, 1, 1);
+        accept(&fixture, number, 1, 1);
     }
-    rig.store.fill(batch(9), 0, lines(0, 1)).wait().unwrap();
-    rig.store.accept(new(9, BOB, 1, 1), None).wait().unwrap();
-    let page = rig.store.batches(ANN, None, 3).unwrap();
+    fixture.store.fill(batch(9), 0, lines(0, 1)).wait().unwrap();
+    fixture.store.accept(new(9, BOB, 1, 1), None).wait().unwrap();
+    let page = fixture.store.batches(ANN, None, 3).unwrap();
     assert_eq!(
         (page.batches.iter().map(|b| b.id).collect::<Vec<_>>(), page.has_more),
         ([5, 4, 3].map(batch).to_vec(), true)
     );
-    let page = rig.store.batches(ANN, Some(batch(3)), 3).unwrap();
+    let page = fixture.store.batches(ANN, Some(batch(3)), 3).unwrap();
     assert_eq!(
         (page.batches.iter().map(|b| b.id).collect::<Vec<_>>(), page.has_more),
         ([2, 1].map(batch).to_vec(), false)
     );
-    assert_eq!(rig.store.batch(BOB, batch(1)), Ok(None));
+    assert_eq!(fixture.store.batch(BOB, batch(1)), Ok(None));
 }
 
 #[test]
 fn p8_lines_that_have_no_job_yet_count_as_unfinished_jobs_of_their_user() {
-    let rig = Rig::new();
-    accept(&rig, 1, 50, 2);
-    rig.submit([job(100, ANN), job(101, BOB)]);
-    let count = |user, most| rig.store.unfinished_count(user, most).unwrap();
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 50, 2);
+    fixture.submit([job(100, ANN), job(101, BOB)]);
+    let count = |user, most| fixture.store.unfinished_count(user, most).unwrap();
     assert_eq!((count(ANN, 100), count(ANN, 7), count(BOB, 100)), (51, 7, 1));
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
     assert_eq!(count(ANN, 100) + count(BOB, 100), 51);
-    rig.store.cancel_batch(ANN, batch(1)).wait().unwrap();
+    fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap();
     assert!(count(ANN, 100) <= 1, "a cancelled batch has no open lines");
-    work_off(&rig);
+    work_off(&fixture);
     assert_eq!((count(ANN, 100), count(BOB, 100)), (0, 0));
 }

@@ -1,93 +1,93 @@
 //! Cancelling, and its race with the end of the job.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, delta, done, id, job};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::ports::{CancelReason, Store, StoreError, Urgency};
 use std::sync::{Arc, Barrier};
 
-fn last_event(rig: &Rig, n: u128) -> Event {
-    rig.store.events(id(n), 0, 1_000).unwrap().events.pop().unwrap().event
+fn last_event(fixture: &Fixture, n: u128) -> Event {
+    fixture.store.events(id(n), 0, 1_000).unwrap().events.pop().unwrap().event
 }
 
 #[test]
 fn p4_a_queued_job_ends_at_once_with_one_terminal_event() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let ended = rig.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let ended = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((ended.status, ended.last_event_id), (JobStatus::Cancelled, 2));
     assert_eq!(ended.error.as_ref().unwrap().code, FailureCode::Cancelled);
-    assert!(matches!(last_event(&rig, 1), Event::Error { code: FailureCode::Cancelled, .. }));
-    assert_eq!(rig.store.cancel(ANN, id(1)).wait(), Ok(Some(ended)), "twice is once");
-    assert_eq!(rig.claim_all(), []);
-    assert_eq!(rig.store.output(id(1)), Ok(Some(String::new())));
+    assert!(matches!(last_event(&fixture, 1), Event::Error { code: FailureCode::Cancelled, .. }));
+    assert_eq!(fixture.store.cancel(ANN, id(1)).wait(), Ok(Some(ended)), "twice is once");
+    assert_eq!(fixture.claim_all(), []);
+    assert_eq!(fixture.store.output(id(1)), Ok(Some(String::new())));
 }
 
 #[test]
 fn p7_nobody_cancels_or_sees_anothers_job() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    assert_eq!(rig.store.cancel(BOB, id(1)).wait(), Ok(None));
-    assert_eq!(rig.store.cancel(ANN, id(2)).wait(), Ok(None));
-    assert_eq!(rig.store.job(BOB, id(1)), Ok(None));
-    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Queued);
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    assert_eq!(fixture.store.cancel(BOB, id(1)).wait(), Ok(None));
+    assert_eq!(fixture.store.cancel(ANN, id(2)).wait(), Ok(None));
+    assert_eq!(fixture.store.job(BOB, id(1)), Ok(None));
+    assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Queued);
 }
 
 #[test]
 fn a_running_job_is_told_and_its_worker_ends_it() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    let told = rig.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    let told = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((told.status, told.cancel_requested), (JobStatus::Running, true));
     assert_eq!(lease.cancel.reason(), Some(CancelReason::Cancelled));
-    rig.store.append(lease.fence(), vec![delta(0, 0, "so far")], Urgency::Now).wait().unwrap();
-    rig.store.finish(lease.fence(), vec![], cancelled()).wait().unwrap();
-    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Cancelled);
+    fixture.store.append(lease.fence(), vec![delta(0, 0, "so far")], Urgency::Now).wait().unwrap();
+    fixture.store.finish(lease.fence(), vec![], cancelled()).wait().unwrap();
+    assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Cancelled);
 }
 
 #[test]
 fn a_cancelled_job_that_is_given_back_ends_instead_of_running_again() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    rig.store.release(lease.fence()).wait().unwrap();
-    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Cancelled);
-    assert_eq!(rig.claim_all(), []);
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    fixture.store.release(lease.fence()).wait().unwrap();
+    assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Cancelled);
+    assert_eq!(fixture.claim_all(), []);
 }
 
 #[test]
 fn p4_a_crash_does_not_forget_a_cancellation() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let _lease = rig.claim();
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    let after = rig.crash();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let _lease = fixture.claim();
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    let after = fixture.crash();
     assert_eq!(after.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Cancelled);
     assert!(last_event(&after, 1).is_terminal());
 }
 
 #[test]
 fn p4_cancel_against_finish_leaves_one_end_whoever_wins() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for n in 1..=100 {
-        rig.submit([job(n, ANN)]);
-        let lease = rig.claim();
+        fixture.submit([job(n, ANN)]);
+        let lease = fixture.claim();
         let barrier = Arc::new(Barrier::new(2));
-        let (store, gate) = (Arc::clone(&rig.store), Arc::clone(&barrier));
+        let (store, gate) = (Arc::clone(&fixture.store), Arc::clone(&barrier));
         let canceller = std::thread::spawn(move || {
             gate.wait();
             store.cancel(ANN, id(n)).wait().unwrap().unwrap()
         });
         barrier.wait();
-        let finished = rig.store.finish(lease.fence(), vec![], done(id(n), "x")).wait();
+        let finished = fixture.store.finish(lease.fence(), vec![], done(id(n), "x")).wait();
         let seen = canceller.join().unwrap();
         assert_eq!(finished, Ok(()), "the lease holds until its own end");
-        let ended = rig.store.job(ANN, id(n)).unwrap().unwrap();
+        let ended = fixture.store.job(ANN, id(n)).unwrap().unwrap();
         assert_eq!(ended.status, JobStatus::Succeeded);
-        let events = rig.store.events(id(n), 0, 100).unwrap().events;
+        let events = fixture.store.events(id(n), 0, 100).unwrap().events;
         assert_eq!(events.iter().filter(|e| e.event.is_terminal()).count(), 1);
         assert_eq!(
             seen.status.is_terminal(),
@@ -95,7 +95,7 @@ fn p4_cancel_against_finish_leaves_one_end_whoever_wins() {
             "before the end: asked; after it: as it is"
         );
         assert_eq!(
-            rig.store.finish(lease.fence(), vec![], cancelled()).wait(),
+            fixture.store.finish(lease.fence(), vec![], cancelled()).wait(),
             Err(StoreError::Fenced { job: id(n) })
         );
     }

@@ -1,6 +1,6 @@
 //! Cancel against finish, and against release, from two threads at once (P4).
 
-use crate::support::store::{ANN, HandClock, cancelled, delta, done, id, job};
+use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{Clock, Lease, Store};
@@ -47,7 +47,7 @@ fn works(
 
 #[test]
 fn p4_cancel_raced_against_finish_a_thousand_times_leaves_one_terminal_event() {
-    let (clock, options) = (HandClock::new() as Arc<dyn Clock>, StoreOptions::default());
+    let (clock, options) = (ManualClock::new() as Arc<dyn Clock>, StoreOptions::default());
     let store = RedbStore::open_with_backend(
         redb::backends::InMemoryBackend::new,
         &options,

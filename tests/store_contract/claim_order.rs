@@ -1,6 +1,6 @@
 //! Who runs next: priority, fairness, time, conversations, bounds.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job, turn};
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::UserId;
@@ -15,117 +15,117 @@ use std::time::Duration;
 
 #[test]
 fn users_take_turns_inside_a_priority() {
-    let rig = Rig::new();
-    rig.store.submit((1..=6).map(|n| job(n, ANN)).collect()).wait().unwrap();
-    rig.submit([job(7, BOB), job(8, BOB)]);
+    let fixture = Fixture::new();
+    fixture.store.submit((1..=6).map(|n| job(n, ANN)).collect()).wait().unwrap();
+    fixture.submit([job(7, BOB), job(8, BOB)]);
     let order: Vec<_> = [1, 7, 2, 8, 3, 4, 5, 6].map(id).into();
-    assert_eq!(rig.claim_all(), order);
+    assert_eq!(fixture.claim_all(), order);
 }
 
 #[test]
 fn a_newcomer_waits_for_no_backlog_and_gets_no_credit_for_the_past() {
-    let rig = Rig::new();
-    rig.store.submit((1..=100).map(|n| job(n, ANN)).collect()).wait().unwrap();
-    rig.store.claim(50).wait().unwrap();
-    rig.store.submit((201..=210).map(|n| job(n, BOB)).collect()).wait().unwrap();
-    let next: Vec<_> = rig.claim_all().into_iter().take(6).collect();
+    let fixture = Fixture::new();
+    fixture.store.submit((1..=100).map(|n| job(n, ANN)).collect()).wait().unwrap();
+    fixture.store.claim(50).wait().unwrap();
+    fixture.store.submit((201..=210).map(|n| job(n, BOB)).collect()).wait().unwrap();
+    let next: Vec<_> = fixture.claim_all().into_iter().take(6).collect();
     assert_eq!(next, [51, 201, 52, 202, 53, 203].map(id));
 }
 
 #[test]
 fn whoever_waits_long_enough_goes_before_fresher_jobs_of_higher_priority() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let with = |n, level| {
         let mut new = job(n, ANN);
         new.spec.priority = Priority::new(level).unwrap();
         new
     };
-    rig.submit([with(1, 9)]);
-    rig.clock.advance(4 * 60_000 - 1);
-    rig.submit([with(2, 5)]);
-    assert_eq!(rig.claim().job.id, id(2), "a millisecond short of four priorities");
-    rig.clock.advance(2);
-    rig.submit([with(3, 5), with(4, 0)]);
-    assert_eq!(rig.claim_all(), [id(4), id(1), id(3)], "it has caught up with 5, not with 0");
+    fixture.submit([with(1, 9)]);
+    fixture.clock.advance(4 * 60_000 - 1);
+    fixture.submit([with(2, 5)]);
+    assert_eq!(fixture.claim().job.id, id(2), "a millisecond short of four priorities");
+    fixture.clock.advance(2);
+    fixture.submit([with(3, 5), with(4, 0)]);
+    assert_eq!(fixture.claim_all(), [id(4), id(1), id(3)], "it has caught up with 5, not with 0");
 }
 
 #[test]
 fn priority_goes_before_fairness() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut urgent = job(9, ANN);
     urgent.spec.priority = Priority::new(0).unwrap();
-    rig.submit([job(1, ANN), job(2, BOB), urgent]);
-    assert_eq!(rig.claim_all(), [9, 1, 2].map(id));
+    fixture.submit([job(1, ANN), job(2, BOB), urgent]);
+    assert_eq!(fixture.claim_all(), [9, 1, 2].map(id));
 }
 
 #[test]
 fn a_delayed_job_waits_for_its_time_and_wakes_a_worker() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut later = job(1, ANN);
     later.spec.run_at_ms = Some(1_000_050);
-    rig.submit([later]);
-    assert_eq!(rig.claim_all(), []);
-    rig.clock.advance(49);
-    assert_eq!(rig.claim_all(), []);
+    fixture.submit([later]);
+    assert_eq!(fixture.claim_all(), []);
+    fixture.clock.advance(49);
+    assert_eq!(fixture.claim_all(), []);
     let (sender, receiver) = std::sync::mpsc::channel();
-    let store = std::sync::Arc::clone(&rig.store);
+    let store = std::sync::Arc::clone(&fixture.store);
     std::thread::spawn(move || {
         store.wait_for_work(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_secs(30));
         sender.send(()).unwrap();
     });
     assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "not due yet");
-    rig.clock.advance(1);
+    fixture.clock.advance(1);
     assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
-    assert_eq!(rig.claim_all(), [id(1)]);
-    assert_eq!(rig.crash().claim_all(), [id(1)], "still one job after a crash");
+    assert_eq!(fixture.claim_all(), [id(1)]);
+    assert_eq!(fixture.crash().claim_all(), [id(1)], "still one job after a crash");
 }
 
 #[test]
 fn a_conversation_runs_in_order_of_acceptance_one_at_a_time() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut first = turn(1, ANN, "chat");
     first.spec.priority = Priority::new(9).unwrap();
-    rig.submit([
+    fixture.submit([
         first,
         turn(2, ANN, "chat"),
         turn(3, ANN, "chat"),
         turn(4, BOB, "chat"),
         turn(5, ANN, "chat2"),
     ]);
-    let leases = rig.store.claim(10).wait().unwrap();
+    let leases = fixture.store.claim(10).wait().unwrap();
     let ids: Vec<_> = leases.iter().map(|l| l.job.id).collect();
     assert_eq!(ids, [4, 5, 1].map(id), "p7: another user's conversation of the same name is another one");
-    assert_eq!(rig.claim_all(), []);
-    rig.store.finish(leases[2].fence(), vec![], done(id(1), "one")).wait().unwrap();
-    let second = rig.claim();
+    assert_eq!(fixture.claim_all(), []);
+    fixture.store.finish(leases[2].fence(), vec![], done(id(1), "one")).wait().unwrap();
+    let second = fixture.claim();
     assert_eq!(second.job.id, id(2));
-    assert_eq!(rig.claim_all(), []);
-    rig.store.release(second.fence()).wait().unwrap();
-    assert_eq!(rig.claim_all(), [id(2)], "a job given back keeps its turn");
+    assert_eq!(fixture.claim_all(), []);
+    fixture.store.release(second.fence()).wait().unwrap();
+    assert_eq!(fixture.claim_all(), [id(2)], "a job given back keeps its turn");
 }
 
 #[test]
 fn cancelling_the_head_or_the_middle_of_a_conversation_lets_the_next_in() {
-    let rig = Rig::new();
-    rig.submit((1..=4).map(|n| turn(n, ANN, "chat")));
-    rig.store.cancel(ANN, id(2)).wait().unwrap();
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    assert_eq!(rig.claim_all(), [id(3)]);
-    assert_eq!(rig.claim_all(), []);
+    let fixture = Fixture::new();
+    fixture.submit((1..=4).map(|n| turn(n, ANN, "chat")));
+    fixture.store.cancel(ANN, id(2)).wait().unwrap();
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    assert_eq!(fixture.claim_all(), [id(3)]);
+    assert_eq!(fixture.claim_all(), []);
 }
 
 #[test]
 fn a_conversation_remembers_what_was_said() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for n in 1..=3 {
-        rig.submit([turn(n, ANN, "chat")]);
-        let lease = rig.claim();
-        rig.store.finish(lease.fence(), vec![], done(id(n), &format!("answer {n}"))).wait().unwrap();
+        fixture.submit([turn(n, ANN, "chat")]);
+        let lease = fixture.claim();
+        fixture.store.finish(lease.fence(), vec![], done(id(n), &format!("answer {n}"))).wait().unwrap();
     }
-    rig.submit([turn(4, ANN, "chat"), turn(5, BOB, "chat"), turn(6, ANN, "chat2")]);
-    let job = |user, n| rig.store.job(user, id(n)).unwrap().unwrap();
+    fixture.submit([turn(4, ANN, "chat"), turn(5, BOB, "chat"), turn(6, ANN, "chat2")]);
+    let job = |user, n| fixture.store.job(user, id(n)).unwrap().unwrap();
     let texts = |n, max| {
-        let said = rig.store.history(&job(ANN, n), max).unwrap().into_messages();
+        let said = fixture.store.history(&job(ANN, n), max).unwrap().into_messages();
         said.into_iter().map(|m| match m {
             Message::User { content, .. } | Message::Assistant { content, .. } => content,
             other => panic!("{other:?}"),
@@ -135,7 +135,7 @@ fn a_conversation_remembers_what_was_said() {
     assert_eq!(texts(4, 100).count(), 6);
     assert_eq!(texts(2, 100).count(), 2, "only what came before");
     assert_eq!(texts(6, 100).count(), 0);
-    assert!(rig.store.history(&job(BOB, 5), 100).unwrap().into_messages().is_empty(), "p7");
+    assert!(fixture.store.history(&job(BOB, 5), 100).unwrap().into_messages().is_empty(), "p7");
 }
 
 /// A turn of `calls` calls of tools, each with its result.
@@ -164,17 +164,17 @@ fn busy(n: u128, calls: usize) -> JobOutcome {
 
 #[test]
 fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
     for (n, calls) in [(1, 3), (2, 50)] {
-        let lease = rig.claim();
-        rig.store.finish(lease.fence(), vec![], busy(n, calls)).wait().unwrap();
+        let lease = fixture.claim();
+        fixture.store.finish(lease.fence(), vec![], busy(n, calls)).wait().unwrap();
     }
-    let job = rig.store.job(ANN, id(3)).unwrap().unwrap();
-    let whole = rig.store.history(&job, 1_000).unwrap().into_messages();
+    let job = fixture.store.job(ANN, id(3)).unwrap().unwrap();
+    let whole = fixture.store.history(&job, 1_000).unwrap().into_messages();
     assert_eq!(whole.len(), 8 + 102);
     for max in 0..=whole.len() {
-        let said = rig.store.history(&job, max).unwrap().into_messages();
+        let said = fixture.store.history(&job, max).unwrap().into_messages();
         assert!(said.len() <= max);
         let head = said.first();
         assert!(head.is_none_or(|m| matches!(m, Message::User { .. })), "{max}: {head:?}");
@@ -185,58 +185,62 @@ fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
         });
         assert!(!dangling, "{max}");
     }
-    let last = rig.store.history(&job, 20).unwrap().into_messages();
+    let last = fixture.store.history(&job, 20).unwrap().into_messages();
     assert_eq!(
         last,
         [Message::user("question 2"), Message::assistant("answer 2")],
         "a turn that is too long keeps its question and its answer"
     );
-    assert_eq!(rig.store.history(&job, 102).unwrap().into_messages().len(), 102, "a turn that fits is whole");
+    assert_eq!(
+        fixture.store.history(&job, 102).unwrap().into_messages().len(),
+        102,
+        "a turn that fits is whole"
+    );
 }
 
 #[test]
 fn a_whole_turn_keeps_what_stands_before_its_first_question() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut first = turn(1, ANN, "chat");
     first.spec.input.insert(0, Message::System { content: "be brief".to_owned() });
-    rig.submit([first, turn(2, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
-    let job = rig.store.job(ANN, id(2)).unwrap().unwrap();
-    assert_eq!(rig.store.history(&job, 3).unwrap().into_messages().len(), 3);
+    fixture.submit([first, turn(2, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    let job = fixture.store.job(ANN, id(2)).unwrap().unwrap();
+    assert_eq!(fixture.store.history(&job, 3).unwrap().into_messages().len(), 3);
     assert_eq!(
-        rig.store.history(&job, 2).unwrap().into_messages(),
+        fixture.store.history(&job, 2).unwrap().into_messages(),
         [Message::user("question 1"), Message::assistant("x")]
     );
 }
 
 #[test]
 fn p8_a_history_is_bounded_in_bytes() {
-    let rig = Rig::with(&Limits { history_bytes: 25_000, ..Limits::default() });
-    rig.submit((1..=5).map(|n| turn(n, ANN, "chat")));
+    let fixture = Fixture::with(&Limits { history_bytes: 25_000, ..Limits::default() });
+    fixture.submit((1..=5).map(|n| turn(n, ANN, "chat")));
     for n in 1..=4 {
-        let lease = rig.claim();
-        rig.store.finish(lease.fence(), vec![], done(id(n), &"x".repeat(10_000))).wait().unwrap();
+        let lease = fixture.claim();
+        fixture.store.finish(lease.fence(), vec![], done(id(n), &"x".repeat(10_000))).wait().unwrap();
     }
-    let job = |n| rig.store.job(ANN, id(n)).unwrap().unwrap();
+    let job = |n| fixture.store.job(ANN, id(n)).unwrap().unwrap();
     assert_eq!(
-        rig.store.history(&job(5), 100).unwrap().into_messages().len(),
+        fixture.store.history(&job(5), 100).unwrap().into_messages().len(),
         4,
         "two turns of 10 kB fit into 25 kB"
     );
-    assert_eq!(rig.store.history(&job(2), 100).unwrap().into_messages().len(), 2);
+    assert_eq!(fixture.store.history(&job(2), 100).unwrap().into_messages().len(), 2);
 }
 
 #[test]
 fn p8_a_full_queue_refuses_all_of_a_submission_until_jobs_end() {
-    let rig = Rig::with(&Limits { queue_jobs: 3, ..Limits::default() });
-    rig.submit([job(1, ANN), turn(2, ANN, "chat")]);
-    let refused = rig.store.submit(vec![job(3, ANN), job(4, ANN)]).wait();
+    let fixture = Fixture::with(&Limits { queue_jobs: 3, ..Limits::default() });
+    fixture.submit([job(1, ANN), turn(2, ANN, "chat")]);
+    let refused = fixture.store.submit(vec![job(3, ANN), job(4, ANN)]).wait();
     assert_eq!(refused, Err(StoreError::QueueFull { limit: 3 }));
-    assert_eq!(rig.store.job(ANN, id(3)), Ok(None));
-    rig.store.cancel(ANN, id(2)).wait().unwrap();
-    rig.store.submit(vec![job(3, ANN), job(4, ANN)]).wait().unwrap();
-    let full = rig.crash_with(&Limits { queue_jobs: 3, ..Limits::default() });
+    assert_eq!(fixture.store.job(ANN, id(3)), Ok(None));
+    fixture.store.cancel(ANN, id(2)).wait().unwrap();
+    fixture.store.submit(vec![job(3, ANN), job(4, ANN)]).wait().unwrap();
+    let full = fixture.crash_with(&Limits { queue_jobs: 3, ..Limits::default() });
     assert!(full.store.submit(vec![job(5, ANN)]).wait().is_err(), "the count survives a crash");
 }
 
@@ -249,7 +253,7 @@ proptest! {
         jobs in proptest::collection::vec((1u32..4, 0u64..3), 1..40),
         claim_after in 0usize..40,
     ) {
-        let rig = Rig::new();
+        let fixture = Fixture::new();
         let (mut model, mut last, mut served) = (Vec::new(), std::collections::HashMap::new(), [0u64; 10]);
         let mut claimed = Vec::new();
         let mut expected = Vec::new();
@@ -260,11 +264,11 @@ proptest! {
                     served[usize::try_from(priority).unwrap()] = fair;
                     expected.push(id(accept));
                 }
-                claimed.extend(rig.store.claim(n / 2).wait().unwrap().iter().map(|l| l.job.id));
+                claimed.extend(fixture.store.claim(n / 2).wait().unwrap().iter().map(|l| l.job.id));
             }
             let mut new = job(n as u128 + 1, UserId(*user));
             new.spec.priority = Priority::new(*priority).unwrap();
-            rig.submit([new]);
+            fixture.submit([new]);
             let before = *last.get(&(*user, *priority)).unwrap_or(&0);
             let fair = served[usize::try_from(*priority).unwrap()].max(before) + 1;
             last.insert((*user, *priority), fair);
@@ -272,7 +276,7 @@ proptest! {
         }
         model.sort_unstable();
         expected.extend(model.into_iter().map(|(_, _, accept)| id(accept)));
-        claimed.extend(rig.claim_all());
+        claimed.extend(fixture.claim_all());
         prop_assert_eq!(claimed, expected);
     }
 }

@@ -1,7 +1,7 @@
 //! A conversation against a plain model of it: whatever is asked, answered, tried again, deleted, answered anew, removed or
 //! cut off by a restart, in any order, its reader sees and its next job is told what the model says.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use super::messages::shown;
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
@@ -31,7 +31,7 @@ struct Pair {
 }
 
 struct Model {
-    rig: Rig,
+    fixture: Fixture,
     pairs: Vec<Pair>,
     exists: bool,
     number: u128,
@@ -62,14 +62,14 @@ impl Pair {
 
 impl Model {
     fn new() -> Self {
-        let rig = Rig::new();
-        rig.submit([turn(1_000, BOB, "chat")]);
-        rig.store.finish(rig.claim().fence(), vec![], done(id(1_000), "his")).wait().unwrap();
-        Self { rig, pairs: Vec::new(), exists: false, number: 0 }
+        let fixture = Fixture::new();
+        fixture.submit([turn(1_000, BOB, "chat")]);
+        fixture.store.finish(fixture.claim().fence(), vec![], done(id(1_000), "his")).wait().unwrap();
+        Self { fixture, pairs: Vec::new(), exists: false, number: 0 }
     }
 
     fn next(&mut self) -> u128 {
-        self.rig.clock.advance(1);
+        self.fixture.clock.advance(1);
         self.number += 1;
         self.number
     }
@@ -91,7 +91,7 @@ impl Model {
 
     fn ask(&mut self) {
         let number = self.next();
-        self.rig.submit([turn(number, ANN, "chat")]);
+        self.fixture.submit([turn(number, ANN, "chat")]);
         let (shows_ask, shows_answer) = (true, true);
         self.pairs.push(Pair { number, ask: number, shows_ask, shows_answer, state: State::Queued });
         self.exists = true;
@@ -100,18 +100,18 @@ impl Model {
     /// The first that waits.
     fn answer(&mut self, end: State) {
         let Some(at) = self.pairs.iter().position(|pair| !pair.has_ended()) else { return };
-        let lease = self.rig.claim();
+        let lease = self.fixture.claim();
         let number = self.pairs[at].number;
         assert_eq!(lease.job.id, id(number));
         assert_eq!(lease.spec.input, [Message::user(format!("question {}", self.pairs[at].ask))]);
-        let told = self.rig.store.history(&lease.job, 1_000).unwrap().into_messages();
+        let told = self.fixture.store.history(&lease.job, 1_000).unwrap().into_messages();
         let turns = self.pairs[..at].iter().map(Pair::told);
         let from_user = turns.skip_while(|turn| !matches!(turn.first(), Some(Message::User { .. })));
         assert_eq!(told, from_user.flatten().collect::<Vec<_>>());
         let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
         let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
         let ending = if end == State::Done { done(id(number), &format!("answer {number}")) } else { failed };
-        self.rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+        self.fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
         self.pairs[at].state = end;
     }
 
@@ -121,7 +121,7 @@ impl Model {
         let is_shown = if is_ask { &mut pair.shows_ask } else { &mut pair.shows_answer };
         let (ask, answer) = (id(pair.ask).ask_id(), id(pair.number).message_id());
         let message = if is_ask { MessageRef::Ask(ask) } else { MessageRef::Answer(answer) };
-        let told = self.rig.store.delete_message(ANN, name("chat"), message).wait();
+        let told = self.fixture.store.delete_message(ANN, name("chat"), message).wait();
         if !*is_shown {
             assert_eq!(told, Ok(false));
         } else if !has_ended {
@@ -137,7 +137,7 @@ impl Model {
         let Some(old) = self.pairs.get(at).copied() else { return };
         let number = self.next();
         let again = RegenerateRequest { answer: id(old.number).message_id(), job: job(number, ANN) };
-        let told = self.rig.store.regenerate(ANN, name("chat"), again).wait();
+        let told = self.fixture.store.regenerate(ANN, name("chat"), again).wait();
         if !old.shows_answer {
             assert_eq!(told, Ok(None));
         } else if !old.shows_ask {
@@ -155,7 +155,7 @@ impl Model {
         let Some(old) = self.pairs.get(at).copied().filter(|pair| pair.state == State::Failed) else {
             return;
         };
-        let told = self.rig.store.retry(ANN, id(old.number)).wait();
+        let told = self.fixture.store.retry(ANN, id(old.number)).wait();
         if !old.shows_answer {
             assert_eq!(told, Err(StoreError::LogCut));
             return;
@@ -166,25 +166,25 @@ impl Model {
     }
 
     fn restart(&mut self) {
-        self.rig = self.rig.crash();
+        self.fixture = self.fixture.crash();
     }
 
     fn remove(&mut self) {
-        let had = self.rig.store.remove_conversation(ANN, name("chat")).wait().unwrap();
+        let had = self.fixture.store.remove_conversation(ANN, name("chat")).wait().unwrap();
         assert_eq!(had, std::mem::take(&mut self.exists));
         self.pairs.clear();
-        self.rig.clock.advance(1);
+        self.fixture.clock.advance(1);
     }
 
     fn check(&self) {
         let expected: Vec<_> = self.pairs.iter().flat_map(Pair::shown).collect();
-        assert_eq!(shown(&self.rig.store, ANN, None, 1_000), (expected.clone(), false));
-        let row = self.rig.store.conversation(ANN, &name("chat")).unwrap();
+        assert_eq!(shown(&self.fixture.store, ANN, None, 1_000), (expected.clone(), false));
+        let row = self.fixture.store.conversation(ANN, &name("chat")).unwrap();
         assert_eq!(
             row.map(|row| row.message_count),
             self.exists.then(|| self.pairs.iter().map(Pair::count).sum())
         );
-        assert_eq!(shown(&self.rig.store, BOB, None, 9).0, ["?1000", "!1000"], "P7");
+        assert_eq!(shown(&self.fixture.store, BOB, None, 9).0, ["?1000", "!1000"], "P7");
     }
 }
 

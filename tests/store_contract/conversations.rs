@@ -1,6 +1,6 @@
 //! Conversations as rows: those that are made, those that a job names, their titles and their list.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, chat, done, id, job, name, turn};
 use nanoclaw::domain::conversation::{Conversation, ConversationChange};
 use nanoclaw::domain::event::Event;
@@ -16,21 +16,21 @@ fn query(user: UserId, limit: usize) -> ConversationQuery {
     ConversationQuery { user, project: None, before: None, limit }
 }
 
-fn names(rig: &Rig, query: &ConversationQuery) -> Vec<String> {
-    let page = rig.store.conversations(query).unwrap();
+fn names(fixture: &Fixture, query: &ConversationQuery) -> Vec<String> {
+    let page = fixture.store.conversations(query).unwrap();
     page.conversations.iter().map(|conversation| conversation.id.to_string()).collect()
 }
 
-fn found(rig: &Rig, user: UserId, id: &str) {
-    rig.store.found(chat(user, id, rig.clock.now_ms()), 100).wait().unwrap();
+fn found(fixture: &Fixture, user: UserId, id: &str) {
+    fixture.store.found(chat(user, id, fixture.clock.now_ms()), 100).wait().unwrap();
 }
 
-fn get(rig: &Rig, user: UserId, id: &str) -> Option<Conversation> {
-    rig.store.conversation(user, &name(id)).unwrap()
+fn get(fixture: &Fixture, user: UserId, id: &str) -> Option<Conversation> {
+    fixture.store.conversation(user, &name(id)).unwrap()
 }
 
-fn update(rig: &Rig, user: UserId, id: &str, change: ConversationChange) -> Option<Conversation> {
-    rig.store.update(user, name(id), change).wait().unwrap()
+fn update(fixture: &Fixture, user: UserId, id: &str, change: ConversationChange) -> Option<Conversation> {
+    fixture.store.update(user, name(id), change).wait().unwrap()
 }
 
 fn titled(title: &str) -> ConversationChange {
@@ -47,199 +47,203 @@ fn with_title(job: JobId, title: &str) -> JobOutcome {
 }
 
 /// Runs one job of the conversation; whether it was told that a title is wanted.
-fn run(rig: &Rig, number: u128, ending: JobOutcome) -> bool {
-    rig.submit([turn(number, ANN, "chat")]);
-    let lease = rig.claim();
-    let wants_title = rig.store.history(&lease.job, 10).unwrap().wants_title;
-    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+fn run(fixture: &Fixture, number: u128, ending: JobOutcome) -> bool {
+    fixture.submit([turn(number, ANN, "chat")]);
+    let lease = fixture.claim();
+    let wants_title = fixture.store.history(&lease.job, 10).unwrap().wants_title;
+    fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
     wants_title
 }
 
 #[test]
 fn p7_a_conversation_is_its_users_alone() {
-    let rig = Rig::new();
-    found(&rig, ANN, "same");
-    found(&rig, BOB, "same");
-    update(&rig, ANN, "same", titled("Ann's")).unwrap();
-    assert_eq!(get(&rig, BOB, "same").unwrap().title, "");
-    found(&rig, ANN, "hers");
-    assert_eq!(get(&rig, BOB, "hers"), None);
-    assert_eq!(update(&rig, BOB, "hers", titled("his")), None);
-    assert_eq!(names(&rig, &query(BOB, 10)), ["same"]);
-    assert!(!rig.store.remove_conversation(BOB, name("hers")).wait().unwrap());
-    rig.submit([turn(1, ANN, "same")]);
-    let counts = [ANN, BOB].map(|user| get(&rig, user, "same").unwrap().message_count);
+    let fixture = Fixture::new();
+    found(&fixture, ANN, "same");
+    found(&fixture, BOB, "same");
+    update(&fixture, ANN, "same", titled("Ann's")).unwrap();
+    assert_eq!(get(&fixture, BOB, "same").unwrap().title, "");
+    found(&fixture, ANN, "hers");
+    assert_eq!(get(&fixture, BOB, "hers"), None);
+    assert_eq!(update(&fixture, BOB, "hers", titled("his")), None);
+    assert_eq!(names(&fixture, &query(BOB, 10)), ["same"]);
+    assert!(!fixture.store.remove_conversation(BOB, name("hers")).wait().unwrap());
+    fixture.submit([turn(1, ANN, "same")]);
+    let counts = [ANN, BOB].map(|user| get(&fixture, user, "same").unwrap().message_count);
     assert_eq!(counts, [1, 0]);
 }
 
 #[test]
 fn a_conversation_that_is_there_is_not_made_again_and_a_bound_holds() {
-    let rig = Rig::with(&Limits { conversations: 2, ..Limits::default() });
-    found(&rig, ANN, "a");
-    assert_eq!(rig.store.found(chat(ANN, "a", 1), 2).wait(), Err(StoreError::NameTaken));
-    rig.submit([turn(1, ANN, "b")]);
+    let fixture = Fixture::with(&Limits { conversations: 2, ..Limits::default() });
+    found(&fixture, ANN, "a");
+    assert_eq!(fixture.store.found(chat(ANN, "a", 1), 2).wait(), Err(StoreError::NameTaken));
+    fixture.submit([turn(1, ANN, "b")]);
     let full = StoreError::ConversationsFull { limit: 2 };
-    assert_eq!(rig.store.found(chat(ANN, "c", 1), 2).wait(), Err(full.clone()));
-    assert_eq!(rig.store.submit(vec![job(2, ANN), turn(3, ANN, "c")]).wait(), Err(full.clone()));
-    assert_eq!(rig.store.job(ANN, id(2)).unwrap(), None, "nothing was written");
+    assert_eq!(fixture.store.found(chat(ANN, "c", 1), 2).wait(), Err(full.clone()));
+    assert_eq!(fixture.store.submit(vec![job(2, ANN), turn(3, ANN, "c")]).wait(), Err(full.clone()));
+    assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "nothing was written");
     let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
-    assert_eq!(rig.store.submit_once(turn(4, ANN, "c"), key).wait().err(), Some(full.clone()));
-    rig.submit([turn(5, ANN, "b"), turn(6, BOB, "c")]);
+    assert_eq!(fixture.store.submit_once(turn(4, ANN, "c"), key).wait().err(), Some(full.clone()));
+    fixture.submit([turn(5, ANN, "b"), turn(6, BOB, "c")]);
 
-    let rig = rig.crash_with(&Limits { conversations: 2, ..Limits::default() });
-    assert_eq!(rig.store.submit(vec![turn(7, ANN, "c")]).wait(), Err(full), "the count is stored");
-    assert!(rig.store.remove_conversation(ANN, name("a")).wait().unwrap());
-    assert!(matches!(rig.store.submit_once(turn(8, ANN, "c"), key).wait(), Ok(Idempotent::New(_))));
+    let fixture = fixture.crash_with(&Limits { conversations: 2, ..Limits::default() });
+    assert_eq!(fixture.store.submit(vec![turn(7, ANN, "c")]).wait(), Err(full), "the count is stored");
+    assert!(fixture.store.remove_conversation(ANN, name("a")).wait().unwrap());
+    assert!(matches!(fixture.store.submit_once(turn(8, ANN, "c"), key).wait(), Ok(Idempotent::New(_))));
 }
 
 #[test]
 fn a_job_makes_the_conversation_that_it_names_and_each_step_moves_it() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut first = turn(1, ANN, "chat");
     first.spec.system_prompt = Some("be brief".to_owned());
     first.spec.temperature = Some(0.5);
     first.spec.project_id = Some(ProjectId::from_bits(9));
-    rig.submit([first]);
-    let made = get(&rig, ANN, "chat").unwrap();
+    fixture.submit([first]);
+    let made = get(&fixture, ANN, "chat").unwrap();
     assert_eq!((made.title.as_str(), made.message_count, made.created_at_ms), ("", 1, 1_000_000));
     assert_eq!(made.settings.temperature, Some(0.5));
     assert_eq!(made.settings.system_prompt, "", "that one is the job's own");
     assert_eq!(made.settings.project_id, Some(ProjectId::from_bits(9)));
-    rig.clock.advance(10);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(id(1), "answer")).wait().unwrap();
-    let answered = get(&rig, ANN, "chat").unwrap();
+    fixture.clock.advance(10);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "answer")).wait().unwrap();
+    let answered = get(&fixture, ANN, "chat").unwrap();
     assert_eq!((answered.message_count, answered.updated_at_ms), (2, 1_000_010));
-    rig.clock.advance(10);
-    rig.submit([turn(2, ANN, "chat")]);
-    let asked = get(&rig, ANN, "chat").unwrap();
+    fixture.clock.advance(10);
+    fixture.submit([turn(2, ANN, "chat")]);
+    let asked = get(&fixture, ANN, "chat").unwrap();
     assert_eq!((asked.message_count, asked.updated_at_ms, asked.created_at_ms), (3, 1_000_020, 1_000_000));
     assert_eq!(asked.settings, made.settings, "settings are the conversation's, not the last job's");
-    rig.store.delete(ANN, id(1)).wait().unwrap();
-    let left = get(&rig, ANN, "chat").unwrap();
+    fixture.store.delete(ANN, id(1)).wait().unwrap();
+    let left = get(&fixture, ANN, "chat").unwrap();
     assert_eq!((left.message_count, left.updated_at_ms), (1, 1_000_020), "its jobs may go one by one");
-    assert_eq!(get(&rig.crash(), ANN, "chat"), Some(left));
+    assert_eq!(get(&fixture.crash(), ANN, "chat"), Some(left));
 }
 
 #[test]
 fn a_title_is_taken_once_and_never_over_one_that_was_given() {
-    let rig = Rig::new();
-    assert!(run(&rig, 1, done(id(1), "answer")), "the first has brought none");
-    assert!(run(&rig, 2, with_title(id(2), "Weather")));
-    assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Weather");
-    assert!(!run(&rig, 3, with_title(id(3), "Another")));
-    assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Weather");
-    update(&rig, ANN, "chat", titled("")).unwrap();
-    rig.submit([turn(4, ANN, "chat")]);
-    let lease = rig.claim();
-    update(&rig, ANN, "chat", titled("Mine")).unwrap();
-    rig.store.finish(lease.fence(), vec![], with_title(id(4), "Late")).wait().unwrap();
-    assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Mine", "given while the job ran");
+    let fixture = Fixture::new();
+    assert!(run(&fixture, 1, done(id(1), "answer")), "the first has brought none");
+    assert!(run(&fixture, 2, with_title(id(2), "Weather")));
+    assert_eq!(get(&fixture, ANN, "chat").unwrap().title, "Weather");
+    assert!(!run(&fixture, 3, with_title(id(3), "Another")));
+    assert_eq!(get(&fixture, ANN, "chat").unwrap().title, "Weather");
+    update(&fixture, ANN, "chat", titled("")).unwrap();
+    fixture.submit([turn(4, ANN, "chat")]);
+    let lease = fixture.claim();
+    update(&fixture, ANN, "chat", titled("Mine")).unwrap();
+    fixture.store.finish(lease.fence(), vec![], with_title(id(4), "Late")).wait().unwrap();
+    assert_eq!(get(&fixture, ANN, "chat").unwrap().title, "Mine", "given while the job ran");
 }
 
 #[test]
 fn a_list_is_newest_first_and_pages_hold_while_conversations_come_and_move() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for id in ["a", "b", "c", "d", "e"] {
-        rig.clock.advance(1);
-        found(&rig, ANN, id);
+        fixture.clock.advance(1);
+        found(&fixture, ANN, id);
     }
-    found(&rig, ANN, "d2");
-    assert_eq!(names(&rig, &query(ANN, 10)), ["d2", "e", "d", "c", "b", "a"]);
-    let page = rig.store.conversations(&query(ANN, 3)).unwrap();
+    found(&fixture, ANN, "d2");
+    assert_eq!(names(&fixture, &query(ANN, 10)), ["d2", "e", "d", "c", "b", "a"]);
+    let page = fixture.store.conversations(&query(ANN, 3)).unwrap();
     assert!(page.has_more);
     let last = page.conversations.last().unwrap();
     let before = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
     // One that was not shown yet moves to the front, one that was shown goes, one comes.
-    rig.clock.advance(1);
-    update(&rig, ANN, "b", titled("moved")).unwrap();
-    rig.store.remove_conversation(ANN, last.id.clone()).wait().unwrap();
-    found(&rig, ANN, "f");
+    fixture.clock.advance(1);
+    update(&fixture, ANN, "b", titled("moved")).unwrap();
+    fixture.store.remove_conversation(ANN, last.id.clone()).wait().unwrap();
+    found(&fixture, ANN, "f");
     let next = ConversationQuery { before: Some(before), ..query(ANN, 2) };
-    assert_eq!(names(&rig, &next), ["c", "a"], "nothing twice, and nothing missing that stayed where it was");
-    assert!(!rig.store.conversations(&next).unwrap().has_more);
-    assert_eq!(names(&rig.crash(), &query(ANN, 10)), ["b", "f", "d2", "e", "c", "a"]);
+    assert_eq!(
+        names(&fixture, &next),
+        ["c", "a"],
+        "nothing twice, and nothing missing that stayed where it was"
+    );
+    assert!(!fixture.store.conversations(&next).unwrap().has_more);
+    assert_eq!(names(&fixture.crash(), &query(ANN, 10)), ["b", "f", "d2", "e", "c", "a"]);
 }
 
 #[test]
 fn a_projects_conversations_are_found_counted_and_removed_together() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let (mine, other) = (ProjectId::from_bits(7), ProjectId::from_bits(8));
     for (number, project) in [(1, Some(mine)), (2, Some(other)), (3, None), (4, Some(mine))] {
         let mut one = chat(ANN, &format!("c{number}"), number);
         one.settings.project_id = project;
-        rig.store.found(one, 100).wait().unwrap();
+        fixture.store.found(one, 100).wait().unwrap();
     }
     let mut his = chat(BOB, "his", 1);
     his.settings.project_id = Some(mine);
-    rig.store.found(his, 100).wait().unwrap();
+    fixture.store.found(his, 100).wait().unwrap();
     let of_project = ConversationQuery { project: Some(mine), ..query(ANN, 1) };
-    assert_eq!(names(&rig, &of_project), ["c4"]);
-    assert!(rig.store.conversations(&of_project).unwrap().has_more);
-    assert_eq!(rig.store.counts_by_project(ANN).unwrap(), [(mine, 2), (other, 1)].into());
-    assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(2));
-    assert_eq!(names(&rig, &query(ANN, 10)), ["c3", "c2"]);
-    assert_eq!(rig.store.counts_by_project(ANN).unwrap(), [(other, 1)].into());
-    assert_eq!(rig.store.counts_by_project(BOB).unwrap(), [(mine, 1)].into(), "P7");
-    assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(0));
+    assert_eq!(names(&fixture, &of_project), ["c4"]);
+    assert!(fixture.store.conversations(&of_project).unwrap().has_more);
+    assert_eq!(fixture.store.counts_by_project(ANN).unwrap(), [(mine, 2), (other, 1)].into());
+    assert_eq!(fixture.store.remove_conversations_of(ANN, mine).wait(), Ok(2));
+    assert_eq!(names(&fixture, &query(ANN, 10)), ["c3", "c2"]);
+    assert_eq!(fixture.store.counts_by_project(ANN).unwrap(), [(other, 1)].into());
+    assert_eq!(fixture.store.counts_by_project(BOB).unwrap(), [(mine, 1)].into(), "P7");
+    assert_eq!(fixture.store.remove_conversations_of(ANN, mine).wait(), Ok(0));
 }
 
 #[test]
 fn a_line_of_a_batch_that_names_a_conversation_too_many_fails_alone() {
-    let rig = Rig::with(&Limits { conversations: 1, ..Limits::default() });
+    let fixture = Fixture::with(&Limits { conversations: 1, ..Limits::default() });
     let line = |number: u32, chat: &str| NewLine {
         custom_id: number.to_string(),
         spec: turn(u128::from(number), ANN, chat).spec,
     };
     let batch = BatchId::from_bits(1);
-    rig.store.fill(batch, 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
+    fixture.store.fill(batch, 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
     let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 3, concurrency: 9, webhook_url };
-    drop(rig.store.accept(new, None).wait().unwrap());
-    assert_eq!(names(&rig, &query(ANN, 9)), ["a"]);
+    drop(fixture.store.accept(new, None).wait().unwrap());
+    assert_eq!(names(&fixture, &query(ANN, 9)), ["a"]);
     for _ in 0..2 {
-        let lease = rig.claim();
-        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
+        let lease = fixture.claim();
+        fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
     }
-    let counts = rig.store.batch(ANN, batch).unwrap().unwrap().counts;
+    let counts = fixture.store.batch(ANN, batch).unwrap().unwrap().counts;
     assert_eq!((counts.completed, counts.failed, counts.open()), (2, 1, 0));
-    assert_eq!(get(&rig, ANN, "a").unwrap().message_count, 4);
+    assert_eq!(get(&fixture, ANN, "a").unwrap().message_count, 4);
 }
 
 #[test]
 fn a_job_for_a_conversation_that_has_to_be_there_does_not_bring_it_back() {
-    let rig = Rig::new();
-    found(&rig, ANN, "chat");
-    found(&rig, BOB, "chat");
+    let fixture = Fixture::new();
+    found(&fixture, ANN, "chat");
+    found(&fixture, BOB, "chat");
     let homed = |number| NewJob { in_existing: true, ..turn(number, ANN, "chat") };
-    rig.submit([homed(1)]);
+    fixture.submit([homed(1)]);
     let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
-    assert!(matches!(rig.store.submit_once(homed(2), key).wait(), Ok(Idempotent::New(_))));
-    assert!(rig.store.remove_conversation(ANN, name("chat")).wait().unwrap());
-    assert_eq!(rig.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(StoreError::NoConversation));
+    assert!(matches!(fixture.store.submit_once(homed(2), key).wait(), Ok(Idempotent::New(_))));
+    assert!(fixture.store.remove_conversation(ANN, name("chat")).wait().unwrap());
+    assert_eq!(fixture.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(StoreError::NoConversation));
     let other = nanoclaw::domain::idempotency::IdempotencyKey { key: [2; 32], ..key };
-    assert_eq!(rig.store.submit_once(homed(5), other).wait().err(), Some(StoreError::NoConversation));
+    assert_eq!(fixture.store.submit_once(homed(5), other).wait().err(), Some(StoreError::NoConversation));
     let again = RegenerateRequest { answer: id(1).message_id(), job: homed(6) };
-    let again = rig.store.regenerate(ANN, name("chat"), again).wait();
+    let again = fixture.store.regenerate(ANN, name("chat"), again).wait();
     assert_eq!(again, Err(StoreError::NoConversation));
-    assert_eq!([3, 4, 5, 6].map(|number| rig.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
-    assert_eq!(get(&rig, ANN, "chat"), None, "nothing was written");
-    rig.submit([turn(7, ANN, "chat")]);
-    assert_eq!(get(&rig, ANN, "chat").unwrap().message_count, 1, "whoever does not mind makes it");
+    assert_eq!([3, 4, 5, 6].map(|number| fixture.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
+    assert_eq!(get(&fixture, ANN, "chat"), None, "nothing was written");
+    fixture.submit([turn(7, ANN, "chat")]);
+    assert_eq!(get(&fixture, ANN, "chat").unwrap().message_count, 1, "whoever does not mind makes it");
 }
 
 #[test]
 fn p8_a_page_of_the_list_is_bounded_in_bytes_and_never_empty() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
         let mut one = chat(ANN, &format!("c{number}"), number);
         one.settings.system_prompt = "x".repeat(600 << 10);
-        rig.store.found(one, 100).wait().unwrap();
+        fixture.store.found(one, 100).wait().unwrap();
     }
-    let page = rig.store.conversations(&query(ANN, 100)).unwrap();
+    let page = fixture.store.conversations(&query(ANN, 100)).unwrap();
     assert_eq!((page.conversations.len(), page.has_more), (2, true));
     let last = page.conversations.last().unwrap();
     let place = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
     let rest = ConversationQuery { before: Some(place), ..query(ANN, 100) };
-    assert_eq!(names(&rig, &rest), ["c1"]);
+    assert_eq!(names(&fixture, &rest), ["c1"]);
 }

@@ -1,6 +1,6 @@
 //! Jobs that were given back to wait: for their turn at a provider, or as long as it asked.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, cost, id, job, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
@@ -8,80 +8,80 @@ use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Store, StoreError, Urgency};
 
 /// One that waits five seconds.
-fn deferred() -> Rig {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.append(lease.fence(), vec![cost(None, Usage::new(9, 1))], Urgency::Now).wait().unwrap();
-    rig.store.defer(lease.fence(), "waits for its turn".to_owned(), 5_000).wait().unwrap();
+fn deferred() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.append(lease.fence(), vec![cost(None, Usage::new(9, 1))], Urgency::Now).wait().unwrap();
+    fixture.store.defer(lease.fence(), "waits for its turn".to_owned(), 5_000).wait().unwrap();
     assert_eq!(
-        rig.store.defer(lease.fence(), String::new(), 1).wait(),
+        fixture.store.defer(lease.fence(), String::new(), 1).wait(),
         Err(StoreError::Fenced { job: id(1) })
     );
-    rig
+    fixture
 }
 
 #[test]
 fn a_deferred_job_waits_its_time_through_a_crash_and_counts_no_attempt() {
-    let rig = deferred();
-    assert_eq!(rig.claim_all(), [], "nor does its conversation overtake it");
-    let rig = rig.crash();
-    rig.clock.advance(4_999);
-    assert_eq!(rig.claim_all(), []);
-    rig.clock.advance(1);
-    let lease = rig.claim();
+    let fixture = deferred();
+    assert_eq!(fixture.claim_all(), [], "nor does its conversation overtake it");
+    let fixture = fixture.crash();
+    fixture.clock.advance(4_999);
+    assert_eq!(fixture.claim_all(), []);
+    fixture.clock.advance(1);
+    let lease = fixture.claim();
     let counted = (lease.job.id, lease.job.attempt, lease.job.failed_runs, lease.job.crashes);
     assert_eq!(counted, (id(1), 1, 0, 0));
     assert_eq!(lease.job.epoch, 2, "yet the old lease is fenced");
-    assert_eq!(rig.claim_all(), [], "one of a conversation at a time");
+    assert_eq!(fixture.claim_all(), [], "one of a conversation at a time");
 }
 
 #[test]
 fn the_log_says_that_and_why_it_waits() {
-    let rig = deferred();
-    let log = rig.store.log(id(1)).unwrap();
+    let fixture = deferred();
+    let log = fixture.store.log(id(1)).unwrap();
     let at = log.iter().position(|record| *record == Record::Mark(EngineMark::Deferred)).unwrap();
     let reason = Some("waits for its turn".to_owned());
     let waits = Event::Status { status: StatusPhase::Queued, attempt: 0, reason };
     assert_eq!(log[at + 1..], [waits.into()]);
-    let page = rig.store.events(id(1), 0, 10).unwrap();
+    let page = fixture.store.events(id(1), 0, 10).unwrap();
     assert!(page.events.iter().map(|event| event.seq).eq(1..=3), "marks have no number");
-    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.last_event_id), (JobStatus::Queued, 3));
 }
 
 #[test]
 fn a_deferred_job_can_be_cancelled_and_its_cost_stays() {
-    let rig = deferred();
-    let ended = rig.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
+    let fixture = deferred();
+    let ended = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((ended.status, ended.usage), (JobStatus::Cancelled, Usage::new(9, 1)));
-    rig.clock.advance(10_000);
-    assert_eq!(rig.claim_all(), [id(2)]);
+    fixture.clock.advance(10_000);
+    assert_eq!(fixture.claim_all(), [id(2)]);
 }
 
 #[test]
 fn p4_a_cancellation_that_came_first_ends_it_instead() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    rig.store.defer(lease.fence(), "waits".to_owned(), 5_000).wait().unwrap();
-    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    fixture.store.defer(lease.fence(), "waits".to_owned(), 5_000).wait().unwrap();
+    let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Cancelled, FailureCode::Cancelled));
-    rig.clock.advance(10_000);
-    assert_eq!(rig.claim_all(), []);
+    fixture.clock.advance(10_000);
+    assert_eq!(fixture.claim_all(), []);
 }
 
 #[test]
 fn a_job_deferred_time_and_again_never_becomes_poison() {
-    let mut rig = Rig::new();
-    rig.submit([job(1, ANN)]);
+    let mut fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
     for _ in 0..4 {
-        rig.claim();
-        rig = rig.crash();
-        let lease = rig.claim();
-        rig.store.defer(lease.fence(), "waits".to_owned(), 0).wait().unwrap();
+        fixture.claim();
+        fixture = fixture.crash();
+        let lease = fixture.claim();
+        fixture.store.defer(lease.fence(), "waits".to_owned(), 0).wait().unwrap();
     }
-    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.crashes, row.failed_runs), (JobStatus::Queued, 0, 0));
 }

@@ -1,6 +1,6 @@
 //! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a restart.
 
-use crate::support::store::{ANN, HandClock, delta, done, id, job};
+use crate::support::store::{ANN, ManualClock, delta, done, id, job};
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
@@ -72,7 +72,7 @@ fn store_on(disk: &Flaky) -> Arc<RedbStore> {
 fn store_with(disk: &Flaky, channel_writes: usize) -> Arc<RedbStore> {
     let options = StoreOptions { settle_ms: 60_000, channel_writes, ..StoreOptions::default() };
     let disk = disk.clone();
-    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), HandClock::new())
+    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), ManualClock::new())
         .unwrap()
 }
 
@@ -281,7 +281,7 @@ fn reads_answer_at_once_while_the_store_reopens() {
         drop(gate.lock().unwrap());
         backend.clone()
     };
-    let store = RedbStore::open_with_backend(make, &options, &Limits::default(), HandClock::new()).unwrap();
+    let store = RedbStore::open_with_backend(make, &options, &Limits::default(), ManualClock::new()).unwrap();
     store.submit(vec![job(1, ANN)]).wait().unwrap();
     let slow_repair = opening.lock().unwrap();
     disk.0.syncs_fail.store(true, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! A store in a directory of its own, and the shortest way through a job's life.
 
-use crate::support::store::HandClock;
+use crate::support::store::ManualClock;
 use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::limits::Limits;
@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 /// A store with its file and its clock.
-pub(crate) struct Rig {
+pub(crate) struct Fixture {
     pub(crate) store: Arc<RedbStore>,
-    pub(crate) clock: Arc<HandClock>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) dir: TempDir,
 }
 
-impl Rig {
+impl Fixture {
     /// An empty one with the default limits.
     pub(crate) fn new() -> Self {
         Self::with(&Limits::default())
@@ -26,7 +26,7 @@ impl Rig {
 
     /// An empty one.
     pub(crate) fn with(limits: &Limits) -> Self {
-        let (clock, dir) = (HandClock::new(), TempDir::new().unwrap());
+        let (clock, dir) = (ManualClock::new(), TempDir::new().unwrap());
         let store = open(&dir.path().join("store.redb"), limits, Arc::clone(&clock)).unwrap();
         Self { store, clock, dir }
     }
@@ -72,7 +72,7 @@ impl Rig {
 pub(crate) fn open(
     path: &std::path::Path,
     limits: &Limits,
-    clock: Arc<HandClock>,
+    clock: Arc<ManualClock>,
 ) -> Result<Arc<RedbStore>, OpenError> {
     RedbStore::open(path, &StoreOptions::default(), limits, clock as Arc<dyn Clock>)
 }

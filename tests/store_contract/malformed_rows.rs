@@ -1,7 +1,7 @@
 //! Rows whose bytes do not have the width of their type, as a damaged disk or an editor leaves them.
 
-use super::fixture::{Rig, open};
-use crate::support::store::{ANN, HandClock, id, job};
+use super::fixture::{Fixture, open};
+use crate::support::store::{ANN, ManualClock, id, job};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{JobQuery, Store};
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
@@ -24,10 +24,10 @@ fn rows(path: &Path, table: &str) -> u64 {
 
 #[test]
 fn a_row_of_a_wrong_width_is_set_aside_and_the_rest_goes_on() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN), job(2, ANN)]);
-    rig.store.close();
-    let path = rig.path();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN), job(2, ANN)]);
+    fixture.store.close();
+    let path = fixture.path();
     // Each sorts before the sound rows of its table.
     put(&path, "ready", &[0; 20], &[0; 24]);
     put(&path, "ready", &[0; 17], &[0; 7]);
@@ -36,7 +36,7 @@ fn a_row_of_a_wrong_width_is_set_aside_and_the_rest_goes_on() {
     let sound = (rows(&path, "ready"), rows(&path, "delayed"), rows(&path, "running"));
     assert_eq!(sound, (4, 1, 1));
 
-    let store = open(&path, &Limits::default(), HandClock::new()).unwrap();
+    let store = open(&path, &Limits::default(), ManualClock::new()).unwrap();
     let query = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 };
     let listed: Vec<_> = store.jobs(&query).unwrap().jobs.iter().map(|job| job.id).collect();
     assert_eq!(listed, [id(2), id(1)]);
@@ -49,13 +49,13 @@ fn a_row_of_a_wrong_width_is_set_aside_and_the_rest_goes_on() {
 
 #[test]
 fn a_value_of_a_wrong_width_is_not_read_as_zero() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    rig.store.close();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    fixture.store.close();
     let user = [&[5][..], &ANN.0.to_be_bytes()].concat();
-    put(&rig.path(), "fair", &user, &[1, 2, 3]);
-    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    put(&fixture.path(), "fair", &user, &[1, 2, 3]);
+    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
     store.submit(vec![job(2, ANN)]).wait().unwrap();
     store.close();
-    assert_eq!(rows(&rig.path(), "quarantine"), 1);
+    assert_eq!(rows(&fixture.path(), "quarantine"), 1);
 }

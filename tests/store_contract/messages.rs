@@ -1,6 +1,6 @@
 //! Messages of a conversation: their order, their pages, and deleting them one by one.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, delta, done, id, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::{JobId, UserId};
@@ -34,110 +34,111 @@ pub(crate) fn shown(
 }
 
 /// All messages, in as many pages as it takes.
-fn all(rig: &Rig) -> Vec<String> {
-    shown(&rig.store, ANN, None, 100).0
+fn all(fixture: &Fixture) -> Vec<String> {
+    shown(&fixture.store, ANN, None, 100).0
 }
 
 /// Runs a job of the conversation to its end.
-pub(crate) fn say(rig: &Rig, number: u128) {
-    rig.submit([turn(number, ANN, "chat")]);
-    let lease = rig.claim();
-    end(rig, &lease, number);
+pub(crate) fn say(fixture: &Fixture, number: u128) {
+    fixture.submit([turn(number, ANN, "chat")]);
+    let lease = fixture.claim();
+    end(fixture, &lease, number);
 }
 
-fn end(rig: &Rig, lease: &Lease, number: u128) {
+fn end(fixture: &Fixture, lease: &Lease, number: u128) {
     let ending = done(id(number), &format!("answer {number}"));
-    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
 }
 
 /// What the next job of the conversation would be told.
-pub(crate) fn told(rig: &Rig, number: u128) -> Vec<Message> {
-    rig.submit([turn(number, ANN, "chat")]);
-    let job = rig.store.job(ANN, id(number)).unwrap().unwrap();
-    let history = rig.store.history(&job, 100).unwrap();
+pub(crate) fn told(fixture: &Fixture, number: u128) -> Vec<Message> {
+    fixture.submit([turn(number, ANN, "chat")]);
+    let job = fixture.store.job(ANN, id(number)).unwrap().unwrap();
+    let history = fixture.store.history(&job, 100).unwrap();
     let told = history.summary.clone().map(Message::assistant).into_iter().chain(history.into_messages());
     let told = told.collect();
-    rig.store.cancel(ANN, id(number)).wait().unwrap();
-    rig.store.delete(ANN, id(number)).wait().unwrap();
+    fixture.store.cancel(ANN, id(number)).wait().unwrap();
+    fixture.store.delete(ANN, id(number)).wait().unwrap();
     told
 }
 
-fn delete(rig: &Rig, message: MessageRef) -> Result<bool, StoreError> {
-    rig.store.delete_message(ANN, name("chat"), message).wait()
+fn delete(fixture: &Fixture, message: MessageRef) -> Result<bool, StoreError> {
+    fixture.store.delete_message(ANN, name("chat"), message).wait()
 }
 
-fn count(rig: &Rig) -> u64 {
-    rig.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count
+fn count(fixture: &Fixture) -> u64 {
+    fixture.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count
 }
 
 #[test]
 fn messages_come_in_pairs_in_the_order_of_the_questions() {
-    let rig = Rig::new();
-    say(&rig, 1);
-    rig.submit([turn(3, ANN, "chat"), turn(2, ANN, "chat")]);
-    assert_eq!(all(&rig), ["?1", "!1", "?3", "?2"], "what is queued has no answer");
-    let lease = rig.claim();
-    rig.store
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    fixture.submit([turn(3, ANN, "chat"), turn(2, ANN, "chat")]);
+    assert_eq!(all(&fixture), ["?1", "!1", "?3", "?2"], "what is queued has no answer");
+    let lease = fixture.claim();
+    fixture
+        .store
         .append(lease.fence(), vec![delta(0, 0, "so far")], nanoclaw::ports::Urgency::Now)
         .wait()
         .unwrap();
-    let page = rig.store.messages(ANN, &name("chat"), Some(ask(3)), 1).unwrap();
+    let page = fixture.store.messages(ANN, &name("chat"), Some(ask(3)), 1).unwrap();
     let [ChatMessage::Answer { job, events, said }] = &page.messages[..] else { panic!("{page:?}") };
     assert_eq!((job.status, said.len()), (JobStatus::Running, 0));
     assert!(matches!(&events.last().unwrap().event, Event::Delta { text, .. } if text == "so far"));
-    let page = rig.store.messages(ANN, &name("chat"), None, 1).unwrap();
+    let page = fixture.store.messages(ANN, &name("chat"), None, 1).unwrap();
     let [ChatMessage::Ask { created_at_ms, messages, .. }] = &page.messages[..] else { panic!("{page:?}") };
     assert_eq!((*created_at_ms, &messages[..]), (1_000_000, &[Message::user("question 1")][..]));
-    end(&rig, &lease, 3);
-    assert_eq!(all(&rig.crash()), ["?1", "!1", "?3", "!3", "?2"]);
-    assert_eq!(shown(&rig.store, BOB, None, 9).0, [""; 0], "P7");
+    end(&fixture, &lease, 3);
+    assert_eq!(all(&fixture.crash()), ["?1", "!1", "?3", "!3", "?2"]);
+    assert_eq!(shown(&fixture.store, BOB, None, 9).0, [""; 0], "P7");
 }
 
 #[test]
 fn pages_hold_while_messages_come_and_go() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=4 {
-        say(&rig, number);
+        say(&fixture, number);
     }
-    let page = |after, limit| shown(&rig.store, ANN, after, limit);
+    let page = |after, limit| shown(&fixture.store, ANN, after, limit);
     let strings = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     assert_eq!(page(None, 3), (strings(&["?1", "!1", "?2"]), true));
     assert_eq!(page(Some(ask(2)), 2), (strings(&["!2", "?3"]), true));
-    assert!(delete(&rig, ask(3)).unwrap());
+    assert!(delete(&fixture, ask(3)).unwrap());
     assert_eq!(page(Some(ask(3)), 2), (strings(&["!3", "?4"]), true), "half of its pair is there");
-    assert!(delete(&rig, answer(3)).unwrap());
+    assert!(delete(&fixture, answer(3)).unwrap());
     assert_eq!(page(Some(ask(3)), 9), (strings(&["?4", "!4"]), false), "nothing of it is there");
     assert_eq!(page(Some(answer(3)), 1), (strings(&["?4"]), true));
-    say(&rig, 5);
+    say(&fixture, 5);
     assert_eq!(page(Some(answer(4)), 2), (strings(&["?5", "!5"]), false));
     assert_eq!(page(Some(answer(5)), 2), (strings(&[]), false));
 }
 
 #[test]
 fn a_page_is_bounded_in_bytes_and_never_empty() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let large = |number| {
         let mut new = turn(number, ANN, "chat");
         new.spec.input = vec![Message::user("x".repeat(600 << 10))];
         new
     };
     for number in 1..=3 {
-        rig.submit([large(number)]);
+        fixture.submit([large(number)]);
     }
-    let (first, has_more) = shown(&rig.store, ANN, None, 100);
+    let (first, has_more) = shown(&fixture.store, ANN, None, 100);
     assert_eq!((&first[..], has_more), (&["?1".to_owned(), "?2".to_owned()][..], true));
-    assert_eq!(shown(&rig.store, ANN, Some(ask(2)), 100), (vec!["?3".to_owned()], false));
+    assert_eq!(shown(&fixture.store, ANN, Some(ask(2)), 100), (vec!["?3".to_owned()], false));
 }
 
 #[test]
 fn a_deleted_message_is_told_to_nobody() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
-        say(&rig, number);
+        say(&fixture, number);
     }
-    assert_eq!((delete(&rig, ask(2)), count(&rig)), (Ok(true), 5));
-    assert_eq!(delete(&rig, ask(2)), Ok(false), "it is gone");
-    assert_eq!(all(&rig), ["?1", "!1", "!2", "?3", "!3"]);
+    assert_eq!((delete(&fixture, ask(2)), count(&fixture)), (Ok(true), 5));
+    assert_eq!(delete(&fixture, ask(2)), Ok(false), "it is gone");
+    assert_eq!(all(&fixture), ["?1", "!1", "!2", "?3", "!3"]);
     let [q1, a1, a2, q3, a3] = [
         Message::user("question 1"),
         Message::assistant("answer 1"),
@@ -145,28 +146,28 @@ fn a_deleted_message_is_told_to_nobody() {
         Message::user("question 3"),
         Message::assistant("answer 3"),
     ];
-    assert_eq!(told(&rig, 101), [q1.clone(), a1.clone(), a2, q3.clone(), a3.clone()]);
-    assert_eq!(delete(&rig, answer(3)), Ok(true));
-    assert_eq!(delete(&rig, answer(2)), Ok(true));
-    assert_eq!(rig.store.job(ANN, id(2)).unwrap(), None, "with both messages the job goes");
-    assert_eq!((told(&rig, 102), count(&rig)), (vec![q1, a1.clone(), q3.clone()], 3));
-    assert_eq!(delete(&rig, ask(1)), Ok(true));
-    assert_eq!(told(&rig, 103), [q3], "a conversation never begins with an answer");
-    assert_eq!(all(&rig.crash()), ["!1", "?3"]);
-    assert_eq!(delete(&rig, answer(99)), Ok(false));
-    assert_eq!(rig.store.delete_message(BOB, name("chat"), answer(1)).wait(), Ok(false), "P7");
+    assert_eq!(told(&fixture, 101), [q1.clone(), a1.clone(), a2, q3.clone(), a3.clone()]);
+    assert_eq!(delete(&fixture, answer(3)), Ok(true));
+    assert_eq!(delete(&fixture, answer(2)), Ok(true));
+    assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "with both messages the job goes");
+    assert_eq!((told(&fixture, 102), count(&fixture)), (vec![q1, a1.clone(), q3.clone()], 3));
+    assert_eq!(delete(&fixture, ask(1)), Ok(true));
+    assert_eq!(told(&fixture, 103), [q3], "a conversation never begins with an answer");
+    assert_eq!(all(&fixture.crash()), ["!1", "?3"]);
+    assert_eq!(delete(&fixture, answer(99)), Ok(false));
+    assert_eq!(fixture.store.delete_message(BOB, name("chat"), answer(1)).wait(), Ok(false), "P7");
 }
 
 #[test]
 fn a_message_stays_until_its_job_has_ended() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat")]);
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
     let refused = |status| Err(StoreError::WrongState { status });
-    assert_eq!(delete(&rig, ask(1)), refused(JobStatus::Queued));
-    let lease = rig.claim();
-    assert_eq!(delete(&rig, answer(1)), refused(JobStatus::Running));
-    end(&rig, &lease, 1);
-    assert_eq!(delete(&rig, ask(1)), Ok(true));
+    assert_eq!(delete(&fixture, ask(1)), refused(JobStatus::Queued));
+    let lease = fixture.claim();
+    assert_eq!(delete(&fixture, answer(1)), refused(JobStatus::Running));
+    end(&fixture, &lease, 1);
+    assert_eq!(delete(&fixture, ask(1)), Ok(true));
 }
 
 fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
@@ -176,66 +177,69 @@ fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
 
 #[test]
 fn a_summary_goes_with_what_it_stands_for_and_one_that_comes_late_is_not_kept() {
-    let rig = Rig::new();
-    say(&rig, 1);
-    say(&rig, 2);
-    rig.submit([turn(3, ANN, "chat")]);
-    rig.store.finish(rig.claim().fence(), vec![], summed_up(3, "of one", 1)).wait().unwrap();
-    assert_eq!(delete(&rig, answer(2)), Ok(true));
-    assert_eq!(told(&rig, 101)[0], Message::assistant("of one"), "it says nothing of the second");
-    rig.submit([turn(4, ANN, "chat"), turn(5, ANN, "chat")]);
-    let lease = rig.claim();
-    assert_eq!(delete(&rig, answer(1)), Ok(true));
-    rig.store.finish(lease.fence(), vec![], summed_up(4, "knows the first", 2)).wait().unwrap();
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    say(&fixture, 2);
+    fixture.submit([turn(3, ANN, "chat")]);
+    fixture.store.finish(fixture.claim().fence(), vec![], summed_up(3, "of one", 1)).wait().unwrap();
+    assert_eq!(delete(&fixture, answer(2)), Ok(true));
+    assert_eq!(told(&fixture, 101)[0], Message::assistant("of one"), "it says nothing of the second");
+    fixture.submit([turn(4, ANN, "chat"), turn(5, ANN, "chat")]);
+    let lease = fixture.claim();
+    assert_eq!(delete(&fixture, answer(1)), Ok(true));
+    fixture.store.finish(lease.fence(), vec![], summed_up(4, "knows the first", 2)).wait().unwrap();
     let kept = [1, 2].map(|n| Message::user(format!("question {n}")));
     let history = |number| {
-        let job = rig.store.job(ANN, id(number)).unwrap().unwrap();
-        rig.store.history(&job, 100).unwrap()
+        let job = fixture.store.job(ANN, id(number)).unwrap().unwrap();
+        fixture.store.history(&job, 100).unwrap()
     };
     assert_eq!((history(5).summary.clone(), &history(5).into_messages()[..2]), (None, &kept[..]));
-    end(&rig, &rig.claim(), 5);
-    rig.submit([turn(6, ANN, "chat"), turn(7, ANN, "chat")]);
-    rig.store.finish(rig.claim().fence(), vec![], summed_up(6, "fresh", 3)).wait().unwrap();
+    end(&fixture, &fixture.claim(), 5);
+    fixture.submit([turn(6, ANN, "chat"), turn(7, ANN, "chat")]);
+    fixture.store.finish(fixture.claim().fence(), vec![], summed_up(6, "fresh", 3)).wait().unwrap();
     assert_eq!(history(7).summary.as_deref(), Some("fresh"), "a later job knows only what is left");
 }
 
 #[test]
 fn a_failed_job_that_is_tried_again_goes_to_the_end_and_its_summary_is_still_not_trusted() {
-    let rig = Rig::new();
-    say(&rig, 1);
-    rig.submit([turn(2, ANN, "chat")]);
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    fixture.submit([turn(2, ANN, "chat")]);
     let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
     let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
-    rig.store.finish(rig.claim().fence(), vec![], failed).wait().unwrap();
-    say(&rig, 3);
-    assert_eq!(count(&rig), 6);
-    assert_eq!(delete(&rig, answer(1)), Ok(true));
-    rig.store.retry(ANN, id(2)).wait().unwrap().unwrap();
-    assert_eq!((all(&rig), count(&rig)), (["?1", "?3", "!3", "?2", "!2"].map(str::to_owned).to_vec(), 4));
-    rig.store.finish(rig.claim().fence(), vec![], summed_up(2, "knows the first", 1)).wait().unwrap();
-    assert_eq!((told(&rig, 101)[0].clone(), count(&rig)), (Message::user("question 1"), 5));
+    fixture.store.finish(fixture.claim().fence(), vec![], failed).wait().unwrap();
+    say(&fixture, 3);
+    assert_eq!(count(&fixture), 6);
+    assert_eq!(delete(&fixture, answer(1)), Ok(true));
+    fixture.store.retry(ANN, id(2)).wait().unwrap().unwrap();
+    assert_eq!(
+        (all(&fixture), count(&fixture)),
+        (["?1", "?3", "!3", "?2", "!2"].map(str::to_owned).to_vec(), 4)
+    );
+    fixture.store.finish(fixture.claim().fence(), vec![], summed_up(2, "knows the first", 1)).wait().unwrap();
+    assert_eq!((told(&fixture, 101)[0].clone(), count(&fixture)), (Message::user("question 1"), 5));
 }
 
 #[test]
 fn p9_what_a_deleted_answer_said_is_gone_with_it() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat")]);
-    let lease = rig.claim();
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
+    let lease = fixture.claim();
     let said = vec![delta(0, 0, "the secret")];
-    rig.store.append(lease.fence(), said, nanoclaw::ports::Urgency::Now).wait().unwrap();
-    rig.store.finish(lease.fence(), vec![], done(id(1), "the secret")).wait().unwrap();
-    let shows = |message| rig.store.has_message(ANN, &name("chat"), message).unwrap();
+    fixture.store.append(lease.fence(), said, nanoclaw::ports::Urgency::Now).wait().unwrap();
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "the secret")).wait().unwrap();
+    let shows = |message| fixture.store.has_message(ANN, &name("chat"), message).unwrap();
     assert_eq!((shows(ask(1)), shows(answer(1)), shows(answer(9))), (true, true, false));
-    assert_eq!(rig.store.has_message(BOB, &name("chat"), answer(1)), Ok(false), "P7");
-    assert_eq!(rig.store.has_message(ANN, &name("other"), answer(1)), Ok(false));
-    assert_eq!(rig.store.output(id(1)), Ok(Some("the secret".to_owned())));
-    let last = rig.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
+    assert_eq!(fixture.store.has_message(BOB, &name("chat"), answer(1)), Ok(false), "P7");
+    assert_eq!(fixture.store.has_message(ANN, &name("other"), answer(1)), Ok(false));
+    assert_eq!(fixture.store.output(id(1)), Ok(Some("the secret".to_owned())));
+    let last = fixture.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
 
-    assert_eq!(delete(&rig, answer(1)), Ok(true));
+    assert_eq!(delete(&fixture, answer(1)), Ok(true));
     assert_eq!((shows(ask(1)), shows(answer(1))), (true, false));
-    let rig = rig.crash();
-    assert_eq!(rig.store.output(id(1)), Ok(Some(String::new())));
-    assert_eq!(rig.store.events(id(1), 0, 100).unwrap().events, [last], "but that it ended");
-    assert_eq!(rig.store.log(id(1)).unwrap().len(), 1);
-    assert_eq!(all(&rig), ["?1"]);
+    let fixture = fixture.crash();
+    assert_eq!(fixture.store.output(id(1)), Ok(Some(String::new())));
+    assert_eq!(fixture.store.events(id(1), 0, 100).unwrap().events, [last], "but that it ended");
+    assert_eq!(fixture.store.log(id(1)).unwrap().len(), 1);
+    assert_eq!(all(&fixture), ["?1"]);
 }

@@ -1,7 +1,7 @@
 //! What a crash leaves, who may open the file, and closing.
 
-use super::fixture::{Ends, Rig, open};
-use crate::support::store::{ANN, HandClock, cost, delta, done, id, job, turn};
+use super::fixture::{Ends, Fixture, open};
+use crate::support::store::{ANN, ManualClock, cost, delta, done, id, job, turn};
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::event::{Event, FailureCode, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 #[test]
 fn p2_a_running_job_goes_back_to_the_queue_and_keeps_its_numbers() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.append(lease.fence(), vec![delta(0, 0, "seen")], Urgency::Now).wait().unwrap();
-    let seen = rig.store.events(id(1), 0, 10).unwrap().events;
-    let after = rig.crash();
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.append(lease.fence(), vec![delta(0, 0, "seen")], Urgency::Now).wait().unwrap();
+    let seen = fixture.store.events(id(1), 0, 10).unwrap().events;
+    let after = fixture.crash();
     let row = after.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.crashes, row.attempt), (JobStatus::Queued, 1, 1));
     assert!(after.store.events(id(1), 0, 10).unwrap().events.starts_with(&seen));
@@ -42,132 +42,132 @@ fn p2_a_running_job_goes_back_to_the_queue_and_keeps_its_numbers() {
 
 #[test]
 fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
-    let mut rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let mut fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     for crashes in 1..=3 {
-        assert_eq!(rig.claim().job.id, id(1));
-        rig = rig.crash();
-        assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().crashes, crashes);
+        assert_eq!(fixture.claim().job.id, id(1));
+        fixture = fixture.crash();
+        assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().crashes, crashes);
     }
-    let ends: Vec<_> = Ends::of(&rig.store).told().into_iter().map(|(code, _)| code).collect();
+    let ends: Vec<_> = Ends::of(&fixture.store).told().into_iter().map(|(code, _)| code).collect();
     assert_eq!(ends, [Some(FailureCode::Poison)], "the meter comes after the recovery, and hears of it");
-    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Failed, FailureCode::Poison));
-    let last = rig.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
+    let last = fixture.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
     assert!(matches!(last.event, Event::Error { code: FailureCode::Poison, .. }));
     assert_eq!(last.seq, row.last_event_id);
-    assert_eq!(rig.claim().job.id, id(2), "its conversation goes on");
+    assert_eq!(fixture.claim().job.id, id(2), "its conversation goes on");
 }
 
 /// Asks the model once, for these tokens, and says a little.
-fn asked(rig: &Rig, usage: Usage) {
-    let fence = rig.claim().fence();
-    rig.store.append(fence, vec![delta(0, 0, "so far"), cost(None, usage)], Urgency::Now).wait().unwrap();
+fn asked(fixture: &Fixture, usage: Usage) {
+    let fence = fixture.claim().fence();
+    fixture.store.append(fence, vec![delta(0, 0, "so far"), cost(None, usage)], Urgency::Now).wait().unwrap();
 }
 
 #[test]
 fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
-    let mut rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat")]);
+    let mut fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
     for calls in 1..=2 {
-        asked(&rig, Usage::new(10, 5));
-        let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+        asked(&fixture, Usage::new(10, 5));
+        let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
         assert_eq!((row.status, row.usage), (JobStatus::Running, Usage::new(10 * calls, 5 * calls)));
-        rig = rig.crash();
+        fixture = fixture.crash();
     }
-    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(20, 10));
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
-    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(20, 10));
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!(row.usage, Usage::new(20, 10), "the marks are the truth, whatever the end says");
 }
 
 /// A way to end a running job without its worker.
-type End = fn(Rig) -> Rig;
+type End = fn(Fixture) -> Fixture;
 
 #[test]
 fn p4_what_the_store_ends_by_itself_keeps_its_cost_its_question_and_what_was_said() {
     let ends: [(&str, End); 3] = [
-        ("the job was cancelled", |rig| {
-            let rig = rig.crash();
-            rig.store.cancel(ANN, id(1)).wait().unwrap();
-            rig
+        ("the job was cancelled", |fixture| {
+            let fixture = fixture.crash();
+            fixture.store.cancel(ANN, id(1)).wait().unwrap();
+            fixture
         }),
-        ("the job was cancelled", |rig| {
-            rig.store.cancel(ANN, id(1)).wait().unwrap();
-            rig.crash()
+        ("the job was cancelled", |fixture| {
+            fixture.store.cancel(ANN, id(1)).wait().unwrap();
+            fixture.crash()
         }),
-        ("the job was running each time the server crashed", |rig| {
-            rig.crash_with(&Limits { crashes: 1, ..Limits::default() })
+        ("the job was running each time the server crashed", |fixture| {
+            fixture.crash_with(&Limits { crashes: 1, ..Limits::default() })
         }),
     ];
     for (message, end) in ends {
-        let rig = Rig::new();
-        rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-        asked(&rig, Usage::new(10, 5));
-        let rig = end(rig);
-        let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+        let fixture = Fixture::new();
+        fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+        asked(&fixture, Usage::new(10, 5));
+        let fixture = end(fixture);
+        let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
         assert!(row.status.is_terminal());
         assert_eq!((row.usage, row.error.unwrap().message.as_str()), (Usage::new(10, 5), message));
-        let next = rig.claim().job;
+        let next = fixture.claim().job;
         let kept = [Message::user("question 1"), Message::assistant("so far")];
-        assert_eq!(rig.store.history(&next, 100).unwrap().into_messages(), kept, "{message}");
+        assert_eq!(fixture.store.history(&next, 100).unwrap().into_messages(), kept, "{message}");
     }
 }
 
 #[test]
 fn a_job_that_never_ran_leaves_nothing_in_its_conversation() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    let next = rig.claim().job;
-    assert_eq!(rig.store.history(&next, 100).unwrap().into_messages(), []);
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    let next = fixture.claim().job;
+    assert_eq!(fixture.store.history(&next, 100).unwrap().into_messages(), []);
 }
 
 #[test]
 fn a_release_ends_a_row_of_crashes() {
-    let mut rig = Rig::new();
-    rig.submit([job(1, ANN)]);
+    let mut fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
     for _ in 0..5 {
-        rig.claim();
-        rig = rig.crash();
-        let lease = rig.claim();
-        rig.store.release(lease.fence()).wait().unwrap();
+        fixture.claim();
+        fixture = fixture.crash();
+        let lease = fixture.claim();
+        fixture.store.release(lease.fence()).wait().unwrap();
     }
-    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.crashes, row.attempt), (JobStatus::Queued, 0, 5));
 }
 
 #[test]
 fn a_newer_file_is_refused_and_left_alone() {
-    let rig = Rig::new();
-    rig.store.close();
+    let fixture = Fixture::new();
+    fixture.store.close();
     let meta = redb::TableDefinition::<&[u8], &[u8]>::new("meta");
-    let database = redb::Database::open(rig.path()).unwrap();
+    let database = redb::Database::open(fixture.path()).unwrap();
     let writing = database.begin_write().unwrap();
     writing.open_table(meta).unwrap().insert(b"schema".as_slice(), b"\x0199".as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
-    let opened = open(&rig.path(), &Limits::default(), HandClock::new());
+    let opened = open(&fixture.path(), &Limits::default(), ManualClock::new());
     let Err(OpenError::Newer { found: 99, known: 1, .. }) = opened else { panic!("{:?}", opened.err()) };
 }
 
 #[test]
 fn a_second_process_is_kept_out_and_garbage_is_no_store() {
-    let rig = Rig::new();
-    let second = open(&rig.path(), &Limits::default(), HandClock::new());
+    let fixture = Fixture::new();
+    let second = open(&fixture.path(), &Limits::default(), ManualClock::new());
     assert!(matches!(second, Err(OpenError::Locked { .. })), "{:?}", second.err());
-    let garbage = rig.dir.path().join("garbage");
+    let garbage = fixture.dir.path().join("garbage");
     // The last one is what a file system may leave of a store after a power loss: it is not begun anew silently.
     for content in [b"not a database".repeat(100), Vec::new()] {
         std::fs::write(&garbage, &content).unwrap();
-        let opened = open(&garbage, &Limits::default(), HandClock::new());
+        let opened = open(&garbage, &Limits::default(), ManualClock::new());
         let shown = opened.err().unwrap().to_string();
         assert!(shown.starts_with("cannot open store '") && shown.contains("garbage"), "{shown}");
         assert!(shown.contains("restore a backup"), "{shown}");
         assert_eq!(std::fs::read(&garbage).unwrap(), content, "and is left alone");
     }
-    assert!(open(&rig.dir.path().join("no/such/dir"), &Limits::default(), HandClock::new()).is_err());
+    assert!(open(&fixture.dir.path().join("no/such/dir"), &Limits::default(), ManualClock::new()).is_err());
 }
 
 /// A server that was killed in the moment of starting a program leaves its lock to that program for an instant.
@@ -175,9 +175,9 @@ fn a_second_process_is_kept_out_and_garbage_is_no_store() {
 fn a_lock_that_is_given_up_soon_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
-    let first = open(&path, &Limits::default(), HandClock::new()).unwrap();
+    let first = open(&path, &Limits::default(), ManualClock::new()).unwrap();
     std::thread::scope(|scope| {
-        let second = scope.spawn(|| open(&path, &Limits::default(), HandClock::new()).is_ok());
+        let second = scope.spawn(|| open(&path, &Limits::default(), ManualClock::new()).is_ok());
         std::thread::park_timeout(Duration::from_millis(200));
         first.close();
         drop(first);
@@ -188,33 +188,33 @@ fn a_lock_that_is_given_up_soon_is_waited_for() {
 #[test]
 fn p9_the_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
-    let rig = Rig::new();
-    assert!(!rig.path().with_extension("new").exists(), "made under another name, then renamed");
-    assert_eq!(std::fs::metadata(rig.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    let fixture = Fixture::new();
+    assert!(!fixture.path().with_extension("new").exists(), "made under another name, then renamed");
+    assert_eq!(std::fs::metadata(fixture.path()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn closing_writes_what_was_asked_then_answers_closed() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    let lingering = rig.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Soon);
-    rig.store.close();
-    rig.store.close();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    let lingering = fixture.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Soon);
+    fixture.store.close();
+    fixture.store.close();
     assert_eq!(lingering.wait(), Ok(()));
     assert_eq!(lease.cancel.reason(), Some(CancelReason::Shutdown));
-    assert_eq!(rig.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Closed));
-    assert_eq!(rig.store.job(ANN, id(1)), Err(StoreError::Closed));
-    let again = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    assert_eq!(fixture.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Closed));
+    assert_eq!(fixture.store.job(ANN, id(1)), Err(StoreError::Closed));
+    let again = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(again.events(id(1), 0, 10).unwrap().last_seq, 4);
 }
 
 #[test]
 fn work_is_hinted_after_a_commit_and_after_an_open() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let after = rig.crash();
-    for store in [&rig.store, &after.store] {
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let after = fixture.crash();
+    for store in [&fixture.store, &after.store] {
         let (sender, receiver) = std::sync::mpsc::channel();
         let store = std::sync::Arc::clone(store);
         std::thread::spawn(move || {
@@ -227,13 +227,13 @@ fn work_is_hinted_after_a_commit_and_after_an_open() {
 
 #[test]
 fn a_first_start_that_was_cut_off_is_begun_again() {
-    let rig = Rig::new();
-    let path = rig.dir.path().join("other.redb");
+    let fixture = Fixture::new();
+    let path = fixture.dir.path().join("other.redb");
     std::fs::write(path.with_extension("new"), b"half a header").unwrap();
-    let store = open(&path, &Limits::default(), HandClock::new()).unwrap();
+    let store = open(&path, &Limits::default(), ManualClock::new()).unwrap();
     store.submit(vec![job(1, ANN)]).wait().unwrap();
     store.close();
-    assert!(open(&path, &Limits::default(), HandClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
+    assert!(open(&path, &Limits::default(), ManualClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
 }
 
 /// Writes garbage over a job's entry of `table`, in a file that nobody has open.
@@ -252,11 +252,11 @@ fn spoil(path: &std::path::Path, table: &str, n: u128) {
 #[test]
 fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
     for table in ["jobs", "specs"] {
-        let rig = Rig::new();
-        rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), job(3, ANN)]);
-        rig.store.close();
-        spoil(&rig.path(), table, 1);
-        let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+        let fixture = Fixture::new();
+        fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), job(3, ANN)]);
+        fixture.store.close();
+        spoil(&fixture.path(), table, 1);
+        let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
         let mut claimed = Vec::new();
         for _ in 0..3 {
             claimed.extend(store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id));
@@ -264,7 +264,7 @@ fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
         claimed.sort_unstable();
         assert_eq!(claimed, [id(2), id(3)], "{table}");
         store.close();
-        let database = redb::Database::open(rig.path()).unwrap();
+        let database = redb::Database::open(fixture.path()).unwrap();
         let jobs = redb::TableDefinition::<&[u8], &[u8]>::new("jobs");
         let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
         assert!(
@@ -276,11 +276,11 @@ fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
 
 #[test]
 fn a_row_that_cannot_be_read_does_not_keep_its_predecessor_from_ending() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
-    rig.store.close();
-    spoil(&rig.path(), "jobs", 2);
-    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
+    fixture.store.close();
+    spoil(&fixture.path(), "jobs", 2);
+    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
     let lease = store.claim(1).wait().unwrap().pop().unwrap();
     store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
     assert_eq!(store.claim(9).wait().unwrap().pop().unwrap().job.id, id(3));
@@ -288,12 +288,12 @@ fn a_row_that_cannot_be_read_does_not_keep_its_predecessor_from_ending() {
 
 #[test]
 fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN), job(2, ANN)]);
-    rig.claim_all();
-    rig.store.close();
-    spoil(&rig.path(), "jobs", 1);
-    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN), job(2, ANN)]);
+    fixture.claim_all();
+    fixture.store.close();
+    spoil(&fixture.path(), "jobs", 1);
+    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
     let ready = store.claim(10).wait().unwrap();
     assert_eq!(ready.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
     assert!(matches!(store.job(ANN, id(1)), Err(StoreError::Corrupt(_))), "the row stays");
@@ -304,14 +304,14 @@ fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
 
 #[test]
 fn a_delayed_row_that_cannot_be_read_blocks_no_claim() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(1_000_500);
-    rig.submit([late, job(2, ANN)]);
-    rig.store.close();
-    spoil(&rig.path(), "jobs", 1);
-    let clock = HandClock::new();
-    let store = open(&rig.path(), &Limits::default(), std::sync::Arc::clone(&clock)).unwrap();
+    fixture.submit([late, job(2, ANN)]);
+    fixture.store.close();
+    spoil(&fixture.path(), "jobs", 1);
+    let clock = ManualClock::new();
+    let store = open(&fixture.path(), &Limits::default(), std::sync::Arc::clone(&clock)).unwrap();
     clock.advance(1_000);
     assert_eq!(store.claim(10).wait().unwrap().pop().unwrap().job.id, id(2));
 }

@@ -1,7 +1,7 @@
 //! Answering again: what goes, what stays, and in which place.
 
 use super::conversation_removal::sweep_until_gone;
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use super::messages::{answer, ask, say, shown, told};
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
@@ -12,114 +12,120 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{ChatMessage, Conversations, MessageRef, RegenerateRequest, Store, StoreError};
 use std::ops::RangeInclusive;
 
-fn again(rig: &Rig, user: UserId, old: u128, new: u128) -> Result<Option<Job>, StoreError> {
+fn again(fixture: &Fixture, user: UserId, old: u128, new: u128) -> Result<Option<Job>, StoreError> {
     let mut new = job(new, user);
     new.spec.input = vec![Message::user("not this")];
     new.created_at_ms = 2_000_000;
     let again = RegenerateRequest { answer: id(old).message_id(), job: new };
-    rig.store.regenerate(user, name("chat"), again).wait()
+    fixture.store.regenerate(user, name("chat"), again).wait()
 }
 
-fn all(rig: &Rig) -> Vec<String> {
-    shown(&rig.store, ANN, None, 100).0
+fn all(fixture: &Fixture) -> Vec<String> {
+    shown(&fixture.store, ANN, None, 100).0
 }
 
-fn count(rig: &Rig) -> u64 {
-    rig.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count
+fn count(fixture: &Fixture) -> u64 {
+    fixture.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count
 }
 
 #[test]
 fn an_answer_gives_way_with_all_that_came_after_and_the_question_stays_where_it_was() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
-        say(&rig, number);
+        say(&fixture, number);
     }
-    let new = again(&rig, ANN, 2, 4).unwrap().unwrap();
-    assert_eq!((new.status, new.conversation_id, count(&rig)), (JobStatus::Queued, Some(name("chat")), 3));
-    assert_eq!([2, 3].map(|gone| rig.store.job(ANN, id(gone)).unwrap()), [None, None]);
+    let new = again(&fixture, ANN, 2, 4).unwrap().unwrap();
+    assert_eq!(
+        (new.status, new.conversation_id, count(&fixture)),
+        (JobStatus::Queued, Some(name("chat")), 3)
+    );
+    assert_eq!([2, 3].map(|gone| fixture.store.job(ANN, id(gone)).unwrap()), [None, None]);
 
-    let rig = rig.crash();
-    assert_eq!(all(&rig), ["?1", "!1", "?2"]);
-    let page = rig.store.messages(ANN, &name("chat"), Some(answer(1)), 1).unwrap();
+    let fixture = fixture.crash();
+    assert_eq!(all(&fixture), ["?1", "!1", "?2"]);
+    let page = fixture.store.messages(ANN, &name("chat"), Some(answer(1)), 1).unwrap();
     let [ChatMessage::Ask { created_at_ms, messages, .. }] = &page.messages[..] else { panic!("{page:?}") };
     assert_eq!((*created_at_ms, &messages[..]), (1_000_000, &[Message::user("question 2")][..]));
-    let lease = rig.claim();
+    let lease = fixture.claim();
     assert_eq!((lease.job.id, &lease.spec.input[..]), (id(4), &[Message::user("question 2")][..]));
-    let told_now = rig.store.history(&lease.job, 9).unwrap().into_messages();
+    let told_now = fixture.store.history(&lease.job, 9).unwrap().into_messages();
     assert_eq!(told_now, [Message::user("question 1"), Message::assistant("answer 1")]);
-    rig.store.finish(lease.fence(), vec![], done(id(4), "better")).wait().unwrap();
-    assert_eq!(all(&rig), ["?1", "!1", "?2", "!4"]);
-    assert_eq!(shown(&rig.store, ANN, Some(ask(2)), 9).0, ["!4"], "an old cursor leads on");
-    assert_eq!(shown(&rig.store, ANN, Some(answer(2)), 9).0, ["!4"], "and repeats no question");
-    assert_eq!(told(&rig, 101)[2..], [Message::user("question 2"), Message::assistant("better")]);
+    fixture.store.finish(lease.fence(), vec![], done(id(4), "better")).wait().unwrap();
+    assert_eq!(all(&fixture), ["?1", "!1", "?2", "!4"]);
+    assert_eq!(shown(&fixture.store, ANN, Some(ask(2)), 9).0, ["!4"], "an old cursor leads on");
+    assert_eq!(shown(&fixture.store, ANN, Some(answer(2)), 9).0, ["!4"], "and repeats no question");
+    assert_eq!(told(&fixture, 101)[2..], [Message::user("question 2"), Message::assistant("better")]);
 
-    again(&rig, ANN, 4, 5).unwrap().unwrap();
-    assert_eq!(all(&rig), ["?1", "!1", "?2"], "the question keeps its id however often it is asked");
+    again(&fixture, ANN, 4, 5).unwrap().unwrap();
+    assert_eq!(all(&fixture), ["?1", "!1", "?2"], "the question keeps its id however often it is asked");
 }
 
 #[test]
 fn nothing_is_answered_again_while_a_job_of_the_conversation_has_not_ended() {
-    let rig = Rig::new();
-    say(&rig, 1);
-    rig.submit([turn(2, ANN, "chat")]);
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    fixture.submit([turn(2, ANN, "chat")]);
     let refused = |status| Err(StoreError::WrongState { status });
-    assert_eq!(again(&rig, ANN, 1, 9), refused(JobStatus::Queued));
-    let lease = rig.claim();
-    assert_eq!(again(&rig, ANN, 1, 9), refused(JobStatus::Running));
-    assert_eq!(again(&rig, ANN, 2, 9), refused(JobStatus::Running));
-    rig.store.finish(lease.fence(), vec![], done(id(2), "answer 2")).wait().unwrap();
-    assert_eq!(all(&rig), ["?1", "!1", "?2", "!2"], "a refusal changes nothing");
-    assert!(again(&rig, ANN, 1, 9).unwrap().is_some());
+    assert_eq!(again(&fixture, ANN, 1, 9), refused(JobStatus::Queued));
+    let lease = fixture.claim();
+    assert_eq!(again(&fixture, ANN, 1, 9), refused(JobStatus::Running));
+    assert_eq!(again(&fixture, ANN, 2, 9), refused(JobStatus::Running));
+    fixture.store.finish(lease.fence(), vec![], done(id(2), "answer 2")).wait().unwrap();
+    assert_eq!(all(&fixture), ["?1", "!1", "?2", "!2"], "a refusal changes nothing");
+    assert!(again(&fixture, ANN, 1, 9).unwrap().is_some());
 }
 
 #[test]
 fn what_is_no_answer_of_the_conversation_is_not_found() {
-    let rig = Rig::with(&Limits { queue_jobs: 1, ..Limits::default() });
-    say(&rig, 1);
-    rig.submit([turn(2, BOB, "chat")]);
-    rig.store.finish(rig.claim().fence(), vec![], done(id(2), "his")).wait().unwrap();
-    rig.submit([turn(3, ANN, "other")]);
-    assert_eq!(again(&rig, ANN, 1, 9), Err(StoreError::QueueFull { limit: 1 }));
-    assert_eq!(all(&rig), ["?1", "!1"], "a full queue costs no answer");
-    rig.store.finish(rig.claim().fence(), vec![], done(id(3), "elsewhere")).wait().unwrap();
+    let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
+    say(&fixture, 1);
+    fixture.submit([turn(2, BOB, "chat")]);
+    fixture.store.finish(fixture.claim().fence(), vec![], done(id(2), "his")).wait().unwrap();
+    fixture.submit([turn(3, ANN, "other")]);
+    assert_eq!(again(&fixture, ANN, 1, 9), Err(StoreError::QueueFull { limit: 1 }));
+    assert_eq!(all(&fixture), ["?1", "!1"], "a full queue costs no answer");
+    fixture.store.finish(fixture.claim().fence(), vec![], done(id(3), "elsewhere")).wait().unwrap();
     for stranger in [2, 3, 77] {
-        assert_eq!(again(&rig, ANN, stranger, 9), Ok(None), "{stranger}");
+        assert_eq!(again(&fixture, ANN, stranger, 9), Ok(None), "{stranger}");
     }
-    rig.store.delete_message(ANN, name("chat"), answer(1)).wait().unwrap();
-    assert_eq!(again(&rig, ANN, 1, 9), Ok(None), "a deleted one");
+    fixture.store.delete_message(ANN, name("chat"), answer(1)).wait().unwrap();
+    assert_eq!(again(&fixture, ANN, 1, 9), Ok(None), "a deleted one");
 }
 
 #[test]
 fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
-    let rig = Rig::new();
-    say(&rig, 1);
-    say(&rig, 2);
-    rig.submit([turn(3, ANN, "chat")]);
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    say(&fixture, 2);
+    fixture.submit([turn(3, ANN, "chat")]);
     let summary = Some(ConversationSummary { content: "of two".to_owned(), through: 2 });
     let ending = JobOutcome { summary, ..done(id(3), "answer 3") };
-    rig.store.finish(rig.claim().fence(), vec![], ending).wait().unwrap();
-    again(&rig, ANN, 3, 4).unwrap().unwrap();
-    rig.store.finish(rig.claim().fence(), vec![], done(id(4), "answer 4")).wait().unwrap();
-    assert_eq!(told(&rig, 101)[0], Message::assistant("of two"), "it says nothing of what goes");
+    fixture.store.finish(fixture.claim().fence(), vec![], ending).wait().unwrap();
+    again(&fixture, ANN, 3, 4).unwrap().unwrap();
+    fixture.store.finish(fixture.claim().fence(), vec![], done(id(4), "answer 4")).wait().unwrap();
+    assert_eq!(told(&fixture, 101)[0], Message::assistant("of two"), "it says nothing of what goes");
 
-    assert!(rig.store.delete_message(ANN, name("chat"), ask(3)).wait().unwrap());
-    assert_eq!(again(&rig, ANN, 4, 5), Err(StoreError::NoQuestion), "nobody is told it any more");
-    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2", "!2", "!4"].map(str::to_owned).to_vec(), 5));
-    assert_eq!(told(&rig, 102).last(), Some(&Message::assistant("answer 4")));
-    assert!(!told(&rig, 103).contains(&Message::user("question 3")));
+    assert!(fixture.store.delete_message(ANN, name("chat"), ask(3)).wait().unwrap());
+    assert_eq!(again(&fixture, ANN, 4, 5), Err(StoreError::NoQuestion), "nobody is told it any more");
+    assert_eq!(
+        (all(&fixture), count(&fixture)),
+        (["?1", "!1", "?2", "!2", "!4"].map(str::to_owned).to_vec(), 5)
+    );
+    assert_eq!(told(&fixture, 102).last(), Some(&Message::assistant("answer 4")));
+    assert!(!told(&fixture, 103).contains(&Message::user("question 3")));
 
-    again(&rig, ANN, 2, 6).unwrap().unwrap();
-    rig.store.finish(rig.claim().fence(), vec![], done(id(6), "answer 6")).wait().unwrap();
-    assert_eq!(told(&rig, 104)[0], Message::user("question 1"), "the summary of two went with two");
+    again(&fixture, ANN, 2, 6).unwrap().unwrap();
+    fixture.store.finish(fixture.claim().fence(), vec![], done(id(6), "answer 6")).wait().unwrap();
+    assert_eq!(told(&fixture, 104)[0], Message::user("question 1"), "the summary of two went with two");
     let reference = MessageRef::Ask(id(2).ask_id());
-    assert!(rig.store.delete_message(ANN, name("chat"), reference).wait().unwrap(), "by its old id");
-    assert_eq!(all(&rig), ["?1", "!1", "!6"]);
+    assert!(fixture.store.delete_message(ANN, name("chat"), reference).wait().unwrap(), "by its old id");
+    assert_eq!(all(&fixture), ["?1", "!1", "!6"]);
 }
 
 /// Jobs of the conversation that have ended without a word.
-fn cancelled(rig: &Rig, numbers: RangeInclusive<u128>) {
-    rig.submit(numbers.clone().map(|number| turn(number, ANN, "chat")));
-    let tickets: Vec<_> = numbers.rev().map(|number| rig.store.cancel(ANN, id(number))).collect();
+fn cancelled(fixture: &Fixture, numbers: RangeInclusive<u128>) {
+    fixture.submit(numbers.clone().map(|number| turn(number, ANN, "chat")));
+    let tickets: Vec<_> = numbers.rev().map(|number| fixture.store.cancel(ANN, id(number))).collect();
     for ticket in tickets {
         ticket.wait().unwrap().unwrap();
     }
@@ -127,38 +133,38 @@ fn cancelled(rig: &Rig, numbers: RangeInclusive<u128>) {
 
 #[test]
 fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_silent() {
-    let rig = Rig::new();
-    cancelled(&rig, 1..=150);
-    rig.submit([turn(151, ANN, "chat")]);
+    let fixture = Fixture::new();
+    cancelled(&fixture, 1..=150);
+    fixture.submit([turn(151, ANN, "chat")]);
     let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
     let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
-    rig.store.finish(rig.claim().fence(), vec![], failed).wait().unwrap();
-    say(&rig, 152);
-    assert_eq!(count(&rig), 304);
+    fixture.store.finish(fixture.claim().fence(), vec![], failed).wait().unwrap();
+    say(&fixture, 152);
+    assert_eq!(count(&fixture), 304);
 
-    again(&rig, ANN, 2, 160).unwrap().unwrap();
-    assert!(rig.store.job(ANN, id(152)).unwrap().is_some(), "one write does not clear them all");
-    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2"].map(str::to_owned).to_vec(), 3));
-    assert_eq!(rig.store.has_message(ANN, &name("chat"), answer(152)), Ok(false));
-    assert_eq!(rig.store.retry(ANN, id(151)).wait(), Ok(None), "nothing of it comes back");
-    let lease = rig.claim();
-    let told_now = rig.store.history(&lease.job, 900).unwrap().into_messages();
+    again(&fixture, ANN, 2, 160).unwrap().unwrap();
+    assert!(fixture.store.job(ANN, id(152)).unwrap().is_some(), "one write does not clear them all");
+    assert_eq!((all(&fixture), count(&fixture)), (["?1", "!1", "?2"].map(str::to_owned).to_vec(), 3));
+    assert_eq!(fixture.store.has_message(ANN, &name("chat"), answer(152)), Ok(false));
+    assert_eq!(fixture.store.retry(ANN, id(151)).wait(), Ok(None), "nothing of it comes back");
+    let lease = fixture.claim();
+    let told_now = fixture.store.history(&lease.job, 900).unwrap().into_messages();
     assert!(!told_now.contains(&Message::assistant("answer 152")), "{told_now:?}");
-    rig.store.finish(lease.fence(), vec![], done(id(160), "better")).wait().unwrap();
+    fixture.store.finish(lease.fence(), vec![], done(id(160), "better")).wait().unwrap();
 
-    let rig = rig.crash();
-    sweep_until_gone(&rig, 152);
-    let left = (103..=152).filter(|number| rig.store.job(ANN, id(*number)).unwrap().is_some()).count();
+    let fixture = fixture.crash();
+    sweep_until_gone(&fixture, 152);
+    let left = (103..=152).filter(|number| fixture.store.job(ANN, id(*number)).unwrap().is_some()).count();
     assert_eq!(left, 0);
-    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2", "!160"].map(str::to_owned).to_vec(), 4));
+    assert_eq!((all(&fixture), count(&fixture)), (["?1", "!1", "?2", "!160"].map(str::to_owned).to_vec(), 4));
 }
 
 #[test]
 fn p8_an_answer_that_too_much_follows_stays() {
-    let rig = Rig::new();
-    cancelled(&rig, 1..=1_002);
-    assert_eq!(again(&rig, ANN, 1, 2_000), Err(StoreError::TooLate { limit: 1_000 }));
-    assert_eq!(count(&rig), 2_004, "a refusal changes nothing");
-    assert!(again(&rig, ANN, 2, 2_001).unwrap().is_some());
-    assert_eq!(count(&rig), 3);
+    let fixture = Fixture::new();
+    cancelled(&fixture, 1..=1_002);
+    assert_eq!(again(&fixture, ANN, 1, 2_000), Err(StoreError::TooLate { limit: 1_000 }));
+    assert_eq!(count(&fixture), 2_004, "a refusal changes nothing");
+    assert!(again(&fixture, ANN, 2, 2_001).unwrap().is_some());
+    assert_eq!(count(&fixture), 3);
 }

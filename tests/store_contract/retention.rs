@@ -1,8 +1,8 @@
 //! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end, what is gone
 //! is gone altogether; jobs that have not ended are never touched.
 
-use super::fixture::Rig;
-use crate::support::store::{ANN, HandClock, cancelled, delta, done, id, job, name, turn};
+use super::fixture::Fixture;
+use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job, name, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
@@ -19,34 +19,34 @@ use std::sync::Arc;
 
 const HOUR: u64 = 3_600_000;
 
-/// The rig's file, opened again with these times.
+/// The fixture's file, opened again with these times.
 struct Kept {
-    rig: Rig,
+    fixture: Fixture,
     store: Arc<RedbStore>,
 }
 
 fn keep(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> Kept {
-    let rig = Rig::new();
-    rig.store.close();
+    let fixture = Fixture::new();
+    fixture.store.close();
     let options = StoreOptions {
         retention: RetentionOptions { deltas, events, jobs },
         settle_ms: 60_000,
         ..StoreOptions::default()
     };
-    let clock = Arc::clone(&rig.clock) as Arc<dyn Clock>;
-    let store = RedbStore::open(&rig.path(), &options, &Limits::default(), clock).unwrap();
-    Kept { rig, store }
+    let clock = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
+    let store = RedbStore::open(&fixture.path(), &options, &Limits::default(), clock).unwrap();
+    Kept { fixture, store }
 }
 
 impl Kept {
     /// Time passes, on both clocks, and the sweeps that are due are done.
     fn pass(&self, ms: u64) {
-        self.rig.clock.advance(ms);
+        self.fixture.clock.advance(ms);
         self.sweep();
     }
 
     fn sweep(&self) {
-        self.rig.clock.advance(60_000);
+        self.fixture.clock.advance(60_000);
         for _ in 0..5 {
             self.store.probe().wait().unwrap(); // a sweep follows the write that is alone
         }
@@ -182,7 +182,7 @@ fn a_forgotten_job_leaves_nothing_behind() {
     kept.store.finish(next.fence(), vec![], done(id(2), "x")).wait().unwrap();
     kept.store.close();
     // Everything but the second job's own entries and the store's numbers is gone.
-    let database = redb::Database::open(kept.rig.path()).unwrap();
+    let database = redb::Database::open(kept.fixture.path()).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
     for table in redb::ReadableDatabase::begin_read(&database).unwrap().list_tables().unwrap() {
         let name = redb::TableHandle::name(&table).to_owned();
@@ -215,7 +215,7 @@ fn more_jobs_than_one_transaction_takes_go_in_a_few() {
     for ticket in cancelled {
         ticket.wait().unwrap();
     }
-    kept.rig.clock.advance(HOUR);
+    kept.fixture.clock.advance(HOUR);
     kept.sweep();
     let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 1_000 };
     assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
@@ -223,14 +223,14 @@ fn more_jobs_than_one_transaction_takes_go_in_a_few() {
 
 #[test]
 fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN), job(2, ANN)]);
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN), job(2, ANN)]);
     for n in [1, 2] {
-        rig.store.cancel(ANN, id(n)).wait().unwrap();
+        fixture.store.cancel(ANN, id(n)).wait().unwrap();
     }
-    rig.store.close();
+    fixture.store.close();
     let table = redb::TableDefinition::<&[u8], &[u8]>::new("jobs");
-    let database = redb::Database::open(rig.path()).unwrap();
+    let database = redb::Database::open(fixture.path()).unwrap();
     let writing = database.begin_write().unwrap();
     writing
         .open_table(table)
@@ -241,8 +241,9 @@ fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
     drop(database);
     let retention = RetentionOptions { jobs: RetentionAge::For(0), ..RetentionOptions::default() };
     let options = StoreOptions { retention, ..StoreOptions::default() };
-    let clock = HandClock::new();
-    let store = RedbStore::open(&rig.path(), &options, &Limits::default(), Arc::clone(&clock) as _).unwrap();
+    let clock = ManualClock::new();
+    let store =
+        RedbStore::open(&fixture.path(), &options, &Limits::default(), Arc::clone(&clock) as _).unwrap();
     clock.advance(60_000);
     store.probe().wait().unwrap();
     store.probe().wait().unwrap();
@@ -252,8 +253,8 @@ fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
 
 /// Rows of a table in the file as it is now.
 fn rows(kept: &Kept, table: &str) -> u64 {
-    let copy = kept.rig.dir.path().join("copy.redb");
-    std::fs::copy(kept.rig.path(), &copy).unwrap();
+    let copy = kept.fixture.dir.path().join("copy.redb");
+    std::fs::copy(kept.fixture.path(), &copy).unwrap();
     let database = redb::Database::open(&copy).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
     let table = redb::TableDefinition::<&[u8], &[u8]>::new(table);

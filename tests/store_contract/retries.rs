@@ -1,6 +1,6 @@
 //! What happens again, and what must not: retries, further attempts, and requests that come twice.
 
-use super::fixture::{Ends, Rig};
+use super::fixture::{Ends, Fixture};
 use crate::support::store::{ANN, BOB, delta, done, id, job, turn};
 use nanoclaw::domain::event::{Event, FailureCode, StatusPhase};
 use nanoclaw::domain::idempotency::IdempotencyKey;
@@ -20,8 +20,8 @@ fn key(name: u8, request: u8) -> IdempotencyKey {
     IdempotencyKey { key: [name; 32], fingerprint: [request; 32] }
 }
 
-fn phases(rig: &Rig, n: u128) -> Vec<String> {
-    let events = rig.store.events(id(n), 0, 1_000).unwrap().events;
+fn phases(fixture: &Fixture, n: u128) -> Vec<String> {
+    let events = fixture.store.events(id(n), 0, 1_000).unwrap().events;
     let seqs: Vec<u64> = events.iter().map(|e| e.seq).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "no gap");
     events
@@ -38,105 +38,109 @@ fn phases(rig: &Rig, n: u128) -> Vec<String> {
 
 #[test]
 fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
-    let rig = Rig::new();
-    let ends = Ends::of(&rig.store);
-    rig.submit([job(1, ANN), job(2, ANN)]);
-    let lease = rig.claim();
-    rig.store.append(lease.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
+    let fixture = Fixture::new();
+    let ends = Ends::of(&fixture.store);
+    fixture.submit([job(1, ANN), job(2, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.append(lease.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
     assert_eq!(
-        rig.store.retry(ANN, id(1)).wait(),
+        fixture.store.retry(ANN, id(1)).wait(),
         Err(StoreError::WrongState { status: JobStatus::Running })
     );
-    rig.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
-    assert_eq!(rig.store.retry(BOB, id(1)).wait(), Ok(None), "P7");
-    rig.clock.advance(86_400_000);
-    let again = rig.store.retry(ANN, id(1)).wait().unwrap().unwrap();
+    fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
+    assert_eq!(fixture.store.retry(BOB, id(1)).wait(), Ok(None), "P7");
+    fixture.clock.advance(86_400_000);
+    let again = fixture.store.retry(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((again.status, again.error, again.finished_at_ms), (JobStatus::Queued, None, None));
-    assert_eq!(rig.store.output(id(1)), Ok(None), "it has no answer any more");
-    assert_eq!(rig.claim().job.id, id(2), "accepted anew: behind those that waited");
-    let after = rig.crash();
+    assert_eq!(fixture.store.output(id(1)), Ok(None), "it has no answer any more");
+    assert_eq!(fixture.claim().job.id, id(2), "accepted anew: behind those that waited");
+    let after = fixture.crash();
     assert_eq!(after.claim_all(), [id(1), id(2)].into_iter().rev().collect::<Vec<_>>());
-    let lease = rig.claim();
+    let lease = fixture.claim();
     assert_eq!((lease.job.id, lease.job.attempt), (id(1), 2));
-    rig.clock.advance(7);
-    rig.store.finish(lease.fence(), vec![], done(id(1), "whole")).wait().unwrap();
+    fixture.clock.advance(7);
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "whole")).wait().unwrap();
     assert_eq!(ends.told().last(), Some(&(None, Some(7_000))), "not the day for which it had failed");
-    assert_eq!(phases(&rig, 1), ["queued", "running", "text", "end", "queued", "running", "end"]);
-    assert_eq!(rig.store.output(id(1)), Ok(Some("whole".to_owned())));
+    assert_eq!(phases(&fixture, 1), ["queued", "running", "text", "end", "queued", "running", "end"]);
+    assert_eq!(fixture.store.output(id(1)), Ok(Some("whole".to_owned())));
     assert_eq!(
-        rig.store.retry(ANN, id(1)).wait(),
+        fixture.store.retry(ANN, id(1)).wait(),
         Err(StoreError::WrongState { status: JobStatus::Succeeded })
     );
 }
 
 #[test]
 fn a_retried_job_waits_for_the_job_of_its_conversation_that_runs() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
-    let second = rig.claim();
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
+    let second = fixture.claim();
     assert_eq!(second.job.id, id(2));
-    rig.store.retry(ANN, id(1)).wait().unwrap();
-    assert_eq!(rig.claim_all(), [], "one at a time");
-    rig.store.finish(second.fence(), vec![], done(id(2), "two")).wait().unwrap();
-    let lease = rig.claim();
+    fixture.store.retry(ANN, id(1)).wait().unwrap();
+    assert_eq!(fixture.claim_all(), [], "one at a time");
+    fixture.store.finish(second.fence(), vec![], done(id(2), "two")).wait().unwrap();
+    let lease = fixture.claim();
     assert_eq!(lease.job.id, id(1));
-    let history = rig.store.history(&lease.job, 100).unwrap().into_messages();
+    let history = fixture.store.history(&lease.job, 100).unwrap().into_messages();
     assert_eq!(history.len(), 2, "what the second job said, and nothing of its own: {history:?}");
 }
 
 #[test]
 fn a_retry_needs_room_in_the_queue() {
-    let rig = Rig::with(&Limits { queue_jobs: 1, ..Limits::default() });
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
-    rig.submit([job(2, ANN)]);
-    assert_eq!(rig.store.retry(ANN, id(1)).wait(), Err(StoreError::QueueFull { limit: 1 }));
+    let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
+    fixture.submit([job(2, ANN)]);
+    assert_eq!(fixture.store.retry(ANN, id(1)).wait(), Err(StoreError::QueueFull { limit: 1 }));
 }
 
 #[test]
 fn a_postponed_job_waits_its_time_through_a_crash() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    rig.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
-    assert_eq!(rig.store.release(lease.fence()).wait(), Err(StoreError::Fenced { job: id(1) }));
-    assert_eq!(rig.claim_all(), []);
-    let rig = rig.crash();
-    rig.clock.advance(4_999);
-    assert_eq!(rig.claim_all(), []);
-    rig.clock.advance(1);
-    let lease = rig.claim();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
+    assert_eq!(fixture.store.release(lease.fence()).wait(), Err(StoreError::Fenced { job: id(1) }));
+    assert_eq!(fixture.claim_all(), []);
+    let fixture = fixture.crash();
+    fixture.clock.advance(4_999);
+    assert_eq!(fixture.claim_all(), []);
+    fixture.clock.advance(1);
+    let lease = fixture.claim();
     assert_eq!((lease.job.attempt, lease.job.failed_runs, lease.job.crashes), (2, 1, 0));
-    assert_eq!(phases(&rig, 1), ["queued", "running", "retrying", "running"]);
+    assert_eq!(phases(&fixture, 1), ["queued", "running", "retrying", "running"]);
 }
 
 #[test]
 fn a_job_that_waits_for_its_next_attempt_can_be_cancelled() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    let lease = rig.claim();
-    rig.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
-    let ended = rig.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
+    let ended = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!(ended.status, JobStatus::Cancelled);
-    rig.clock.advance(10_000);
-    assert_eq!(rig.claim_all(), []);
-    rig.submit([job(2, ANN)]);
-    let lease = rig.claim();
-    rig.store.cancel(ANN, id(2)).wait().unwrap();
-    rig.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
-    assert_eq!(rig.store.job(ANN, id(2)).unwrap().unwrap().status, JobStatus::Cancelled, "asked for first");
+    fixture.clock.advance(10_000);
+    assert_eq!(fixture.claim_all(), []);
+    fixture.submit([job(2, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.cancel(ANN, id(2)).wait().unwrap();
+    fixture.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
+    assert_eq!(
+        fixture.store.job(ANN, id(2)).unwrap().unwrap().status,
+        JobStatus::Cancelled,
+        "asked for first"
+    );
 }
 
 #[test]
 fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let gate = Arc::new(Barrier::new(64));
     let posts: Vec<_> = (1..=64)
         .map(|n| {
-            let (store, gate) = (Arc::clone(&rig.store), Arc::clone(&gate));
+            let (store, gate) = (Arc::clone(&fixture.store), Arc::clone(&gate));
             std::thread::spawn(move || {
                 gate.wait();
                 store.submit_once(job(n, ANN), key(1, 1)).wait().unwrap()
@@ -149,7 +153,7 @@ fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
     let ids: std::collections::HashSet<_> =
         answers.iter().map(|(Idempotent::New(job) | Idempotent::Replayed(job))| job.id).collect();
     assert_eq!(ids.len(), 1, "all are told the one job");
-    let after = rig.crash();
+    let after = fixture.crash();
     let replayed = after.store.submit_once(job(100, ANN), key(1, 1)).wait().unwrap();
     assert!(matches!(replayed, Idempotent::Replayed(job) if ids.contains(&job.id)));
     assert_eq!(after.claim_all().len(), 1);
@@ -157,81 +161,82 @@ fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
 
 #[test]
 fn a_key_is_its_users_and_of_one_request_and_for_a_day() {
-    let rig = Rig::new();
-    let submit = |n, user, key| rig.store.submit_once(job(n, user), key).wait();
+    let fixture = Fixture::new();
+    let submit = |n, user, key| fixture.store.submit_once(job(n, user), key).wait();
     assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Idempotent::New(_))));
     assert_eq!(submit(2, ANN, key(1, 2)), Err(StoreError::KeyReused));
-    let is_known = |user, name| rig.store.is_known(user, &key(name, 9).key).unwrap();
+    let is_known = |user, name| fixture.store.is_known(user, &key(name, 9).key).unwrap();
     assert_eq!((is_known(ANN, 1), is_known(BOB, 1), is_known(ANN, 2)), (true, false, false));
     assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Idempotent::New(_))), "P7: keys of users never meet");
     assert!(matches!(submit(4, ANN, key(2, 1)), Ok(Idempotent::New(_))));
-    rig.clock.advance(86_400_000 - 1);
+    fixture.clock.advance(86_400_000 - 1);
     assert!(matches!(submit(5, ANN, key(1, 1)), Ok(Idempotent::Replayed(_))));
-    rig.clock.advance(1);
+    fixture.clock.advance(1);
     assert!(!is_known(ANN, 1));
     assert!(
         matches!(submit(6, ANN, key(1, 2)), Ok(Idempotent::New(_))),
         "forgotten, and free for another request"
     );
-    rig.clock.advance(1_000);
+    fixture.clock.advance(1_000);
     assert!(matches!(submit(7, ANN, key(1, 2)), Ok(Idempotent::Replayed(job)) if job.id == id(6)));
 }
 
 #[test]
 fn a_refused_request_uses_no_key_up() {
-    let rig = Rig::with(&Limits { queue_jobs: 1, ..Limits::default() });
-    rig.submit([job(1, ANN)]);
-    let full = rig.store.submit_once(job(2, ANN), key(1, 1)).wait();
+    let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
+    fixture.submit([job(1, ANN)]);
+    let full = fixture.store.submit_once(job(2, ANN), key(1, 1)).wait();
     assert_eq!(full, Err(StoreError::QueueFull { limit: 1 }));
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    assert!(matches!(rig.store.submit_once(job(3, ANN), key(1, 1)).wait(), Ok(Idempotent::New(_))));
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    assert!(matches!(fixture.store.submit_once(job(3, ANN), key(1, 1)).wait(), Ok(Idempotent::New(_))));
 }
 
 #[test]
 fn p7_an_ended_job_is_deleted_whole_and_only_by_its_user() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     assert_eq!(
-        rig.store.delete(ANN, id(1)).wait(),
+        fixture.store.delete(ANN, id(1)).wait(),
         Err(StoreError::WrongState { status: JobStatus::Queued })
     );
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], done(id(1), "secret")).wait().unwrap();
-    assert_eq!(rig.store.delete(BOB, id(1)).wait(), Ok(false));
-    assert_eq!(rig.store.delete(ANN, id(1)).wait(), Ok(true));
-    assert_eq!(rig.store.delete(ANN, id(1)).wait(), Ok(false));
-    assert_eq!(rig.store.job(ANN, id(1)), Ok(None));
-    assert!(rig.store.events(id(1), 0, 10).unwrap().events.is_empty());
-    let second = rig.claim();
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "secret")).wait().unwrap();
+    assert_eq!(fixture.store.delete(BOB, id(1)).wait(), Ok(false));
+    assert_eq!(fixture.store.delete(ANN, id(1)).wait(), Ok(true));
+    assert_eq!(fixture.store.delete(ANN, id(1)).wait(), Ok(false));
+    assert_eq!(fixture.store.job(ANN, id(1)), Ok(None));
+    assert!(fixture.store.events(id(1), 0, 10).unwrap().events.is_empty());
+    let second = fixture.claim();
     assert!(
-        rig.store.history(&second.job, 10).unwrap().turns.is_empty(),
+        fixture.store.history(&second.job, 10).unwrap().turns.is_empty(),
         "its conversation has forgotten it"
     );
 }
 
 #[test]
 fn a_key_whose_job_was_deleted_is_spent_not_free() {
-    let rig = Rig::new();
-    rig.store.submit_once(job(1, ANN), key(1, 1)).wait().unwrap();
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    rig.store.delete(ANN, id(1)).wait().unwrap();
-    assert_eq!(rig.store.submit_once(job(2, ANN), key(1, 1)).wait(), Err(StoreError::KeySpent));
-    assert_eq!(rig.claim_all(), []);
+    let fixture = Fixture::new();
+    fixture.store.submit_once(job(1, ANN), key(1, 1)).wait().unwrap();
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    fixture.store.delete(ANN, id(1)).wait().unwrap();
+    assert_eq!(fixture.store.submit_once(job(2, ANN), key(1, 1)).wait(), Err(StoreError::KeySpent));
+    assert_eq!(fixture.claim_all(), []);
 }
 
 #[test]
 fn a_job_that_the_store_ends_itself_keeps_what_it_has_said() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture
+        .store
         .append(lease.fence(), vec![delta(0, 0, "so "), delta(0, 3, "far")], Urgency::Now)
         .wait()
         .unwrap();
-    rig.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    assert_eq!(rig.store.output(id(1)), Ok(Some("so far".to_owned())));
-    let second = rig.claim();
-    let history = rig.store.history(&second.job, 10).unwrap().into_messages();
+    fixture.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    assert_eq!(fixture.store.output(id(1)), Ok(Some("so far".to_owned())));
+    let second = fixture.claim();
+    let history = fixture.store.history(&second.job, 10).unwrap().into_messages();
     assert_eq!(history, [Message::user("question 1"), Message::assistant("so far")]);
 }

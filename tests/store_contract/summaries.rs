@@ -1,6 +1,6 @@
 //! What stands for a conversation's oldest turns.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, turn};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::{ConversationSummary, History, Job, JobOutcome};
@@ -13,12 +13,12 @@ fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
 }
 
 /// Submits and ends a job of the conversation; what it was handed.
-fn say(rig: &Rig, user: UserId, number: u128, ending: JobOutcome) -> History {
-    rig.submit([turn(number, user, "chat")]);
-    let lease = rig.claim();
+fn say(fixture: &Fixture, user: UserId, number: u128, ending: JobOutcome) -> History {
+    fixture.submit([turn(number, user, "chat")]);
+    let lease = fixture.claim();
     assert_eq!(lease.job.id, id(number));
-    let history = rig.store.history(&lease.job, 100).unwrap();
-    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    let history = fixture.store.history(&lease.job, 100).unwrap();
+    fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
     history
 }
 
@@ -30,55 +30,55 @@ fn numbers(history: &History) -> Vec<u64> {
     history.turns.iter().map(|turn| turn.number).collect()
 }
 
-fn job(rig: &Rig, user: UserId, number: u128) -> Job {
-    rig.store.job(user, id(number)).unwrap().unwrap()
+fn job(fixture: &Fixture, user: UserId, number: u128) -> Job {
+    fixture.store.job(user, id(number)).unwrap().unwrap()
 }
 
 #[test]
 fn a_summary_stands_for_the_turns_up_to_its_number() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
-        say(&rig, ANN, number, plain(number));
+        say(&fixture, ANN, number, plain(number));
     }
-    let history = say(&rig, ANN, 4, summed_up(4, "one and two", 2));
+    let history = say(&fixture, ANN, 4, summed_up(4, "one and two", 2));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (None, vec![1, 2, 3]));
-    let rig = rig.crash();
-    let history = say(&rig, ANN, 5, plain(5));
+    let fixture = fixture.crash();
+    let history = say(&fixture, ANN, 5, plain(5));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("one and two"), vec![3, 4]));
     assert_eq!(history.turns[0].messages, [Message::user("question 3"), Message::assistant("answer 3")]);
-    let earlier = rig.store.history(&job(&rig, ANN, 2), 100).unwrap();
+    let earlier = fixture.store.history(&job(&fixture, ANN, 2), 100).unwrap();
     assert_eq!((earlier.summary, earlier.turns.len()), (None, 1), "it is no word on what came after a job");
-    let none = rig.store.history(&job(&rig, ANN, 5), 1).unwrap();
+    let none = fixture.store.history(&job(&fixture, ANN, 5), 1).unwrap();
     assert_eq!(none.summary.as_deref(), Some("one and two"), "a narrow room cuts turns alone");
     let nothing = History { wants_title: true, ..History::default() };
-    assert!(none.turns.is_empty() && say(&rig, BOB, 6, plain(6)) == nothing, "P7");
+    assert!(none.turns.is_empty() && say(&fixture, BOB, 6, plain(6)) == nothing, "P7");
 }
 
 #[test]
 fn a_summary_never_gives_way_to_one_that_stands_for_less() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
-        say(&rig, ANN, number, plain(number));
+        say(&fixture, ANN, number, plain(number));
     }
-    say(&rig, ANN, 4, summed_up(4, "through 3", 3));
-    say(&rig, ANN, 5, summed_up(5, "through 2", 2));
-    let history = say(&rig, ANN, 6, summed_up(6, "another through 3", 3));
+    say(&fixture, ANN, 4, summed_up(4, "through 3", 3));
+    say(&fixture, ANN, 5, summed_up(5, "through 2", 2));
+    let history = say(&fixture, ANN, 6, summed_up(6, "another through 3", 3));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("through 3"), vec![4, 5]));
-    let history = say(&rig, ANN, 7, plain(7));
+    let history = say(&fixture, ANN, 7, plain(7));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("another through 3"), vec![4, 5, 6]));
 }
 
 #[test]
 fn the_summary_goes_with_the_last_turn() {
-    let rig = Rig::new();
-    say(&rig, ANN, 1, plain(1));
-    say(&rig, ANN, 2, summed_up(2, "secret", 1));
-    rig.submit([turn(3, ANN, "chat")]);
-    rig.store.delete(ANN, id(1)).wait().unwrap();
-    assert_eq!(rig.store.history(&job(&rig, ANN, 3), 9).unwrap().summary.as_deref(), Some("secret"));
-    rig.store.delete(ANN, id(2)).wait().unwrap();
+    let fixture = Fixture::new();
+    say(&fixture, ANN, 1, plain(1));
+    say(&fixture, ANN, 2, summed_up(2, "secret", 1));
+    fixture.submit([turn(3, ANN, "chat")]);
+    fixture.store.delete(ANN, id(1)).wait().unwrap();
+    assert_eq!(fixture.store.history(&job(&fixture, ANN, 3), 9).unwrap().summary.as_deref(), Some("secret"));
+    fixture.store.delete(ANN, id(2)).wait().unwrap();
     assert_eq!(
-        rig.store.history(&job(&rig, ANN, 3), 9).unwrap(),
+        fixture.store.history(&job(&fixture, ANN, 3), 9).unwrap(),
         History { wants_title: true, ..History::default() }
     );
 }

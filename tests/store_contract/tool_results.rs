@@ -1,6 +1,6 @@
 //! Whole results of tools, behind their handles.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, id, job};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode};
 use nanoclaw::domain::handle::ResultHandle;
@@ -9,9 +9,9 @@ use nanoclaw::ports::{Results, Store, Urgency};
 
 #[test]
 fn p7_a_result_is_its_users_while_its_job_is_there() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN), job(2, ANN)]);
-    let leases = rig.store.claim(2).wait().unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN), job(2, ANN)]);
+    let leases = fixture.store.claim(2).wait().unwrap();
     for (lease, content) in leases.iter().zip(["of one", "of two"]) {
         let handle = ResultHandle::of(lease.job.id, "call_0").to_string();
         let whole = EngineMark::ToolWhole { handle, content: content.to_owned() };
@@ -22,28 +22,30 @@ fn p7_a_result_is_its_users_while_its_job_is_there() {
             content: "short".to_owned(),
             skipped: false,
         };
-        rig.store.append(lease.fence(), vec![whole.into(), result.into()], Urgency::Now).wait().unwrap();
+        fixture.store.append(lease.fence(), vec![whole.into(), result.into()], Urgency::Now).wait().unwrap();
     }
-    let told =
-        |rig: &Rig, user, number| rig.store.result(user, &ResultHandle::of(id(number), "call_0")).unwrap();
-    assert_eq!(told(&rig, ANN, 1).as_deref(), Some("of one"), "while it runs");
+    let told = |fixture: &Fixture, user, number| {
+        fixture.store.result(user, &ResultHandle::of(id(number), "call_0")).unwrap()
+    };
+    assert_eq!(told(&fixture, ANN, 1).as_deref(), Some("of one"), "while it runs");
     let failed = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
     for lease in leases {
-        rig.store
+        fixture
+            .store
             .finish(lease.fence(), vec![], JobOutcome { event: failed.clone(), ..cancelled() })
             .wait()
             .unwrap();
     }
-    let rig = rig.crash();
-    assert_eq!(told(&rig, ANN, 1).as_deref(), Some("of one"));
-    assert_eq!(told(&rig, ANN, 2).as_deref(), Some("of two"));
-    assert_eq!((told(&rig, BOB, 1), told(&rig, ANN, 3)), (None, None));
-    assert_eq!(rig.store.result(ANN, &ResultHandle::of(id(1), "call_1")), Ok(None));
-    let log = rig.store.log(id(1)).unwrap();
+    let fixture = fixture.crash();
+    assert_eq!(told(&fixture, ANN, 1).as_deref(), Some("of one"));
+    assert_eq!(told(&fixture, ANN, 2).as_deref(), Some("of two"));
+    assert_eq!((told(&fixture, BOB, 1), told(&fixture, ANN, 3)), (None, None));
+    assert_eq!(fixture.store.result(ANN, &ResultHandle::of(id(1), "call_1")), Ok(None));
+    let log = fixture.store.log(id(1)).unwrap();
     assert_eq!(log.len(), 5, "the engine learns that there is one: {log:?}");
     assert!(!format!("{log:?}").contains("of one"), "and is spared its content: {log:?}");
-    let page = rig.store.events(id(1), 0, 100).unwrap();
+    let page = fixture.store.events(id(1), 0, 100).unwrap();
     assert!(page.events.iter().all(|event| !format!("{event:?}").contains("of one")), "clients see no mark");
-    rig.store.delete(ANN, id(1)).wait().unwrap();
-    assert_eq!((told(&rig, ANN, 1), told(&rig, ANN, 2).as_deref()), (None, Some("of two")));
+    fixture.store.delete(ANN, id(1)).wait().unwrap();
+    assert_eq!((told(&fixture, ANN, 1), told(&fixture, ANN, 2).as_deref()), (None, Some("of two")));
 }

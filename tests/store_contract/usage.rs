@@ -1,7 +1,7 @@
 //! What users have spent: every end of a job books what it has spent since its last one, and nothing takes it back.
 
-use super::fixture::{Rig, open};
-use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, done, id, job, turn};
+use super::fixture::{Fixture, open};
+use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, done, id, job, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, ConversationId, UserId};
 use nanoclaw::domain::job::JobOutcome;
@@ -17,8 +17,8 @@ fn failed() -> JobOutcome {
     JobOutcome { event, ..cancelled() }
 }
 
-fn spend(rig: &Rig, lease: &Lease, records: Vec<Record>) {
-    rig.store.append(lease.fence(), records, Urgency::Now).wait().unwrap();
+fn spend(fixture: &Fixture, lease: &Lease, records: Vec<Record>) {
+    fixture.store.append(lease.fence(), records, Urgency::Now).wait().unwrap();
 }
 
 fn demo(prompt: u64) -> Record {
@@ -42,9 +42,9 @@ fn conversation(store: &RedbStore, user: UserId, name: &str) -> Vec<(String, u64
 
 #[test]
 fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat")]);
-    let lease = rig.claim();
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
+    let lease = fixture.claim();
     let failure = EngineMark::ModelFailed {
         message: "broke off".to_owned(),
         code: FailureCode::ProviderError,
@@ -53,162 +53,167 @@ fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
         usage: Usage::new(5, 1),
         model: None,
     };
-    spend(&rig, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
-    assert_eq!(told(&rig.store, ANN), [], "not before the end");
+    spend(&fixture, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
+    assert_eq!(told(&fixture.store, ANN), [], "not before the end");
     let title = EngineMark::Spent { model: "other".to_owned(), usage: Usage::new(2, 1) };
-    rig.store.finish(lease.fence(), vec![title.into()], done(id(1), "x")).wait().unwrap();
-    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
-    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(37, 4));
+    fixture.store.finish(lease.fence(), vec![title.into()], done(id(1), "x")).wait().unwrap();
+    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
+    assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(37, 4));
     let cost = [("demo".to_owned(), 15), ("other".to_owned(), 22)];
-    assert_eq!(conversation(&rig.store, ANN, "chat"), cost);
-    assert_eq!(conversation(&rig.crash().store, ANN, "chat"), cost);
+    assert_eq!(conversation(&fixture.store, ANN, "chat"), cost);
+    assert_eq!(conversation(&fixture.crash().store, ANN, "chat"), cost);
 }
 
 #[test]
 fn p7_users_and_conversations_never_mix() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, BOB, "chat"), turn(3, ANN, "chat-2"), job(4, BOB)]);
-    for (number, lease) in (1..).zip(rig.store.claim(10).wait().unwrap()) {
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, BOB, "chat"), turn(3, ANN, "chat-2"), job(4, BOB)]);
+    for (number, lease) in (1..).zip(fixture.store.claim(10).wait().unwrap()) {
         assert_eq!(lease.job.id, id(number), "in turns");
         let prompt = [0, 1, 10, 100, 1_000][usize::try_from(number).unwrap()];
-        rig.store.finish(lease.fence(), vec![demo(prompt)], done(lease.job.id, "x")).wait().unwrap();
+        fixture.store.finish(lease.fence(), vec![demo(prompt)], done(lease.job.id, "x")).wait().unwrap();
     }
-    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 101, 2)]);
-    assert_eq!(told(&rig.store, BOB), [line(0, "demo", 1_010, 2)]);
-    assert_eq!(told(&rig.store, UserId(3)), []);
-    assert_eq!(conversation(&rig.store, ANN, "chat"), [("demo".to_owned(), 1)]);
-    assert_eq!(conversation(&rig.store, BOB, "chat"), [("demo".to_owned(), 10)]);
-    assert_eq!(conversation(&rig.store, BOB, "chat-2"), []);
+    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 101, 2)]);
+    assert_eq!(told(&fixture.store, BOB), [line(0, "demo", 1_010, 2)]);
+    assert_eq!(told(&fixture.store, UserId(3)), []);
+    assert_eq!(conversation(&fixture.store, ANN, "chat"), [("demo".to_owned(), 1)]);
+    assert_eq!(conversation(&fixture.store, BOB, "chat"), [("demo".to_owned(), 10)]);
+    assert_eq!(conversation(&fixture.store, BOB, "chat-2"), []);
 }
 
 #[test]
 fn crashes_and_postponed_runs_book_everything_once() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    spend(&rig, &rig.claim(), vec![demo(1)]);
-    let rig = rig.crash();
-    assert_eq!(told(&rig.store, ANN), []);
-    let lease = rig.claim();
-    spend(&rig, &lease, vec![demo(10)]);
-    rig.store.postpone(lease.fence(), "busy".to_owned(), 5).wait().unwrap();
-    rig.clock.advance(5);
-    let lease = rig.claim();
-    spend(&rig, &lease, vec![demo(100)]);
-    rig.store.release(lease.fence()).wait().unwrap();
-    let rig = rig.crash();
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![demo(1_000)], done(id(1), "x")).wait().unwrap();
-    assert_eq!(told(&rig.crash().store, ANN), [line(0, "demo", 1_111, 1)]);
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    spend(&fixture, &fixture.claim(), vec![demo(1)]);
+    let fixture = fixture.crash();
+    assert_eq!(told(&fixture.store, ANN), []);
+    let lease = fixture.claim();
+    spend(&fixture, &lease, vec![demo(10)]);
+    fixture.store.postpone(lease.fence(), "busy".to_owned(), 5).wait().unwrap();
+    fixture.clock.advance(5);
+    let lease = fixture.claim();
+    spend(&fixture, &lease, vec![demo(100)]);
+    fixture.store.release(lease.fence()).wait().unwrap();
+    let fixture = fixture.crash();
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![demo(1_000)], done(id(1), "x")).wait().unwrap();
+    assert_eq!(told(&fixture.crash().store, ANN), [line(0, "demo", 1_111, 1)]);
 }
 
 #[test]
 fn a_job_that_is_tried_again_books_the_difference_on_the_day_of_each_end() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![demo(1)], failed()).wait().unwrap();
-    rig.store.retry(ANN, id(1)).wait().unwrap();
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
-    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 1, 1)], "nothing was spent in between");
-    rig.clock.advance(DAY_MS);
-    rig.store.retry(ANN, id(1)).wait().unwrap();
-    let rig = rig.crash();
-    let lease = rig.claim();
-    rig.store
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![demo(1)], failed()).wait().unwrap();
+    fixture.store.retry(ANN, id(1)).wait().unwrap();
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
+    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 1, 1)], "nothing was spent in between");
+    fixture.clock.advance(DAY_MS);
+    fixture.store.retry(ANN, id(1)).wait().unwrap();
+    let fixture = fixture.crash();
+    let lease = fixture.claim();
+    fixture
+        .store
         .finish(lease.fence(), vec![demo(10), cost(Some("b"), Usage::new(5, 5))], failed())
         .wait()
         .unwrap();
-    rig.store.retry(ANN, id(1)).wait().unwrap();
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![demo(100)], done(id(1), "x")).wait().unwrap();
+    fixture.store.retry(ANN, id(1)).wait().unwrap();
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![demo(100)], done(id(1), "x")).wait().unwrap();
     let lines = [line(0, "demo", 1, 1), line(1, "b", 5, 1), line(1, "demo", 110, 0)];
-    assert_eq!(told(&rig.store, ANN), lines, "one job, on the day of its first end");
-    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().usage.prompt_tokens, 116);
-    assert_eq!(conversation(&rig.store, ANN, "chat"), [("b".to_owned(), 5), ("demo".to_owned(), 111)]);
-    assert_eq!(rig.store.usage(ANN, 1, 1).unwrap().len(), 2);
-    assert_eq!(rig.store.usage(ANN, 0, 0).unwrap().len(), 1);
-    assert_eq!(rig.store.usage(ANN, 2, u32::MAX).unwrap(), []);
-    assert_eq!(rig.store.usage(ANN, 1, 0).unwrap(), [], "a range that ends before it begins");
+    assert_eq!(told(&fixture.store, ANN), lines, "one job, on the day of its first end");
+    assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage.prompt_tokens, 116);
+    assert_eq!(conversation(&fixture.store, ANN, "chat"), [("b".to_owned(), 5), ("demo".to_owned(), 111)]);
+    assert_eq!(fixture.store.usage(ANN, 1, 1).unwrap().len(), 2);
+    assert_eq!(fixture.store.usage(ANN, 0, 0).unwrap().len(), 1);
+    assert_eq!(fixture.store.usage(ANN, 2, u32::MAX).unwrap(), []);
+    assert_eq!(fixture.store.usage(ANN, 1, 0).unwrap(), [], "a range that ends before it begins");
 }
 
 #[test]
 fn what_the_store_ends_by_itself_is_booked_as_well() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN), job(2, ANN), job(3, BOB)]);
-    for lease in rig.store.claim(2).wait().unwrap() {
-        spend(&rig, &lease, vec![demo(1)]);
-        rig.store.release(lease.fence()).wait().unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN), job(2, ANN), job(3, BOB)]);
+    for lease in fixture.store.claim(2).wait().unwrap() {
+        spend(&fixture, &lease, vec![demo(1)]);
+        fixture.store.release(lease.fence()).wait().unwrap();
     }
     for number in 1..=3 {
-        rig.store.cancel(ANN, id(number)).wait().unwrap();
+        fixture.store.cancel(ANN, id(number)).wait().unwrap();
     }
-    let (ann, bob) = (told(&rig.store, ANN), told(&rig.store, BOB));
+    let (ann, bob) = (told(&fixture.store, ANN), told(&fixture.store, BOB));
     let claimed = u64::try_from(ann.len() + bob.len()).unwrap();
     assert!(claimed > 0 && ann.iter().all(|line| line.2 == line.3), "{ann:?}");
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    spend(&rig, &rig.claim(), vec![demo(7)]);
-    let poisoned = rig.crash_with(&Limits { crashes: 1, ..Limits::default() });
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    spend(&fixture, &fixture.claim(), vec![demo(7)]);
+    let poisoned = fixture.crash_with(&Limits { crashes: 1, ..Limits::default() });
     assert!(poisoned.store.job(ANN, id(1)).unwrap().unwrap().status.is_terminal());
     assert_eq!(told(&poisoned.store, ANN), [line(0, "demo", 7, 1)]);
-    rig.store.cancel(ANN, id(1)).wait().unwrap();
-    assert_eq!(told(&rig.store, ANN), [], "it still runs");
-    assert_eq!(told(&rig.crash().store, ANN), [line(0, "demo", 7, 1)], "recovery ends it");
+    fixture.store.cancel(ANN, id(1)).wait().unwrap();
+    assert_eq!(told(&fixture.store, ANN), [], "it still runs");
+    assert_eq!(told(&fixture.crash().store, ANN), [line(0, "demo", 7, 1)], "recovery ends it");
 }
 
 #[test]
 fn lines_of_a_batch_are_booked_like_any_job() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let batch = BatchId::from_bits(1);
     let lines = (0..3).map(|n: u32| NewLine { custom_id: n.to_string(), spec: job(1, BOB).spec }).collect();
-    rig.store.fill(batch, 0, lines).wait().unwrap();
+    fixture.store.fill(batch, 0, lines).wait().unwrap();
     let new =
         NewBatch { id: batch, user: BOB, created_at_ms: 0, lines: 3, concurrency: 1, webhook_url: None };
-    drop(rig.store.accept(new, None).wait().unwrap());
+    drop(fixture.store.accept(new, None).wait().unwrap());
     for _ in 0..2 {
-        let lease = rig.claim();
-        rig.store.finish(lease.fence(), vec![demo(4)], done(lease.job.id, "x")).wait().unwrap();
+        let lease = fixture.claim();
+        fixture.store.finish(lease.fence(), vec![demo(4)], done(lease.job.id, "x")).wait().unwrap();
     }
-    rig.store.cancel_batch(BOB, batch).wait().unwrap();
-    assert_eq!(told(&rig.store, BOB), [line(0, "demo", 8, 2)], "a line that never began has cost nothing");
+    fixture.store.cancel_batch(BOB, batch).wait().unwrap();
+    assert_eq!(
+        told(&fixture.store, BOB),
+        [line(0, "demo", 8, 2)],
+        "a line that never began has cost nothing"
+    );
 }
 
 #[test]
 fn deleting_a_job_takes_nothing_back() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![demo(3)], done(id(1), "x")).wait().unwrap();
-    rig.store.delete(ANN, id(1)).wait().unwrap();
-    assert_eq!(rig.store.job(ANN, id(1)), Ok(None));
-    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 3, 1)]);
-    assert_eq!(conversation(&rig.store, ANN, "chat"), [("demo".to_owned(), 3)]);
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![demo(3)], done(id(1), "x")).wait().unwrap();
+    fixture.store.delete(ANN, id(1)).wait().unwrap();
+    assert_eq!(fixture.store.job(ANN, id(1)), Ok(None));
+    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 3, 1)]);
+    assert_eq!(conversation(&fixture.store, ANN, "chat"), [("demo".to_owned(), 3)]);
 }
 
 #[test]
 fn names_of_models_may_be_long_and_of_any_letters() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let names = ["é\u{0}\"\n".to_owned(), "m".repeat(100_000), "m".repeat(100_001), "m".to_owned()];
     for (number, name) in (1..).zip(&names) {
-        rig.submit([job(number, ANN)]);
-        let lease = rig.claim();
+        fixture.submit([job(number, ANN)]);
+        let lease = fixture.claim();
         let spent = cost(Some(name), Usage::new(2, 0));
-        rig.store.finish(lease.fence(), vec![spent], done(id(number), "x")).wait().unwrap();
+        fixture.store.finish(lease.fence(), vec![spent], done(id(number), "x")).wait().unwrap();
     }
     let mut expected: Vec<_> = names.iter().map(|name| line(0, name, 2, 1)).collect();
     expected.sort();
-    assert_eq!(told(&rig.store, ANN), expected);
+    assert_eq!(told(&fixture.store, ANN), expected);
 }
 
 #[test]
 fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
-    let rig = Rig::new();
-    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![demo(1)], done(id(1), "x")).wait().unwrap();
-    rig.store.close();
-    let database = redb::Database::open(rig.path()).unwrap();
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![demo(1)], done(id(1), "x")).wait().unwrap();
+    fixture.store.close();
+    let database = redb::Database::open(fixture.path()).unwrap();
     let writing = database.begin_write().unwrap();
     {
         let usage = redb::TableDefinition::<&[u8], &[u8]>::new("usage");
@@ -218,7 +223,7 @@ fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
     }
     writing.commit().unwrap();
     drop(database);
-    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(told(&store, ANN), [], "what cannot be read is left out, and logged");
     let lease = store.claim(1).wait().unwrap().pop().unwrap();
     store.finish(lease.fence(), vec![demo(2)], done(id(2), "x")).wait().unwrap();
@@ -239,29 +244,33 @@ fn at(hour: u32, model: &str, prompt: u64) -> (u32, String, u64) {
 }
 
 /// Runs a job that costs so much.
-fn run(rig: &Rig, number: u128, user: UserId, spent: Record) {
-    rig.submit([job(number, user)]);
-    let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![spent], done(id(number), "x")).wait().unwrap();
+fn run(fixture: &Fixture, number: u128, user: UserId, spent: Record) {
+    fixture.submit([job(number, user)]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![spent], done(id(number), "x")).wait().unwrap();
 }
 
 #[test]
 fn p7_hours_are_told_for_one_user_or_for_all_together() {
-    let rig = Rig::new();
-    run(&rig, 1, ANN, demo(1));
-    run(&rig, 2, ANN, demo(2));
-    run(&rig, 3, BOB, demo(10));
-    rig.clock.advance(25 * HOUR_MS);
-    run(&rig, 4, ANN, demo(100));
-    run(&rig, 5, UserId(u32::MAX), cost(Some("other"), Usage::new(1_000, 0)));
-    let rig = rig.crash();
-    let all = |user| by_hour(&rig.store, user, 0, u32::MAX);
+    let fixture = Fixture::new();
+    run(&fixture, 1, ANN, demo(1));
+    run(&fixture, 2, ANN, demo(2));
+    run(&fixture, 3, BOB, demo(10));
+    fixture.clock.advance(25 * HOUR_MS);
+    run(&fixture, 4, ANN, demo(100));
+    run(&fixture, 5, UserId(u32::MAX), cost(Some("other"), Usage::new(1_000, 0)));
+    let fixture = fixture.crash();
+    let all = |user| by_hour(&fixture.store, user, 0, u32::MAX);
     assert_eq!(all(Some(ANN)), [at(0, "demo", 3), at(25, "demo", 100)]);
     assert_eq!(all(Some(BOB)), [at(0, "demo", 10)]);
     assert_eq!(all(Some(UserId(3))), []);
     assert_eq!(all(None), [at(0, "demo", 13), at(25, "demo", 100), at(25, "other", 1_000)]);
-    assert_eq!(by_hour(&rig.store, None, 1, 24), []);
-    assert_eq!(by_hour(&rig.store, None, 25, 25).len(), 2);
-    assert_eq!(by_hour(&rig.store, None, 25, 24), [], "a range that ends before it begins");
-    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 3, 2), line(1, "demo", 100, 1)], "days are as ever");
+    assert_eq!(by_hour(&fixture.store, None, 1, 24), []);
+    assert_eq!(by_hour(&fixture.store, None, 25, 25).len(), 2);
+    assert_eq!(by_hour(&fixture.store, None, 25, 24), [], "a range that ends before it begins");
+    assert_eq!(
+        told(&fixture.store, ANN),
+        [line(0, "demo", 3, 2), line(1, "demo", 100, 1)],
+        "days are as ever"
+    );
 }

@@ -1,6 +1,6 @@
 //! Accounts, tokens and invites: what is unique stays unique, whoever is first, and an administrator stays.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, job};
 use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, TokenScopes, Username};
 use nanoclaw::domain::id::{TokenId, UserId};
@@ -36,12 +36,12 @@ fn address(text: &str) -> Email {
     Email::try_from(text.to_owned()).unwrap()
 }
 
-fn made(rig: &Rig, new: NewAccount) -> Account {
-    rig.store.register(new).wait().unwrap()
+fn made(fixture: &Fixture, new: NewAccount) -> Account {
+    fixture.store.register(new).wait().unwrap()
 }
 
-fn change(rig: &Rig, user: UserId, change: AccountChange) -> Result<Option<Account>, StoreError> {
-    rig.store.change_account(user, change).wait()
+fn change(fixture: &Fixture, user: UserId, change: AccountChange) -> Result<Option<Account>, StoreError> {
+    fixture.store.change_account(user, change).wait()
 }
 
 fn digest(number: u8) -> SecretDigest {
@@ -63,100 +63,112 @@ pub(crate) fn token(number: u8, user: UserId) -> NewToken {
 
 #[test]
 fn the_one_user_is_there_before_anything_is_written_and_keeps_its_name() {
-    let rig = Rig::new();
-    let default = rig.store.account_named(" Default ").unwrap().expect("the one user");
+    let fixture = Fixture::new();
+    let default = fixture.store.account_named(" Default ").unwrap().expect("the one user");
     assert_eq!((default.id, default.role, default.password), (UserId::SINGLE, Role::Admin, None));
-    assert_eq!(rig.store.account(UserId::SINGLE).unwrap().map(|found| found.id), Some(UserId::SINGLE));
-    assert_eq!(rig.store.account(UserId(2)).unwrap(), None);
-    assert_eq!(rig.store.accounts(None, 10).unwrap().accounts.len(), 1);
-    assert_eq!(rig.store.register(newcomer("DEFAULT")).wait(), Err(StoreError::NameTaken));
-    let ann = made(&rig, newcomer("Ann"));
+    assert_eq!(fixture.store.account(UserId::SINGLE).unwrap().map(|found| found.id), Some(UserId::SINGLE));
+    assert_eq!(fixture.store.account(UserId(2)).unwrap(), None);
+    assert_eq!(fixture.store.accounts(None, 10).unwrap().accounts.len(), 1);
+    assert_eq!(fixture.store.register(newcomer("DEFAULT")).wait(), Err(StoreError::NameTaken));
+    let ann = made(&fixture, newcomer("Ann"));
     assert_eq!((ann.id, ann.role), (UserId(2), Role::Admin), "the first with a password");
-    let bob = made(&rig, NewAccount { role: Role::User, ..newcomer("Bob") });
+    let bob = made(&fixture, NewAccount { role: Role::User, ..newcomer("Bob") });
     assert_eq!((bob.id, bob.role), (UserId(3), Role::User));
-    let default = rig.store.account_named("default").unwrap().expect("still there");
+    let default = fixture.store.account_named("default").unwrap().expect("still there");
     assert_eq!((default.id, default.created_at_ms), (UserId::SINGLE, NOW_MS));
 }
 
 #[test]
 fn the_one_user_with_a_password_is_the_first_and_can_be_changed_like_any() {
-    let rig = Rig::new();
-    let given =
-        change(&rig, UserId::SINGLE, AccountChange { password: Some(hash("x")), ..AccountChange::default() });
+    let fixture = Fixture::new();
+    let given = change(
+        &fixture,
+        UserId::SINGLE,
+        AccountChange { password: Some(hash("x")), ..AccountChange::default() },
+    );
     assert_eq!(given.unwrap().map(|now| (now.password, now.generation)), Some((Some(hash("x")), 1)));
-    assert_eq!(made(&rig, newcomer("ann")).role, Role::User);
-    assert_eq!(change(&rig, UserId(9), AccountChange::default()), Ok(None));
+    assert_eq!(made(&fixture, newcomer("ann")).role, Role::User);
+    assert_eq!(change(&fixture, UserId(9), AccountChange::default()), Ok(None));
 }
 
 #[test]
 fn p4_of_many_who_want_one_name_at_once_one_gets_it() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for round in 0..20 {
         let spellings = [format!("User{round}"), format!("user{round}"), format!("USER{round}")];
         // All are on their way before the first is settled, so that a group holds several.
         let tickets: Vec<Ticket<Account>> =
-            spellings.iter().map(|name| rig.store.register(newcomer(name))).collect();
+            spellings.iter().map(|name| fixture.store.register(newcomer(name))).collect();
         let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
         let winners: Vec<&Account> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
         assert_eq!(winners.len(), 1, "{results:?}");
         let losers = results.iter().filter(|result| **result == Err(StoreError::NameTaken)).count();
         assert_eq!(losers, 2, "{results:?}");
-        let found = rig.store.account_named(&spellings[2]).unwrap().map(|found| found.id);
+        let found = fixture.store.account_named(&spellings[2]).unwrap().map(|found| found.id);
         assert_eq!(found, Some(winners[0].id));
         assert_eq!(winners[0].role == Role::Admin, round == 0, "there is one first");
     }
     let numbers: Vec<u32> =
-        rig.store.accounts(None, 100).unwrap().accounts.iter().map(|found| found.id.0).collect();
+        fixture.store.accounts(None, 100).unwrap().accounts.iter().map(|found| found.id.0).collect();
     assert_eq!(numbers, (1..=21).collect::<Vec<_>>(), "no number for who was refused");
 }
 
 #[test]
 fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
-    let rig = Rig::new();
-    let ann = made(&rig, with_email("ann", "Ann@example.org"));
-    let bob = made(&rig, newcomer("bob"));
-    let taken = rig.store.register(with_email("carl", "ann@EXAMPLE.org")).wait();
+    let fixture = Fixture::new();
+    let ann = made(&fixture, with_email("ann", "Ann@example.org"));
+    let bob = made(&fixture, newcomer("bob"));
+    let taken = fixture.store.register(with_email("carl", "ann@EXAMPLE.org")).wait();
     assert_eq!(taken, Err(StoreError::EmailTaken));
     let to = |email: Option<&str>| AccountChange {
         email: Some(email.map(address)),
         avatar: Some(Some("/a.png".to_owned())),
         ..AccountChange::default()
     };
-    assert_eq!(change(&rig, bob.id, to(Some("ann@example.org"))), Err(StoreError::EmailTaken));
-    assert_eq!(rig.store.account(bob.id).unwrap(), Some(bob.clone()), "a refused change changes nothing");
-    let own = change(&rig, ann.id, to(Some("ANN@example.org"))).unwrap().expect("ann");
+    assert_eq!(change(&fixture, bob.id, to(Some("ann@example.org"))), Err(StoreError::EmailTaken));
+    assert_eq!(fixture.store.account(bob.id).unwrap(), Some(bob.clone()), "a refused change changes nothing");
+    let own = change(&fixture, ann.id, to(Some("ANN@example.org"))).unwrap().expect("ann");
     assert_eq!(own.email.as_ref().map(Email::as_str), Some("ANN@example.org"), "another case of one's own");
-    assert_eq!(change(&rig, ann.id, to(None)).unwrap().and_then(|ann| ann.email), None);
-    assert!(change(&rig, bob.id, to(Some("ann@example.org"))).is_ok(), "it is free again");
-    assert_eq!(rig.store.register(with_email("carl", "Ann@example.org")).wait(), Err(StoreError::EmailTaken));
+    assert_eq!(change(&fixture, ann.id, to(None)).unwrap().and_then(|ann| ann.email), None);
+    assert!(change(&fixture, bob.id, to(Some("ann@example.org"))).is_ok(), "it is free again");
+    assert_eq!(
+        fixture.store.register(with_email("carl", "Ann@example.org")).wait(),
+        Err(StoreError::EmailTaken)
+    );
 }
 
 #[test]
 fn the_last_administrator_who_can_come_in_stays_one() {
-    let rig = Rig::new();
-    let (ann, bob) = (made(&rig, newcomer("ann")), made(&rig, newcomer("bob")));
+    let fixture = Fixture::new();
+    let (ann, bob) = (made(&fixture, newcomer("ann")), made(&fixture, newcomer("bob")));
     let role = |role| AccountChange { role: Some(role), ..AccountChange::default() };
     let active = |is_active| AccountChange { is_active: Some(is_active), ..AccountChange::default() };
     // `default` is an administrator as well, but cannot log in.
-    assert_eq!(change(&rig, ann.id, role(Role::User)), Err(StoreError::LastAdmin));
-    assert_eq!(change(&rig, ann.id, active(false)), Err(StoreError::LastAdmin));
-    assert!(change(&rig, UserId::SINGLE, active(false)).is_ok(), "nobody comes in as it");
-    change(&rig, bob.id, role(Role::Admin)).unwrap();
-    assert!(change(&rig, ann.id, role(Role::User)).is_ok());
-    assert_eq!(change(&rig, bob.id, active(false)), Err(StoreError::LastAdmin));
-    change(&rig, ann.id, role(Role::Admin)).unwrap();
-    change(&rig, ann.id, active(false)).unwrap();
-    assert_eq!(change(&rig, bob.id, role(Role::User)), Err(StoreError::LastAdmin), "a disabled one is none");
-    let both =
-        [rig.store.change_account(bob.id, role(Role::User)), rig.store.change_account(ann.id, active(true))];
+    assert_eq!(change(&fixture, ann.id, role(Role::User)), Err(StoreError::LastAdmin));
+    assert_eq!(change(&fixture, ann.id, active(false)), Err(StoreError::LastAdmin));
+    assert!(change(&fixture, UserId::SINGLE, active(false)).is_ok(), "nobody comes in as it");
+    change(&fixture, bob.id, role(Role::Admin)).unwrap();
+    assert!(change(&fixture, ann.id, role(Role::User)).is_ok());
+    assert_eq!(change(&fixture, bob.id, active(false)), Err(StoreError::LastAdmin));
+    change(&fixture, ann.id, role(Role::Admin)).unwrap();
+    change(&fixture, ann.id, active(false)).unwrap();
+    assert_eq!(
+        change(&fixture, bob.id, role(Role::User)),
+        Err(StoreError::LastAdmin),
+        "a disabled one is none"
+    );
+    let both = [
+        fixture.store.change_account(bob.id, role(Role::User)),
+        fixture.store.change_account(ann.id, active(true)),
+    ];
     let settled: Vec<bool> = both.into_iter().map(|ticket| ticket.wait().is_ok()).collect();
     assert_eq!(settled, [false, true], "in the order in which they came");
 }
 
 #[test]
 fn a_password_ends_what_came_before_and_other_changes_do_not() {
-    let rig = Rig::new();
-    let ann = made(&rig, newcomer("ann"));
+    let fixture = Fixture::new();
+    let ann = made(&fixture, newcomer("ann"));
     let quota = Quota { tokens_per_day: Some(5), unfinished_jobs: None, project_bytes: Some(7) };
     let all = AccountChange {
         avatar: Some(Some("/a.png".to_owned())),
@@ -164,19 +176,20 @@ fn a_password_ends_what_came_before_and_other_changes_do_not() {
         logged_in_at_ms: Some(77),
         ..AccountChange::default()
     };
-    let now = change(&rig, ann.id, all).unwrap().expect("ann");
+    let now = change(&fixture, ann.id, all).unwrap().expect("ann");
     assert_eq!((now.generation, now.quota, now.last_login_at_ms), (0, quota, Some(77)));
     let password = AccountChange { password: Some(hash("other")), ..AccountChange::default() };
-    let after = change(&rig, ann.id, password.clone()).unwrap().expect("ann");
+    let after = change(&fixture, ann.id, password.clone()).unwrap().expect("ann");
     assert_eq!((after.generation, after.password), (1, Some(hash("other"))));
     assert_eq!((after.avatar, after.last_login_at_ms), (Some("/a.png".to_owned()), Some(77)), "what stays");
-    assert_eq!(change(&rig, ann.id, password).unwrap().map(|now| now.generation), Some(2));
+    assert_eq!(change(&fixture, ann.id, password).unwrap().map(|now| now.generation), Some(2));
 }
 
 #[test]
 fn who_may_register_is_decided_where_the_account_is_made() {
-    let rig = Rig::new();
-    let by = |name: &str, admission| rig.store.register(NewAccount { admission, ..newcomer(name) }).wait();
+    let fixture = Fixture::new();
+    let by =
+        |name: &str, admission| fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait();
     let first = by("ann", RegistrationGate::Invited(None)).unwrap();
     assert_eq!(first.role, Role::Admin, "the first needs no invite");
     assert_eq!(by("bob", RegistrationGate::FirstOnly), Err(StoreError::RegistrationClosed));
@@ -188,7 +201,7 @@ fn who_may_register_is_decided_where_the_account_is_made() {
     assert_eq!(by("bob", RegistrationGate::Invited(Some(digest(1)))), Err(StoreError::NotInvited));
     assert_eq!(by("bob", RegistrationGate::ByAdmin).map(|bob| bob.role), Ok(Role::User));
     assert_eq!(by("carl", RegistrationGate::Open).map(|carl| carl.role), Ok(Role::User));
-    let closed = Rig::new();
+    let closed = Fixture::new();
     let first = closed
         .store
         .register(NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("ann") })
@@ -198,94 +211,94 @@ fn who_may_register_is_decided_where_the_account_is_made() {
 
 #[test]
 fn an_invite_is_used_once_and_for_a_while() {
-    let rig = Rig::new();
-    made(&rig, newcomer("ann"));
+    let fixture = Fixture::new();
+    made(&fixture, newcomer("ann"));
     let invite = |number, expires_at_ms| {
-        rig.store.store_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
+        fixture.store.store_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
     };
-    let come = |rig: &Rig, name: &str, number| {
+    let come = |fixture: &Fixture, name: &str, number| {
         let admission = RegistrationGate::Invited(Some(digest(number)));
-        rig.store.register(NewAccount { admission, ..newcomer(name) })
+        fixture.store.register(NewAccount { admission, ..newcomer(name) })
     };
     invite(1, NOW_MS + DAY_MS);
     invite(2, NOW_MS + 2 * DAY_MS);
-    assert_eq!(come(&rig, "ANN", 1).wait(), Err(StoreError::NameTaken));
-    let two = [come(&rig, "bob", 1), come(&rig, "carl", 1)];
+    assert_eq!(come(&fixture, "ANN", 1).wait(), Err(StoreError::NameTaken));
+    let two = [come(&fixture, "bob", 1), come(&fixture, "carl", 1)];
     let results: Vec<_> = two.into_iter().map(Ticket::wait).collect();
     assert!(results[0].is_ok(), "a refused registration used nothing up: {results:?}");
     assert_eq!(results[1], Err(StoreError::NotInvited));
-    let rig = rig.crash();
-    assert_eq!(come(&rig, "carl", 1).wait(), Err(StoreError::NotInvited), "used up for good");
-    rig.clock.advance(2 * DAY_MS);
-    assert_eq!(come(&rig, "carl", 2).wait(), Err(StoreError::NotInvited), "expired");
+    let fixture = fixture.crash();
+    assert_eq!(come(&fixture, "carl", 1).wait(), Err(StoreError::NotInvited), "used up for good");
+    fixture.clock.advance(2 * DAY_MS);
+    assert_eq!(come(&fixture, "carl", 2).wait(), Err(StoreError::NotInvited), "expired");
 }
 
 #[test]
 fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked() {
-    let rig = Rig::new();
-    let (ann, bob) = (made(&rig, newcomer("ann")).id, made(&rig, newcomer("bob")).id);
+    let fixture = Fixture::new();
+    let (ann, bob) = (made(&fixture, newcomer("ann")).id, made(&fixture, newcomer("bob")).id);
     for (number, user) in [(1, ann), (2, bob), (3, ann)] {
-        rig.store.store_token(token(number, user), 10).wait().unwrap();
+        fixture.store.store_token(token(number, user), 10).wait().unwrap();
     }
-    assert_eq!(rig.store.token(&digest(2)).unwrap(), Some(token(2, bob).token));
-    assert_eq!(rig.store.token(&digest(4)).unwrap(), None);
-    assert_eq!(rig.store.tokens(ann).unwrap(), [token(1, ann).token, token(3, ann).token]);
-    let revoke = |user, number: u128| rig.store.revoke_token(user, TokenId::from_bits(number)).wait();
+    assert_eq!(fixture.store.token(&digest(2)).unwrap(), Some(token(2, bob).token));
+    assert_eq!(fixture.store.token(&digest(4)).unwrap(), None);
+    assert_eq!(fixture.store.tokens(ann).unwrap(), [token(1, ann).token, token(3, ann).token]);
+    let revoke = |user, number: u128| fixture.store.revoke_token(user, TokenId::from_bits(number)).wait();
     assert_eq!(revoke(bob, 1), Ok(false), "another's");
     assert_eq!((revoke(ann, 1), revoke(ann, 1)), (Ok(true), Ok(false)));
-    let rig = rig.crash();
-    assert_eq!(rig.store.token(&digest(1)).unwrap(), None);
-    assert_eq!(rig.store.tokens(ann).unwrap(), [token(3, ann).token]);
-    assert_eq!(rig.store.token(&digest(3)).unwrap(), Some(token(3, ann).token));
+    let fixture = fixture.crash();
+    assert_eq!(fixture.store.token(&digest(1)).unwrap(), None);
+    assert_eq!(fixture.store.tokens(ann).unwrap(), [token(3, ann).token]);
+    assert_eq!(fixture.store.token(&digest(3)).unwrap(), Some(token(3, ann).token));
 }
 
 #[test]
 fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let mut short = token(1, UserId(2));
     short.token.expires_at_ms = Some(NOW_MS + 5);
-    rig.store.store_token(short.clone(), 2).wait().unwrap();
-    rig.store.store_token(token(2, UserId(2)), 2).wait().unwrap();
-    let full = rig.store.store_token(token(3, UserId(2)), 2).wait();
+    fixture.store.store_token(short.clone(), 2).wait().unwrap();
+    fixture.store.store_token(token(2, UserId(2)), 2).wait().unwrap();
+    let full = fixture.store.store_token(token(3, UserId(2)), 2).wait();
     assert_eq!(full, Err(StoreError::TokensFull { limit: 2 }));
-    assert!(rig.store.store_token(token(4, UserId(3)), 2).wait().is_ok(), "another's list is another's");
-    rig.clock.advance(5);
+    assert!(fixture.store.store_token(token(4, UserId(3)), 2).wait().is_ok(), "another's list is another's");
+    fixture.clock.advance(5);
     assert_eq!(
-        rig.store.token(&digest(1)).unwrap(),
+        fixture.store.token(&digest(1)).unwrap(),
         Some(short.token),
         "whoever shows it hears that it expired"
     );
-    rig.store.store_token(token(3, UserId(2)), 2).wait().unwrap();
-    assert_eq!(rig.store.token(&digest(1)).unwrap(), None);
-    assert_eq!(rig.store.tokens(UserId(2)).unwrap().len(), 2);
+    fixture.store.store_token(token(3, UserId(2)), 2).wait().unwrap();
+    assert_eq!(fixture.store.token(&digest(1)).unwrap(), None);
+    assert_eq!(fixture.store.tokens(UserId(2)).unwrap().len(), 2);
 }
 
 #[test]
 fn p7_unfinished_jobs_are_counted_for_each_user_and_up_to_a_bound() {
-    let rig = Rig::new();
-    rig.submit((1..=3).map(|number| job(number, ANN)));
-    rig.submit([job(4, BOB)]);
-    let count = |user, most| rig.store.unfinished_count(user, most).unwrap();
+    let fixture = Fixture::new();
+    fixture.submit((1..=3).map(|number| job(number, ANN)));
+    fixture.submit([job(4, BOB)]);
+    let count = |user, most| fixture.store.unfinished_count(user, most).unwrap();
     assert_eq!((count(ANN, 10), count(ANN, 2), count(ANN, 0), count(BOB, 10)), (3, 2, 0, 1));
-    let lease = rig.claim();
+    let lease = fixture.claim();
     assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "what runs has not ended");
     let user = lease.job.user;
     let before = count(user, 10);
-    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
     assert_eq!(count(user, 10), before - 1);
     assert_eq!(count(UserId(9), 10), 0);
 }
 
 #[test]
 fn accounts_come_in_pages_and_survive_a_reopening() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 2..=6 {
-        made(&rig, newcomer(&format!("user{number}")));
+        made(&fixture, newcomer(&format!("user{number}")));
     }
-    let rig = rig.crash();
+    let fixture = fixture.crash();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let page = rig.store.accounts(after, 4).unwrap();
+        let page = fixture.store.accounts(after, 4).unwrap();
         seen.extend(page.accounts.iter().map(|found| (found.id.0, found.username.as_str().to_owned())));
         after = page.accounts.last().map(|last| last.id);
         if !page.has_more {
@@ -296,9 +309,9 @@ fn accounts_come_in_pages_and_survive_a_reopening() {
     let named = (2..=6).map(|number| (number, format!("user{number}")));
     let all: Vec<_> = std::iter::once((1, "default".to_owned())).chain(named).collect();
     assert_eq!(seen, all);
-    assert_eq!(rig.store.accounts(Some(UserId(6)), 4).unwrap().accounts, []);
-    assert_eq!(made(&rig, newcomer("next")).id, UserId(7), "numbers go on");
-    let empty = Rig::new();
+    assert_eq!(fixture.store.accounts(Some(UserId(6)), 4).unwrap().accounts, []);
+    assert_eq!(made(&fixture, newcomer("next")).id, UserId(7), "numbers go on");
+    let empty = Fixture::new();
     let page = empty.store.accounts(None, 1).unwrap();
     assert_eq!((page.accounts.len(), page.has_more), (1, false));
 }
@@ -307,12 +320,12 @@ fn accounts_come_in_pages_and_survive_a_reopening() {
 fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     use redb::TableDefinition;
     const USERS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("users");
-    let rig = Rig::new();
-    assert!(rig.store.has_no_accounts().unwrap());
-    let ann = made(&rig, newcomer("Ann"));
-    assert!(!rig.store.has_no_accounts().unwrap());
-    rig.store.close();
-    let database = redb::Database::open(rig.path()).unwrap();
+    let fixture = Fixture::new();
+    assert!(fixture.store.has_no_accounts().unwrap());
+    let ann = made(&fixture, newcomer("Ann"));
+    assert!(!fixture.store.has_no_accounts().unwrap());
+    fixture.store.close();
+    let database = redb::Database::open(fixture.path()).unwrap();
     let writing = database.begin_write().unwrap();
     let key = u128::from(ann.id.0).to_be_bytes();
     let was =
@@ -320,35 +333,36 @@ fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     assert!(was, "her row");
     writing.commit().unwrap();
     drop(database);
-    let rig = rig.crash();
-    assert!(!rig.store.has_no_accounts().unwrap());
+    let fixture = fixture.crash();
+    assert!(!fixture.store.has_no_accounts().unwrap());
     let first_only = NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("bob") };
-    assert_eq!(rig.store.register(first_only).wait(), Err(StoreError::RegistrationClosed));
-    assert_eq!(made(&rig, newcomer("Bob")).role, Role::User);
+    assert_eq!(fixture.store.register(first_only).wait(), Err(StoreError::RegistrationClosed));
+    assert_eq!(made(&fixture, newcomer("Bob")).role, Role::User);
     // Nor does what cannot be read look after anybody.
     let with_password = AccountChange { password: Some(hash("x")), ..AccountChange::default() };
-    change(&rig, UserId::SINGLE, with_password).unwrap();
+    change(&fixture, UserId::SINGLE, with_password).unwrap();
     let no_more = AccountChange { role: Some(Role::User), ..AccountChange::default() };
-    assert_eq!(change(&rig, UserId::SINGLE, no_more), Err(StoreError::LastAdmin));
+    assert_eq!(change(&fixture, UserId::SINGLE, no_more), Err(StoreError::LastAdmin));
 }
 
 #[test]
 fn p8_accounts_have_a_bound() {
-    let rig = Rig::with(&Limits { accounts: 3, ..Limits::default() });
-    made(&rig, newcomer("Ann"));
-    made(&rig, newcomer("Bob"));
+    let fixture = Fixture::with(&Limits { accounts: 3, ..Limits::default() });
+    made(&fixture, newcomer("Ann"));
+    made(&fixture, newcomer("Bob"));
     let full = Err(StoreError::AccountsFull { limit: 3 });
-    assert_eq!(rig.store.register(newcomer("Cid")).wait(), full);
+    assert_eq!(fixture.store.register(newcomer("Cid")).wait(), full);
     let by_admin = NewAccount { admission: RegistrationGate::ByAdmin, ..newcomer("Cid") };
-    assert_eq!(rig.store.register(by_admin).wait(), full);
+    assert_eq!(fixture.store.register(by_admin).wait(), full);
 }
 
 #[test]
 fn what_was_open_before_an_account_was_disabled_stays_shut() {
-    let rig = Rig::new();
-    made(&rig, newcomer("Ann"));
-    let bob = made(&rig, newcomer("Bob"));
+    let fixture = Fixture::new();
+    made(&fixture, newcomer("Ann"));
+    let bob = made(&fixture, newcomer("Bob"));
     let active = |is_active| AccountChange { is_active: Some(is_active), ..AccountChange::default() };
-    let generation = |is_active| change(&rig, bob.id, active(is_active)).unwrap().expect("Bob").generation;
+    let generation =
+        |is_active| change(&fixture, bob.id, active(is_active)).unwrap().expect("Bob").generation;
     assert_eq!([true, false, false, true].map(generation), [0, 1, 1, 1]);
 }

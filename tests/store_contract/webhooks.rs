@@ -1,6 +1,6 @@
 //! Webhooks: made with the end that they report, kept until they are settled, shown to their owner.
 
-use super::fixture::Rig;
+use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::{DeliveryId, UserId};
@@ -20,21 +20,21 @@ fn hooked(number: u128, user: UserId, host: &str) -> NewJob {
     new
 }
 
-fn due(rig: &Rig) -> Vec<Delivery> {
-    rig.store.due(rig.clock.now_ms(), 100, &BTreeSet::new()).unwrap()
+fn due(fixture: &Fixture) -> Vec<Delivery> {
+    fixture.store.due(fixture.clock.now_ms(), 100, &BTreeSet::new()).unwrap()
 }
 
-fn all(rig: &Rig, user: UserId, state: Option<DeliveryState>) -> Vec<Delivery> {
-    rig.store.deliveries(&DeliveryQuery { user, state, before: None, limit: 100 }).unwrap().deliveries
+fn all(fixture: &Fixture, user: UserId, state: Option<DeliveryState>) -> Vec<Delivery> {
+    fixture.store.deliveries(&DeliveryQuery { user, state, before: None, limit: 100 }).unwrap().deliveries
 }
 
 /// Runs a job to its end.
-fn run(rig: &Rig, new: NewJob) {
+fn run(fixture: &Fixture, new: NewJob) {
     let number = new.id;
-    rig.submit([new]);
-    let lease = rig.claim();
+    fixture.submit([new]);
+    let lease = fixture.claim();
     let fence = Fence { job: lease.job.id, epoch: lease.job.epoch };
-    rig.store.finish(fence, Vec::new(), done(number, "yes")).wait().unwrap();
+    fixture.store.finish(fence, Vec::new(), done(number, "yes")).wait().unwrap();
 }
 
 fn attempt(next: AfterAttempt) -> DeliveryAttempt {
@@ -43,31 +43,31 @@ fn attempt(next: AfterAttempt) -> DeliveryAttempt {
 
 #[test]
 fn p1_p4_an_end_and_its_delivery_are_one_transaction() {
-    let rig = Rig::new();
-    rig.submit([hooked(1, ANN, "a.test"), job(2, ANN)]);
-    assert_eq!(rig.crash().store.next_due_ms().unwrap(), None, "nothing has ended");
+    let fixture = Fixture::new();
+    fixture.submit([hooked(1, ANN, "a.test"), job(2, ANN)]);
+    assert_eq!(fixture.crash().store.next_due_ms().unwrap(), None, "nothing has ended");
     for number in [1, 2] {
-        let lease = rig.claim();
+        let lease = fixture.claim();
         let fence = Fence { job: lease.job.id, epoch: lease.job.epoch };
-        rig.store.finish(fence, Vec::new(), done(id(number), "yes")).wait().unwrap();
+        fixture.store.finish(fence, Vec::new(), done(id(number), "yes")).wait().unwrap();
     }
-    let after = rig.crash();
+    let after = fixture.crash();
     let found = due(&after);
     assert_eq!(found.len(), 1, "one of both asked for it");
     assert_eq!((found[0].subject, found[0].user), (WebhookSubject::Job(id(1)), ANN));
     assert_eq!((found[0].state, found[0].tries), (DeliveryState::Pending, 0));
     assert_eq!(after.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Succeeded);
-    assert_eq!(after.store.next_due_ms().unwrap(), Some(rig.clock.now_ms()));
+    assert_eq!(after.store.next_due_ms().unwrap(), Some(fixture.clock.now_ms()));
 }
 
 #[test]
 fn p4_ends_that_no_worker_wrote_are_reported_too() {
-    let rig = Rig::new();
-    rig.submit([hooked(1, ANN, "a.test"), hooked(2, ANN, "b.test")]);
-    rig.store.cancel(ANN, id(2)).wait().unwrap();
-    let lease = rig.claim();
+    let fixture = Fixture::new();
+    fixture.submit([hooked(1, ANN, "a.test"), hooked(2, ANN, "b.test")]);
+    fixture.store.cancel(ANN, id(2)).wait().unwrap();
+    let lease = fixture.claim();
     assert_eq!(lease.job.id, id(1));
-    let poisoned = rig.crash_with(&Limits { crashes: 1, ..Limits::default() });
+    let poisoned = fixture.crash_with(&Limits { crashes: 1, ..Limits::default() });
     let job = poisoned.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!(job.error.unwrap().code, FailureCode::Poison);
     let subjects: BTreeSet<String> = due(&poisoned).iter().map(|d| d.subject.to_string()).collect();
@@ -76,10 +76,10 @@ fn p4_ends_that_no_worker_wrote_are_reported_too() {
 
 #[test]
 fn a_crash_between_sending_and_settling_repeats_the_same_id() {
-    let rig = Rig::new();
-    run(&rig, hooked(1, ANN, "a.test"));
-    let sent = due(&rig);
-    let after = rig.crash();
+    let fixture = Fixture::new();
+    run(&fixture, hooked(1, ANN, "a.test"));
+    let sent = due(&fixture);
+    let after = fixture.crash();
     assert_eq!(due(&after), sent, "sent again, under one id");
     after
         .store
@@ -94,115 +94,116 @@ fn a_crash_between_sending_and_settling_repeats_the_same_id() {
 
 #[test]
 fn jobs_that_end_in_one_moment_have_deliveries_of_their_own() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     // The same random bits: only the time of acceptance differs.
     for time in 1..=3_u128 {
-        run(&rig, hooked((time << 80) | 7, ANN, &format!("h{time}.test")));
+        run(&fixture, hooked((time << 80) | 7, ANN, &format!("h{time}.test")));
     }
-    let ids: BTreeSet<DeliveryId> = due(&rig).iter().map(|d| d.id).collect();
+    let ids: BTreeSet<DeliveryId> = due(&fixture).iter().map(|d| d.id).collect();
     assert_eq!(ids.len(), 3);
 }
 
 #[test]
 fn a_try_that_failed_waits_for_its_time_and_the_longest_due_is_first() {
-    let rig = Rig::new();
-    run(&rig, hooked(1, ANN, "a.test"));
-    rig.clock.advance(10);
-    run(&rig, hooked(2, ANN, "b.test"));
-    let first = due(&rig);
+    let fixture = Fixture::new();
+    run(&fixture, hooked(1, ANN, "a.test"));
+    fixture.clock.advance(10);
+    run(&fixture, hooked(2, ANN, "b.test"));
+    let first = due(&fixture);
     assert_eq!(
         first.iter().map(|d| d.subject).collect::<Vec<_>>(),
         [1, 2].map(|n| WebhookSubject::Job(id(n)))
     );
-    let at_ms = rig.clock.now_ms() + 5_000;
-    rig.store.settle(first[0].id, attempt(AfterAttempt::Retry { at_ms })).wait().unwrap();
-    assert_eq!(due(&rig).len(), 1, "not before its time");
-    rig.clock.advance(5_000);
-    let later = due(&rig);
+    let at_ms = fixture.clock.now_ms() + 5_000;
+    fixture.store.settle(first[0].id, attempt(AfterAttempt::Retry { at_ms })).wait().unwrap();
+    assert_eq!(due(&fixture).len(), 1, "not before its time");
+    fixture.clock.advance(5_000);
+    let later = due(&fixture);
     assert_eq!(later.iter().map(|d| d.id).collect::<Vec<_>>(), [first[1].id, first[0].id]);
     assert_eq!((later[1].tries, later[1].last_status), (1, Some(500)));
 }
 
 #[test]
 fn of_each_host_only_the_first_is_due_and_of_a_busy_one_none() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
-        run(&rig, hooked(number, ANN, "a.test"));
+        run(&fixture, hooked(number, ANN, "a.test"));
     }
-    run(&rig, hooked(4, ANN, "b.test"));
-    assert_eq!(due(&rig).len(), 2);
+    run(&fixture, hooked(4, ANN, "b.test"));
+    assert_eq!(due(&fixture).len(), 2);
     let busy = BTreeSet::from(["a.test".to_owned()]);
-    let free = rig.store.due(rig.clock.now_ms(), 100, &busy).unwrap();
+    let free = fixture.store.due(fixture.clock.now_ms(), 100, &busy).unwrap();
     assert_eq!(free.iter().map(|d| d.subject).collect::<Vec<_>>(), [WebhookSubject::Job(id(4))]);
-    assert_eq!(rig.store.due(rig.clock.now_ms(), 1, &BTreeSet::new()).unwrap().len(), 1);
+    assert_eq!(fixture.store.due(fixture.clock.now_ms(), 1, &BTreeSet::new()).unwrap().len(), 1);
 }
 
 #[test]
 fn p7_deliveries_are_shown_to_their_owner_newest_first() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=3 {
-        run(&rig, hooked(number, ANN, &format!("h{number}.test")));
-        rig.clock.advance(1);
+        run(&fixture, hooked(number, ANN, &format!("h{number}.test")));
+        fixture.clock.advance(1);
     }
-    run(&rig, hooked(4, BOB, "b.test"));
-    let mine = all(&rig, ANN, None);
+    run(&fixture, hooked(4, BOB, "b.test"));
+    let mine = all(&fixture, ANN, None);
     assert_eq!(
         mine.iter().map(|d| d.subject).collect::<Vec<_>>(),
         [3, 2, 1].map(|n| WebhookSubject::Job(id(n)))
     );
-    rig.store.settle(mine[1].id, attempt(AfterAttempt::Dead)).wait().unwrap();
-    assert_eq!(all(&rig, ANN, Some(DeliveryState::Dead)).len(), 1);
-    assert_eq!(all(&rig, ANN, Some(DeliveryState::Pending)).len(), 2);
+    fixture.store.settle(mine[1].id, attempt(AfterAttempt::Dead)).wait().unwrap();
+    assert_eq!(all(&fixture, ANN, Some(DeliveryState::Dead)).len(), 1);
+    assert_eq!(all(&fixture, ANN, Some(DeliveryState::Pending)).len(), 2);
     assert_eq!(
-        all(&rig, ANN, None).iter().map(|d| d.id).collect::<Vec<_>>(),
+        all(&fixture, ANN, None).iter().map(|d| d.id).collect::<Vec<_>>(),
         [mine[0].id, mine[1].id, mine[2].id]
     );
-    let page =
-        |before| rig.store.deliveries(&DeliveryQuery { user: ANN, state: None, before, limit: 2 }).unwrap();
+    let page = |before| {
+        fixture.store.deliveries(&DeliveryQuery { user: ANN, state: None, before, limit: 2 }).unwrap()
+    };
     let first = page(None);
     assert!(first.has_more && first.deliveries.len() == 2);
     let second = page(Some(first.deliveries[1].id));
     assert!(!second.has_more);
     assert_eq!(second.deliveries.iter().map(|d| d.id).collect::<Vec<_>>(), [mine[2].id]);
-    let foreign = all(&rig, BOB, None)[0].id;
-    assert_eq!(rig.store.delivery(ANN, foreign).unwrap(), None);
-    assert_eq!(rig.store.again(ANN, foreign).wait().unwrap(), None);
+    let foreign = all(&fixture, BOB, None)[0].id;
+    assert_eq!(fixture.store.delivery(ANN, foreign).unwrap(), None);
+    assert_eq!(fixture.store.again(ANN, foreign).wait().unwrap(), None);
 }
 
 #[test]
 fn a_dead_delivery_begins_anew_when_asked() {
-    let rig = Rig::new();
-    run(&rig, hooked(1, ANN, "a.test"));
-    let id = due(&rig)[0].id;
-    rig.store.settle(id, attempt(AfterAttempt::Dead)).wait().unwrap();
-    rig.store.settle(id, attempt(AfterAttempt::Delivered)).wait().unwrap();
-    assert_eq!(rig.store.delivery(ANN, id).unwrap().unwrap().state, DeliveryState::Dead, "settled once");
-    assert!(due(&rig).is_empty());
-    let again = rig.store.again(ANN, id).wait().unwrap().unwrap();
+    let fixture = Fixture::new();
+    run(&fixture, hooked(1, ANN, "a.test"));
+    let id = due(&fixture)[0].id;
+    fixture.store.settle(id, attempt(AfterAttempt::Dead)).wait().unwrap();
+    fixture.store.settle(id, attempt(AfterAttempt::Delivered)).wait().unwrap();
+    assert_eq!(fixture.store.delivery(ANN, id).unwrap().unwrap().state, DeliveryState::Dead, "settled once");
+    assert!(due(&fixture).is_empty());
+    let again = fixture.store.again(ANN, id).wait().unwrap().unwrap();
     assert_eq!((again.state, again.tries), (DeliveryState::Pending, 0));
-    assert_eq!(due(&rig).iter().map(|d| d.id).collect::<Vec<_>>(), [id]);
+    assert_eq!(due(&fixture).iter().map(|d| d.id).collect::<Vec<_>>(), [id]);
 }
 
 #[test]
 fn p8_settled_deliveries_are_forgotten_after_thirty_days_and_pending_ones_never() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     for number in 1..=20 {
-        run(&rig, hooked(number, ANN, &format!("h{number}.test")));
+        run(&fixture, hooked(number, ANN, &format!("h{number}.test")));
     }
-    let old = due(&rig);
+    let old = due(&fixture);
     for delivery in &old[..19] {
-        rig.store.settle(delivery.id, attempt(AfterAttempt::Dead)).wait().unwrap();
+        fixture.store.settle(delivery.id, attempt(AfterAttempt::Dead)).wait().unwrap();
     }
-    rig.clock.advance(30 * DAY_MS - 1);
-    run(&rig, hooked(21, ANN, "new.test"));
-    let new = all(&rig, ANN, None)[0].id;
-    rig.store.settle(new, attempt(AfterAttempt::Retry { at_ms: rig.clock.now_ms() })).wait().unwrap();
-    assert_eq!(all(&rig, ANN, None).len(), 21, "not before their time");
-    rig.clock.advance(1);
-    rig.store.settle(new, attempt(AfterAttempt::Retry { at_ms: rig.clock.now_ms() })).wait().unwrap();
-    assert_eq!(all(&rig, ANN, None).len(), 21 - 16, "a few at a time");
-    rig.store.settle(new, attempt(AfterAttempt::Delivered)).wait().unwrap();
-    let left: BTreeSet<DeliveryId> = all(&rig, ANN, None).iter().map(|d| d.id).collect();
+    fixture.clock.advance(30 * DAY_MS - 1);
+    run(&fixture, hooked(21, ANN, "new.test"));
+    let new = all(&fixture, ANN, None)[0].id;
+    fixture.store.settle(new, attempt(AfterAttempt::Retry { at_ms: fixture.clock.now_ms() })).wait().unwrap();
+    assert_eq!(all(&fixture, ANN, None).len(), 21, "not before their time");
+    fixture.clock.advance(1);
+    fixture.store.settle(new, attempt(AfterAttempt::Retry { at_ms: fixture.clock.now_ms() })).wait().unwrap();
+    assert_eq!(all(&fixture, ANN, None).len(), 21 - 16, "a few at a time");
+    fixture.store.settle(new, attempt(AfterAttempt::Delivered)).wait().unwrap();
+    let left: BTreeSet<DeliveryId> = all(&fixture, ANN, None).iter().map(|d| d.id).collect();
     assert_eq!(left, [new, old[19].id].into());
-    assert_eq!(due(&rig).iter().map(|d| d.id).collect::<Vec<_>>(), [old[19].id]);
+    assert_eq!(due(&fixture).iter().map(|d| d.id).collect::<Vec<_>>(), [old[19].id]);
 }

@@ -17,9 +17,9 @@ pub(crate) enum Syncs {
 
 /// Small and seeded: splitmix64.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct SeededRandom(pub(crate) u64);
 
-impl Dice {
+impl SeededRandom {
     /// A number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -36,13 +36,13 @@ impl Dice {
 }
 
 /// Stands between the store and the disk: it may look at the disk, and it may fail the operation.
-pub(crate) trait Fate: Debug + Send + Sync {
+pub(crate) trait DiskHook: Debug + Send + Sync {
     /// Told before every write, sync and change of length.
     fn before_write(&self, disk: &Disk) -> io::Result<()>;
 }
 
 #[derive(Debug, Default)]
-struct Platter {
+struct Sectors {
     /// What a read sees.
     current: Vec<u8>,
     /// What is safe.
@@ -56,30 +56,30 @@ struct Platter {
 /// The disk; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
-    platter: Arc<Mutex<Platter>>,
+    platter: Arc<Mutex<Sectors>>,
     syncs: Syncs,
-    fate: Option<Arc<dyn Fate>>,
+    fate: Option<Arc<dyn DiskHook>>,
 }
 
 impl Disk {
     /// A disk with this on it, safe.
-    pub(crate) fn with(image: Vec<u8>, syncs: Syncs, fate: Option<Arc<dyn Fate>>) -> Self {
-        let platter = Platter { current: image.clone(), durable: image, ..Platter::default() };
+    pub(crate) fn with(image: Vec<u8>, syncs: Syncs, fate: Option<Arc<dyn DiskHook>>) -> Self {
+        let platter = Sectors { current: image.clone(), durable: image, ..Sectors::default() };
         Self { platter: Arc::new(Mutex::new(platter)), syncs, fate }
     }
 
     /// What a power loss now leaves.
-    pub(crate) fn image(&self, dice: &mut Dice) -> Vec<u8> {
+    pub(crate) fn image(&self, random: &mut SeededRandom) -> Vec<u8> {
         let platter = self.platter.lock().unwrap();
         let mut image = platter.durable.clone();
         let lengths: Vec<_> = std::iter::once(image.len()).chain(platter.lengths.iter().copied()).collect();
-        image.resize(*dice.pick(&lengths).unwrap(), 0);
+        image.resize(*random.pick(&lengths).unwrap(), 0);
         // Anything from hardly a sector to nearly all of them.
-        let odds = dice.below(11);
+        let odds = random.below(11);
         for (sector, versions) in &platter.unsynced {
             let start = sector * SECTOR;
-            if dice.below(10) < odds && start < image.len() {
-                let version = dice.pick(versions).unwrap();
+            if random.below(10) < odds && start < image.len() {
+                let version = random.pick(versions).unwrap();
                 let length = version.len().min(image.len() - start);
                 image[start..start + length].copy_from_slice(&version[..length]);
             }

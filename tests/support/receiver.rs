@@ -22,7 +22,7 @@ impl Arrival {
 
 /// What it answers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Says {
+pub(crate) enum ReceiverReply {
     /// This status.
     Status(u16),
     /// Nothing, for ever.
@@ -43,7 +43,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Starts answering: what to, by the number of the arrival, from 0.
-    pub(crate) fn start(script: impl Fn(usize) -> Says + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(usize) -> ReceiverReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let arrivals = Arc::new(Arrivals::default());
@@ -68,7 +68,7 @@ impl Receiver {
     }
 }
 
-fn serve(stream: TcpStream, seen: &Arrivals, script: &dyn Fn(usize) -> Says) -> std::io::Result<()> {
+fn serve(stream: TcpStream, seen: &Arrivals, script: &dyn Fn(usize) -> ReceiverReply) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(arrival) = read_request(&mut reader)? {
@@ -79,10 +79,10 @@ fn serve(stream: TcpStream, seen: &Arrivals, script: &dyn Fn(usize) -> Says) -> 
             all.len() - 1
         };
         match script(number) {
-            Says::Status(status) => {
+            ReceiverReply::Status(status) => {
                 write!(stream, "HTTP/1.1 {status} Scripted\r\ncontent-length: 0\r\n\r\n")?;
             }
-            Says::Nothing => loop {
+            ReceiverReply::Nothing => loop {
                 std::thread::park();
             },
         }

@@ -20,9 +20,9 @@ pub(crate) const BOB: UserId = UserId(2);
 
 /// Stands still until it is moved.
 #[derive(Debug, Default)]
-pub(crate) struct HandClock(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
 
-impl HandClock {
+impl ManualClock {
     /// A clock that shows 1,000,000 ms.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(1_000_000)))
@@ -34,7 +34,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }

@@ -13,7 +13,7 @@ mod workload;
 
 use crate::support::disk::Syncs;
 use crate::support::setting;
-use power_loss::Loss;
+use power_loss::PowerLoss;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Images, those of a second loss included.
@@ -27,11 +27,11 @@ fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
     let work = || {
         while taken.load(SeqCst) + second.load(SeqCst) < images {
             let seed = next.fetch_add(1, SeqCst);
-            let loss = workload::run(seed, Syncs::Hold);
-            let failures = loss.failures();
+            let power_loss = workload::run(seed, Syncs::Hold);
+            let failures = power_loss.failures();
             assert!(failures.is_empty(), "TEST_SEED={seed}: {failures:#?}");
-            taken.fetch_add(loss.taken(), SeqCst);
-            second.fetch_add(loss.taken_again(), SeqCst);
+            taken.fetch_add(power_loss.taken(), SeqCst);
+            second.fetch_add(power_loss.taken_again(), SeqCst);
         }
     };
     std::thread::scope(|scope| {
@@ -39,15 +39,15 @@ fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
         scope.spawn(work);
     });
     let (taken, second, seed) = (taken.into_inner(), second.into_inner(), next.into_inner());
-    println!("{taken} images and {second} of a second loss, seeds {first} to {}", seed - 1);
-    assert!(second * 3 > taken, "a second loss was tried as well");
+    println!("{taken} images and {second} of a second power_loss, seeds {first} to {}", seed - 1);
+    assert!(second * 3 > taken, "a second power_loss was tried as well");
 }
 
 #[test]
 fn a_disk_whose_syncs_lie_is_caught() {
-    let losses: Vec<Loss> = (1..=3).map(|seed| workload::run(seed, Syncs::Lie)).collect();
-    let caught: usize = losses.iter().map(|loss| loss.failures().len()).sum();
-    let taken: u64 = losses.iter().map(Loss::taken).sum();
+    let losses: Vec<PowerLoss> = (1..=3).map(|seed| workload::run(seed, Syncs::Lie)).collect();
+    let caught: usize = losses.iter().map(|power_loss| power_loss.failures().len()).sum();
+    let taken: u64 = losses.iter().map(PowerLoss::taken).sum();
     println!("{caught} failures in {taken} images");
     assert!(caught as u64 * 2 > taken, "only {caught} of {taken} images were caught: the method cannot fail");
 }

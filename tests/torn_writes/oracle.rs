@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// By job: the log as it was seen, and the answer once the end was acknowledged or seen. By key, the job that it made. By
 /// batch, its lines.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct Oracle {
     jobs: BTreeMap<JobId, Known>,
     keys: BTreeMap<[u8; 32], (IdempotencyKey, JobId)>,
     batches: BTreeMap<BatchId, u32>,
@@ -31,7 +31,7 @@ struct Known {
     is_reopening: bool,
 }
 
-impl Ledger {
+impl Oracle {
     /// Remembers how the store shows a job now. A reader does the same, so that whatever can be read counts as seen.
     pub(crate) fn note(&mut self, store: &RedbStore, job: JobId) {
         let log = store.log(job).unwrap();
@@ -78,7 +78,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What a reopened store owes to whoever kept this ledger.
+    /// What a reopened store owes to whoever kept this oracle.
     pub(crate) fn check(&self, store: &RedbStore) -> Result<(), String> {
         for (job, known) in self.jobs.iter().filter(|(_, known)| !known.log.is_empty()) {
             let row = find(store, *job).ok_or_else(|| format!("{job} is lost"))?;

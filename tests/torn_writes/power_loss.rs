@@ -1,8 +1,8 @@
 //! Power losses: when they strike, and what is checked on the images that they leave.
 
-use super::oracle::{Ledger, drain};
-use crate::support::disk::{Dice, Disk, Fate, Syncs};
-use crate::support::store::HandClock;
+use super::oracle::{Oracle, drain};
+use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
+use crate::support::store::ManualClock;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{OpenError, RedbStore};
@@ -18,9 +18,9 @@ const LATE_MS: u64 = 1_000_000;
 
 /// Strikes at random, while the workload runs.
 #[derive(Debug)]
-pub(crate) struct Loss {
-    dice: Mutex<Dice>,
-    ledger: Arc<Mutex<Ledger>>,
+pub(crate) struct PowerLoss {
+    random: Mutex<SeededRandom>,
+    oracle: Arc<Mutex<Oracle>>,
     /// 1 for losses of the workload's disk, 2 for those while it is recovered.
     round: u32,
     /// Losses strike once the store has been opened.
@@ -30,12 +30,12 @@ pub(crate) struct Loss {
     failures: Mutex<Vec<String>>,
 }
 
-impl Loss {
-    /// Checks images against this ledger as it stands when they are taken.
-    pub(crate) fn new(seed: u64, ledger: Arc<Mutex<Ledger>>, round: u32) -> Self {
+impl PowerLoss {
+    /// Checks images against this oracle as it stands when they are taken.
+    pub(crate) fn new(seed: u64, oracle: Arc<Mutex<Oracle>>, round: u32) -> Self {
         Self {
-            dice: Mutex::new(Dice(seed)),
-            ledger,
+            random: Mutex::new(SeededRandom(seed)),
+            oracle,
             round,
             is_armed: AtomicBool::new(round == 2),
             taken: AtomicU64::new(0),
@@ -64,21 +64,21 @@ impl Loss {
         self.failures.lock().unwrap().clone()
     }
 
-    /// The disk is about to write or sync. The ledger is read before the image is taken: what it holds was
+    /// The disk is about to write or sync. The oracle is read before the image is taken: what it holds was
     /// acknowledged or seen before the loss.
     fn may_strike(&self, disk: &Disk) {
         if !self.is_armed.load(Ordering::SeqCst) {
             return;
         }
-        let mut dice = self.dice.lock().unwrap();
-        if dice.below(ODDS) != 0 || (self.round == 2 && self.taken() > 0) {
+        let mut random = self.random.lock().unwrap();
+        if random.below(ODDS) != 0 || (self.round == 2 && self.taken() > 0) {
             return;
         }
         let number = self.taken.fetch_add(1, Ordering::SeqCst) + 1;
-        let known = self.ledger.lock().unwrap().clone();
-        let image = disk.image(&mut dice);
-        let seed = dice.below(u64::MAX);
-        drop(dice);
+        let known = self.oracle.lock().unwrap().clone();
+        let image = disk.image(&mut random);
+        let seed = random.below(u64::MAX);
+        drop(random);
         // redb may panic on what a lying disk leaves; that is a failure like any other.
         let checked = catch_unwind(AssertUnwindSafe(|| self.check(image, &known, seed)));
         if let Err(what) = checked.unwrap_or_else(|_| Err("panicked".to_owned())) {
@@ -87,13 +87,16 @@ impl Loss {
     }
 
     /// What is wrong with an image, if anything is.
-    pub(crate) fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
-        let ledger = Arc::new(Mutex::new(known.clone()));
-        let again = (self.round == 1).then(|| Arc::new(Self::new(seed, ledger, 2)));
-        let clock = HandClock::new();
-        let store =
-            open(Disk::with(image, Syncs::Hold, again.clone().map(|loss| loss as Arc<dyn Fate>)), &clock, 1)
-                .map_err(|e| e.to_string())?;
+    pub(crate) fn check(&self, image: Vec<u8>, known: &Oracle, seed: u64) -> Result<(), String> {
+        let oracle = Arc::new(Mutex::new(known.clone()));
+        let again = (self.round == 1).then(|| Arc::new(Self::new(seed, oracle, 2)));
+        let clock = ManualClock::new();
+        let store = open(
+            Disk::with(image, Syncs::Hold, again.clone().map(|power_loss| power_loss as Arc<dyn DiskHook>)),
+            &clock,
+            1,
+        )
+        .map_err(|e| e.to_string())?;
         known.check(&store)?;
         clock.advance(LATE_MS);
         drain(&store)?;
@@ -105,7 +108,7 @@ impl Loss {
     }
 }
 
-impl Fate for Loss {
+impl DiskHook for PowerLoss {
     fn before_write(&self, disk: &Disk) -> io::Result<()> {
         self.may_strike(disk);
         Ok(())
@@ -113,7 +116,11 @@ impl Fate for Loss {
 }
 
 /// The store on a disk.
-pub(crate) fn open(disk: Disk, clock: &Arc<HandClock>, settle_ms: u64) -> Result<Arc<RedbStore>, OpenError> {
+pub(crate) fn open(
+    disk: Disk,
+    clock: &Arc<ManualClock>,
+    settle_ms: u64,
+) -> Result<Arc<RedbStore>, OpenError> {
     let clock = Arc::clone(clock);
     let options = StoreOptions { settle_ms, linger_ms: 1, ..StoreOptions::default() };
     RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), clock)

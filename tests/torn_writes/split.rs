@@ -1,10 +1,10 @@
 //! An end written in two transactions, terminal event first, row second: what the store must not do, done by hand, to
 //! see that the images between the two are caught; and the store's own end beside it, of which none may be.
 
-use super::oracle::Ledger;
-use super::power_loss::{Loss, open};
-use crate::support::disk::{Dice, Disk, Fate, Syncs};
-use crate::support::store::{ANN, HandClock, delta, done, id, job};
+use super::oracle::Oracle;
+use super::power_loss::{PowerLoss, open};
+use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
+use crate::support::store::{ANN, ManualClock, delta, done, id, job};
 use nanoclaw::ports::{Lease, Store, Urgency};
 use redb::{Database, ReadableTable, TableDefinition};
 use serde_json::{Value, json};
@@ -27,12 +27,12 @@ pub(crate) enum End {
 
 /// Takes an image before every write and sync, once it is armed.
 #[derive(Debug)]
-struct Collector(Mutex<Option<(Dice, Vec<Vec<u8>>)>>);
+struct Collector(Mutex<Option<(SeededRandom, Vec<Vec<u8>>)>>);
 
-impl Fate for Collector {
+impl DiskHook for Collector {
     fn before_write(&self, disk: &Disk) -> io::Result<()> {
-        if let Some((dice, images)) = self.0.lock().unwrap().as_mut() {
-            images.push(disk.image(dice));
+        if let Some((random, images)) = self.0.lock().unwrap().as_mut() {
+            images.push(disk.image(random));
         }
         Ok(())
     }
@@ -40,13 +40,13 @@ impl Fate for Collector {
 
 /// Ends one job this way while the power fails at every write: how many images there are, and how many are caught.
 pub(crate) fn run(seed: u64, end: End) -> (usize, usize) {
-    let (collector, clock) = (Arc::new(Collector(Mutex::new(None))), HandClock::new());
-    let disk = Disk::with(Vec::new(), Syncs::Hold, Some(Arc::clone(&collector) as Arc<dyn Fate>));
+    let (collector, clock) = (Arc::new(Collector(Mutex::new(None))), ManualClock::new());
+    let disk = Disk::with(Vec::new(), Syncs::Hold, Some(Arc::clone(&collector) as Arc<dyn DiskHook>));
     let store = open(disk.clone(), &clock, 60_000).unwrap();
     store.submit(vec![job(1, ANN)]).wait().unwrap();
     let lease = store.claim(1).wait().unwrap().pop().unwrap();
     store.append(lease.fence(), vec![delta(1, 0, "text")], Urgency::Now).wait().unwrap();
-    let arm = || *collector.0.lock().unwrap() = Some((Dice(seed), Vec::new()));
+    let arm = || *collector.0.lock().unwrap() = Some((SeededRandom(seed), Vec::new()));
     if end == End::Whole {
         arm();
         store.finish(lease.fence(), Vec::new(), done(id(1), "text")).wait().unwrap();
@@ -58,10 +58,10 @@ pub(crate) fn run(seed: u64, end: End) -> (usize, usize) {
         end_by_hand(&disk, &lease, seq);
     }
     let (_, images) = collector.0.lock().unwrap().take().unwrap();
-    let (count, ledger) = (images.len(), Ledger::default());
-    let loss = Loss::new(seed, Arc::new(Mutex::new(ledger.clone())), 2);
+    let (count, oracle) = (images.len(), Oracle::default());
+    let power_loss = PowerLoss::new(seed, Arc::new(Mutex::new(oracle.clone())), 2);
     let is_caught = |image| {
-        let checked = catch_unwind(AssertUnwindSafe(|| loss.check(image, &ledger, seed)));
+        let checked = catch_unwind(AssertUnwindSafe(|| power_loss.check(image, &oracle, seed)));
         !matches!(checked, Ok(Ok(())))
     };
     (count, images.into_iter().filter_map(|image| is_caught(image).then_some(())).count())

@@ -1,10 +1,10 @@
 //! What runs while the power fails: submissions, claims, deltas, ends, cancellations, retries, batches, webhooks, in an
 //! order that the seed says.
 
-use super::oracle::Ledger;
-use super::power_loss::{Loss, open};
-use crate::support::disk::{Dice, Disk, Fate, Syncs};
-use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, turn};
+use super::oracle::Oracle;
+use super::power_loss::{PowerLoss, open};
+use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
+use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done, id, job, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
@@ -23,28 +23,28 @@ const STEPS: u64 = 45;
 
 struct Workload {
     store: Arc<RedbStore>,
-    clock: Arc<HandClock>,
-    ledger: Arc<Mutex<Ledger>>,
-    dice: Dice,
+    clock: Arc<ManualClock>,
+    oracle: Arc<Mutex<Oracle>>,
+    random: SeededRandom,
     jobs: Vec<JobId>,
     batches: u64,
     leases: Vec<(Lease, u64)>,
 }
 
 /// One run with its losses.
-pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
-    let ledger = Arc::new(Mutex::new(Ledger::default()));
-    let loss = Arc::new(Loss::new(seed, Arc::clone(&ledger), 1));
-    let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&loss) as Arc<dyn Fate>));
+pub(crate) fn run(seed: u64, syncs: Syncs) -> PowerLoss {
+    let oracle = Arc::new(Mutex::new(Oracle::default()));
+    let power_loss = Arc::new(PowerLoss::new(seed, Arc::clone(&oracle), 1));
+    let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&power_loss) as Arc<dyn DiskHook>));
     // Some runs settle after each write, some never.
-    let clock = HandClock::new();
+    let clock = ManualClock::new();
     let store = open(disk, &clock, if seed.is_multiple_of(2) { 0 } else { 60_000 }).unwrap();
-    loss.arm();
+    power_loss.arm();
     let mut workload = Workload {
         store: Arc::clone(&store),
         clock,
-        ledger: Arc::clone(&ledger),
-        dice: Dice(seed),
+        oracle: Arc::clone(&oracle),
+        random: SeededRandom(seed),
         jobs: Vec::new(),
         batches: 0,
         leases: Vec::new(),
@@ -56,7 +56,7 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
             while !ended.load(Ordering::SeqCst) {
                 let newest = id(1);
                 if store.log(newest).is_ok_and(|log| !log.is_empty()) {
-                    ledger.lock().unwrap().note(&store, newest);
+                    oracle.lock().unwrap().note(&store, newest);
                 }
                 std::thread::yield_now();
             }
@@ -69,14 +69,14 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
     });
     store.close();
     drop((store, workload));
-    let loss = Arc::into_inner(loss);
-    loss.expect("nobody else holds the disk any more")
+    let power_loss = Arc::into_inner(power_loss);
+    power_loss.expect("nobody else holds the disk any more")
 }
 
 impl Workload {
     fn step(&mut self) {
         self.clock.advance(1);
-        match self.dice.below(19) {
+        match self.random.below(19) {
             0 | 1 => self.submit(),
             2 => self.submit_once(),
             3..=5 => self.claim(),
@@ -93,22 +93,22 @@ impl Workload {
     }
 
     fn note(&self, job: JobId) {
-        self.ledger.lock().unwrap().note(&self.store, job);
+        self.oracle.lock().unwrap().note(&self.store, job);
     }
 
     fn submit(&mut self) {
-        let count = 1 + self.dice.below(3);
+        let count = 1 + self.random.below(3);
         let mut new = Vec::new();
         for _ in 0..count {
             let number = self.jobs.len() as u128 + 1;
-            let user = if self.dice.below(2) == 0 { ANN } else { BOB };
-            new.push(match self.dice.below(3) {
+            let user = if self.random.below(2) == 0 { ANN } else { BOB };
+            new.push(match self.random.below(3) {
                 0 => job(number, user),
                 1 => turn(number, user, "chat"),
                 _ => turn(number, user, "other"),
             });
-            if let Some(new) = new.last_mut().filter(|_| self.dice.below(4) == 0) {
-                new.spec.run_at_ms = Some(self.clock.now_ms() + self.dice.below(30));
+            if let Some(new) = new.last_mut().filter(|_| self.random.below(4) == 0) {
+                new.spec.run_at_ms = Some(self.clock.now_ms() + self.random.below(30));
             }
             let hook = self.hook();
             new.last_mut().unwrap().spec.webhook_url = hook;
@@ -125,7 +125,7 @@ impl Workload {
     }
 
     fn claim(&mut self) {
-        let max = 1 + self.dice.below(3);
+        let max = 1 + self.random.below(3);
         let leases = self.store.claim(usize::try_from(max).unwrap()).wait().unwrap();
         for lease in leases {
             self.note(lease.job.id);
@@ -134,20 +134,21 @@ impl Workload {
     }
 
     fn append(&mut self) {
-        let (at, urgent, pieces) = (self.dice.below(100), self.dice.below(2) == 0, 1 + self.dice.below(4));
+        let (at, urgent, pieces) =
+            (self.random.below(100), self.random.below(2) == 0, 1 + self.random.below(4));
         let count = self.leases.len().max(1);
         let Some((lease, offset)) = self.leases.get_mut(usize::try_from(at).unwrap() % count) else { return };
         let mut tickets = Vec::new();
         for _ in 0..pieces {
-            let text = "text ".repeat(1 + usize::try_from(self.dice.below(300)).unwrap());
+            let text = "text ".repeat(1 + usize::try_from(self.random.below(300)).unwrap());
             let mut records = vec![delta(1, *offset, &text)];
             *offset += text.len() as u64;
-            if self.dice.below(3) == 0 {
+            if self.random.below(3) == 0 {
                 records.push(Record::Mark(EngineMark::ToolStarted { id_ref: format!("call_{offset}") }));
             }
-            if self.dice.below(3) == 0 {
-                let model = ["demo", "other"][usize::from(self.dice.below(2) == 0)];
-                records.push(cost(Some(model), Usage::new(self.dice.below(100), 1)));
+            if self.random.below(3) == 0 {
+                let model = ["demo", "other"][usize::from(self.random.below(2) == 0)];
+                records.push(cost(Some(model), Usage::new(self.random.below(100), 1)));
             }
             let urgency = if urgent { Urgency::Now } else { Urgency::Soon };
             tickets.push(self.store.append(lease.fence(), records, urgency));
@@ -160,14 +161,14 @@ impl Workload {
     }
 
     fn take(&mut self) -> Option<Lease> {
-        let at = usize::try_from(self.dice.below(100)).unwrap();
+        let at = usize::try_from(self.random.below(100)).unwrap();
         if self.leases.is_empty() { None } else { Some(self.leases.swap_remove(at % self.leases.len()).0) }
     }
 
     fn finish(&mut self) {
         let Some(lease) = self.take() else { return };
-        let text = "answer ".repeat(1 + usize::try_from(self.dice.below(200)).unwrap());
-        let ending = match self.dice.below(3) {
+        let text = "answer ".repeat(1 + usize::try_from(self.random.below(200)).unwrap());
+        let ending = match self.random.below(3) {
             _ if lease.cancel.reason().is_some() => cancelled(),
             0 => {
                 let event = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
@@ -175,14 +176,14 @@ impl Workload {
             }
             _ => done(lease.job.id, &text),
         };
-        let last = vec![delta(2, 0, "last"), cost(None, Usage::new(1, self.dice.below(100)))];
+        let last = vec![delta(2, 0, "last"), cost(None, Usage::new(1, self.random.below(100)))];
         let ended = self.store.finish(lease.fence(), last, ending);
         ended.wait().unwrap();
         self.note(lease.job.id);
     }
 
     fn cancel(&mut self) {
-        let Some(job) = self.dice.pick(&self.jobs).copied() else { return };
+        let Some(job) = self.random.pick(&self.jobs).copied() else { return };
         for user in [ANN, BOB] {
             self.store.cancel(user, job).wait().unwrap();
         }
@@ -196,14 +197,14 @@ impl Workload {
     }
 
     fn hook(&mut self) -> Option<WebhookUrl> {
-        let url = format!("https://host-{}.example/", self.dice.below(2));
-        (self.dice.below(2) == 0).then(|| WebhookUrl::try_from(url).unwrap())
+        let url = format!("https://host-{}.example/", self.random.below(2));
+        (self.random.below(2) == 0).then(|| WebhookUrl::try_from(url).unwrap())
     }
 
     /// One of few keys, from two clients at once.
     fn submit_once(&mut self) {
         let key =
-            IdempotencyKey { key: [u8::try_from(self.dice.below(4)).unwrap(); 32], fingerprint: [0; 32] };
+            IdempotencyKey { key: [u8::try_from(self.random.below(4)).unwrap(); 32], fingerprint: [0; 32] };
         let tickets = [1, 2].map(|more| {
             let number = self.jobs.len() as u128 + more;
             self.store.submit_once(job(number, ANN), key)
@@ -211,19 +212,19 @@ impl Workload {
         self.jobs.extend([1, 2].map(|more| id(self.jobs.len() as u128 + more)));
         for ticket in tickets {
             let (Idempotent::New(job) | Idempotent::Replayed(job)) = ticket.wait().unwrap();
-            self.ledger.lock().unwrap().heard(key, job.id);
+            self.oracle.lock().unwrap().heard(key, job.id);
             self.note(job.id);
         }
     }
 
     fn postpone(&mut self) {
-        let (Some(lease), delay_ms) = (self.take(), self.dice.below(30)) else { return };
+        let (Some(lease), delay_ms) = (self.take(), self.random.below(30)) else { return };
         self.store.postpone(lease.fence(), "no answer".to_owned(), delay_ms).wait().unwrap();
         self.note(lease.job.id);
     }
 
     fn defer(&mut self) {
-        let (Some(lease), delay_ms) = (self.take(), self.dice.below(30)) else { return };
+        let (Some(lease), delay_ms) = (self.take(), self.random.below(30)) else { return };
         self.store.defer(lease.fence(), "waits for its turn".to_owned(), delay_ms).wait().unwrap();
         self.note(lease.job.id);
     }
@@ -231,13 +232,13 @@ impl Workload {
     /// Tries what has failed, and what has not, which is refused.
     fn retry(&mut self) {
         for user in [ANN, BOB] {
-            let Some(job) = self.dice.pick(&self.jobs).copied() else { return };
-            self.ledger.lock().unwrap().reopens(job);
+            let Some(job) = self.random.pick(&self.jobs).copied() else { return };
+            self.oracle.lock().unwrap().reopens(job);
             match self.store.retry(user, job).wait() {
                 Ok(_) | Err(StoreError::WrongState { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
-            self.ledger.lock().unwrap().reopened(&self.store, job);
+            self.oracle.lock().unwrap().reopened(&self.store, job);
         }
     }
 
@@ -245,7 +246,7 @@ impl Workload {
     fn batch(&mut self) {
         self.batches += 1;
         let (batch, count) =
-            (BatchId::from_bits(u128::from(self.batches)), 2 + u32::try_from(self.dice.below(5)).unwrap());
+            (BatchId::from_bits(u128::from(self.batches)), 2 + u32::try_from(self.random.below(5)).unwrap());
         let hook = self.hook();
         let line = |number: u32| {
             let mut spec = job(u128::from(number), ANN).spec;
@@ -257,7 +258,7 @@ impl Workload {
         for ticket in filled {
             ticket.wait().unwrap();
         }
-        if self.dice.below(4) == 0 {
+        if self.random.below(4) == 0 {
             return;
         }
         let new = NewBatch {
@@ -265,13 +266,13 @@ impl Workload {
             user: ANN,
             created_at_ms: self.clock.now_ms(),
             lines: count,
-            concurrency: 1 + u32::try_from(self.dice.below(3)).unwrap(),
+            concurrency: 1 + u32::try_from(self.random.below(3)).unwrap(),
             webhook_url: hook,
         };
         drop(self.store.accept(new, None).wait().unwrap());
-        self.ledger.lock().unwrap().accepted(batch, count);
-        if self.dice.below(3) == 0 {
-            let other = BatchId::from_bits(u128::from(1 + self.dice.below(self.batches)));
+        self.oracle.lock().unwrap().accepted(batch, count);
+        if self.random.below(3) == 0 {
+            let other = BatchId::from_bits(u128::from(1 + self.random.below(self.batches)));
             self.store.cancel_batch(ANN, other).wait().unwrap();
         }
     }
@@ -279,7 +280,7 @@ impl Workload {
     fn deliver(&mut self) {
         let now_ms = self.clock.now_ms();
         for delivery in self.store.due(now_ms, 4, &BTreeSet::new()).unwrap() {
-            let next = match self.dice.below(3) {
+            let next = match self.random.below(3) {
                 0 => AfterAttempt::Retry { at_ms: now_ms + 5 },
                 1 => AfterAttempt::Dead,
                 _ => AfterAttempt::Delivered,

@@ -23,7 +23,7 @@ pub(crate) fn describe() -> Vec<(&'static str, String)> {
         ("commit", commit()),
         ("binary", said(&ours, &["--version"])),
         ("python3 of the sandbox", said("python3", &["--version"])),
-        ("bare program", "hyper and redb of Cargo.lock, opt-level 3 (`profile.figures`)".to_owned()),
+        ("bare program", "hyper and redb of Cargo.lock, opt-level 3 (`profile.benchmarks`)".to_owned()),
     ]
 }
 
