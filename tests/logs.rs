@@ -159,7 +159,7 @@ fn a_slow_commit_is_told_with_its_group_and_the_files_size() {
         server.submit(&json!({"input": input}));
     }
     let line = wait_for(|| server.log(), |line| line.contains("a commit was slow"));
-    for field in [" WARN ", "duration_ms=", "writes=", "file_bytes=", "untold=0"] {
+    for field in [" WARN ", "duration_ms=", "writes=", "file_bytes=", "unreported=0"] {
         assert!(line.contains(field), "{field}: {line}");
     }
 }

@@ -1,5 +1,5 @@
-//! A file that gets its name once it is whole: written beside it, synced, renamed, directory synced. Owns that order; an
-//! unfinished one vanishes. Refuses to know what is in it.
+//! A file that gets its name only when it is complete: written beside its target, synced, renamed, directory
+//! synced. One that is dropped unfinished is deleted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,5 +1,5 @@
-//! A look at the store's file without opening it, so that a running server is not disturbed. Owns the file's signature;
-//! refuses to say whether what follows it is sound.
+//! Checks what lies at the store's path without opening it, so that a running server is not disturbed. It
+//! reads the signature only.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ pub enum FileProbe {
 pub fn probe_file(path: &Path) -> io::Result<FileProbe> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}
-        // Whoever opens a pipe waits for its other end.
+        // Opening a pipe would wait for its other end.
         Ok(_) => return Ok(FileProbe::Foreign),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileProbe::Absent),
         Err(error) => return Err(error),

@@ -1,4 +1,5 @@
-//! The embedded store behind [`crate::ports::Store`]: jobs, events, batches, schedules, accounts and projects.
+//! The embedded store behind [`crate::ports::Store`]: jobs, events, batches, schedules, accounts and
+//! projects.
 
 mod atomic_file;
 mod file_probe;

@@ -17,7 +17,7 @@ pub struct StoreOptions {
     pub settle_ms: u64,
     /// A commit that takes so long is named in the server's log, milliseconds; 0: none is.
     pub slow_commit_ms: u64,
-    /// `retention:`, a key of its own; whoever opens the store puts it here.
+    /// `retention:`, a key of its own; the caller that opens the store sets it.
     #[serde(skip)]
     pub retention: RetentionOptions,
 }

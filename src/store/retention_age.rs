@@ -1,5 +1,5 @@
-//! How long something is kept: `90s`, `24h`, `30d` or `never` removed. Owns that spelling; refuses a bare number, because
-//! nobody can see its unit.
+//! The age after which something is removed: `90s`, `24h`, `30d` or `never`. A number without a unit is an
+//! error.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

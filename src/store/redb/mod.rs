@@ -1,7 +1,7 @@
 //! The store on redb: one file, one writer thread, readers beside it.
 //!
-//! A write goes through the bounded channel to the writer thread, which gathers a group, applies it to one transaction,
-//! commits, fsyncs, and only then resolves the tickets and wakes readers and workers.
+//! A write goes through the bounded channel to the writer thread, which gathers a group, applies it to one
+//! transaction, commits, fsyncs, and only then resolves the tickets and wakes readers and workers.
 
 mod accounts;
 mod batches;

@@ -1,9 +1,4 @@
-//! The embedded store on redb: one file, one writer thread, readers beside it. Owns how a job lies on disk; refuses
-//! everything that is not behind [`Store`].
-//!
-//! The way of a write: an `StoreWrite` goes through the bounded channel (`group`), joins a group, is applied to one open
-//! `transaction` (tables and copies of what is in memory), and the `writer` commits, fsyncs, and only then settles the
-//! tickets and wakes readers (`watches`) and workers (`work`).
+//! Opens and closes the store, and hands writes to the writer thread.
 
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Meter, StoreError, Ticket};
@@ -21,7 +16,7 @@ use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::shared::{StoreShared, WriteBacklog};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::StoreLimits;
-use crate::store::redb::writer::write::{StoreWrite, pending_write};
+use crate::store::redb::writer::write::{StoreWrite, queued_write};
 use redb::StorageBackend;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -62,7 +57,7 @@ impl RedbStore {
         Self::open_medium(Box::new(BackendMedium(make)), Path::new("(made)"), (options, limits), clock)
     }
 
-    /// Whoever shall hear what happens from now on, and what ended as the store recovered; the first one stays.
+    /// Reports to this meter from now on, and what recovery has counted; the first meter stays.
     pub fn set_meter(&self, meter: Arc<dyn Meter>) {
         self.shared.set_meter(meter);
     }
@@ -133,7 +128,7 @@ impl RedbStore {
         if !self.shared.backlog.has_room(weight) {
             return Ticket::refused(StoreError::Busy);
         }
-        let (pending, ticket) = pending_write(act);
+        let (pending, ticket) = queued_write(act);
         self.shared.backlog.enter(weight);
         let Err(refusal) = self.channel.try_send(WriterRequest::Write(pending)) else { return ticket };
         self.shared.backlog.leave(weight);
@@ -146,7 +141,7 @@ impl RedbStore {
     /// For workers: a full channel slows them down.
     pub(crate) fn push<A: StoreWrite>(&self, act: A) -> Ticket<A::Output> {
         let weight = act.weight();
-        let (pending, ticket) = pending_write(act);
+        let (pending, ticket) = queued_write(act);
         self.shared.backlog.enter(weight);
         if self.channel.send(WriterRequest::Write(pending)).is_ok() {
             return ticket;

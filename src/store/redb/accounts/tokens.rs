@@ -1,4 +1,4 @@
-//! Writing API tokens. Owns that a user has no more of them than allowed; refuses to see a key.
+//! Writes API tokens. A user has at most `limits.tokens` of them; only the digest of a token is stored.
 
 use crate::domain::account::ApiToken;
 use crate::domain::id::{JobId, TokenId, UserId};

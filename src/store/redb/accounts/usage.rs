@@ -1,6 +1,5 @@
-//! What users have spent, by day or hour and model, and what conversations have cost. Owns the one way into the accounts: each end
-//! of a job books what the job has spent since its last end, in the transaction of that end. Refuses to take anything out:
-//! accounts outlive jobs, their deletion and their retention.
+//! Usage by day or hour and model, and the cost of conversations. Each end of a job books what the job has
+//! used since its last end, in the transaction of that end. Nothing is ever taken out: usage outlives jobs.
 
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
@@ -110,7 +109,7 @@ pub(crate) fn lines(
             Ok(booked) => lines.push((at, booked)),
             // One line that cannot be read must not hide the others.
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(at, reason, "a line of the accounts cannot be read");
+                tracing::error!(at, reason, "usage row cannot be read");
             }
             Err(error) => return Err(error),
         }
@@ -123,7 +122,7 @@ pub(crate) fn lines(
 fn readable<T: DeserializeOwned + Default>(stored: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
     match stored.transpose() {
         Err(StoreError::Corrupt(reason)) => {
-            tracing::error!(reason, "a line of the accounts cannot be read: it begins anew");
+            tracing::error!(reason, "usage row cannot be read; counting from zero");
             Ok(T::default())
         }
         read => Ok(read?.unwrap_or_default()),

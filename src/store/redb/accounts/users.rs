@@ -1,5 +1,4 @@
-//! Reading accounts and API tokens, and the port that they stand behind. Owns every query about them, and the account
-//! `default`, which is there before it is written.
+//! Reads accounts and API tokens. The account `default` exists before it is written.
 
 use crate::domain::account::{Account, ApiToken};
 use crate::domain::id::{TokenId, UserId};
@@ -102,7 +101,7 @@ fn account(reading: &ReadTransaction, user: UserId) -> Result<Option<Account>, S
 fn page(reading: &ReadTransaction, after: UserId, limit: usize) -> Result<AccountPage, StoreError> {
     let users = USERS.read(reading)?;
     let mut page = AccountPage { accounts: Vec::new(), has_more: false };
-    // A store to which nobody ever wrote an account has the one all the same.
+    // The account `default` exists even before an account is written.
     if after < UserId::SINGLE && users.get(&account_key(UserId::SINGLE))?.is_none() {
         page.accounts.push(default_account(0));
     }

@@ -1,5 +1,5 @@
-//! Writing accounts and invites. Owns what is unique among accounts, who is the first of them, and that an administrator
-//! stays; one transaction each, so that of two who want one name one gets it.
+//! Writes accounts and invites. One transaction each checks that names are unique and that an active
+//! administrator stays.
 
 use crate::domain::account::{Account, Quota, Role, Username};
 use crate::domain::id::{JobId, UserId};
@@ -13,7 +13,7 @@ use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::write::StoreWrite;
 
-/// What the account [`UserId::SINGLE`] is until somebody changes it.
+/// The account [`UserId::SINGLE`] before its first change.
 pub(crate) fn default_account(created_at_ms: u64) -> Account {
     let name = Username::try_from("default".to_owned());
     Account {
@@ -138,7 +138,7 @@ impl StoreWrite for StoreInvite {
     }
 }
 
-/// Whether somebody can come in as this account and look after the others.
+/// Whether the account is an active administrator with a password.
 fn is_active_admin(account: &Account) -> bool {
     account.role == Role::Admin && account.is_active && account.password.is_some()
 }
@@ -154,15 +154,15 @@ fn changed(was: &Account, change: &AccountChange) -> Account {
     is.last_login_at_ms = logged_in_at_ms.or(is.last_login_at_ms);
     let is_renewed = password.is_some();
     is.password = password.or(is.password);
-    // Whoever had come in has to come in anew, also once an account that was disabled is not so any more.
+    // Sessions end, also those of an account that is disabled and enabled again.
     if is_renewed || (was.is_active && !is.is_active) {
         is.generation = is.generation.saturating_add(1);
     }
     is
 }
 
-/// Whether whoever registers now is the first, and the administrator. An account that cannot be read may be somebody's, so it
-/// counts as one with a password: nobody becomes administrator by a damaged row.
+/// Whether whoever registers now is the first, and the administrator. An account that cannot be read may be
+/// somebody's, so it counts as one with a password: a damaged row makes no new administrator.
 pub(crate) fn has_no_passwords(
     users: &impl ReadableTable<&'static AccountBytes, &'static [u8]>,
 ) -> Result<bool, StoreError> {
@@ -182,7 +182,7 @@ pub(crate) fn has_no_passwords(
 
 fn unreadable(key: &AccountBytes, error: &StoreError) {
     let user = account_of(key).0;
-    tracing::error!(user, %error, "an account cannot be read");
+    tracing::error!(user, %error, "account cannot be read");
 }
 
 impl Transaction<'_> {
@@ -229,7 +229,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Refuses when nobody but this account could look after the others. One that cannot be read looks after nothing.
+    /// Refuses when no other account is an active administrator. A row that cannot be read counts as none.
     fn refuse_last_admin(&self, user: UserId) -> Result<(), StoreError> {
         for entry in self.users.iter()? {
             let (key, bytes) = entry?;

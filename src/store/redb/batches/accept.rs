@@ -1,5 +1,5 @@
-//! Storing a batch: its lines piece by piece, then all of it in one transaction. Owns what becomes of lines whose batch
-//! was never accepted: they are forgotten, and nothing of them ever ran.
+//! Stores the lines of a batch piece by piece, then accepts the batch in one transaction. The lines of a
+//! batch that is never accepted are removed; none of them ever runs.
 
 use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
 use crate::domain::id::{BatchId, JobId};

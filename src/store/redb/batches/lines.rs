@@ -1,5 +1,5 @@
-//! Working a batch off: lines become jobs as there is room for them, and the batch counts their ends. Owns the order of
-//! both; refuses to hold all of a batch at once.
+//! Turns lines of a batch into jobs while the batch has room, and counts their ends. The batch is never held
+//! in memory as a whole.
 
 use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId, UserId};
@@ -42,8 +42,9 @@ impl StoreWrite for CancelBatch {
 }
 
 impl Transaction<'_> {
-    /// Turns lines into jobs while the batch has room for them, some of them now and more when one of those has ended: a
-    /// transaction that moved hundreds of megabytes would hold up everybody else. Whoever asks writes the row.
+    /// Turns lines into jobs while the batch has room for them, some of them now and more when one of those
+    /// has ended: a transaction that moved hundreds of megabytes would hold up everybody else. The caller
+    /// writes the row.
     pub(crate) fn start_lines(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
         let mut bytes = 0_usize;
         while row.has_room() && (bytes < BEGIN_BYTES || row.active == 0) {
@@ -56,11 +57,11 @@ impl Transaction<'_> {
                     row.active = row.active.saturating_add(1);
                 }
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(batch = %key.batch, line = key.line, reason, "a line cannot be read; it counts as failed");
+                    tracing::error!(batch = %key.batch, line = key.line, reason, "batch line cannot be read; it counts as failed");
                     self.close_line(row, key, false)?;
                 }
                 Err(error @ StoreError::ConversationsFull { .. }) => {
-                    tracing::warn!(batch = %key.batch, line = key.line, %error, "a line names a new conversation; it counts as failed");
+                    tracing::warn!(batch = %key.batch, line = key.line, %error, "batch line names a new conversation; it counts as failed");
                     self.close_line(row, key, false)?;
                 }
                 Err(error) => return Err(error),
@@ -100,7 +101,7 @@ impl Transaction<'_> {
         let has_answer = job.status == JobStatus::Succeeded;
         match self.count_line(BatchLineKey { batch, line }, has_answer) {
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(%batch, line, reason, "a batch cannot count the end of a line");
+                tracing::error!(%batch, line, reason, "end of a batch line not counted");
                 Ok(())
             }
             outcome => outcome,
@@ -144,7 +145,7 @@ impl Transaction<'_> {
         match self.line_row(key) {
             Ok(line) if line.has_ended => return Ok(()),
             Ok(line) => self.put_line(key, &BatchLineRow { has_ended: true, ..line })?,
-            // Its end is told all the same: readers would miss a line.
+            // Its end is listed anyway, or readers would miss a line.
             Err(StoreError::Corrupt(_)) => {}
             Err(error) => return Err(error),
         }
@@ -153,8 +154,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any more, and goes on
-    /// if it had ended.
+    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any
+    /// more, and goes on if it had ended.
     pub(crate) fn reopen_line(&mut self, job: &Job) -> Result<(), StoreError> {
         let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
         let Some(mut row) = self.find_batch(batch)? else { return Ok(()) };
@@ -175,9 +176,9 @@ impl Transaction<'_> {
             // Each that ends at once counts itself.
             match self.row(job) {
                 Ok(mut job) => self.cancel_row(&mut job)?,
-                // Whoever comes upon it in its queue sets it aside.
+                // It is set aside when it reaches the head of its queue.
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(%job, reason, "a job of a cancelled batch cannot be read");
+                    tracing::error!(%job, reason, "job of a cancelled batch cannot be read");
                 }
                 Err(error) => return Err(error),
             }
@@ -205,7 +206,7 @@ impl Transaction<'_> {
         values::decode(bytes.value())
     }
 
-    /// Writes the row; whoever waits for the batch hears of it.
+    /// Writes the row, and wakes the readers of the batch after the commit.
     pub(crate) fn put_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
         self.mark_dirty();
         self.effects.batch_changes.insert(row.batch.id, row.new_seqs());

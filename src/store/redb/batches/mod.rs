@@ -1,4 +1,4 @@
-//! The store's side of [`Batches`].
+//! The port [`Batches`] on the store.
 
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, UserId};

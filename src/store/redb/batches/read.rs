@@ -1,4 +1,4 @@
-//! Reading batches and what their lines came to, page by page.
+//! Reads batches and the results of their lines, page by page.
 
 use crate::domain::batch::BatchStatus;
 use crate::domain::id::{BatchId, UserId};
@@ -62,7 +62,8 @@ pub(crate) fn results(
     Ok(ResultPage { results, next, is_last: next >= row.batch.counts.total })
 }
 
-/// Lines in the order of their ends; those that never began come last, once it is certain that they never will.
+/// Lines in the order of their ends; those that never began come last, once it is certain that they never
+/// will.
 pub(crate) fn ended(
     reading: &ReadTransaction,
     batch: BatchId,
@@ -111,7 +112,7 @@ fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(StoreError::Corrupt(reason)) => {
-            tracing::error!(reason, "a line of a batch cannot be read");
+            tracing::error!(reason, "batch line cannot be read");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -147,7 +148,7 @@ pub(crate) fn unstarted_lines(reading: &ReadTransaction, user: UserId, most: u64
     Ok(count.min(most))
 }
 
-/// Hint for whoever waits for the batch.
+/// The number that readers of the batch wait on; it rises with every change.
 pub(crate) fn new_seqs(reading: &ReadTransaction, batch: BatchId) -> Result<u64, StoreError> {
     Ok(row(reading, batch)?.map_or(0, |row| row.new_seqs()))
 }

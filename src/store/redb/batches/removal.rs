@@ -1,5 +1,5 @@
-//! Removing batches: those that were never accepted, and those whose time is over. A batch is gone at once, in a small
-//! write; its lines, which may be many, go piece by piece when the store is silent. Refuses batches that have not ended.
+//! Removes batches that were never accepted and batches that retention removes. The row goes at once; the
+//! lines go piece by piece while the store is idle.
 
 use crate::domain::id::BatchId;
 use crate::ports::StoreError;

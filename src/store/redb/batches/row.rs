@@ -1,4 +1,4 @@
-//! A batch as it lies on disk: its row and its lines. Owns which line becomes which job; refuses to know queues.
+//! The stored rows of a batch and its lines, and the id of the job that a line becomes.
 
 use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId};
@@ -79,8 +79,8 @@ pub(crate) struct BatchLineRow {
     pub(crate) has_ended: bool,
 }
 
-/// The id of the job that a line becomes: the batch's time, and 80 bits that the line alone decides, so that no line can
-/// become two jobs.
+/// The id of the job that a line becomes: the batch's time, and 80 bits that the line alone decides, so that
+/// no line can become two jobs.
 pub(crate) fn job_id(batch: BatchId, line: u32) -> JobId {
     let digest: [u8; 32] =
         Sha256::new().chain_update(batch.to_bytes()).chain_update(line.to_be_bytes()).finalize().into();

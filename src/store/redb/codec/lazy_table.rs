@@ -1,11 +1,10 @@
-//! The moment at which a table of a write transaction is opened: its first use. A commit touches about ten of nearly fifty
-//! tables, and to open, close and settle one costs redb several walks through its list of tables. Owns that moment; refuses to
-//! know what is written.
+//! Opens a table of a write transaction when it is first used. A commit touches about ten of nearly fifty
+//! tables, and each open table costs redb several walks through its list of tables.
 
 use redb::{StorageError, TableDefinition, TableError, WriteTransaction};
 use std::cell::OnceCell;
 
-/// What redb knows of keys and values.
+/// The type of keys and values in redb.
 pub(crate) type RawBytes = &'static [u8];
 
 /// The table of this name, untyped.
@@ -13,11 +12,11 @@ pub(crate) const fn raw(name: &str) -> TableDefinition<'_, RawBytes, RawBytes> {
     TableDefinition::new(name)
 }
 
-/// A table, open once somebody has asked for it.
+/// A table that is opened at its first use.
 pub(crate) struct LazyTable<'t> {
     writing: &'t WriteTransaction,
     name: &'static str,
-    /// Apart, so that those that nobody touches weigh little.
+    /// Boxed, so that tables that are not used take little memory.
     opened: OnceCell<Box<redb::Table<'t, RawBytes, RawBytes>>>,
 }
 

@@ -1,5 +1,5 @@
-//! Rows that do not have the width of their type. They are logged; a write transaction moves them to a table of their own,
-//! so that nothing is lost and nothing meets them again.
+//! Rows that do not have the width of their type. They are logged; a write transaction moves them to a table
+//! of their own, so that nothing is lost and nothing meets them again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

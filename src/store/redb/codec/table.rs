@@ -1,8 +1,9 @@
-//! Tables with typed keys and values on redb tables from bytes to bytes. redb compiles its trees once for each pair of types
-//! that it knows, so it knows one pair. Arrays of bytes sort like slices, so the order is the same.
+//! Tables with typed keys and values on redb tables from bytes to bytes. redb compiles its trees once for
+//! each pair of types that it knows, so it knows one pair. Arrays of bytes sort like slices, so the order is
+//! the same.
 //!
-//! A row whose key or value does not have the width of its type is corrupt. It is logged and reads as absent; a write
-//! transaction moves it to the table `quarantine` ([`super::malformed_rows`]).
+//! A row whose key or value does not have the width of its type is corrupt. It is logged and reads as absent;
+//! a write transaction moves it to the table `quarantine` ([`super::malformed_rows`]).
 
 use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes, raw};
 use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};

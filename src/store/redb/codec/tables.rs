@@ -1,4 +1,4 @@
-//! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
+//! The tables of the file, their types and the number of their layout.
 
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, AccountLookupBytes, TokenBytes, UsageBytes};
@@ -34,8 +34,8 @@ pub(crate) fn counters(reading: &ReadTransaction) -> Result<StoreCounters, Store
     }
 }
 
-/// The one list of tables: their definitions, [`Tables`], and [`NAMES`] come from it, so that no table can be forgotten by a
-/// backup.
+/// The one list of tables: their definitions, [`Tables`], and [`NAMES`] come from it, so that no table can be
+/// forgotten by a backup.
 macro_rules! tables {
     ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty;)*) => {
         $($(#[$doc])*
@@ -88,7 +88,8 @@ tables! {
     log LOG: &'static LogBytes => RawBytes;
     /// Jobs by owner, state and acceptance.
     owned OWNED: &'static JobOwnerBytes => &'static JobBytes;
-    /// Jobs that may run now, in the order in which they shall, and since when: [`crate::store::redb::codec::keys::jobs::Waiting`].
+    /// Jobs that may run now, in the order in which they shall, and since when:
+    /// [`crate::store::redb::codec::keys::jobs::Waiting`].
     ready READY: &'static ReadyBytes => &'static ReadyEntryBytes;
     /// Jobs that wait for their time.
     delayed DELAYED: &'static DelayedBytes => &'static JobBytes;
@@ -96,21 +97,26 @@ tables! {
     running RUNNING: &'static JobBytes => ();
     /// Unfinished jobs of a conversation in order of acceptance.
     conversation_queue CONVERSATION_QUEUE: &'static TurnBytes => &'static JobBytes;
-    /// Unfinished jobs that run beside their conversation, by owner: [`crate::store::redb::jobs::background::BackgroundJobKey`].
+    /// Unfinished jobs that run beside their conversation, by owner:
+    /// [`crate::store::redb::jobs::background::BackgroundJobKey`].
     background_jobs BACKGROUND_JOBS: &'static BackgroundJobBytes => ();
     /// What a conversation's ended jobs said.
     turns TURNS: &'static TurnBytes => RawBytes;
-    /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under accept 0.
+    /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under
+    /// accept 0.
     summaries SUMMARIES: &'static TurnBytes => RawBytes;
     /// Conversations: [`crate::store::redb::conversations::row::ConversationRow`], under accept 0.
     conversations CONVERSATIONS: &'static TurnBytes => RawBytes;
-    /// Conversations of a user, the one that changed last first: [`crate::store::redb::codec::keys::conversations::RecentConversationKey`].
+    /// Conversations of a user, the one that changed last first:
+    /// [`crate::store::redb::codec::keys::conversations::RecentConversationKey`].
     conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => RawBytes;
     /// How many conversations users have: [`crate::store::redb::codec::keys::conversations::count_key`].
     conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
-    /// What jobs are to their conversations: [`crate::store::redb::conversations::message_pair::MessagePair`].
+    /// What jobs are to their conversations:
+    /// [`crate::store::redb::conversations::message_pair::MessagePair`].
     message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
-    /// Conversations that are removed but for their jobs, up to this one; from which one on. The sweeper removes those.
+    /// Conversations that are removed but for their jobs, up to this one; from which one on. The sweeper
+    /// removes those.
     removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => u64;
     /// What users have spent, by day and model: [`crate::store::redb::accounts::usage::UsageRow`].
     usage USAGE: &'static UsageBytes => RawBytes;
@@ -158,7 +164,8 @@ tables! {
     deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
     /// Accounts: [`crate::domain::account::Account`].
     users USERS: &'static AccountBytes => RawBytes;
-    /// Names and addresses of accounts, keys of tokens, codes of invites: where each leads, [`crate::store::redb::codec::keys::accounts::By`].
+    /// Names and addresses of accounts, keys of tokens, codes of invites: where each leads,
+    /// [`crate::store::redb::codec::keys::accounts::By`].
     account_lookup ACCOUNT_LOOKUP: &'static AccountLookupBytes => RawBytes;
     /// API tokens by owner: [`crate::store::redb::accounts::tokens::TokenRow`].
     tokens TOKENS: &'static TokenBytes => RawBytes;

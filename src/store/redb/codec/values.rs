@@ -1,4 +1,4 @@
-//! How values become bytes: one version byte, then JSON. Owns that layout; refuses versions that it does not know.
+//! How values become bytes: one version byte, then JSON. An unknown version is an error.
 
 use crate::ports::StoreError;
 use serde::Serialize;
@@ -37,15 +37,15 @@ pub(crate) fn decode_text(bytes: &[u8]) -> Result<String, StoreError> {
     String::from_utf8(body(bytes)?.to_vec()).map_err(|e| StoreError::Corrupt(e.to_string()))
 }
 
-/// What a list shows of a row: one that is missing or cannot be read is told to the operator and left out, because it must
-/// not hide the others from their user.
+/// The row for a list. One that is missing or cannot be read is logged and left out, so that it does not hide
+/// the others.
 pub(crate) fn skip_unreadable<T>(
     id: impl Display,
     found: Result<Option<T>, StoreError>,
 ) -> Result<Option<T>, StoreError> {
     match found {
-        Ok(None) => tracing::error!(%id, "what is listed has no row"),
-        Err(StoreError::Corrupt(reason)) => tracing::error!(%id, reason, "what is listed cannot be read"),
+        Ok(None) => tracing::error!(%id, "listed item has no row"),
+        Err(StoreError::Corrupt(reason)) => tracing::error!(%id, reason, "listed item cannot be read"),
         shown => return shown,
     }
     Ok(None)

@@ -1,6 +1,5 @@
-//! Deleting one message: nobody reads it any more, and no model is told it. The output and the log of a deleted answer are
-//! gone at once, but for the word that it ended. When both messages of a job are gone, the job is. Refuses messages whose job
-//! has not ended, and other users' (P7).
+//! Deletes one message: no user reads it and no model gets it any more. The output and the log of a deleted
+//! answer go at once, except the terminal event. When both messages of a job are deleted, the job is.
 
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::ConversationSummary;
@@ -94,7 +93,7 @@ impl Transaction<'_> {
             values::decode::<Vec<Message>>(&bytes).and_then(|turn| Ok((turn, self.spec(message_pair.job)?)));
         let (turn, asked) = match read {
             Ok((turn, spec)) => (turn, spec.input.len()),
-            // Nobody knows where the question ends: better nothing than what was deleted.
+            // It is unknown where the question ends, so the whole turn goes: what was deleted must not stay.
             Err(StoreError::Corrupt(_)) => return Ok(()),
             Err(error) => return Err(error),
         };

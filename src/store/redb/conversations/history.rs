@@ -1,6 +1,6 @@
-//! What a conversation hands to its next job: its summary, and the turns behind it. Owns where a history that is too long
-//! is cut: at a message of the user, so that no answer stands without its question and no tool's result without its call
-//! (providers refuse such a history).
+//! What a conversation hands to its next job: its summary, and the turns after it. A history that is too long
+//! is cut at a message of the user, because providers refuse an answer without its question and a tool result
+//! without its call.
 
 use crate::domain::id::JobId;
 use crate::domain::job::{ConversationTurn, History};
@@ -38,7 +38,7 @@ pub(crate) fn history(
         // Removed since the job was accepted.
         Ok(_) => return Ok(History::default()),
         Err(StoreError::Corrupt(reason)) => {
-            tracing::error!(%job, reason, "its conversation cannot be read");
+            tracing::error!(%job, reason, "conversation of the job cannot be read");
             (0, false)
         }
         Err(error) => return Err(error),

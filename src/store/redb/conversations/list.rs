@@ -1,4 +1,4 @@
-//! Reading conversations. Owns the list, newest first; refuses other users' (P7).
+//! Lists the conversations of a user, newest first (P7).
 
 use crate::domain::conversation::Conversation;
 use crate::domain::id::{ProjectId, UserId};
@@ -15,8 +15,8 @@ use std::ops::Bound;
 /// A page that holds so much takes no further conversation.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// A page of a user's conversations. The list is walked until the page is full: one that belongs to a project looks at all
-/// conversations of the user, which are bounded.
+/// A page of a user's conversations. The list is walked until the page is full: one that belongs to a project
+/// looks at all conversations of the user, which are bounded.
 pub(crate) fn conversations(
     reading: &ReadTransaction,
     query: &ConversationQuery,

@@ -1,5 +1,5 @@
-//! What a job is to its conversation: a question and its answer, each of which may have been deleted. Owns their order, which
-//! is that of acceptance, and their number; refuses their text, which is the job's (what models are told is in `turns`).
+//! The place of a job in its conversation: a question and its answer, each of which may be deleted. Pairs are
+//! ordered by acceptance. Their text is the job's; what models get is in `turns`.
 
 use crate::domain::conversation::{Conversation, TITLE_CHARS};
 use crate::domain::event::Event;
@@ -89,8 +89,8 @@ impl<'a> ConversationRange<'a> {
         (self.key(accept.max(self.floor)), self.key(u64::MAX))
     }
 
-    /// Where a message is, deleted or not: the row of its job knows, or else (the question was asked again, the row cannot
-    /// be read) a look at all of them.
+    /// Where a message is, deleted or not: the row of its job knows, or else (the question was asked again,
+    /// the row cannot be read) a look at all of them.
     pub(crate) fn find(
         self,
         jobs: &impl ReadableTable<&'static JobBytes, &'static [u8]>,
@@ -125,9 +125,7 @@ impl<'a> ConversationRange<'a> {
 
 /// One that cannot be read shows nothing; the others stay.
 pub(crate) fn readable(bytes: &[u8]) -> Option<MessagePair> {
-    values::decode(bytes)
-        .inspect_err(|error| tracing::error!(%error, "a question and its answer are lost"))
-        .ok()
+    values::decode(bytes).inspect_err(|error| tracing::error!(%error, "message pair cannot be read")).ok()
 }
 
 impl Transaction<'_> {
@@ -149,7 +147,7 @@ impl Transaction<'_> {
             }
             // It must not keep jobs from being accepted, and what was said in it stays.
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(reason, "a conversation cannot be read: its settings begin anew");
+                tracing::error!(reason, "conversation cannot be read; its settings start from defaults");
                 of_job(0)
             }
             Err(error) => return Err(error),
@@ -176,8 +174,8 @@ impl Transaction<'_> {
         self.update_conversation(&mut found)
     }
 
-    /// A failed job is tried again, as if it had been accepted anew: the exchange goes to the end of its conversation. The
-    /// row has its new number already.
+    /// A failed job is tried again, as if it had been accepted anew: the exchange goes to the end of its
+    /// conversation. The row has its new number already.
     pub(crate) fn reenter_conversation(&mut self, row: &JobRow, old_accept: u64) -> Result<(), StoreError> {
         let Some(key) = row.turn_key() else { return Ok(()) };
         let Some(mut found) = self.conversation_of(row)? else { return Ok(()) };
@@ -221,8 +219,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Forgets the job behind an exchange with all that belongs to it. Of one that is set aside, what its conversation has of
-    /// it. Whether it is gone: one that has not ended stays.
+    /// Forgets the job behind an exchange with all that belongs to it. Of one that is set aside, what its
+    /// conversation has of it. Whether it is gone: one that has not ended stays.
     pub(crate) fn clear_pair(
         &mut self,
         line: ConversationRange<'_>,

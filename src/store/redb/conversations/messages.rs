@@ -1,5 +1,5 @@
-//! The messages of a conversation, a page at a time. Owns where a page begins and how much it holds; refuses to keep any
-//! text: a question is what its job was asked, an answer what its job's log tells.
+//! Reads the messages of a conversation, a page at a time. A question is the input of its job, an answer is
+//! read from the log of its job.
 
 use crate::domain::event::SequencedEvent;
 use crate::domain::id::{ConversationId, JobId, UserId};
@@ -58,7 +58,7 @@ pub(crate) fn messages(
     Ok(gathering.page)
 }
 
-/// Whether the conversation has this message, and nobody has deleted it.
+/// Whether the conversation has this message and it is not deleted.
 pub(crate) fn has_message(
     reading: &ReadTransaction,
     (user, id): (UserId, &ConversationId),

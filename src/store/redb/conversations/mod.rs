@@ -1,4 +1,4 @@
-//! Conversations as the rest of the server sees them, and the writes that concern a row alone. Refuses other users' (P7).
+//! The port [`Conversations`] on the store, and the writes that change a conversation's row only (P7).
 
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};

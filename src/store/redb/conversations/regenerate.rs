@@ -1,6 +1,5 @@
-//! Answering a question again: the old answer, and whatever came after it, gives way to a new job that is asked the same.
-//! One transaction, so that no crash leaves a question without either answer. Refuses while a job of the conversation has
-//! not ended, when the question was deleted or too much came after, and other users' (P7).
+//! Answers a question again: a new job with the same input replaces the old answer and everything after it.
+//! One transaction, so that no crash leaves the question without an answer.
 
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
@@ -14,8 +13,8 @@ use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 
 /// Most exchanges that come after the answer.
 const TAIL: usize = 1_000;
-/// Jobs that are forgotten in the transaction; the others are out of the conversation at once, and go when the store is
-/// silent ([`crate::store::redb::conversations::removed_jobs`]).
+/// Jobs that are forgotten in the transaction; the others are out of the conversation at once, and go when
+/// the store is silent ([`crate::store::redb::conversations::removed_jobs`]).
 const FORGOTTEN: usize = 100;
 
 /// This answer of this conversation.
@@ -87,7 +86,7 @@ impl Transaction<'_> {
         self.remove_later(line, *first)
     }
 
-    /// Nobody reads it any more, and no model is told it: how many messages it had.
+    /// Hides the pair from users and models; returns how many messages it had.
     fn hide_pair(&mut self, key: &TurnBytes) -> Result<u64, StoreError> {
         let turn = self.tables.turns.remove(key)?.map_or(0, |bytes| bytes.value().len());
         self.count_freed(turn);
@@ -97,8 +96,8 @@ impl Transaction<'_> {
         Ok(shown.count(true))
     }
 
-    /// Refuses while a job of the conversation has not ended, or one beside it that was accepted behind `accept`. One that was cancelled with an earlier conversation of this
-    /// name is none of its jobs.
+    /// Refuses while a job of the conversation has not ended, or one beside it that was accepted behind
+    /// `accept`. One that was cancelled with an earlier conversation of this name is none of its jobs.
     fn refuse_unfinished(&self, line: ConversationRange<'_>, accept: u64) -> Result<(), StoreError> {
         let in_turn = unfinished(&self.tables.conversation_queue, &conversation_key(line.user, line.id))?;
         let beside = self.background_jobs_of(line.user, line.id)?;

@@ -1,6 +1,5 @@
-//! Removing conversations. One is gone at once, with all that can be read of it; its jobs go with it where they are few, and
-//! else when the store is silent ([`crate::store::redb::conversations::removed_jobs`]). Jobs that have not ended are cancelled. What they have cost
-//! stays in their user's accounts. Refuses other users' (P7).
+//! Removes conversations. A few jobs go in the same transaction, the others while the store is idle
+//! ([`super::removed_jobs`]); unfinished jobs are cancelled. Usage stays.
 
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobStatus;
@@ -66,7 +65,7 @@ impl Transaction<'_> {
         let (first, last) = all_of(user);
         let mut ids = Vec::new();
         for entry in self.tables.conversations.range::<&TurnBytes>(&first..=&last)? {
-            // Nobody knows whose one is that cannot be read.
+            // A row that cannot be read names no project.
             let Ok(row) = values::decode::<ConversationRow>(entry?.1.value()) else { continue };
             if is_of(&row.conversation, Some(project)) {
                 ids.push(row.conversation.id);
@@ -79,7 +78,7 @@ impl Transaction<'_> {
         Ok(removed)
     }
 
-    /// Whether the user had it. `forgets`: how many jobs may still be forgotten in this transaction.
+    /// Whether the user had it. `forgets`: jobs that may still be removed in this transaction.
     fn remove_conversation(
         &mut self,
         user: UserId,
@@ -119,9 +118,9 @@ impl Transaction<'_> {
         for job in unfinished(&self.tables.conversation_queue, &key)?.into_iter().rev().chain(beside) {
             match self.row(job) {
                 Ok(mut row) => self.cancel_row(&mut row)?,
-                // Whoever comes upon it in its queue sets it aside.
+                // It is set aside when it reaches the head of its queue.
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(%job, reason, "a job of a removed conversation cannot be read");
+                    tracing::error!(%job, reason, "job of a removed conversation cannot be read");
                 }
                 Err(error) => return Err(error),
             }
@@ -129,7 +128,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Forgets what had ended before; whether that was all. Whoever waits for a job that ends just now shall see its end.
+    /// Forgets what had ended before; whether that was all. A job that ends in this transaction stays, so
+    /// that its readers see the end.
     fn forget_ended(
         &mut self,
         line: ConversationRange<'_>,

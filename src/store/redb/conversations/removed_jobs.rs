@@ -1,5 +1,5 @@
-//! What is left of conversations that were removed, or of answers that gave way to another one: jobs, which go when they have
-//! ended and the store is silent. Refuses to touch what came later, or what a later conversation of the same name has.
+//! Removes the jobs that removed conversations and replaced answers left behind, while the store is idle.
+//! Later jobs, and a later conversation of the same name, are not touched.
 
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::removed;
@@ -13,7 +13,8 @@ const SWEEP_CONVERSATIONS: usize = 1_000;
 const SWEEP_JOBS: usize = 200;
 
 impl Transaction<'_> {
-    /// Leaves all that a conversation has from this number on to the sweeper; what is accepted from now on stays.
+    /// Leaves all that a conversation has from this number on to the sweeper; what is accepted from now on
+    /// stays.
     pub(crate) fn remove_later(&mut self, line: ConversationRange<'_>, from: u64) -> Result<(), StoreError> {
         let last = self.counters.accept;
         self.tables.removed_conversations.insert(&line.key(last), from)?;

@@ -1,5 +1,5 @@
-//! What is kept of a conversation, and its place in its user's list. Owns which jobs are a conversation's own, and the bound
-//! on their number; refuses messages (see [`crate::store::redb::conversations::message_pair`]).
+//! The stored row of a conversation and its place in the list of its user. A conversation has a first
+//! acceptance number; earlier jobs belong to a removed one of the same name.
 
 use crate::domain::conversation::{Conversation, ConversationSettings};
 use crate::domain::id::{ConversationId, UserId};
@@ -19,15 +19,16 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConversationRow {
     pub(crate) conversation: Conversation,
-    /// The first acceptance number that is its own: what came before belonged to another one of its name, which is gone.
+    /// The first acceptance number that is its own: what came before belonged to another one of its name,
+    /// which is gone.
     pub(crate) floor: u64,
     /// Jobs accepted up to here may have read messages that were deleted since: no summary of theirs is kept.
     pub(crate) edited_through: u64,
 }
 
 impl ConversationRow {
-    /// The conversation that a job names and nobody has made. The job's system prompt stays the job's own: it may be as large
-    /// as an input.
+    /// A conversation that does not exist when a job names it. The job's system prompt stays the job's own:
+    /// it may be as large as an input.
     pub(crate) fn of_job(job: &Job, id: &ConversationId, spec: &JobSpec, floor: u64) -> Self {
         let settings = ConversationSettings {
             model: spec.model.clone(),
@@ -77,13 +78,14 @@ impl Transaction<'_> {
         bytes.map(|bytes| values::decode(bytes.value())).transpose()
     }
 
-    /// The conversation that a job is part of; `None` as well when it was removed since the job was accepted, even if there
-    /// is another one of its name now. One that cannot be read must not keep jobs from ending (P4).
+    /// The conversation that a job is part of; `None` as well when it was removed since the job was accepted,
+    /// even if there is another one of its name now. One that cannot be read must not keep jobs from ending
+    /// (P4).
     pub(crate) fn conversation_of(&self, row: &JobRow) -> Result<Option<ConversationRow>, StoreError> {
         let Some(key) = row.turn_key() else { return Ok(None) };
         match self.find_conversation(key.user, key.conversation) {
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(job = %row.id(), reason, "its conversation cannot be read");
+                tracing::error!(job = %row.id(), reason, "conversation of the job cannot be read");
                 Ok(None)
             }
             found => Ok(found?.filter(|found| found.floor <= row.accept)),

@@ -1,5 +1,5 @@
-//! What stands for a conversation's oldest turns: one row for each conversation, which goes with its last turn. Refuses to
-//! go back: a summary never gives way to one that stands for less.
+//! The summary that replaces a conversation's oldest turns: one row a conversation, removed with its last
+//! turn. A summary never replaces one that covers more.
 
 use crate::domain::job::ConversationSummary;
 use crate::ports::StoreError;
@@ -26,7 +26,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// After a turn has gone: the summary goes with the last one, because it tells what was said. The bytes that are freed.
+    /// After a turn has gone: the summary goes with the last one, because it tells what was said. The bytes
+    /// that are freed.
     pub(crate) fn forget_summary(&mut self, enter_queue: TurnKey<'_>) -> Result<usize, StoreError> {
         // What another conversation of this name has left behind is no turn of this one.
         let floor = match self.find_conversation(enter_queue.user, enter_queue.conversation) {
@@ -42,7 +43,7 @@ impl Transaction<'_> {
     }
 }
 
-/// The summary that a job accepted at `key` is told: one that stands for what came before it, and for nothing else.
+/// The summary for a job accepted at `key`: one that covers earlier turns only.
 pub(crate) fn summary(
     reading: &ReadTransaction,
     key: TurnKey<'_>,
@@ -57,7 +58,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<ConversationSummary> {
     match values::decode(bytes) {
         Ok(summary) => Some(summary),
         Err(error) => {
-            tracing::error!(%error, "the summary of a conversation cannot be read");
+            tracing::error!(%error, "conversation summary cannot be read");
             None
         }
     }

@@ -1,6 +1,5 @@
-//! Copying the store. Owns the logical copy from one read transaction (everything that was committed at one moment, and
-//! none of the file's free space) and the plain copy of a file that no server holds. Refuses to hold up the writer: it reads
-//! beside it, and writes in small commits so that their syncs are short.
+//! Copies the store: from one read transaction while the server runs, or as a plain file when no server has
+//! it open. The copy is written in small commits, so that the writer thread is not held up.
 
 use crate::ports::{Backup, StoreError};
 use crate::store::atomic_file::AtomicFile;
@@ -47,8 +46,8 @@ impl Backup for RedbStore {
     }
 }
 
-/// Copies a store that no server holds, as it is, and tells its size. It is opened before: what cannot be opened is no
-/// backup, and a server that starts meanwhile has to wait.
+/// Copies a store that no server holds, as it is, and tells its size. It is opened before: what cannot be
+/// opened is no backup, and a server that starts meanwhile has to wait.
 pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError> {
     let database =
         open_patiently(&FileMedium(store.to_owned()), CACHE_BYTES).map_err(|e| refused(store, e))?;
@@ -58,8 +57,8 @@ pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError>
     copied.map_err(|source| OpenError::Io { path: store.to_owned(), source })
 }
 
-/// Copies every table into an empty file, as long as `goes_on` says so: a store that broke has to be reopened, and this
-/// transaction would keep it from that.
+/// Copies every table into an empty file, as long as `goes_on` says so: a store that broke has to be
+/// reopened, and this transaction would keep it from that.
 fn copy(reading: &ReadTransaction, file: &File, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
     let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
     for name in NAMES {

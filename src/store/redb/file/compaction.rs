@@ -1,5 +1,5 @@
-//! Giving space back to the file system. Owns when that is worth the wait, which only a start can afford: nothing may be
-//! open meanwhile. Refuses to keep a store closed: one that cannot be compacted stays as large as it is.
+//! Gives free space back to the file system, at the start only, because nothing may be open meanwhile. A
+//! store that cannot be compacted is used as it is.
 
 use crate::ports::{Clock, StoreError};
 use crate::store::redb::codec::tables;
@@ -21,17 +21,17 @@ pub(crate) fn compact_if_worth(
     if !freed(&database).is_ok_and(|freed_bytes| is_worth(freed_bytes, before)) {
         return Ok(database);
     }
-    tracing::info!(bytes = before, "compacting the store: more than half of it was freed");
+    tracing::info!(bytes = before, "compacting the store");
     let start_ms = clock.monotonic_ms();
     let compacted = compact(&mut database);
     let took_ms = clock.monotonic_ms().saturating_sub(start_ms);
     match compacted {
         Ok(()) => {
-            tracing::info!(before, after = medium.bytes(), took_ms, "the store is compact");
+            tracing::info!(before, after = medium.bytes(), took_ms, "store compacted");
             Ok(database)
         }
         Err(error) => {
-            tracing::warn!(%error, took_ms, "the store could not be compacted; it is used as it is");
+            tracing::warn!(%error, took_ms, "store not compacted");
             drop(database); // after an I/O error redb takes no writes until it is opened again
             medium.open(cache_bytes)
         }

@@ -1,7 +1,7 @@
-//! What can go wrong at the door, and how redb's errors read to callers. Owns both; refuses to retry anything.
+//! Errors of opening the store, and how errors of redb become errors of the port.
 //!
-//! The writer tells two kinds apart: `Io` and `Full` mean that redb takes no more writes until the file is reopened,
-//! `Corrupt` that one value could not be written or read and everything else goes on.
+//! The writer tells two kinds apart: `Io` and `Full` mean that redb takes no more writes until the file is
+//! reopened, `Corrupt` that one value could not be written or read and everything else goes on.
 
 use crate::ports::StoreError;
 use std::io;

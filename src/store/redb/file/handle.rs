@@ -39,8 +39,8 @@ impl DatabaseHandle {
         reader(&state.database()?.begin_read()?)
     }
 
-    /// The committed state as it is now, for longer than a page: it keeps a broken store from being reopened, so whoever
-    /// holds it has to look at [`DatabaseHandle::is_open`].
+    /// The committed state as it is now, for longer than a page: it keeps a broken store from being reopened,
+    /// so its holder has to check [`DatabaseHandle::is_open`].
     pub(crate) fn snapshot(&self) -> Result<ReadTransaction, StoreError> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         Ok(state.database()?.begin_read()?)
@@ -58,8 +58,8 @@ impl DatabaseHandle {
     }
 
     /// Puts the database away and opens the medium again: redb refuses writes after an I/O error until then.
-    /// While the medium takes no writes the old one stays, so that reads go on; while the file is repaired they are answered
-    /// with [`StoreError::Recovering`].
+    /// While the medium takes no writes the old one stays, so that reads go on; while the file is repaired
+    /// they are answered with [`StoreError::Recovering`].
     pub(crate) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
         medium.takes_writes()?;
         // The old one has to go first: it holds the file's lock.
@@ -77,8 +77,8 @@ impl DatabaseHandle {
         }
     }
 
-    /// Swaps the state. The lock is held for that alone: closing and repairing a file takes seconds, and readers must not
-    /// wait for it.
+    /// Swaps the state. The lock is held for that alone: closing and repairing a file takes seconds, and
+    /// readers must not wait for it.
     fn replace(&self, state: HandleState) -> HandleState {
         std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), state)
     }

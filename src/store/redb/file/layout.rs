@@ -1,4 +1,4 @@
-//! Which layout a closed store's file has. Owns the look from outside, which changes nothing; refuses to say what is in it.
+//! Reads the layout of a closed store's file without changing it.
 
 use crate::store::redb::codec::tables;
 use crate::store::redb::codec::tables::StoredLayout;
@@ -18,7 +18,7 @@ pub enum LayoutProbe {
     Empty,
     /// A server has it open.
     Locked,
-    /// Whoever had it open did not close it; the next start mends that.
+    /// It was not closed cleanly; the next start repairs it.
     NeedsRecovery,
     /// It cannot be read, and why.
     Damaged(String),

@@ -1,5 +1,4 @@
-//! Where the bytes lie, and the database on top of them. Owns opening, reopening after an I/O error and closing;
-//! refuses to know the tables.
+//! The storage that a database is opened on: a file, or a backend of a test.
 
 use crate::store::atomic_file::{sync_directory_of, with_suffix};
 use crate::store::{FileProbe, probe_file};
@@ -12,7 +11,7 @@ use std::{fs, io};
 /// What a disk has to take before the database is reopened for writing.
 const PROBE_BYTES: usize = 64 * 1024;
 
-/// What is said of a file that has not the beginning of a store.
+/// Error text for a file without the signature of a store.
 const FOREIGN: &str =
     "it is not a store, or its beginning is lost; restore a backup, or move it away and start anew";
 
@@ -46,11 +45,11 @@ pub(crate) trait Medium: Send + Sync {
     fn scratch(&self) -> Result<File, io::Error> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// The disk that it lies on; `None` where nobody knows.
+    /// The disk that it lies on; `None` when unknown.
     fn space(&self) -> Option<DiskSpace> {
         None
     }
-    /// How large it is, bytes; 0 where nobody knows.
+    /// How large it is, bytes; 0 when unknown.
     fn bytes(&self) -> u64;
 }
 
@@ -58,13 +57,14 @@ pub(crate) trait Medium: Send + Sync {
 pub(crate) struct FileMedium(pub(crate) PathBuf);
 
 impl Medium for FileMedium {
-    /// A power loss while redb writes its first header would leave a file that never opens again: so the file is made
-    /// under another name and gets its own once it is whole and safe, directory included (P1).
+    /// A power loss while redb writes its first header would leave a file that never opens again: so the file
+    /// is made under another name and gets its own once it is whole and safe, directory included (P1).
     fn create_if_missing(&self) -> Result<(), DatabaseError> {
         match probe_file(&self.0)? {
             FileProbe::Store => return Ok(()),
             FileProbe::Absent => {}
-            // redb would make a new database of an empty file: what a file system lost in a crash is not begun anew silently.
+            // redb would make a new database of an empty file: what a file system lost in a crash is not
+            // begun anew silently.
             FileProbe::Foreign => return Err(io::Error::new(io::ErrorKind::InvalidData, FOREIGN).into()),
         }
         let draft = self.0.with_extension("new");
@@ -126,7 +126,8 @@ impl Medium for FileMedium {
     }
 }
 
-/// Refuses to begin a migration that the disk cannot hold: the copy, and every table a second time beside itself.
+/// Refuses to begin a migration that the disk cannot hold: the copy, and every table a second time beside
+/// itself.
 fn room_to_migrate(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::Error> {
     let needed = file_bytes.saturating_mul(2).saturating_add(file_bytes / 5);
     match space {

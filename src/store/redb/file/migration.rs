@@ -1,5 +1,5 @@
-//! Brings an older file to the layout of this build: forward only, all steps in one transaction, after a copy of the file.
-//! A file of a newer or an unknown layout is refused and left unchanged.
+//! Brings an older file to the layout of this build: forward only, all steps in one transaction, after a copy
+//! of the file. A file of a newer or an unknown layout is refused and left unchanged.
 //!
 //! A step reads the old layout through table definitions of its own: the current ones go on changing.
 

@@ -1,6 +1,5 @@
-//! Putting a backup in the store's place. Owns the order: nobody may hold the store, the backup is copied and looked through
-//! before anything is touched, what was there is kept under another name. Refuses files that are no store, newer ones, and
-//! damaged ones.
+//! Replaces the store by a backup. The backup is copied and checked before anything is changed, and the old
+//! store is kept under another name. The store must not be open.
 
 use crate::store::atomic_file::{AtomicFile, sync_directory_of, with_suffix};
 use crate::store::redb::file::error::OpenError;
@@ -15,7 +14,8 @@ use std::{fs, io, panic};
 
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Makes `from` the store; tells where the one that was there before is kept, if there was one. `now_s` is part of that name.
+/// Makes `from` the store; tells where the one that was there before is kept, if there was one. `now_s` is
+/// part of that name.
 pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>, OpenError> {
     let held = hold(store)?;
     if read(from, probe_file(from))? != FileProbe::Store {
@@ -48,8 +48,8 @@ fn hold(store: &Path) -> Result<Option<File>, OpenError> {
     Err(OpenError::Locked { path: store.to_owned() })
 }
 
-/// Opens the copy and looks through all of it; messages name the file that it was copied from. redb trusts its pages: what
-/// it meets in a damaged one may be a panic, which is an answer, too.
+/// Opens the copy and looks through all of it; messages name the file that it was copied from. redb trusts
+/// its pages: what it meets in a damaged one may be a panic, which is an answer, too.
 fn prove(copy: &Path, from: &Path) -> Result<(), OpenError> {
     panic::catch_unwind(|| look_through(copy, from)).unwrap_or_else(|_| {
         Err(OpenError::Unusable { path: from.to_owned(), reason: "it is damaged".to_owned() })
@@ -77,7 +77,8 @@ fn give_to_owner(draft: &AtomicFile, store: &Path) -> io::Result<()> {
     fchown(draft.file(), Some(directory.uid()), Some(directory.gid()))
 }
 
-/// Gives what is there a second name, so that the store never has none; where that is impossible, another one.
+/// Gives what is there a second name, so that the store never has none; where that is impossible, another
+/// one.
 fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
     if !store.exists() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! How much of the disk stays free. Owns the threshold and the look at the disk; below it new work is refused, and everything
-//! else goes on, so that running jobs end. It heals by itself: each look is a new one.
+//! How much of the disk must stay free. Below it new work is refused and everything else goes on. The disk is
+//! checked once a second.
 
 use crate::domain::limits::Limits;
 use crate::ports::StoreError;
@@ -49,14 +49,15 @@ impl DiskWatermark {
         Self { mark, looked_ms: None, low: None }
     }
 
-    /// Why new work is refused, if it is. A file system that does not answer refuses nothing: its next write will.
+    /// Why new work is refused, if it is. A file system that does not answer refuses nothing: its next write
+    /// will.
     pub(crate) fn check(&mut self, medium: &dyn Medium, now_ms: u64) -> Option<StoreError> {
         if self.looked_ms.is_none_or(|looked| now_ms.saturating_sub(looked) >= LOOK_MS) {
             self.looked_ms = Some(now_ms);
             let low = medium.space().and_then(|space| self.mark.check(space, 0).err());
             match (&self.low, &low) {
                 (None, Some(low)) => tracing::warn!("{low}"),
-                (Some(_), None) => tracing::info!("the disk has room again: new jobs are taken"),
+                (Some(_), None) => tracing::info!("disk has room again; new jobs are accepted"),
                 _ => {}
             }
             self.low = low;

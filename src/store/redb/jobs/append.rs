@@ -1,4 +1,4 @@
-//! Appending to the log of a leased job. Refuses lost leases, and ends that are not written as ends (P4).
+//! Appends to the log of a leased job. A lost lease and a terminal event are errors (P4).
 
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::id::JobId;
@@ -21,17 +21,17 @@ impl StoreWrite for AppendRecords {
         if self.records.is_empty() {
             return transaction.prove(self.fence);
         }
-        let mut held = transaction.lease(self.fence)?;
+        let mut leased = transaction.lease(self.fence)?;
         refuse_terminal(&self.records)?;
         for record in &self.records {
-            transaction.tables.append(self.fence.job, &mut held.tail, record, self.urgency)?;
+            transaction.tables.append(self.fence.job, &mut leased.tail, record, self.urgency)?;
         }
         // The row is copied only when it changes: most records are deltas.
-        if let Some(spent) = held.row.spent(&self.records) {
-            Arc::make_mut(&mut held.row).enter(&spent);
-            transaction.put_row(&held.row)?;
+        if let Some(spent) = leased.row.spent(&self.records) {
+            Arc::make_mut(&mut leased.row).enter(&spent);
+            transaction.put_row(&leased.row)?;
         }
-        transaction.keep(held);
+        transaction.keep(leased);
         Ok(())
     }
 

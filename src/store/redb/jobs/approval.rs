@@ -1,5 +1,4 @@
-//! Jobs that wait for somebody's approval of calls: how they begin to wait, what is decided, and what happens when nobody
-//! decides in time. Owns those three transactions; refuses other users' jobs (P7) and calls that do not wait.
+//! Jobs that wait for the approval of calls: the start of the wait, the decision, and the expiry (P7).
 
 use crate::domain::approval::{ApprovalDecision, DENIED, expired};
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
@@ -14,7 +13,7 @@ use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 use std::sync::Arc;
 
-/// This lease ends, and its job waits until somebody has decided about these calls, but no longer than this.
+/// Ends the lease; the job waits for a decision about these calls, at most `timeout_ms`.
 pub(crate) struct AwaitApproval {
     pub(crate) fence: Fence,
     pub(crate) calls: Vec<ToolCall>,
@@ -25,20 +24,20 @@ impl StoreWrite for AwaitApproval {
     type Output = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut held = transaction.lease(self.fence)?;
+        let mut leased = transaction.lease(self.fence)?;
         transaction.drop_lease(self.fence.job);
         let expires_at_ms = transaction.now_ms.saturating_add(self.timeout_ms);
         let pending = PendingApproval::new(self.calls.clone(), expires_at_ms);
         let asked = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
-        transaction.tables.append(self.fence.job, &mut held.tail, &asked.into(), Urgency::Now)?;
-        let mut row = Arc::unwrap_or_clone(held.row);
+        transaction.tables.append(self.fence.job, &mut leased.tail, &asked.into(), Urgency::Now)?;
+        let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
             return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
         row.asked = Some(ApprovalRecord { timeout_ms: self.timeout_ms, ..ApprovalRecord::default() });
-        transaction.append_waiting(&mut row, &mut held.tail, &pending)?;
+        transaction.append_waiting(&mut row, &mut leased.tail, &pending)?;
         row.resume_at_ms = Some(pending.expires_at_ms);
         row.job.approval = Some(pending);
         transaction.delay(&mut row)?;
@@ -113,7 +112,7 @@ impl DecideApproval {
 }
 
 impl Transaction<'_> {
-    /// Nobody has decided in time: what still waits counts as denied.
+    /// The time for a decision is over: calls that still wait count as denied.
     pub(crate) fn expire(&mut self, row: &mut JobRow, tail: LogTail) -> Result<(), StoreError> {
         let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
         let timeout_ms = row.asked.as_ref().map_or(0, |asked| asked.timeout_ms);
@@ -121,8 +120,8 @@ impl Transaction<'_> {
         self.apply_decision(row, tail, (&id_refs, mark))
     }
 
-    /// Writes down what was decided about calls that wait. When none is left, the job is in the queue again, at the place
-    /// that it had.
+    /// Writes down what was decided about calls that wait. When none is left, the job is in the queue again,
+    /// at the place that it had.
     fn apply_decision(
         &mut self,
         row: &mut JobRow,

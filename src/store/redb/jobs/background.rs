@@ -1,6 +1,5 @@
-//! Jobs that run beside their conversation, because a model asked for them: neither does their conversation wait for them,
-//! nor they for it. Owns the list of those that have not ended, which has as many as `limits.spawned_jobs` for each user;
-//! refuses to know who may ask for one.
+//! Background jobs: a model asked for them, and they run beside their conversation. Neither waits for the
+//! other. A user has at most `limits.spawned_jobs` unfinished ones.
 
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::Job;
@@ -62,7 +61,7 @@ impl Transaction<'_> {
                     let row = row.filter(|row| row.job.conversation_id.as_ref() == Some(conversation));
                     found.extend(row.map(|row| row.id()));
                 }
-                // Whoever comes upon it in its queue sets it aside.
+                // It is set aside when it reaches the head of its queue.
                 Err(StoreError::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -90,8 +89,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A job beside its conversation that has run, and stands in no queue, is about to end. Where a summary stands for its place by now, no model would
-    /// ever be told its answer: it takes a place at the end.
+    /// A job beside its conversation that has run, and stands in no queue, is about to end. Where a summary
+    /// stands for its place by now, no model would ever be told its answer: it takes a place at the end.
     pub(crate) fn move_behind_summary(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         if row.job.origin.parent().is_none() || self.conversation_of(row)?.is_none() {
             return Ok(());

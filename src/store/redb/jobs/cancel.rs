@@ -1,5 +1,5 @@
-//! Cancelling: a queued or waiting job ends at once, a running one is told to stop, an ended one stays as it is. Refuses to see
-//! other users' jobs (P7).
+//! Cancels a job: a queued or waiting one ends at once, the lease of a running one is cancelled, an ended one
+//! stays as it is (P7).
 
 use crate::domain::event::FailureCode;
 use crate::domain::id::{JobId, UserId};
@@ -40,10 +40,10 @@ impl Transaction<'_> {
             JobStatus::Running if !row.job.cancel_requested => {
                 row.job.cancel_requested = true;
                 self.put_row(row)?;
-                if let Some(mut held) = self.lease_of(row) {
-                    held.row = Arc::new(row.clone());
-                    self.effects.cancels.push((held.cancel.clone(), CancelReason::Cancelled));
-                    self.keep(held);
+                if let Some(mut leased) = self.lease_of(row) {
+                    leased.row = Arc::new(row.clone());
+                    self.effects.cancels.push((leased.cancel.clone(), CancelReason::Cancelled));
+                    self.keep(leased);
                 }
                 Ok(())
             }

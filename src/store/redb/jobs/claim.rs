@@ -1,4 +1,4 @@
-//! Leasing ready jobs: the attempt is counted, durably, before any work. Refuses to hand out a job that is not queued.
+//! Leases ready jobs. The attempt is counted, durably, before any work.
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
@@ -34,7 +34,8 @@ impl StoreWrite for ClaimJobs {
         Ok(leases)
     }
 
-    /// None: no lease of theirs exists before the commit, and recovery finds those that a failed one left behind.
+    /// None: no lease of theirs exists before the commit, and recovery finds those that a failed one left
+    /// behind.
     fn jobs(&self) -> Vec<JobId> {
         Vec::new()
     }

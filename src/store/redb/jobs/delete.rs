@@ -1,4 +1,5 @@
-//! Deleting an ended job because somebody asked for it. Refuses jobs that have not ended, and other users' (P7).
+//! Deletes an ended job with its row, input, output, log, list entries and place in its conversation. Usage
+//! stays. A new table that names jobs has to be cleared here, too.
 
 use crate::domain::id::{JobId, UserId};
 use crate::ports::StoreError;

@@ -1,5 +1,5 @@
-//! Ending jobs, by their worker or by the store itself: terminal event, row, answer, conversation, queue and
-//! webhook in one transaction, because two would be torn apart by a crash (P4).
+//! Ends jobs, for their worker or for the store itself: terminal event, row, output, conversation, queue and
+//! webhook in one transaction (P4).
 
 use crate::domain::event::{Event, FailureCode, Record};
 use crate::domain::id::JobId;
@@ -29,19 +29,19 @@ impl StoreWrite for FinishJob {
     type Output = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut held = transaction.lease(self.fence)?;
+        let mut leased = transaction.lease(self.fence)?;
         refuse_terminal(&self.records)?;
         for record in &self.records {
-            transaction.tables.append(self.fence.job, &mut held.tail, record, Urgency::Soon)?;
+            transaction.tables.append(self.fence.job, &mut leased.tail, record, Urgency::Soon)?;
         }
-        let mut row = Arc::unwrap_or_clone(held.row);
+        let mut row = Arc::unwrap_or_clone(leased.row);
         row.job.crashes = 0;
         if let Some(spent) = row.spent(&self.records) {
             row.enter(&spent);
         }
         transaction.move_behind_summary(&mut row)?;
-        transaction.write_turn(&row, &held.spec, &self.ending)?;
-        transaction.end(&mut row, &mut held.tail, &self.ending)?;
+        transaction.write_turn(&row, &leased.spec, &self.ending)?;
+        transaction.end(&mut row, &mut leased.tail, &self.ending)?;
         transaction.drop_lease(self.fence.job);
         Ok(())
     }
@@ -92,8 +92,8 @@ impl Transaction<'_> {
         self.end_line(&row.job)
     }
 
-    /// Ends a job that no worker holds. What it has spent stays spent and what it has said stays said; if it had run,
-    /// its conversation keeps the question.
+    /// Ends a job that no worker holds. What it has spent stays spent and what it has said stays said; if it
+    /// had run, its conversation keeps the question.
     pub(crate) fn end_unheld(
         &mut self,
         row: &mut JobRow,
@@ -103,7 +103,7 @@ impl Transaction<'_> {
         let mut tail = self.tables.tail(row.id())?;
         let output_text = match self.tables.answer_text(row.id()) {
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(job = %row.id(), reason, "what it has said cannot be read any more");
+                tracing::error!(job = %row.id(), reason, "output of the job cannot be read");
                 String::new()
             }
             answer_text => answer_text?,
@@ -121,7 +121,7 @@ impl Transaction<'_> {
             match self.spec(row.id()) {
                 Ok(spec) => self.write_turn(row, &spec, &ending)?,
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(job = %row.id(), reason, "its conversation loses what was asked");
+                    tracing::error!(job = %row.id(), reason, "input of the job cannot be read; the conversation loses the question");
                 }
                 Err(error) => return Err(error),
             }
@@ -129,8 +129,8 @@ impl Transaction<'_> {
         self.end(row, &mut tail, &ending)
     }
 
-    /// What the conversation gains: what was asked, and what was said to it. One that was removed gains nothing, a question
-    /// that was deleted does not come back, and no summary of what was deleted does.
+    /// What the conversation gains: what was asked, and what was said to it. One that was removed gains
+    /// nothing, a question that was deleted does not come back, and no summary of what was deleted does.
     fn write_turn(&mut self, row: &JobRow, spec: &JobSpec, ending: &JobOutcome) -> Result<(), StoreError> {
         let Some(key) = row.turn_key().map(TurnKey::encode) else { return Ok(()) };
         let Some(conversation) = self.conversation_of(row)? else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Requests that take effect once: a user's idempotency keys and what came of them. Owns how long a key is remembered;
-//! refuses a key that comes back with another request.
+//! Idempotency keys: a request with a known key returns what the first one made. The same key with another
+//! request is an error.
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;

@@ -1,5 +1,5 @@
-//! Writing a job's log. Owns numbering (events without gap, marks between them), the joining of deltas that linger
-//! together, and `first_seq`; refuses terminal events that do not come with an ending (P4).
+//! Writes the log of a job: events are numbered without a gap, marks stand between them, and adjacent deltas
+//! that linger together become one.
 
 use crate::domain::event::{EngineMark, Event, Record, StepKind};
 use crate::domain::id::JobId;
@@ -96,7 +96,8 @@ impl Tables<'_> {
         }
     }
 
-    /// What the job has said last, as far as it came: the text of its newest call to the model that said anything.
+    /// What the job has said last, as far as it came: the text of its newest call to the model that said
+    /// anything.
     pub(crate) fn answer_text(&self, job: JobId) -> Result<String, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut answer_text, mut step) = (String::new(), None);

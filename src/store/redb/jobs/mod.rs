@@ -148,8 +148,8 @@ impl Store for RedbStore {
 
     fn watch(&self, job: JobId) -> watch::Receiver<u64> {
         let receiver = self.shared.watches.subscribe(job);
-        // Subscribed first, read second: a commit in between is seen by one or the other. A failed read costs only
-        // the first hint; the reader's own read will say what is wrong.
+        // Subscribed first, read second: a commit in between is seen by one or the other. A failed read costs
+        // only the first hint; the reader's own read will say what is wrong.
         if let Ok(seq) = self.shared.handle.read(|reading| read::last_seq(reading, job)) {
             self.shared.watches.bump(job, seq);
         }

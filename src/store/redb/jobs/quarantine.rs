@@ -1,5 +1,5 @@
-//! Jobs of which something cannot be read: a bad sector, a file edited by hand. Owns how they are set aside, so that one
-//! bad row blocks neither the queue nor the opening; refuses to delete what is left of them, which an operator may need.
+//! Sets aside jobs that cannot be read, so that one bad row blocks neither the queue nor the opening. Their
+//! rows stay for the operator.
 
 use crate::domain::id::JobId;
 use crate::ports::StoreError;
@@ -8,7 +8,8 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// Takes a job out of what runs and out of its conversation. Whoever asks has taken it out of its queue.
+    /// Takes a job out of the running jobs and out of its conversation. The caller has taken it out of its
+    /// queue.
     pub(crate) fn quarantine(&mut self, job: JobId, reason: &str) -> Result<(), StoreError> {
         self.report_quarantine(job, reason);
         self.tables.running.remove(&job.to_bytes())?;
@@ -21,12 +22,12 @@ impl Transaction<'_> {
         self.count_lost(job)
     }
 
-    /// Nobody waits for a job any more that cannot be read.
+    /// The job no longer counts as unfinished, and its batch counts a failed line.
     pub(crate) fn count_lost(&mut self, job: JobId) -> Result<(), StoreError> {
         self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
         match self.fail_lost_line(job) {
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(%job, reason, "its batch cannot be read either");
+                tracing::error!(%job, reason, "batch of the job cannot be read");
                 Ok(())
             }
             outcome => outcome,
@@ -35,7 +36,7 @@ impl Transaction<'_> {
 
     /// Tells the operator, and commits what the caller took out.
     pub(crate) fn report_quarantine(&mut self, job: JobId, reason: &str) {
-        tracing::error!(%job, reason, "a stored job cannot be read: it is set aside, its row stays");
+        tracing::error!(%job, reason, "stored job cannot be read; it is set aside");
         self.mark_dirty();
     }
 

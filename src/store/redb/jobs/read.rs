@@ -1,4 +1,4 @@
-//! Reading committed state. Owns every query; refuses to hold a transaction longer than one page.
+//! Reads committed jobs, lists and logs. A read transaction lasts no longer than one page.
 
 use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
@@ -175,7 +175,7 @@ pub(crate) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
             0 => Record::Event(values::decode(bytes.value())?),
             _ => Record::Mark(values::decode(bytes.value())?),
         };
-        // Large, and only that there is one matters here: it has a way of its own to whoever wants it.
+        // Large, and only its presence matters here; `Results` reads its content.
         if let Record::Mark(EngineMark::ToolWhole { content, .. }) = &mut record {
             content.clear();
         }
@@ -195,13 +195,14 @@ pub(crate) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), Sto
 /// Rows that one page reads at most.
 const SCAN: usize = 1_000;
 
-/// A page of them, newest first. It is short where the look ended before the page was full; `next` goes on from there.
+/// A page of them, newest first. It is short where the look ended before the page was full; `next` goes on
+/// from there.
 pub(crate) fn children(
     reading: &ReadTransaction,
     query: &JobQuery,
     parent: JobId,
 ) -> Result<JobPage, StoreError> {
-    // Where the parent is gone, nobody knows how far to look.
+    // Without its parent, the scan has no lower end.
     let since = row(reading, parent)?.map_or(0, |row| row.first_accept.unwrap_or(row.accept));
     let (found, mut next) = listing(reading, query, SCAN)?;
     let mut jobs = Vec::new();

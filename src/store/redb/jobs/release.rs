@@ -1,4 +1,5 @@
-//! Giving a leased job back as it stands. A job whose cancellation was asked for ends instead of queueing again.
+//! Gives a leased job back: as it stands, for a later attempt, or to wait for a provider. A job whose
+//! cancellation was requested ends instead.
 
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::id::JobId;
@@ -20,16 +21,16 @@ impl StoreWrite for ReleaseJob {
     type Output = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut held = transaction.lease(self.0)?;
+        let mut leased = transaction.lease(self.0)?;
         transaction.drop_lease(self.0.job);
-        transaction.tables.flush(self.0.job, &mut held.tail)?;
-        let mut row = Arc::unwrap_or_clone(held.row);
+        transaction.tables.flush(self.0.job, &mut leased.tail)?;
+        let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
             return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
-        transaction.requeue(&mut row, &mut held.tail, StatusPhase::Queued, None)
+        transaction.requeue(&mut row, &mut leased.tail, StatusPhase::Queued, None)
     }
 
     fn jobs(&self) -> Vec<JobId> {
@@ -67,17 +68,17 @@ impl StoreWrite for PostponeJob {
     type Output = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut held = transaction.lease(self.fence)?;
+        let mut leased = transaction.lease(self.fence)?;
         transaction.drop_lease(self.fence.job);
-        transaction.tables.flush(self.fence.job, &mut held.tail)?;
-        let mut row = Arc::unwrap_or_clone(held.row);
+        transaction.tables.flush(self.fence.job, &mut leased.tail)?;
+        let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
             return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
         }
         row.job.crashes = 0;
         row.job.failed_runs = row.job.failed_runs.saturating_add(1);
         row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
-        transaction.requeue(&mut row, &mut held.tail, StatusPhase::Retrying, Some(self.reason.clone()))
+        transaction.requeue(&mut row, &mut leased.tail, StatusPhase::Retrying, Some(self.reason.clone()))
     }
 
     fn jobs(&self) -> Vec<JobId> {
@@ -96,22 +97,22 @@ impl StoreWrite for DeferJob {
     type Output = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut held = transaction.lease(self.fence)?;
+        let mut leased = transaction.lease(self.fence)?;
         transaction.drop_lease(self.fence.job);
         transaction.tables.append(
             self.fence.job,
-            &mut held.tail,
+            &mut leased.tail,
             &EngineMark::Deferred.into(),
             Urgency::Now,
         )?;
-        let mut row = Arc::unwrap_or_clone(held.row);
+        let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
             return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
         row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
-        transaction.requeue(&mut row, &mut held.tail, StatusPhase::Queued, Some(self.reason.clone()))
+        transaction.requeue(&mut row, &mut leased.tail, StatusPhase::Queued, Some(self.reason.clone()))
     }
 
     fn jobs(&self) -> Vec<JobId> {

@@ -1,5 +1,5 @@
-//! A failed job again, from its last recorded step. It is accepted anew: behind whatever its conversation has said since.
-//! Refuses jobs that have not failed, and other users' (P7).
+//! Runs a failed job again from its last recorded step. It is accepted anew, behind its conversation's later
+//! jobs (P7).
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::{JobId, UserId};

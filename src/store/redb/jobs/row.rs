@@ -1,5 +1,4 @@
-//! A job's small row: how it stands and where it waits. Owns the one way to change a state; refuses the big
-//! immutable parts (what was asked, what was answered), which have tables of their own.
+//! The stored row of a job: its state and its place in the queues. Input and output have tables of their own.
 
 use crate::domain::event::Record;
 use crate::domain::id::JobId;
@@ -27,7 +26,7 @@ pub(crate) enum QueuePlace {
 /// A question about calls, and what was said to it so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ApprovalRecord {
-    /// How long somebody had to decide.
+    /// How long the decision could take, milliseconds.
     pub(crate) timeout_ms: u64,
     /// By call, whether it was approved: so that the same word said twice is one.
     pub(crate) decided: BTreeMap<String, bool>,
@@ -54,13 +53,13 @@ pub(crate) struct JobRow {
     /// How much of that stands in the accounts: see [`crate::store::redb::accounts::usage`].
     #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
     pub(crate) booked: UsageByModel,
-    /// What somebody was last asked to approve of.
+    /// The last request for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<ApprovalRecord>,
-    /// Number of its first acceptance, once somebody has asked for another try.
+    /// Number of its first acceptance, once the job was retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_accept: Option<u64>,
-    /// When somebody last asked for another try, unix milliseconds.
+    /// When the job was last retried, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried_at_ms: Option<u64>,
 }
@@ -115,7 +114,8 @@ impl JobRow {
         self.job.usage = self.ledger.total();
     }
 
-    /// Follows the state machine; an impossible step is a fault of the store and abandons the transaction (P4).
+    /// Follows the state machine; an impossible step is a fault of the store and abandons the transaction
+    /// (P4).
     pub(crate) fn become_status(&mut self, next: JobStatus) -> Result<(), StoreError> {
         if !self.job.status.may_become(next) {
             let (id, now) = (self.id(), self.job.status);

@@ -1,5 +1,4 @@
-//! What stands in the store, counted for the operator. Owns the reads, whose number does not grow with the number of jobs:
-//! lengths of tables, and a look from user to user and from batch to batch.
+//! Counts of the store for the operator. The cost of a count does not grow with the number of jobs.
 
 use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
@@ -19,8 +18,8 @@ use std::thread::JoinHandle;
 const LOOKS: usize = 10_000;
 /// Rows that are read for the jobs that wait for approval, of all users together.
 const APPROVALS: usize = 20_000;
-/// Ready jobs of each priority among which the oldest is looked for. They stand in the order in which users take turns, so
-/// the oldest job of every user is among them while no more users than this have one.
+/// Ready jobs of each priority among which the oldest is looked for. They stand in the order in which users
+/// take turns, so the oldest job of every user is among them while no more users than this have one.
 const OLDEST: usize = 256;
 
 impl StatsSource for RedbStore {
@@ -49,7 +48,7 @@ fn stats(reading: &ReadTransaction, now_ms: u64) -> Result<StoreStats, StoreErro
         running,
         waiting,
         ready,
-        // Whoever waits for approval stands among the delayed, with the time at which that ends.
+        // A job that waits for approval is in the delayed table, under the time of its expiry.
         delayed: DELAYED.read(reading)?.len()?.saturating_sub(waiting),
         oldest_ready_ms: since_ms.map_or(0, |since| now_ms.saturating_sub(since)),
         batches: batches(reading)?,

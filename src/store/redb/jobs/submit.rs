@@ -1,4 +1,4 @@
-//! Storing new jobs: row, spec, list, queue and first event in one transaction. Refuses more than the queue may hold.
+//! Stores new jobs: row, input, list entry, queue entry and first event in one transaction.
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;

@@ -1,4 +1,4 @@
-//! Reading projects, and the port that they stand behind. Owns every query about them; writes are in [`crate::store::redb::projects::write`].
+//! The port [`Projects`] on the store, and its reads.
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};

@@ -1,5 +1,5 @@
-//! Writing projects. Owns the one transaction in which a project comes, changes or goes, and who has which directory's name;
-//! refuses to touch a directory. Readers are in [`crate::store::redb::projects`].
+//! Writes projects. A project is created, changed or removed in one transaction, which also reserves the name
+//! of its directory.
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
@@ -210,7 +210,7 @@ impl Transaction<'_> {
         Ok(projects)
     }
 
-    /// The project with a directory that nobody else has.
+    /// The project with a directory name that is free.
     fn with_free_directory(&self, project: &Project, others: &[Project]) -> Result<Project, StoreError> {
         let mut gone = Vec::new();
         for entry in self.tables.pending_directories.iter()? {

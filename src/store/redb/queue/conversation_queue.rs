@@ -1,4 +1,5 @@
-//! The jobs of a conversation, of which one at a time is in a queue. Background jobs are in their own list instead.
+//! The jobs of a conversation, of which one at a time is in a queue. Background jobs are in their own list
+//! instead.
 
 use crate::domain::id::JobId;
 use crate::ports::StoreError;
@@ -36,7 +37,8 @@ impl Transaction<'_> {
         self.admit_next(&key)
     }
 
-    /// Gives the first job of a conversation its place; `member` is a key of the conversation, its own or not.
+    /// Gives the first job of a conversation its place; `member` is a key of the conversation, its own or
+    /// not.
     pub(crate) fn admit_next(&mut self, member: &TurnBytes) -> Result<(), StoreError> {
         while let Some((key, job)) = self.conversation_head(member)? {
             match self.row(job) {
@@ -64,7 +66,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Them, in their order; of a conversation of this name that was removed as well. `member` is any key of the conversation.
+/// Them, in their order; of a conversation of this name that was removed as well. `member` is any key of the
+/// conversation.
 pub(crate) fn unfinished(
     lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
     member: &TurnBytes,

@@ -1,5 +1,5 @@
-//! What the writer knows of the jobs that workers hold. Owns the leases' memory; refuses to be the truth: it is built
-//! by claims, and whatever a failed commit touched is forgotten and read from disk again.
+//! Active leases in the writer's memory. Whatever a failed commit touched is removed here and read from disk
+//! again.
 
 use crate::domain::event::StepKind;
 use crate::domain::id::JobId;

@@ -1,8 +1,7 @@
-//! Who runs next. Owns the ready queue with its fairness, the delayed jobs and the order inside conversations;
-//! refuses to look at logs and leases.
+//! Which job runs next: the ready queue with its fairness, and delayed jobs.
 //!
-//! Fairness is self-clocked fair queueing inside a priority: a job's fair time is one more than the larger of the
-//! user's last and the one served last, so users take turns however many jobs each has queued. Between
+//! Fairness is self-clocked fair queueing inside a priority: a job's fair time is one more than the larger of
+//! the user's last and the one served last, so users take turns however many jobs each has queued. Between
 //! priorities the first job of each competes: the longer it has waited, the further it has risen.
 
 use crate::domain::id::JobId;
@@ -89,7 +88,8 @@ impl Transaction<'_> {
         Ok(best.map(|(_, key)| key))
     }
 
-    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 switches that off.
+    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 switches that
+    /// off.
     fn rank(&self, priority: u8, since_ms: u64) -> u64 {
         let level = u64::from(priority);
         match self.bounds.ageing_ms {
@@ -98,7 +98,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Makes delayed jobs ready whose time has come, and those that have waited long enough for somebody's approval.
+    /// Makes delayed jobs ready whose time has come, and jobs whose approval has expired.
     pub(crate) fn admit_due(&mut self) -> Result<(), StoreError> {
         for _ in 0..DUE_JOBS {
             let first = self.tables.delayed.first()?;

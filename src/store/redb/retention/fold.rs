@@ -1,5 +1,5 @@
-//! What is left of an ended job's log when its deltas are folded: one delta for each step. Owns the plan; pure: refuses to
-//! touch the file. The numbers of what stays never change, so that every cursor stays good.
+//! Plans how the deltas of an ended job's log become one delta a step. Pure. Numbers of kept events never
+//! change, so that every cursor stays valid.
 
 use crate::domain::event::{Event, Record, StepKind};
 use crate::store::redb::codec::keys::jobs::LogKey;
@@ -35,8 +35,8 @@ impl DeltaRun {
     }
 }
 
-/// Folds a log, in order. Steps that were discarded lose their text; the word that they were stays. `keeps_marks`: the
-/// engine may go on with this job.
+/// Folds a log, in order. Steps that were discarded lose their text; the word that they were stays.
+/// `keeps_marks`: the engine may go on with this job.
 pub(crate) fn plan(log: impl IntoIterator<Item = (LogKey, Record)>, keeps_marks: bool) -> FoldPlan {
     let mut plan = FoldPlan::default();
     let mut steps: Vec<FoldStep> = Vec::new();

@@ -1,9 +1,8 @@
-//! What becomes of jobs that have ended. Owns the stages in which they shrink (whole, deltas folded, log cut, gone) and one
-//! small transaction's share of that work; refuses to touch a job that has not ended, and to look at a clock (see
-//! [`crate::store::redb::retention::sweeper`]).
+//! Shrinks ended jobs by stages: whole, deltas folded, log cut, removed. One call does one small
+//! transaction's share; [`super::sweeper`] decides when.
 //!
-//! The index of ended jobs is sorted by stage, then by end: what is due is found at once, however many jobs there are. An
-//! entry whose job has gone or runs again is dropped when it comes up.
+//! The index of ended jobs is sorted by stage, then by end: what is due is found at once, however many jobs
+//! there are. An entry whose job has gone or runs again is dropped when it comes up.
 
 use crate::domain::event::{Event, Record};
 use crate::domain::id::JobId;
@@ -98,8 +97,8 @@ impl Transaction<'_> {
         ended.take(SWEEP_JOBS).map(|entry| Ok(EndedKey::decode(entry?.0.value()))).collect()
     }
 
-    /// Takes from a job what is due, and tells how many bytes that moved. A job that cannot be read leaves the index and
-    /// stays: it must not keep all others from their turn.
+    /// Takes from a job what is due, and tells how many bytes that moved. A job that cannot be read leaves
+    /// the index and stays: it must not keep all others from their turn.
     fn shrink(&mut self, key: EndedKey, loss: RetentionAction) -> Result<usize, StoreError> {
         let shrunk = match self.find_row(key.job) {
             Ok(Some(row)) if is_of(&key, &row) => self.shrink_row(key, &row, loss),
@@ -108,7 +107,7 @@ impl Transaction<'_> {
         };
         match shrunk {
             Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(job = %key.job, reason, "an ended job cannot be read: retention leaves it alone");
+                tracing::error!(job = %key.job, reason, "ended job cannot be read; retention skips it");
                 self.leave_index(key)
             }
             other => other,

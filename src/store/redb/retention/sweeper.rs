@@ -1,5 +1,5 @@
-//! When retention works. Owns the minute between two looks, and the distrust of clocks: a wall clock that has jumped makes
-//! everything look old, and what is removed does not come back. Refuses to remove anything itself.
+//! Decides when retention runs: once a minute, and not while the wall clock is in doubt, because a clock that
+//! has jumped makes everything look old.
 
 use crate::store::options::RetentionOptions;
 use crate::store::redb::retention::sweep::RetentionSweep;

@@ -1,5 +1,4 @@
-//! Reading schedules, and the port that they stand behind. Owns every query about them; a file of a build that knew none
-//! has none.
+//! The port [`Schedules`] on the store, and its reads.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;

@@ -1,5 +1,5 @@
-//! Writing schedules. Owns the one transaction in which an occurrence becomes a job and moves on, so that it is neither
-//! lost nor doubled by a crash; refuses to make up for what was missed, and to keep the time.
+//! Writes schedules. An occurrence becomes a job and the schedule moves on in one transaction, so that a
+//! crash neither loses nor doubles it.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec};
@@ -184,7 +184,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The first that is due. One that cannot be read is never due again: it must not keep the others waiting.
+    /// The first that is due. One that cannot be read is never due again: it must not keep the others
+    /// waiting.
     fn next_due_schedule(
         &mut self,
     ) -> Result<Option<(ScheduleDueKey, Schedule, ScheduledRequest)>, StoreError> {
@@ -201,10 +202,10 @@ impl Transaction<'_> {
             match read {
                 Ok((Some(schedule), Some(order))) => return Ok(Some((key, schedule, order))),
                 Ok(_) => {
-                    tracing::error!(schedule = %key.id, "a schedule that is due is not there; it never fires");
+                    tracing::error!(schedule = %key.id, "due schedule is missing; it never fires");
                 }
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(schedule = %key.id, reason, "a schedule cannot be read; it never fires again");
+                    tracing::error!(schedule = %key.id, reason, "schedule cannot be read; it never fires again");
                 }
                 Err(error) => return Err(error),
             }

@@ -1,5 +1,5 @@
-//! Webhooks on their way. Owns their keys and the one way to change a row, which keeps row, due list, owner's list and
-//! expiry in step; refuses to know what follows from a try.
+//! Stored webhook deliveries. One function changes a row, and keeps the due list, the list of the owner and
+//! the expiry in step.
 
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, WebhookSubject, WebhookUrl};

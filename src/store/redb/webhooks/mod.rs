@@ -1,5 +1,5 @@
-//! The store as an outbox: what is due, what became of a try, what an owner may see. Refuses to make deliveries: the
-//! transaction of an end does.
+//! The port [`Outbox`] on the store: due deliveries, results of attempts, lists. Deliveries are made by the
+//! transaction that ends a job or batch.
 
 use crate::domain::id::{DeliveryId, JobId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
@@ -48,7 +48,7 @@ impl StoreWrite for SettleDelivery {
     }
 }
 
-/// Somebody wants it tried now.
+/// Tries a delivery again now.
 struct RetryDelivery {
     user: UserId,
     id: DeliveryId,

@@ -1,15 +1,15 @@
-//! Wake-ups for whoever reads a job's log or waits for a batch. Owns one channel for each watched thing; refuses to be a
-//! source of events.
+//! Wakes the readers of a job's log and of a batch. One channel for each watched thing; a hint, not a source
+//! of events.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Below so many channels nobody looks for forgotten ones.
+/// Below so many channels unused ones are not looked for.
 const SWEEP_AT: usize = 64;
 
-/// The channels that somebody watches.
+/// The channels by watched thing.
 #[derive(Debug)]
 pub(crate) struct ChangeWatches<K>(Mutex<WatchChannels<K>>);
 
@@ -53,8 +53,8 @@ impl<K: Copy + Eq + Hash> ChangeWatches<K> {
 }
 
 impl<K> WatchChannels<K> {
-    /// Drops channels that nobody watches, each time their number has doubled: cheap on average, and never more than
-    /// twice as many as are watched.
+    /// Drops channels without a receiver, each time their number has doubled: cheap on average, and never
+    /// more than twice as many as are watched.
     fn sweep(&mut self) {
         if self.by_key.len() >= self.sweep_at.max(SWEEP_AT) {
             self.by_key.retain(|_, sender| sender.receiver_count() > 0);

@@ -1,5 +1,4 @@
-//! What a group of writes has to tell the meter once it is on disk. Owns the counting inside a transaction; refuses to count
-//! what was never committed.
+//! Counts what a group of writes does, and reports it once the group is committed.
 
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::JobStatus;

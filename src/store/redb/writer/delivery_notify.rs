@@ -1,11 +1,10 @@
-//! The hint that there is mail. Owns who wakes when; refuses to be the outbox: whoever wakes has to look, and may find
-//! nothing.
+//! Wakes the senders of webhooks when a delivery is due. A hint: they have to look, and may find nothing.
 
 use crate::ports::CancelToken;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a waiter sleeps before it looks at its stop flag.
+/// How long a waiter sleeps before it checks its cancel token.
 const CHECK_CANCEL_EVERY: Duration = Duration::from_millis(500);
 
 /// Rings after each commit that made a delivery due.

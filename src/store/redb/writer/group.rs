@@ -1,9 +1,8 @@
-//! Gathering writes into groups. Owns how long a group waits for company and how large it grows; refuses to look into
-//! a write.
+//! Gathers writes into groups: how long a group waits for more writes, and how large it grows.
 
 use crate::ports::Urgency;
 use crate::store::redb::writer::shared::StoreShared;
-use crate::store::redb::writer::write::PendingWrite;
+use crate::store::redb::writer::write::QueuedWrite;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -14,17 +13,17 @@ const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// A group grows no longer.
 const GROUP_WRITES: usize = 1_024;
 
-/// What comes through the channel.
+/// A message to the writer thread.
 pub(crate) enum WriterRequest {
     /// A write.
-    Write(Box<dyn PendingWrite>),
+    Write(Box<dyn QueuedWrite>),
     /// Write what came before, then end.
     Close,
 }
 
 /// A group of writes for one commit.
 pub(crate) struct WriteGroup {
-    pub(crate) writes: Vec<Box<dyn PendingWrite>>,
+    pub(crate) writes: Vec<Box<dyn QueuedWrite>>,
     /// The channel was empty when the group was closed.
     pub(crate) is_last: bool,
     /// The store closes after this group.
@@ -36,7 +35,7 @@ pub(crate) struct WriteGroup {
 impl WriteGroup {
     /// Starts with one write, takes in what waits in the channel, and lingers if nothing hurries.
     pub(crate) fn gather(
-        first: Box<dyn PendingWrite>,
+        first: Box<dyn QueuedWrite>,
         channel: &Receiver<WriterRequest>,
         shared: &StoreShared,
     ) -> Self {
@@ -70,7 +69,7 @@ impl WriteGroup {
         }
     }
 
-    fn push(&mut self, write: Box<dyn PendingWrite>, shared: &StoreShared) {
+    fn push(&mut self, write: Box<dyn QueuedWrite>, shared: &StoreShared) {
         shared.backlog.leave(write.weight());
         self.weight = self.weight.saturating_add(write.weight());
         self.hurries |= write.urgency() == Urgency::Now;

@@ -1,13 +1,14 @@
-//! The hint that there is work. Owns how many waiters wake for how many ready jobs; refuses to be the queue: whoever
-//! wakes has to claim, and may find nothing.
+//! Wakes workers when jobs are ready: as many as there are jobs. A hint: they have to claim, and may find
+//! nothing.
 
 use crate::ports::CancelToken;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a waiter sleeps before it looks at its stop flag: a stop is noticed no later, and idle workers wake so often.
+/// How long a waiter sleeps before it looks at its cancel token: a stop is noticed no later, and idle workers
+/// wake so often.
 const CHECK_CANCEL_EVERY: Duration = Duration::from_millis(500);
-/// After so long a waiter without a permit looks for itself: a waker may have died with its permit.
+/// After so long a waiter without a permit checks the queue: another waiter may have died with its permit.
 const UNPERMITTED_WAIT: Duration = Duration::from_millis(500);
 /// A due job wakes one waiter, and another only after so long.
 const DUE_AGAIN_MS: u64 = 500;
@@ -27,7 +28,7 @@ struct ReadyState {
     permits: u64,
     /// When the next delayed job is due.
     due_ms: Option<u64>,
-    /// The same, pushed back once a waiter has been told.
+    /// The same, pushed back once a waiter was woken for it.
     hint_ms: Option<u64>,
 }
 

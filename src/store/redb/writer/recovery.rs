@@ -1,5 +1,5 @@
-//! After a crash or a failed commit: "running" on disk is never trusted. Owns what becomes of jobs that are running on
-//! disk and that no worker of this process holds; refuses to look at any other job, so that a large store opens fast.
+//! Recovers after a crash or a failed commit: jobs that are running on disk without a lease are queued again.
+//! No other job is read, so that a large store opens fast.
 
 use crate::domain::event::{FailureCode, StatusPhase};
 use crate::domain::id::{BatchId, JobId};

@@ -33,7 +33,7 @@ pub(crate) struct StoreShared {
 }
 
 impl StoreShared {
-    /// Whoever shall hear what happens from now on, and what recovery has done; the first one stays.
+    /// Reports to this meter from now on, and what recovery has counted; the first meter stays.
     pub(crate) fn set_meter(&self, meter: Arc<dyn Meter>) {
         let meter = self.meter.get_or_init(|| meter);
         if let Some(metrics) = self.unreported().take() {

@@ -1,9 +1,9 @@
-//! Commits that take too long. Owns how long that is and how often the log hears of it; refuses to make them faster.
+//! Logs commits that take too long, at most once a minute.
 
-/// The log hears of slow commits so often at most, milliseconds.
+/// Slow commits are logged at most this often, milliseconds.
 const LOG_EVERY_MS: u64 = 60_000;
 
-/// The eye on the writer's commits.
+/// Detects slow commits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlowCommits {
     /// `None`: none is slow.
@@ -29,7 +29,7 @@ impl SlowCommits {
         Self { threshold_ms, logged_ms: None, unreported: 0 }
     }
 
-    /// Tells the log of a slow commit into a file of `bytes` bytes.
+    /// Logs a slow commit into a file of `bytes` bytes.
     pub(crate) fn watch(&mut self, timed: CommitTiming, bytes: impl FnOnce() -> u64) {
         if let Some(unreported) = self.note(timed) {
             let duration_ms = timed.ended_ms.saturating_sub(timed.began_ms);
@@ -38,12 +38,12 @@ impl SlowCommits {
                 writes = timed.writes,
                 file_bytes = bytes(),
                 unreported,
-                "a commit was slow: is the disk busy or failing?"
+                "slow commit; check the disk"
             );
         }
     }
 
-    /// Whether the log should hear of it; if so, how many slow ones it has not heard of before.
+    /// Whether to log it; if so, how many slow commits were not logged before.
     fn note(&mut self, timed: CommitTiming) -> Option<u64> {
         let threshold_ms = self.threshold_ms?;
         if timed.ended_ms.saturating_sub(timed.began_ms) < threshold_ms {

@@ -1,5 +1,5 @@
-//! The one thread that writes. Owns the commit: group, fsync, then acknowledge, then wake readers and workers; and the
-//! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
+//! The writer thread: applies a group of writes, commits, fsyncs, then resolves the tickets and wakes readers
+//! and workers (P1, P2). After a disk error it reopens the file.
 
 use crate::domain::id::{BatchId, JobId};
 use crate::ports::{CancelReason, Clock, Measurement, StoreError};
@@ -12,21 +12,24 @@ use crate::store::redb::writer::recovery::{RecoverJobs, RecoveryCause};
 use crate::store::redb::writer::shared::StoreShared;
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
-use crate::store::redb::writer::write::{Heartbeat, PendingWrite, pending_write};
+use crate::store::redb::writer::write::{Heartbeat, QueuedWrite, queued_write};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second fsync.
+/// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second
+/// fsync.
 const SMALL_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// Above this size a full repair takes too long to risk even under load: about 1.2 s for each GiB, so that a server killed
-/// amid writes over 1 GiB was ready after 1,200 ms, and is after 28 with each commit settled. That costs 64 clients between
-/// a tenth and a quarter of their writes (10,500 → 9,400 and 19,100 → 14,100 a second, without and with, over 1 GiB).
+/// Above this size a full repair takes too long to risk even under load: about 1.2 s for each GiB, so that a
+/// server killed amid writes over 1 GiB was ready after 1,200 ms, and is after 28 with each commit settled.
+/// That costs 64 clients between a tenth and a quarter of their writes (10,500 → 9,400 and 19,100 → 14,100 a
+/// second, without and with, over 1 GiB).
 const LARGE_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// A group larger than this is load, even when the channel is empty behind it: its callers are about to come back.
+/// A group larger than this is load, even when the channel is empty behind it: its callers are about to come
+/// back.
 const LOAD_WRITES: usize = 8;
-/// How often a broken store tries to heal when nobody writes.
+/// How often a broken store is reopened without a write.
 const HEAL_EVERY: Duration = Duration::from_secs(1);
 
 /// The thread's own state.
@@ -37,8 +40,8 @@ pub(crate) struct WriterThread {
     is_settled: bool,
     /// A commit failed; redb takes no writes until reopened.
     is_broken: bool,
-    /// Jobs and batches of failed commits: nobody knows what reached the disk until it is reopened. Their readers are
-    /// woken then.
+    /// Jobs and batches of failed commits: what reached the disk is unknown until it is reopened. Their
+    /// readers are woken then.
     in_doubt_jobs: BTreeSet<JobId>,
     in_doubt_batches: BTreeSet<BatchId>,
     watermark: DiskWatermark,
@@ -92,11 +95,11 @@ impl WriterThread {
                 Ok(WriterRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Also when all is settled: the file should know when it was last open.
+        // Also when nothing is left to write: the file records when it was last open.
         self.is_settled = false;
         self.settle();
-        for held in self.leases.values() {
-            held.cancel.cancel(CancelReason::Shutdown);
+        for leased in self.leases.values() {
+            leased.cancel.cancel(CancelReason::Shutdown);
         }
         self.shared.handle.close();
     }
@@ -117,33 +120,33 @@ impl WriterThread {
         bytes > LARGE_FILE_BYTES || (is_quiet && bytes > SMALL_FILE_BYTES)
     }
 
-    /// One commit for the group; if one of its values cannot be written, one commit for each write, so that only that
-    /// one fails.
-    fn write(&mut self, mut writes: Vec<Box<dyn PendingWrite>>, quick: bool) {
+    /// One commit for the group; if one of its values cannot be written, one commit for each write, so that
+    /// only that one fails.
+    fn write(&mut self, mut writes: Vec<Box<dyn QueuedWrite>>, quick: bool) {
         if let Err(error) = self.ensure_open() {
-            // Nothing was tried, so nothing is in doubt: leases stay. To whoever wrote it is one more commit that failed.
+            // Nothing was tried, so nothing is in doubt and leases stay. It counts as a failed commit.
             self.shared.meter().record(Measurement::CommitFailed);
             resolve_all(writes, &Err(error));
             return;
         }
         let began_ms = self.shared.clock.monotonic_ms();
-        let verdict = self.commit(&mut writes, quick);
+        let outcome = self.commit(&mut writes, quick);
         let ended_ms = self.shared.clock.monotonic_ms();
         self.slow
             .watch(CommitTiming { began_ms, ended_ms, writes: writes.len() }, || self.shared.medium.bytes());
-        match verdict {
+        match outcome {
             Err(StoreError::Corrupt(_)) if writes.len() > 1 => {
                 for write in writes {
                     self.write(vec![write], quick);
                 }
             }
-            verdict => {
-                if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &verdict {
-                    tracing::error!(%error, "a commit failed; the store reopens before the next one");
+            outcome => {
+                if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &outcome {
+                    tracing::error!(%error, "commit failed; the store is reopened before the next one");
                     self.shared.meter().record(Measurement::CommitFailed);
                     self.mark_broken(&writes);
                 }
-                resolve_all(writes, &verdict);
+                resolve_all(writes, &outcome);
             }
         }
     }
@@ -152,7 +155,7 @@ impl WriterThread {
         if self.is_broken { self.reopen() } else { Ok(()) }
     }
 
-    fn commit(&mut self, writes: &mut [Box<dyn PendingWrite>], quick: bool) -> Result<(), StoreError> {
+    fn commit(&mut self, writes: &mut [Box<dyn QueuedWrite>], quick: bool) -> Result<(), StoreError> {
         let mut writing = self.shared.handle.write()?;
         writing.set_quick_repair(quick);
         let now_ms = self.shared.clock.now_ms();
@@ -164,37 +167,37 @@ impl WriterThread {
         for write in writes {
             write.apply(&mut transaction)?;
         }
-        let landing = transaction.finish()?;
-        if landing.is_dirty {
+        let committed = transaction.finish()?;
+        if committed.is_dirty {
             let begun_us = clock.monotonic_us();
             if let Err(error) = writing.commit() {
-                self.in_doubt_jobs.extend(landing.changed.keys().chain(landing.effects.new_seqs.keys()));
-                self.in_doubt_batches.extend(landing.effects.batch_changes.keys());
+                self.in_doubt_jobs.extend(committed.changed.keys().chain(committed.effects.new_seqs.keys()));
+                self.in_doubt_batches.extend(committed.effects.batch_changes.keys());
                 return Err(error.into());
             }
             let took_us = clock.monotonic_us().saturating_sub(begun_us);
             self.shared.meter().record(Measurement::Committed { writes: group, took_us });
             self.is_settled = quick;
-            self.publish(landing);
+            self.publish(committed);
         }
         Ok(())
     }
 
-    /// The commit is on disk: what it changed is now so in memory too, and whoever waits for it hears of it.
-    fn publish(&mut self, landing: CommitOutcome) {
-        for (job, held) in landing.changed {
-            match held {
-                Some(held) => self.leases.insert(job, held),
+    /// The commit is on disk: updates the memory, and wakes readers and workers.
+    fn publish(&mut self, committed: CommitOutcome) {
+        for (job, leased) in committed.changed {
+            match leased {
+                Some(leased) => self.leases.insert(job, leased),
                 None => self.leases.remove(&job),
             };
         }
-        let effects = landing.effects;
+        let effects = committed.effects;
         match self.shared.meter.get() {
             Some(meter) => effects.metrics.report(&**meter),
-            // The first is recovery's: no other write is taken before the store is open.
+            // The first commit is the recovery's: no other write is accepted before the store is open.
             None => drop(self.shared.unreported().get_or_insert(effects.metrics)),
         }
-        self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
+        self.shared.work.publish(committed.ready, effects.readied, committed.due_ms);
         for (job, seq) in effects.new_seqs {
             self.shared.watches.bump(job, seq);
         }
@@ -209,14 +212,15 @@ impl WriterThread {
         }
     }
 
-    /// A commit failed. It may have reached the disk or not, so the jobs that it touched lose their leases: after
-    /// reopening they are read from disk and run again from there, and no worker repeats a write that had landed.
-    fn mark_broken(&mut self, writes: &[Box<dyn PendingWrite>]) {
+    /// A commit failed. It may have reached the disk or not, so the jobs that it touched lose their leases:
+    /// after reopening they are read from disk and run again from there, and no worker repeats a write that
+    /// had landed.
+    fn mark_broken(&mut self, writes: &[Box<dyn QueuedWrite>]) {
         self.is_broken = true;
         self.in_doubt_jobs.extend(writes.iter().flat_map(|write| write.jobs()));
         for job in &self.in_doubt_jobs {
-            if let Some(held) = self.leases.remove(job) {
-                held.cancel.cancel(CancelReason::LeaseLost);
+            if let Some(leased) = self.leases.remove(job) {
+                leased.cancel.cancel(CancelReason::LeaseLost);
             }
         }
     }
@@ -226,9 +230,9 @@ impl WriterThread {
         self.is_settled = false;
         self.recover(RecoveryCause::Disk)?;
         self.is_broken = false;
-        tracing::info!("the store takes writes again");
+        tracing::info!("store reopened");
         for job in std::mem::take(&mut self.in_doubt_jobs) {
-            // Readers of a job whose news cannot be read now are woken by its next event.
+            // A reader whose job cannot be read now is woken by its next event.
             if let Ok(seq) =
                 self.shared.handle.read(|reading| crate::store::redb::jobs::read::last_seq(reading, job))
             {
@@ -246,7 +250,7 @@ impl WriterThread {
     }
 
     fn recover(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
-        let (recover, ticket) = pending_write(RecoverJobs(cause));
+        let (recover, ticket) = queued_write(RecoverJobs(cause));
         drop(ticket);
         let quick = self.shared.medium.bytes() > SMALL_FILE_BYTES;
         self.commit(&mut [recover], quick)?;
@@ -255,23 +259,23 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Silence: a share of retention's work, if it is time. What it wants to be told of, it tells.
+    /// Runs a share of retention while the store is idle, if it is due.
     fn sweep_if_due(&mut self) {
         if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
             return;
         }
         let sweep = self.sweeper.check(moment(&*self.shared.clock));
-        let (sweep, more) = pending_write(sweep);
+        let (sweep, more) = queued_write(sweep);
         self.write(vec![sweep], true);
         if more.wait() == Ok(true) {
             self.sweeper.run_again_soon(self.shared.clock.monotonic_ms());
         }
     }
 
-    /// Silence: one commit that makes the next open quick.
+    /// One commit while the store is idle, which makes the next open quick.
     fn settle(&mut self) {
         if !self.is_settled && !self.is_broken {
-            let (beat, ticket) = pending_write(Heartbeat);
+            let (beat, ticket) = queued_write(Heartbeat);
             drop(ticket);
             self.write(vec![beat], true);
             // Tried once: a disk that refuses is the next write's to report.
@@ -284,8 +288,8 @@ fn moment(clock: &dyn Clock) -> ClockReading {
     ClockReading { wall_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() }
 }
 
-fn resolve_all(writes: Vec<Box<dyn PendingWrite>>, verdict: &Result<(), StoreError>) {
+fn resolve_all(writes: Vec<Box<dyn QueuedWrite>>, outcome: &Result<(), StoreError>) {
     for write in writes {
-        write.settle(verdict.clone());
+        write.settle(outcome.clone());
     }
 }

@@ -1,5 +1,5 @@
-//! One group of writes on its way to a commit. Owns the open tables and copies of everything in memory that the group
-//! changes, so that a commit that fails has changed nothing; refuses to commit (the writer does).
+//! An open group of writes: the tables, and copies of everything in memory that the group changes. A commit
+//! that fails changes nothing.
 
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{JobSpec, JobStatus};
@@ -61,7 +61,7 @@ pub(crate) struct Transaction<'t> {
     is_dirty: bool,
 }
 
-/// What follows from a commit, and only from it.
+/// What a commit causes, once it is on disk.
 #[derive(Debug, Default)]
 pub(crate) struct CommitEffects {
     /// The newest `seq` of every job that got events.
@@ -111,7 +111,7 @@ impl<'t> Transaction<'t> {
         })
     }
 
-    /// There is something to commit.
+    /// Marks the transaction as one that has to be committed.
     pub(crate) fn mark_dirty(&mut self) {
         self.is_dirty = true;
     }
@@ -136,9 +136,11 @@ impl<'t> Transaction<'t> {
         Ok(CommitOutcome { changed, effects, ready, due_ms, is_dirty })
     }
 
-    /// The lease that the fence proves, to be given back with [`Transaction::keep`] or ended with [`Transaction::drop_lease`].
+    /// The lease that the fence proves, to be given back with [`Transaction::keep`] or ended with
+    /// [`Transaction::drop_lease`].
     ///
-    /// What this group has changed already is moved out, not copied: a delta that grows by many small writes is large.
+    /// What this group has changed already is moved out, not copied: a delta that grows by many small writes
+    /// is large.
     pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, StoreError> {
         self.prove(fence)?;
         let changed = self.changed.remove(&fence.job).flatten();

@@ -1,5 +1,4 @@
-//! What the writer can be asked to do. Owns the trait that every write implements and the ticket that it settles;
-//! refuses to know any single write.
+//! The trait of all writes, and the ticket that a write resolves.
 
 use crate::domain::id::JobId;
 use crate::ports::{StoreError, Ticket, Urgency};
@@ -16,11 +15,11 @@ pub(crate) trait StoreWrite: Send + 'static {
 
     /// Writes into the open transaction. It may run again in a later one.
     ///
-    /// `Io`, `Full` and `Corrupt` abandon the whole transaction; any other error is the caller's own and must come before
-    /// anything was written.
+    /// `Io`, `Full` and `Corrupt` abandon the whole transaction; any other error is the caller's own and must
+    /// come before anything was written.
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Self::Output, StoreError>;
 
-    /// The jobs whose leases are lost when nobody knows what became of the commit.
+    /// The jobs whose leases are lost when the outcome of the commit is unknown.
     fn jobs(&self) -> Vec<JobId>;
 
     /// Roughly how many bytes it brings.
@@ -34,8 +33,8 @@ pub(crate) trait StoreWrite: Send + 'static {
     }
 }
 
-/// A write with somebody waiting for it.
-pub(crate) trait PendingWrite: Send {
+/// A write and the ticket of its caller.
+pub(crate) trait QueuedWrite: Send {
     /// See [`StoreWrite::apply`]; errors returned here abandon the transaction.
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError>;
     /// See [`StoreWrite::jobs`].
@@ -44,8 +43,8 @@ pub(crate) trait PendingWrite: Send {
     fn weight(&self) -> usize;
     /// See [`StoreWrite::urgency`].
     fn urgency(&self) -> Urgency;
-    /// Tells the waiting caller what became of the commit.
-    fn settle(self: Box<Self>, verdict: Result<(), StoreError>);
+    /// Resolves the ticket with the outcome of the commit.
+    fn settle(self: Box<Self>, outcome: Result<(), StoreError>);
 }
 
 struct WaitingWrite<A: StoreWrite> {
@@ -55,12 +54,12 @@ struct WaitingWrite<A: StoreWrite> {
 }
 
 /// Packs a write for the channel.
-pub(crate) fn pending_write<A: StoreWrite>(act: A) -> (Box<dyn PendingWrite>, Ticket<A::Output>) {
+pub(crate) fn queued_write<A: StoreWrite>(act: A) -> (Box<dyn QueuedWrite>, Ticket<A::Output>) {
     let (caller, ticket) = Ticket::new();
     (Box::new(WaitingWrite { act, result: None, caller }), ticket)
 }
 
-impl<A: StoreWrite> PendingWrite for WaitingWrite<A> {
+impl<A: StoreWrite> QueuedWrite for WaitingWrite<A> {
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         match self.act.apply(transaction) {
             Err(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Corrupt(_))) => Err(error),
@@ -83,10 +82,10 @@ impl<A: StoreWrite> PendingWrite for WaitingWrite<A> {
         self.act.urgency()
     }
 
-    fn settle(self: Box<Self>, verdict: Result<(), StoreError>) {
+    fn settle(self: Box<Self>, outcome: Result<(), StoreError>) {
         let Self { result, caller, .. } = *self;
         // A caller that no longer waits has no use for the answer.
-        drop(caller.send(verdict.and_then(|()| result.unwrap_or(Err(StoreError::Closed)))));
+        drop(caller.send(outcome.and_then(|()| result.unwrap_or(Err(StoreError::Closed)))));
     }
 }
 

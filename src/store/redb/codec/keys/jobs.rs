@@ -68,7 +68,7 @@ impl ReadyKey {
     }
 }
 
-/// Who stands in the ready queue, and since when: the only value here, because it is as bare as a key.
+/// A job in the ready queue, and since when it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadyEntry {
     pub(crate) job: JobId,

@@ -1,4 +1,4 @@
-//! Keys of projects. Owns their codecs; refuses to know what a project is.
+//! Keys of projects.
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;

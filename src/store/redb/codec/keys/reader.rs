@@ -9,7 +9,8 @@ pub(crate) fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     out
 }
 
-/// Reads a key from the front. Keys are arrays, so their widths are known: reading past the end is a fault of the code.
+/// Reads a key from the front. Keys are arrays, so their widths are known: reading past the end is a fault of
+/// the code.
 pub(crate) struct KeyReader<'a>(pub(crate) &'a [u8]);
 
 impl KeyReader<'_> {

@@ -1,4 +1,4 @@
-//! Keys of schedules. Owns their codecs; refuses to know what a schedule is.
+//! Keys of schedules.
 
 use crate::domain::id::{ScheduleId, UserId};
 use crate::store::redb::codec::keys::reader::{KeyReader, join};

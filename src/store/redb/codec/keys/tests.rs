@@ -1,3 +1,5 @@
+//! Properties of the key codecs: order and round trips.
+
 use super::accounts::*;
 use super::conversations::*;
 use super::jobs::*;
