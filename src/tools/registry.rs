@@ -1,5 +1,4 @@
-//! What tools are built from. Owns the list of what a tool may ask for; refuses to be known by the agent
-//! loop.
+//! What tools are built from.
 
 use super::builtin::{BashRules, MessageChannels, SubAgentOptions, WeatherOptions, WebSearchOptions};
 use super::code::CodeRunner;

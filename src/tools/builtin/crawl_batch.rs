@@ -1,5 +1,4 @@
-//! `crawl_batch`: several pages at once. Owns how many run beside each other; each page succeeds or fails by
-//! itself.
+//! `crawl_batch`: fetches several pages, a few at a time. Each page succeeds or fails by itself.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web};

@@ -1,5 +1,4 @@
-//! `cron`: schedules of the job's user. Owns what a schedule must say before it is stored; refuses schedules
-//! made by the jobs of schedules, which would never end.
+//! `cron`: schedules of the job's user. A job of a schedule cannot make schedules: that would never end.
 
 use super::submit_job::{asker, refused, without_handing_in};
 use crate::domain::id::ScheduleId;

@@ -1,4 +1,4 @@
-//! `execute_javascript`: runs a JavaScript program in the sandbox. Owns what the model is told of it.
+//! `execute_javascript`: runs a JavaScript program in the sandbox.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};

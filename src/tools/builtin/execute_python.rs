@@ -1,4 +1,4 @@
-//! `execute_python`: runs a Python program in the sandbox. Owns what the model is told of it.
+//! `execute_python`: runs a Python program in the sandbox.
 
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};

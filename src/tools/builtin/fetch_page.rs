@@ -1,5 +1,4 @@
-//! `fetch_page`: one page of the web. Owns what models are told of it; the guard is the web's, the reading
-//! the page's.
+//! `fetch_page`: fetches one web page and reads it. The `Web` port decides which addresses are allowed.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web};

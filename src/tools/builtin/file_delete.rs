@@ -1,5 +1,4 @@
-//! `file_delete`: removes one file of the job's project. Refuses directories, so that no slip takes a tree
-//! away.
+//! `file_delete`: removes one file of the job's project. It does not remove directories.
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};

@@ -1,4 +1,4 @@
-//! `file_exists`: whether something stands at a path of the job's project, and what. Follows no link.
+//! `file_exists`: what lies at a path of the job's project, if anything. It follows no link.
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};

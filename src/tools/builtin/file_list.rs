@@ -1,5 +1,4 @@
-//! `file_list`: what lies in a directory of the job's project. Owns how much of a list is shown; the
-//! workspace follows no link and sees that nothing outside is told.
+//! `file_list`: the files and directories in a directory of the job's project. It follows no link.
 
 use super::project_file::{folder, refused, shown, text};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};

@@ -1,4 +1,4 @@
-//! `file_mkdir`: makes a directory of the job's project, and those above it.
+//! `file_mkdir`: makes a directory of the job's project, and its parents.
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};

@@ -1,5 +1,5 @@
-//! `file_search`: lines of the job's project that a pattern fits. Owns how much is shown, and that a text
-//! which is no pattern is searched for as it stands.
+//! `file_search`: lines of the job's project that match a regular expression. An invalid expression is
+//! searched for as text.
 
 use super::project_file::{folder, refused, text};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};

@@ -1,5 +1,5 @@
-//! `file_write`: writes a text file of the job's project whole, or adds to its end. Owns that a file of
-//! another encoding is not added to; whoever reads meanwhile sees the old file or the new one.
+//! `file_write`: writes a text file of the job's project, or appends to it. Readers see the old file or the
+//! new one. It does not append to a file of another encoding.
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};

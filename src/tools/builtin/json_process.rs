@@ -1,4 +1,4 @@
-//! `json_process`: reads, formats and checks a JSON text. Owns its four operations.
+//! `json_process`: parses, formats and validates a JSON text, and lists its keys.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};

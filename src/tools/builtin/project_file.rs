@@ -1,5 +1,5 @@
-//! What the tools for files have in common: the project of the context, and how a refusal is told to a model.
-//! Owns these words; refuses to take a project or an owner from the arguments (P7).
+//! What the file tools share: the project of the job, and error texts. Project and owner come from the
+//! context, never from the arguments (P7).
 
 use crate::ports::{FileError, ProjectFiles, ProjectFolder, ToolContext, ToolError};
 use serde_json::{Map, Value, json};

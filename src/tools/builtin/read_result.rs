@@ -1,5 +1,5 @@
-//! `read_result`: pages through results that were too long to be shown whole. Owns how much one page holds;
-//! refuses other users' results (P7).
+//! `read_result`: pages through results that were too long to show whole. It reads only the user's own
+//! results (P7).
 
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{ToolSpec, ToolTraits};

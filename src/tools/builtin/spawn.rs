@@ -1,5 +1,4 @@
-//! `spawn`: a background job in the same conversation. Owns what may be asked for; refuses children of
-//! children.
+//! `spawn`: starts a background job in the same conversation. Background jobs cannot start others.
 
 use super::submit_job::{asker, refused, without_handing_in};
 use crate::domain::id::JobId;

@@ -1,4 +1,4 @@
-//! `text_process`: counts and turns a text. Owns its six operations; a character is a Unicode scalar value.
+//! `text_process`: counts and transforms a text. A character is a Unicode scalar value.
 
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};

@@ -1,4 +1,4 @@
-//! A runner of code whose runs are counted. Owns nothing of the running.
+//! A code runner that records metrics of each run.
 
 use super::CodeRunner;
 use crate::ports::{CancelToken, Measurement, Meter};

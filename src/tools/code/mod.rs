@@ -1,5 +1,5 @@
-//! What the tools that run code have in common: the way to the sandbox and the form of its record. Owns the
-//! choice of the level; refuses to judge code (the sandbox does).
+//! What the tools that run code share: the sandbox behind a trait, the choice of the level, and the form of
+//! the result.
 
 mod measured;
 

@@ -1,5 +1,5 @@
-//! Commands as tools: arguments as JSON on standard input, the result on standard output, behind the shell
-//! profile of the sandbox. Refuses the deny patterns of `bash`: the operator wrote the command, no model did.
+//! Commands as tools: arguments as JSON on standard input, the result on standard output, at the sandbox's
+//! shell level. The deny rules of `bash` do not apply: the operator wrote the command.
 
 use super::options::CommandToolOptions;
 use crate::domain::secret::Redactor;

@@ -1,5 +1,4 @@
-//! `tools:` of the configuration, and what every tool of an operator has to keep to. Owns the keys and what
-//! is wrong with them.
+//! `tools:` of the configuration, and the rules for every operator's tool.
 
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
-//! Which calls wait for somebody's approval. Owns the form of `approval:` in the configuration; refuses to
-//! ask anybody.
+//! `approval:` of the configuration: patterns of the tools whose calls wait for an approval.
 
 use super::catalogue::RegisteredTool;
 use regex::{RegexSet, RegexSetBuilder};

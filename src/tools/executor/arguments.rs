@@ -1,5 +1,5 @@
-//! From the text that a model wrote to an object of arguments. Owns the forgivable ways of writing them;
-//! refuses everything that is not a JSON object in the end.
+//! Parses the arguments that a model wrote. It accepts common mistakes: a JSON text in a string, a wrapper
+//! object, nothing.
 
 use serde_json::{Map, Value};
 

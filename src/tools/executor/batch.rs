@@ -1,6 +1,5 @@
-//! One batch of calls, prepared: which run, which are refused, which are duplicates. Owns the order of
-//! preparation (parse → find → allow → unwrap → coerce → validate → approval → dedup); refuses to run
-//! anything.
+//! Prepares a batch: which calls run, which are refused, which are duplicates. The order is parse → find →
+//! allow → unwrap → coerce → validate → approval → duplicates.
 
 use super::arguments::{self, ArgumentsError};
 use super::catalogue::{RegisteredTool, ToolCatalogue};

@@ -1,5 +1,5 @@
-//! Safe coercions of what models write a little wrong: `"5"` → 5, `"true"` → true, 5.0 → 5 where the schema
-//! wants it so. Owns what is safe; refuses to guess beyond the one obvious reading.
+//! Converts values where the intent is obvious: `"5"` → 5, `"true"` → true, 5.0 → 5, if the schema wants
+//! that type.
 
 use serde_json::{Number, Value};
 

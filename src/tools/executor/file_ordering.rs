@@ -1,6 +1,5 @@
-//! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever
-//! used them before it in the batch, what reads them for whatever may have written them; programs run beside
-//! each other. Refuses to run anything.
+//! Orders the calls of a batch by their use of files: a write waits for every earlier use, a read for every
+//! earlier write or program. Programs run beside each other.
 
 use crate::domain::tool::FileAccess;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

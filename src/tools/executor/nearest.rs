@@ -1,5 +1,4 @@
-//! The tool that a wrong name most likely meant. Owns the measure of likeness; refuses to act on it: a guess
-//! is told, never executed.
+//! The tool name that a wrong name most likely meant. It is only suggested, never executed.
 
 /// Likeness from which a guess is worth telling, 0 to 1.
 const LIKELY: f64 = 0.6;

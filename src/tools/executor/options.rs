@@ -1,4 +1,4 @@
-//! What the operator says about running tools: limits of a batch, approval, audit, metrics.
+//! Options of the executor: limits of a batch, approval, audit, metrics.
 
 use super::approval::ApprovalRules;
 use super::cache::ToolCacheOptions;

@@ -1,5 +1,4 @@
-//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form;
-//! refuses to wrap a failure in a success.
+//! The outcome of a call, and the JSON that models get of it: `{"success","data","error","execution_time"}`.
 
 use super::truncate::{ResultLimits, truncated};
 use crate::ports::{FullResult, ToolError, ToolOutcome};

@@ -1,5 +1,4 @@
-//! A tool's schema, compiled once, when the first arguments come. Owns the words in which a misfit is told to
-//! the model; refuses nothing itself.
+//! A tool's parameter schema, compiled when the first arguments come, and error texts for the model.
 
 use super::coerce::{coerce, wants};
 use jsonschema::error::{TypeKind, ValidationErrorKind};

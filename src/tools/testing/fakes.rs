@@ -1,5 +1,4 @@
-//! What the tests of the executor run it on: a fake sandbox, a journal that remembers, tools that do as a
-//! test wants.
+//! Fakes for tests: a sandbox, empty services, a journal that records, tools that do what a test says.
 
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{JobId, UserId};

@@ -1,5 +1,4 @@
-//! Services that the operator has configured. Owns their addresses, what of them can be wrong, and asking
-//! them for JSON; refuses to tell what stands in a key.
+//! Asks services that the operator has configured. Error texts never repeat a key.
 
 use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 use serde_json::Value;
@@ -37,7 +36,7 @@ pub(in crate::tools) fn fault(key: &str, address: Option<&str>) -> Option<BadOpt
     Some(BadOption { key: key.to_owned(), value: shown, allowed })
 }
 
-/// The address of a service's service_url below a base, which may name the service_url already.
+/// The address of a path below a base, which may end with that path already.
 pub(in crate::tools) fn service_url(base: &str, path: &str) -> Result<Url, ToolError> {
     let base = base.trim_end_matches('/');
     let whole =

@@ -1,5 +1,4 @@
-//! A page that a model asks for: fetched, read, and marked as somebody else's words. Owns the form of it that
-//! models get; refuses binary files and answers that are errors.
+//! Fetches and reads a page that a model asks for, and marks it as untrusted content.
 
 use super::page::{LINKS, TextFormat, WebPage};
 use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};

@@ -2,7 +2,8 @@
 
 use super::path::ShellPath;
 use super::refusal::Reason;
-use super::split::{CommandEnd, ShellCommand, ShellWord, split};
+use super::command::{CommandEnd, ShellCommand, ShellWord};
+use super::split::split;
 use super::wrapper::name;
 
 const PRIVILEGE: [&str; 8] = ["sudo", "sudoedit", "su", "doas", "pkexec", "runuser", "run0", "sudo-rs"];

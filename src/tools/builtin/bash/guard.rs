@@ -6,7 +6,8 @@ use super::deny;
 use super::path::ShellPath;
 use super::refusal::{Reason, CommandRefusal};
 use super::rules::BashRules;
-use super::split::{CommandEnd, ShellCommand, ShellWord, split};
+use super::command::{CommandEnd, ShellCommand, ShellWord};
+use super::split::split;
 use super::wrapper::{InnerScript, joined, look_inside, name};
 
 /// Scripts inside each other; deeper lines are refused.

@@ -1,6 +1,7 @@
 //! `bash`: runs a command line in the job's directory, in the sandbox. [`guard`] refuses at once what can
 //! only fail; the boundary is the kernel (P5).
 
+mod command;
 mod deny;
 mod guard;
 mod options;

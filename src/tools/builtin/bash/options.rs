@@ -1,4 +1,4 @@
-//! `bash:` of the configuration. Owns its keys, their meaning, and what is wrong with them.
+//! `bash:` of the configuration: its keys, and what is wrong with their values.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};

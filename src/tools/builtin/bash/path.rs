@@ -1,7 +1,7 @@
 //! Where a path of a command line leads, as far as its text says. Links and the values of variables are the
 //! kernel's to judge.
 
-use super::split::{ShellWord, WordStart};
+use super::command::{ShellWord, WordStart};
 use std::path::Path;
 
 /// System directories: nothing in them is a job's to remove.

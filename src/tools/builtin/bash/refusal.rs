@@ -1,5 +1,4 @@
-//! Why a command line is not run, in words for the model: which part of it, what is wrong with it, the way
-//! out.
+//! Why a command line is refused, in words for the model: which part, the reason, the way out.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! What holds for every command: the operator's patterns, compiled once, and the way to the variables that
-//! commands get.
+//! The operator's patterns, compiled once, and the environment variables that commands get.
 
 use super::options::{BadBashOption, BashOptions, denial, permission};
 use super::refusal::{Patterns, Reason};

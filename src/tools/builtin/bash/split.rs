@@ -2,6 +2,8 @@
 //! `$(…)`, backquotes and parentheses come out as texts, which the guard splits in turn. A line that it
 //! cannot follow is only split worse: the kernel is the boundary (P5).
 
+use super::command::{CommandEnd, ShellCommand, ShellWord, WordStart, is_name_char};
+
 /// Keywords at whose place a command begins.
 const KEYWORDS: [&str; 15] = [
     "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "!", "coproc", "{", "}", "esac",
@@ -9,85 +11,6 @@ const KEYWORDS: [&str; 15] = [
 ];
 /// Expansions inside each other that are looked into.
 const EXPANSIONS: usize = 16;
-
-/// What a path in a word is relative to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum WordStart {
-    /// The text says it.
-    #[default]
-    Text,
-    /// `~` or `$HOME`.
-    Home,
-    /// A variable or a substitution.
-    Expansion,
-}
-
-/// A word without its quotes.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ShellWord {
-    /// Variables stand in it by name, as an inner shell would read them.
-    pub(super) text: String,
-    /// The same without expansions.
-    pub(super) fixed: String,
-    pub(super) start: WordStart,
-    is_quoted: bool,
-}
-
-impl ShellWord {
-    /// `NAME=value`, `NAME+=value` or `NAME[1]=value`.
-    pub(super) fn is_assignment(&self) -> bool {
-        let Some((name, _)) = self.fixed.split_once('=') else { return false };
-        let name = name.strip_suffix('+').unwrap_or(name).split('[').next().unwrap_or_default();
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name_char)
-    }
-
-    /// Whether it is this word, written without quotes and expansions.
-    fn is_keyword(&self, keyword: &str) -> bool {
-        !self.is_quoted && self.fixed == keyword && self.text == keyword
-    }
-
-    fn push(&mut self, c: char) {
-        self.text.push(c);
-        self.fixed.push(c);
-    }
-}
-
-/// What follows a command.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum CommandEnd {
-    /// `;`, `&&`, `||`, a line end, the end.
-    #[default]
-    Next,
-    /// `|` or `|&`.
-    Pipe,
-    /// `&`.
-    Background,
-}
-
-/// A simple command.
-#[derive(Debug, Default)]
-pub(super) struct ShellCommand {
-    /// As written, without keywords before it.
-    pub(super) text: String,
-    pub(super) words: Vec<ShellWord>,
-    /// Files that redirections write.
-    pub(super) writes: Vec<ShellWord>,
-    /// Its here-documents and here-strings.
-    pub(super) input: String,
-    /// Scripts in its substitutions and parentheses.
-    pub(super) nested: Vec<String>,
-    /// Functions that it declares: name and body.
-    pub(super) functions: Vec<(String, String)>,
-    pub(super) end: CommandEnd,
-}
-
-impl ShellCommand {
-    /// The command word and its arguments, without the assignments before them.
-    pub(super) fn command(&self) -> &[ShellWord] {
-        let at = self.words.iter().position(|word| !word.is_assignment()).unwrap_or(self.words.len());
-        self.words.get(at..).unwrap_or_default()
-    }
-}
 
 /// Where the next word goes.
 #[derive(Debug, Clone, Copy)]
@@ -170,7 +93,7 @@ impl Splitter {
                     }
                 }
                 '\n' | ';' | '|' | ')' => self.separator(c),
-                '&' if !self.chars.get(self.at.saturating_add(1)).is_some_and(|next| *next == '>') => {
+                '&' if self.chars.get(self.at.saturating_add(1)).is_none_or(|next| *next != '>') => {
                     self.separator(c);
                 }
                 '(' => self.parenthesis(),
@@ -184,9 +107,10 @@ impl Splitter {
 
     /// Ends a command at an operator.
     fn separator(&mut self, c: char) {
+        // It may be the `esac` that ends the patterns.
+        self.end_word();
         if self.is_pattern && matches!(c, '|' | ')') {
             // What stands before the `)` of a pattern is data.
-            self.word = None;
             self.command = ShellCommand::default();
             self.is_pattern = c == '|';
             self.bump();
@@ -194,7 +118,6 @@ impl Splitter {
             return;
         }
         if self.is_in_test() {
-            self.end_word();
             self.bump();
             return;
         }
@@ -265,7 +188,7 @@ impl Splitter {
     fn end_text(&mut self) {
         self.end_word();
         if self.command.text.is_empty() {
-            self.command.text = self.taken(self.from).trim().to_owned();
+            self.taken(self.from).trim().clone_into(&mut self.command.text);
         }
     }
 
@@ -498,7 +421,7 @@ impl Splitter {
             match (c, quote) {
                 ('\\', Some('"') | None) => drop(self.bump()),
                 (_, None) if quotes.contains(c) => quote = Some(c),
-                (_, Some(quoted)) if c == quoted => quote = None,
+                (_, Some(end)) if c == end => quote = None,
                 (_, None) if c == open => depth = depth.saturating_add(1),
                 (_, None) if c == close => depth = depth.saturating_sub(1),
                 _ => {}
@@ -544,7 +467,3 @@ impl Splitter {
     }
 }
 
-/// Whether names of variables may hold it.
-fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}

@@ -1,6 +1,6 @@
 //! Commands that run other commands: finds the inner one behind their options.
 
-use super::split::ShellWord;
+use super::command::ShellWord;
 
 /// A command that runs the command in its arguments.
 struct Wrapper {

@@ -1,5 +1,4 @@
-//! What operators do, as Python does it. Owns `+ - * / // %`, bits and shifts; powers are in
-//! [`super::power`].
+//! Operators as Python has them: `+ - * / // %`, bits and shifts. Powers are in [`super::power`].
 
 use super::error::CalculatorError;
 use super::expression::{BinaryOperator, ComparisonOperator, UnaryOperator};

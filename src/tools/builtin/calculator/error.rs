@@ -1,4 +1,4 @@
-//! Why an expression has no value. Owns the words for the model.
+//! Why an expression has no value, in words for the model.
 
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! From text to tokens. Owns the forms of numbers (decimal, hex, octal, binary, `_`, exponents) and of
+//! Splits an expression into tokens: numbers (decimal, hex, octal, binary, `_`, exponents), names,
 //! operators.
 
 use super::error::CalculatorError;

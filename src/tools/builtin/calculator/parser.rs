@@ -1,8 +1,7 @@
-//! From tokens to the tree, with Python's precedence. Owns the grammar and the bound on its depth.
+//! Builds the tree of an expression from its tokens, with Python's precedence and a limit on nesting.
 //!
-//! From loosest to tightest: `if else` · `or` · `and` · `not` · comparisons · `|` · `^` · `&` · `<< >>` · `+
-//! -` ·
-//! `* / // %` · signs · `**` (to the right, and tighter than a sign on its left).
+//! From loosest to tightest: `if else` · `or` · `and` · `not` · comparisons · `|` · `^` · `&` · `<< >>` ·
+//! `+ -` · `* / // %` · signs · `**` (to the right, and tighter than a sign on its left).
 
 use super::error::CalculatorError;
 use super::expression::{BinaryOperator, ComparisonOperator, Expression, UnaryOperator};

@@ -1,5 +1,4 @@
-//! Powers and roots. Owns `**` and `pow` with its modulus; refuses results that Python would give as complex
-//! numbers.
+//! `**`, and `pow` with a modulus. A result that Python would give as a complex number is an error.
 
 use super::error::CalculatorError;
 use super::value::{NumberPair, Value, allow_bits};

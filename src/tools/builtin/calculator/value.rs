@@ -1,5 +1,4 @@
-//! Numbers as Python has them: integers without end (but for our bound), floats, truth values, and lists for
-//! the functions that take them. Owns their conversions, their order and their JSON form.
+//! Numbers as Python has them: integers of up to 10,000 digits, floats, truth values, and lists of these.
 
 use super::error::CalculatorError;
 use num_bigint::BigInt;

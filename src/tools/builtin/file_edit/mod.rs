@@ -1,5 +1,5 @@
-//! `file_edit`: replaces a piece of a text file of the job's project. Owns that it is exactly the piece that
-//! was meant, and that line ends, a byte order mark and everything else stay as they are; refuses to guess.
+//! `file_edit`: replaces a piece of a text file of the job's project. The piece must match exactly; line
+//! ends, a byte order mark and everything else stay as they are.
 
 mod nearest_text;
 mod splice;

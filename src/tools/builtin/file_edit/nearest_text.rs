@@ -1,5 +1,4 @@
-//! What a text that is not there may have meant. Owns the measure of likeness and its bounds; refuses to edit
-//! by it: a guess is told, never made.
+//! The text that a missing text most likely meant. It is only suggested to the model, never edited.
 
 /// The lines that are compared.
 const MOST_LINES: usize = 20_000;

@@ -1,5 +1,5 @@
-//! Replacing a piece of a text. Owns what counts as one match, and that line ends stay what they are; refuses
-//! to choose between several matches.
+//! Replaces a piece of a text and keeps its line ends. Several matches are an error unless all are to be
+//! replaced.
 
 use std::ops::Range;
 

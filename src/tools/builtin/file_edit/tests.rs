@@ -1,4 +1,4 @@
-//! Edits of texts: what matches, what is kept, and what is told where nothing matches.
+//! Edits of texts: what matches, what stays, and what is suggested where nothing matches.
 
 use super::*;
 

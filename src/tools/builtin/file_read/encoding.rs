@@ -1,5 +1,5 @@
-//! Encodings of text files by name and by first bytes. Owns which names are understood; refuses to guess
-//! between encodings that look alike.
+//! Finds the encoding of a text file by name and by its first bytes. It does not guess between similar
+//! encodings.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 

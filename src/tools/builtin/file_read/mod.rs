@@ -1,5 +1,5 @@
-//! `file_read`: a page of lines of a text file of the job's project. Owns that any file is read with bounded
-//! memory and that what is shown was decoded rightly, or is labelled; refuses what is no text.
+//! `file_read`: a page of lines of a text file of the job's project. Memory is bounded whatever the size of
+//! the file; a file that is no text is an error.
 
 mod encoding;
 mod pager;

@@ -1,4 +1,4 @@
-//! Lines of a text as it streams by. Owns which of them make up a page; refuses to hold more than that page.
+//! Collects the lines of one page from a text that streams by. It holds no more than that page.
 
 /// Characters of a line that are shown.
 pub(super) const LINE_CHARS: usize = 2_000;

@@ -1,4 +1,4 @@
-//! Pages of files: every bound, every encoding, every way in which lines end.
+//! Pages of files: every limit, every encoding, every kind of line end.
 
 use std::sync::Arc;
 use super::*;

@@ -1,5 +1,4 @@
-//! `get_weather`: from a weather service where one is configured, else from a table that is labelled as
-//! simulated. Owns what models are told of it.
+//! `get_weather`: asks a weather service where one is configured, else a fixed table labelled as simulated.
 
 mod open_meteo;
 mod options;

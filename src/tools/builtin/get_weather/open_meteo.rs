@@ -1,5 +1,4 @@
-//! Open-Meteo: where a city is, then how its weather is. Owns both questions and the meaning of weather
-//! codes.
+//! Open-Meteo: finds the city, then its weather now.
 
 use super::options::WeatherOptions;
 use crate::ports::{CancelToken, ToolError, Web};

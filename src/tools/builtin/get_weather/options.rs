@@ -1,4 +1,4 @@
-//! `weather:` of the configuration. Owns its keys, and what is wrong with them.
+//! `weather:` of the configuration: its keys, and what is wrong with their values.
 
 use crate::tools::web::service::{BadOption, fault};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Weather from a fixed table, and labelled as such. Owns its rows; refuses the network.
+//! Weather from a fixed table, labelled as simulated.
 
 use serde_json::{Value, json};
 

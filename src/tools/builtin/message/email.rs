@@ -1,5 +1,5 @@
-//! Mail. Owns the letter and the one connection that takes it to the server; refuses recipients that are not
-//! configured, and to say of a failure more than its kind.
+//! Sends mail over SMTP to the configured recipients. An error names only its kind, never addresses or
+//! passwords.
 
 use super::options::{EmailOptions, MailTls};
 use crate::ports::CancelToken;

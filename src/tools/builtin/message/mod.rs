@@ -1,5 +1,5 @@
-//! `message`: a text to a channel that the operator has configured. Owns how each kind of channel is spoken
-//! to; refuses any other recipient, and to name addresses and tokens in what it answers.
+//! `message`: sends a text to a channel that the operator has configured, and to nobody else. Errors name no
+//! addresses and no tokens.
 
 mod email;
 mod options;

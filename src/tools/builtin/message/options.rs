@@ -1,5 +1,4 @@
-//! `channels:` of the configuration. Owns its keys and what is wrong with them; refuses recipients that are
-//! not written there.
+//! `channels:` of the configuration: its keys, and what is wrong with their values.
 
 use crate::domain::secret::Secret;
 use lettre::message::Mailbox;
@@ -10,7 +9,7 @@ use std::fmt::Display;
 /// The longest name of a channel, bytes.
 const NAME_BYTES: usize = 64;
 
-/// MessageChannels by name.
+/// Channels by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageChannels(pub(super) BTreeMap<String, ChannelOptions>);

@@ -1,5 +1,5 @@
-//! A message as its channel's service wants it posted. Owns the form of each and where a text is split;
-//! refuses mentions that would call people, and to send anything.
+//! The requests that bring a message to each kind of channel. Long texts are split; mentions that notify
+//! people are disabled.
 
 use super::options::ChannelOptions;
 use crate::domain::id::JobId;

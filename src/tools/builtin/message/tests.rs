@@ -1,4 +1,4 @@
-//! Each kind of channel over a web that only notes, and mail over a server of three lines.
+//! Each kind of channel over a web that only records, and mail over a server of three lines.
 
 use super::*;
 use crate::domain::tool::ToolChoice;

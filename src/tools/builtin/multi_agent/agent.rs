@@ -1,5 +1,4 @@
-//! One agent at work: it asks the model, runs the tools that it asks for, and asks again. Owns its messages
-//! and how it may end; refuses to start other agents, and to know which tools there are.
+//! One sub-agent: asks the model, runs the tools that it calls, and asks again, within its own limits.
 
 use super::options::SubAgentOptions;
 use super::reporter::{ResultCollector, StepReporter};

@@ -1,5 +1,5 @@
-//! `multi_agent`: agents that work in parallel for one call, each with a message list, limits and tools of
-//! its own. Owns which tools they may have; refuses agents that start agents, whether offered or not.
+//! `multi_agent`: sub-agents that work in parallel for one call, each with its own messages, limits and
+//! tools. They cannot start agents themselves.
 
 mod agent;
 mod options;

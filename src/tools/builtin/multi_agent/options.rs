@@ -1,4 +1,4 @@
-//! `sub_agent:` of the configuration. Owns its keys.
+//! `sub_agent:` of the configuration.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,4 @@
-//! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and
-//! how much of a step is told; refuses to run anything.
+//! Reports a sub-agent's steps to the log of the job, and collects the results of its tool calls.
 
 use crate::domain::event::{AgentAction, AgentStep};
 use crate::domain::tool::ToolCall;

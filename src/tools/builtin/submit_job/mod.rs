@@ -1,5 +1,4 @@
-//! Work that a job's model hands in, as the tools for it see it. Owns whose errand it is, what a child may
-//! not call, and the words of a refusal; refuses to know which tools hand in work.
+//! What the tools that submit jobs share: the caller, the tools that the new job may call, and error texts.
 
 use crate::domain::tool::{ToolChoice, ToolReach};
 use crate::ports::{JobServiceError, ToolCaller, ToolContext, ToolError};

@@ -1,5 +1,5 @@
-//! `DuckDuckGo`'s pages without scripts. Owns their form: results, advertisements, and the page that asks for
-//! a human.
+//! `DuckDuckGo`'s pages without scripts: results, advertisements, and the page that asks whether a human is
+//! there.
 
 use super::query::{WebSearchQuery, WebSearchResult};
 use crate::ports::{CancelToken, ToolError, Web};

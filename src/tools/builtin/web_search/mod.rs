@@ -1,6 +1,5 @@
-//! `web_search`: asks the configured provider. Owns what models are told of it and the form of results;
-//! refuses to follow what a provider answers: its address is the operator's, its results are somebody else's
-//! words.
+//! `web_search`: asks the configured provider. The provider's address is the operator's and trusted; its
+//! results are not.
 
 mod brave;
 mod duckduckgo;

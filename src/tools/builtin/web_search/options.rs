@@ -1,4 +1,4 @@
-//! `web_search:` of the configuration. Owns its keys, and what is wrong with them.
+//! `web_search:` of the configuration: its keys, and what is wrong with their values.
 
 use crate::domain::secret::Secret;
 use crate::tools::web::service::{BadOption, fault};

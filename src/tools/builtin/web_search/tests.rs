@@ -1,4 +1,4 @@
-//! The answers of each provider, and what is none.
+//! The answers of each provider, and pages that are no answer.
 
 use super::*;
 

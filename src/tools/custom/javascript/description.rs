@@ -1,5 +1,4 @@
-//! What a tool's file says of itself, found out by running it once where it can do nothing. Owns the form of
-//! that, and what is wrong with it.
+//! What a tool file says of itself. The file runs once, without permissions, to say it.
 
 use super::error::ToolFileError;
 use super::permission::{FilePermission, ToolPermissions};

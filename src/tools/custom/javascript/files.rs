@@ -1,5 +1,5 @@
-//! The files of `tools_dir` on the disk: which of them may be tools, when one has changed, and its text. Owns
-//! the bounds of both; refuses links, and a directory that everybody may write into.
+//! The files of `tools_dir`: which may be tools, whether one has changed, and its text. Links are ignored; a
+//! directory that everybody may write is an error.
 
 use super::error::ToolFileError;
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
-//! One run of a tool: whose it is, and what its host works with. Owns the way to the files of the job's
-//! project; refuses paths out of it, as does whoever stands behind [`ProjectFiles`].
+//! One run of a tool's handler: its user, its project, and access to the project's files.
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::ports::{CancelToken, ProjectFiles, ProjectFolder, Web};

@@ -1,6 +1,5 @@
-//! What the host does for a running tool: hands it its arguments, takes its result, and fetches and reads for
-//! it where its permissions say so. Owns the judgement of every call; refuses whatever is not permitted, with
-//! the permission that lacks.
+//! The functions that a running handler may call: arguments, result, fetch, files. Each call is checked
+//! against the permissions of the tool.
 
 use super::handler_run::HandlerRun;
 use super::permission::{FilePermission, ToolPermissions};

@@ -1,6 +1,5 @@
-//! Tools written in JavaScript: every `*.js` of `tools_dir` that exports one. Owns the thread that looks at
-//! the directory and the tools that it has found last; refuses to look, or to run anything, on the thread of
-//! whoever asks for them.
+//! Tools written in JavaScript: every `*.js` of `tools_dir` that exports one. A thread of its own watches
+//! the directory; callers only read what it found last.
 
 mod description;
 mod error;

@@ -1,5 +1,5 @@
-//! What a tool's file may ask its host for. Owns how hosts are named and which addresses that deps; refuses
-//! every spelling of an address that two readers could read differently.
+//! The permissions of a tool file: hosts and files. An address that two parsers could read differently is
+//! refused.
 
 use crate::tools::custom::options::BadTool;
 use serde::Deserialize;

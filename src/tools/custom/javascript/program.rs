@@ -1,6 +1,5 @@
-//! The programs that a tool's file becomes: one that tells what it is, one that runs its handler. Owns the
-//! way from
-//! `export default { … }` to a script, as the sandbox has no modules; the file's lines keep their numbers.
+//! The two programs made of a tool file: one describes the tool, one runs its handler. `export default`
+//! becomes a global, because the sandbox has no modules; line numbers stay the same.
 
 use super::error::ToolFileError;
 

@@ -1,4 +1,4 @@
-//! The tools that were found last, for whoever asks. Owns their version; refuses to look for them.
+//! The tools that the watcher found last, and their version.
 
 use crate::ports::Tool;
 use std::sync::atomic::{AtomicU64, Ordering};

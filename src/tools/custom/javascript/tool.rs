@@ -1,4 +1,4 @@
-//! A tool of a file: how it looks to the executor, and one run of its handler.
+//! A tool of a file, as the executor sees it.
 
 use super::description::ToolDescription;
 use super::handler_run::HandlerRun;

@@ -1,4 +1,4 @@
-//! A call as the audit log has it. Owns whose call it is said to be; refuses to write anything.
+//! The audit log entry of a call.
 
 use crate::domain::tool::ToolCall;
 use crate::ports::{AuditEntry, ToolContext};

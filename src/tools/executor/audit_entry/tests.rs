@@ -1,4 +1,4 @@
-//! What the audit log is told of calls, whoever makes them.
+//! What the audit log records of calls.
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::{ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};

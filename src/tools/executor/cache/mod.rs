@@ -1,6 +1,5 @@
-//! Results of pure reads that may stand for new ones: for a while, for the same user in the same project, and
-//! until something may have written what they read. Owns that rule and its options; refuses failures, and to
-//! know any tool by name.
+//! Caches results of pure reads: for a time, per user and project, and until something may have written what
+//! they read. Failures are not cached.
 
 use super::catalogue::RegisteredTool;
 use crate::domain::id::{ProjectId, UserId};

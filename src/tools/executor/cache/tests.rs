@@ -1,4 +1,4 @@
-//! Which results stand for new ones: through the executor, with a file that is a variable.
+//! Which results are served from the cache: through the executor, with a variable as the file.
 
 use super::{CacheKey, ResultCache, ToolCacheOptions};
 use crate::domain::id::{JobId, ProjectId, UserId};

@@ -1,4 +1,5 @@
-//! Every tool there is at a moment. Owns their order and who is left out; refuses to run any.
+//! The tools of a moment: built-in ones, then those of each source. It is rebuilt when a source has a new
+//! version.
 
 use super::schema::ParameterSchema;
 use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolTraits};

@@ -1,4 +1,4 @@
-//! Tools that come and go, and who is left out.
+//! Tools that come and go, and tools that are left out.
 
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{ApprovedCalls, Tool, ToolContext, ToolError, ToolSource, Toolbox};

@@ -1,4 +1,4 @@
-//! The real tools through the executor: what models get of each.
+//! The real tools through the executor: the results that models get.
 
 use super::super::*;
 use crate::domain::tool::Strictness;

@@ -1,5 +1,5 @@
-//! Which part of a page is worth reading. Owns the marks of menus, banners and hidden text, and the search
-//! for the main text; refuses to leave out more than half of a page by the look of a class.
+//! Finds the part of a page that is worth reading: no menus, banners and hidden text. At most half of a page
+//! is left out by the look of a class.
 
 use super::text::collapse_whitespace;
 use super::tree::{HtmlNodeId, HtmlTree};

@@ -1,6 +1,5 @@
-//! Bytes to text. Owns the order in which a page's charset is believed: byte order mark, header, what the
-//! page says of itself, UTF-8, Windows-1252; refuses to fail: what no charset explains becomes a replacement
-//! character.
+//! Decodes a page. The order is: byte order mark, header, the page's own declaration, UTF-8, Windows-1252.
+//! It never fails.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 

@@ -1,4 +1,4 @@
-//! What a body is. Owns the types that count as text; refuses everything else, with its type and size.
+//! The kind of a body: HTML, text, or something that cannot be read.
 
 /// It holds no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,4 @@
-//! Where a page leads to. Owns whole addresses of them; refuses places in the same page and what no client
-//! fetches.
+//! The links of a page, as whole http and https addresses.
 
 use super::text::collapse_whitespace;
 use super::tree::HtmlTree;

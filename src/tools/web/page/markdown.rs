@@ -1,5 +1,4 @@
-//! Writes a part of a page down. Owns line breaks, lists, tables and emphasis, with Markdown's marks or
-//! without; refuses to write more than a bound.
+//! Writes a part of a page as text or Markdown, up to a limit of bytes.
 
 use super::article::Article;
 use super::links::whole;

@@ -1,6 +1,5 @@
-//! Pages as models read them. Owns the way from bytes to text, Markdown, links and parts; refuses the
-//! network: this is pure code over whatever a server sent, so every step is bounded and none can fail on bad
-//! input.
+//! Reads pages for models: text, Markdown, links. It is pure code over what any server may send, so each
+//! step is bounded and none fails on bad input.
 
 mod article;
 mod charset;

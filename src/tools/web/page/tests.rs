@@ -1,4 +1,4 @@
-//! Pages of every kind: articles, menus, broken ones, hostile ones, and what is no page.
+//! Pages of every kind: articles, menus, broken ones, hostile ones, and bodies that are no page.
 
 use super::*;
 

@@ -265,6 +265,7 @@ const LOOKED_INTO: &[&str] = &[
     "case x in a|b) sudo ls; esac",
     "case x in (a) case y in z) ls;; esac;; (b) sudo ls;; esac",
     "case x in esac; sudo ls",
+    "case x in a) ls;; esac||sudo ls",
     "f() { sudo ls; }",
     "function f { sudo ls; }; f",
     "f() ( sudo ls )",

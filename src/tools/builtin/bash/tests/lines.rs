@@ -1,5 +1,4 @@
-//! What holds for any line at all: the judge ends, does not fall, and is not talked out of a denial by
-//! company.
+//! Properties of any line: the guard ends, does not panic, and refuses a denied command in any company.
 
 use super::guard::{rules, verdict};
 use proptest::prelude::*;

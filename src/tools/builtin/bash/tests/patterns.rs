@@ -1,4 +1,4 @@
-//! The operator's own patterns: what they stop on top of the built-in rules, what they exempt, and bad ones.
+//! The operator's own patterns: what they deny, what they exempt, and bad ones.
 
 use super::guard::{rules, verdict};
 use crate::tools::builtin::bash::{BashOptions, BashRules};

@@ -1,7 +1,5 @@
-//! Looks at `tools_dir` and puts on the registry what it finds. Owns which file is which tool; a file that
-//! does not hold up is left out, with a warning, and never stands in the way of the others. Refuses to run a
-//! file otherwise than in the sandbox, its description included, and to keep the tool of a file that has
-//! changed.
+//! Watches `tools_dir` and publishes the tools found in it. A file that is no tool is skipped with a
+//! warning; the tool of a changed file is withdrawn before the file is asked again.
 
 use super::description::ToolDescription;
 use super::error::ToolFileError;

@@ -1,4 +1,4 @@
-//! Looks at a directory, over a sandbox that fails as it is told.
+//! The watcher over a sandbox that fails as a test says.
 
 use super::*;
 use crate::app::system::SystemClock;
