@@ -1,4 +1,4 @@
-//! NanoClaw, a durable AI-agent server. ARCHITECTURE.md describes the modules and how they work together.
+//! `NanoClaw`, a durable AI-agent server. ARCHITECTURE.md describes the modules and how they work together.
 //!
 //! Imports go in one direction: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `webhooks`,
 //! `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`. Modules in braces never import each other.

@@ -154,11 +154,11 @@ fn a_slow_commit_is_told_with_its_group_and_the_files_size() {
     let input = "x".repeat(3 * 1024 * 1024);
     let deadline = Instant::now() + PATIENCE;
     // Megabytes in a millisecond are beyond any disk; should one commit do it, the next ones will not.
-    while !server.log().contains("a commit was slow") {
+    while !server.log().contains("slow commit") {
         assert!(Instant::now() < deadline, "{}", server.log());
         server.submit(&json!({"input": input}));
     }
-    let line = wait_for(|| server.log(), |line| line.contains("a commit was slow"));
+    let line = wait_for(|| server.log(), |line| line.contains("slow commit"));
     for field in [" WARN ", "duration_ms=", "writes=", "file_bytes=", "unreported=0"] {
         assert!(line.contains(field), "{field}: {line}");
     }

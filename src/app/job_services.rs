@@ -64,8 +64,8 @@ impl StoreJobServices {
             return Ok(());
         }
         let (store, now_ms) = (self.store.as_ref(), self.clock.now_ms());
-        let used = WorkQuota::read((store, store, store), user, now_ms)?;
-        used.admit(1, now_ms).map_err(|refusal| JobServiceError::Quota(refusal.to_string()))
+        let quota = WorkQuota::read((store, store, store), user, now_ms)?;
+        quota.admit(1, now_ms).map_err(|refusal| JobServiceError::Quota(refusal.to_string()))
     }
 
     /// As many of these labels as `limits.metadata_pairs` allows.

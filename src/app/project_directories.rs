@@ -56,7 +56,7 @@ fn remove(projects: &dyn Projects, workspaces: &dyn Workspaces, project: Project
             Err(error) => tracing::warn!(project = %id, %error, "cannot record the removal of a directory"),
         },
         Err(error) => {
-            tracing::warn!(project = %id, %error, "cannot remove the directory of a deleted project")
+            tracing::warn!(project = %id, %error, "cannot remove the directory of a deleted project");
         }
     }
 }

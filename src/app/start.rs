@@ -23,7 +23,7 @@ use crate::http::{AppDependencies, AuthSettings, HttpListener, ShutdownSender, s
 use crate::llm::Router;
 use crate::metrics::{Facts, Metrics, Scrape};
 use crate::ports::{
-    Audit, Clock, Entropy, Exposition, Meter, Model, ReadinessProbe, SecretDigest, Workspaces,
+    Audit, Clock, Entropy, Exposition, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::BashRules;
@@ -65,7 +65,7 @@ impl App {
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         let audit = audit::open(config)?;
         let mcp = mcp::start(config, &sandbox, &clock)?;
-        let executor_parts = ExecutorDependencies {
+        let tool_dependencies = ExecutorDependencies {
             sandbox: &sandbox,
             bash,
             store: &store,
@@ -77,7 +77,7 @@ impl App {
             mcp: mcp.as_ref(),
             meter: &meter,
         };
-        let tools = tools::executor(config, executor_parts)?;
+        let tools = tools::executor(config, tool_dependencies)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen, inherited)?;
@@ -85,19 +85,11 @@ impl App {
         project_directories::remove_leftovers(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
             .map_err(AppError::Runtime)?;
         let project_directories = project_directories::over_store(&store, &files);
-        let ports = EnginePorts {
-            store: Arc::<RedbStore>::clone(&store),
-            model,
-            tools,
-            project_directories,
-            clock,
-            entropy,
-            meter,
-        };
-        let limits = engine_limits(config);
+        let jobs: Arc<dyn Store> = Arc::<RedbStore>::clone(&store);
+        let ports = EnginePorts { store: jobs, model, tools, project_directories, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(sandbox, on_report).map_err(AppError::Runtime)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
-        let pool = WorkerPool::spawn(config.workers, &ports, &limits)?;
+        let pool = WorkerPool::spawn(config.workers, &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
         let probes = probes(&store, &pool, &self_test);
@@ -105,8 +97,8 @@ impl App {
         let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
         let (exposition, control_key) = (exposition(metrics, &store), key.digest);
-        let parts = HttpParts { probes, addresses, files, audit, session_key, control_key, exposition };
-        let dependencies = Arc::new(http_dependencies(config, &ports, &store, parts));
+        let http = HttpParts { probes, addresses, files, audit, session_key, control_key, exposition };
+        let dependencies = Arc::new(http_dependencies(config, &ports, &store, http));
         let serving = runtime.spawn(serve(listener, dependencies, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
         Ok(Self {
@@ -207,9 +199,9 @@ fn http_dependencies(
     config: &Config,
     ports: &EnginePorts,
     store: &Arc<RedbStore>,
-    parts: HttpParts,
+    http: HttpParts,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, files, audit, session_key, control_key, exposition } = parts;
+    let HttpParts { probes, addresses, files, audit, session_key, control_key, exposition } = http;
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),

@@ -20,7 +20,7 @@ type NumberRange = (&'static str, u64, u64);
 pub(crate) const TOP: &[NumberRange] =
     &[("workers", 1, 1_024), ("max_iterations", 1, 1_000), ("tool_max_workers", 1, 64)];
 
-/// ModelKeys of `limits:`.
+/// `ModelKeys` of `limits:`.
 pub(crate) const LIMITS: &[NumberRange] = &[
     ("body_bytes", KIB, GIB),
     ("bodies_bytes", KIB, 64 * GIB),
@@ -92,7 +92,7 @@ pub(crate) const LIMITS: &[NumberRange] = &[
     ("page_max", 1, 1_000),
 ];
 
-/// ModelKeys of `store:`.
+/// `ModelKeys` of `store:`.
 pub(crate) const STORE: &[NumberRange] = &[
     ("cache_bytes", MIB, 64 * GIB),
     ("linger_ms", 0, 1_000),
@@ -115,28 +115,28 @@ pub(crate) const LEVEL: &[NumberRange] = &[
     ("stderr_bytes", 0, 64 * MIB),
 ];
 
-/// ModelKeys of `sub_agent:`.
+/// `ModelKeys` of `sub_agent:`.
 pub(crate) const SUB_AGENT: &[NumberRange] =
     &[("max_iterations", 1, 100), ("max_concurrency", 1, 5), ("timeout_s", 1, 3_600)];
-/// ModelKeys of each server of `mcp_servers:`.
+/// `ModelKeys` of each server of `mcp_servers:`.
 pub(crate) const MCP_SERVER: &[NumberRange] = &[("timeout_s", 1, 3_600), ("start_timeout_s", 1, 3_600)];
 
-/// ModelKeys of `webhooks:`.
+/// `ModelKeys` of `webhooks:`.
 pub(crate) const WEBHOOKS: &[NumberRange] = &[("timeout_s", 1, 300)];
 
-/// ModelKeys of `tool_cache:`.
+/// `ModelKeys` of `tool_cache:`.
 pub(crate) const TOOL_CACHE: &[NumberRange] =
     &[("ttl_s", 0, DAY_S), ("entries", 0, 1_000_000), ("bytes", 0, 4 * GIB)];
 
-/// ModelKeys of `audit:`.
+/// `ModelKeys` of `audit:`.
 pub(crate) const AUDIT: &[NumberRange] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
-/// ModelKeys of `web:`.
+/// `ModelKeys` of `web:`.
 pub(crate) const WEB: &[NumberRange] = &[("timeout_s", 1, 300), ("max_bytes", KIB, GIB)];
 
-/// ModelKeys of `web_search:` and of `weather:`.
+/// `ModelKeys` of `web_search:` and of `weather:`.
 pub(crate) const LOOKUP: &[NumberRange] = &[("timeout_s", 1, 120)];
 
-/// ModelKeys of `code_execution:` itself.
+/// `ModelKeys` of `code_execution:` itself.
 pub(crate) const SANDBOX: &[NumberRange] =
     &[("max_parallel", 1, 1_024), ("max_sessions", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 

@@ -55,8 +55,8 @@ pub enum StallChange {
 impl StallDetector {
     /// Watches `leases`. A job whose log has not grown for `stalled_after_s` is stalled; 0 switches detection off.
     pub fn new(leases: ActiveLeases, clock: Arc<dyn Clock>, stalled_after_s: u64) -> Self {
-        let stalled_after_ms = (stalled_after_s > 0).then(|| stalled_after_s.saturating_mul(1_000));
-        Self { leases, clock, stalled_after_ms, checked_ms: None, reported: HashMap::new() }
+        let limit_ms = (stalled_after_s > 0).then(|| stalled_after_s.saturating_mul(1_000));
+        Self { leases, clock, stalled_after_ms: limit_ms, checked_ms: None, reported: HashMap::new() }
     }
 
     /// Checks, if a check is due, and logs the changes.

@@ -34,6 +34,9 @@ impl Entropy for ZeroEntropy {
     }
 }
 
+/// Resolves the ticket of a delayed record.
+type PendingCommit = oneshot::Sender<Result<(), StoreError>>;
+
 /// A simple outbox with the promises of the real one.
 #[derive(Default)]
 struct InMemoryOutbox {
@@ -42,7 +45,7 @@ struct InMemoryOutbox {
     /// Error of the next record.
     refuse: Mutex<Option<StoreError>>,
     /// Delays the next record until the test commits it; the channel tells the test that it has begun.
-    slow: Mutex<Option<mpsc::Sender<oneshot::Sender<Result<(), StoreError>>>>>,
+    slow: Mutex<Option<mpsc::Sender<PendingCommit>>>,
 }
 
 impl InMemoryOutbox {

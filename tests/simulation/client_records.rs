@@ -21,7 +21,7 @@ use std::fmt::Debug;
 /// More than any world has of anything.
 const ALL: usize = 100_000;
 
-/// The client_records.
+/// The `client_records`.
 #[derive(Debug, Default)]
 pub(crate) struct ClientRecords {
     keys: BTreeMap<(UserId, [u8; 32]), Key>,
@@ -273,7 +273,7 @@ impl Oracle {
         }
     }
 
-    /// Holds the client_records against the store.
+    /// Holds the `client_records` against the store.
     pub(crate) fn check_books(&mut self, store: &RedbStore) {
         let Some(jobs) = list(store) else { return };
         for job in &jobs {

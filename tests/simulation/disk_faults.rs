@@ -14,7 +14,7 @@ pub(crate) enum End {
     PowerLoss,
 }
 
-/// IoFault with the disk: after so many operations so many fail.
+/// `IoFault` with the disk: after so many operations so many fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IoFault {
     pub(crate) after: u64,

@@ -112,7 +112,7 @@ fn results_come_in_input_order_and_ends_in_their_own() {
     accept(&fixture, 1, 4, 4);
     let leases = fixture.store.claim(4).wait().unwrap();
     let end = |n: usize| {
-        fixture.store.finish(leases[n].fence(), vec![], done(leases[n].job.id, "x")).wait().unwrap()
+        fixture.store.finish(leases[n].fence(), vec![], done(leases[n].job.id, "x")).wait().unwrap();
     };
     let mut news = fixture.store.watch_batch(batch(1));
     news.borrow_and_update();

@@ -293,7 +293,7 @@ fn reads_answer_at_once_while_the_store_reopens() {
         let reading = Arc::clone(&store);
         std::thread::spawn(move || drop(sender.send(reading.job(ANN, id(1)))));
         match receiver.recv_timeout(Duration::from_secs(5)).expect("a read does not wait for the repair") {
-            Ok(_) => std::thread::sleep(Duration::from_millis(1)),
+            Ok(_) => std::thread::park_timeout(Duration::from_millis(1)),
             Err(error) => break error,
         }
     };

@@ -93,8 +93,8 @@ impl Kept {
         let store = RedbStore::open(&path, &StoreOptions::default(), limits, Arc::clone(&clock)).unwrap();
         let schedules = Arc::clone(&store) as Arc<dyn Schedules>;
         let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
-        let scheduler = Scheduler::new(SchedulerPorts { schedules, clock, entropy });
-        Self { store, clocks, scheduler, dir }
+        let timer = Scheduler::new(SchedulerPorts { schedules, clock, entropy });
+        Self { store, clocks, scheduler: timer, dir }
     }
 
     /// What a process finds that starts after this one was killed now.

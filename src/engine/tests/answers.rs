@@ -250,7 +250,7 @@ fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() 
             _ => words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink),
         });
         ask_for(&mut fixture, |spec| {
-            spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"))
+            spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"));
         });
         Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").forget_history();
         let limits = crate::engine::EngineLimits {

@@ -1,4 +1,4 @@
-//! CallBatch that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept, wherever the process
+//! `CallBatch` that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept, wherever the process
 //! dies.
 
 use super::fixture::{Fixture, LIMITS, answers, call, say, usual};

@@ -159,7 +159,7 @@ impl FakeTools {
         lock(&self.settled).clone()
     }
 
-    /// CallBatch of these tools need somebody's approval.
+    /// `CallBatch` of these tools need somebody's approval.
     pub(super) fn guard(&self, names: &[&str]) {
         *lock(&self.guarded) = names.iter().map(|name| (*name).to_owned()).collect();
     }

@@ -107,7 +107,7 @@ fn check(phase: Phase, reason: Reason) {
         Reason::Deadline => return ended(FailureCode::Timeout),
         Reason::Raised(CancelReason::LeaseLost) => assert_eq!(drive, DriveOutcome::Abandoned, "{at}"),
         Reason::Raised(CancelReason::Shutdown) | Reason::Drain => {
-            assert_eq!(drive, DriveOutcome::Released, "{at}")
+            assert_eq!(drive, DriveOutcome::Released, "{at}");
         }
     }
     assert!(fixture.store.is_ready() && fixture.store.ends().is_empty(), "{at}: another worker goes on");

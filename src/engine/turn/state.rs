@@ -256,7 +256,7 @@ impl TurnState {
             }
             EngineMark::ToolStarted { id_ref } => self.calls.start(id_ref),
             EngineMark::ToolFinished { id_ref, content, skipped } => {
-                self.calls.settle(id_ref, content, *skipped)
+                self.calls.settle(id_ref, content, *skipped);
             }
         }
     }
@@ -312,7 +312,7 @@ impl TurnState {
             LastReply::ToolCalls => self.rounds = self.rounds.saturating_add(1),
             LastReply::Empty => self.empties = self.empties.saturating_add(1),
             LastReply::Truncated if before == LastReply::Truncated => {
-                self.continuations = self.continuations.saturating_add(1)
+                self.continuations = self.continuations.saturating_add(1);
             }
             LastReply::None | LastReply::Complete(_) | LastReply::Truncated => {}
         }

@@ -114,10 +114,10 @@ pub(crate) async fn read(
     QueryString::parse(request.query.as_deref(), &[])?;
     let path = request.segment("path").to_owned();
     let told = with_project(context, request, move |app, project| {
-        let content = app.workspaces.read(&project, &path)?;
+        let text = app.workspaces.read(&project, &path)?;
         let (name, path) = shown(&path);
-        let (size, extension) = (content.len() as u64, Some(extension(&name)));
-        Ok(FileResponse { name, path, size, extension, content: Some(content) })
+        let (size, extension) = (text.len() as u64, Some(extension(&name)));
+        Ok(FileResponse { name, path, size, extension, content: Some(text) })
     });
     Ok(envelope::data(told.await?))
 }

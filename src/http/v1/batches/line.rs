@@ -1,4 +1,4 @@
-//! A line of a batch: `{"custom_id","body":{job}}`, or a line of OpenAI with `method` and `url`. Errors
+//! A line of a batch: `{"custom_id","body":{job}}`, or a line of `OpenAI` with `method` and `url`. Errors
 //! name the line.
 
 use super::openai;

@@ -1,4 +1,4 @@
-//! Translates batch lines of OpenAI (`/v1/chat/completions`, `/v1/responses`) into jobs. A field that would
+//! Translates batch lines of `OpenAI` (`/v1/chat/completions`, `/v1/responses`) into jobs. A field that would
 //! change the answer and has no counterpart is an error: nothing is dropped silently.
 
 use crate::http::error::ApiError;

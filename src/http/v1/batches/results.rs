@@ -50,7 +50,7 @@ pub(crate) async fn results(
         let total = batch.counts.total;
         return Err(ApiError::value("after", format!("{at} is beyond this batch's {total} lines")));
     }
-    let reader = ResultReader {
+    let reader = BatchResultReader {
         app: Arc::clone(&context.app),
         shutdown: context.shutdown.clone(),
         news: context.app.batches.watch_batch(id), // before the first read
@@ -59,10 +59,10 @@ pub(crate) async fn results(
         at,
         is_over: false,
     };
-    Ok(response::lines(StreamBody::new(try_unfold(Box::new(reader), ResultReader::next))))
+    Ok(response::lines(StreamBody::new(try_unfold(Box::new(reader), BatchResultReader::next))))
 }
 
-struct ResultReader {
+struct BatchResultReader {
     app: Arc<AppDependencies>,
     shutdown: Shutdown,
     news: ChangeWatch,
@@ -76,7 +76,7 @@ struct ResultReader {
 /// The text, the start of the next page, and whether this is the last one.
 type ResultChunk = (Vec<u8>, u32, bool);
 
-impl ResultReader {
+impl BatchResultReader {
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
         while !self.is_over {
             self.news.borrow_and_update();

@@ -14,12 +14,15 @@ pub(crate) struct MalformedRow {
     pub(crate) is_replaced: bool,
 }
 
+/// Malformed rows by key, shared with the transaction that takes them out.
+type CollectedRows = Rc<RefCell<BTreeMap<Vec<u8>, MalformedRow>>>;
+
 /// Reports the malformed rows of one table.
 #[derive(Debug, Clone)]
 pub(crate) struct RowCheck {
     table: &'static str,
     /// Rows by key, to be taken out by the write transaction that met them.
-    collected: Option<Rc<RefCell<BTreeMap<Vec<u8>, MalformedRow>>>>,
+    collected: Option<CollectedRows>,
 }
 
 impl RowCheck {

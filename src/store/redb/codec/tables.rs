@@ -190,7 +190,7 @@ pub(crate) struct StoreCounters {
     pub(crate) served: [u64; 10],
     /// Commits that had nothing else to write.
     pub(crate) beat: u64,
-    /// RawBytes deleted since the last compaction.
+    /// `RawBytes` deleted since the last compaction.
     pub(crate) freed_bytes: u64,
     /// The wall clock at the last beat, unix milliseconds.
     pub(crate) seen_ms: u64,

@@ -161,7 +161,7 @@ impl WriterThread {
         let now_ms = self.shared.clock.now_ms();
         let (bounds, clock) = (self.shared.bounds, &self.shared.clock);
         let context = TransactionContext { leases: &self.leases, clock, bounds, now_ms };
-        let mut transaction = Transaction::new(Tables::of(&writing), context)?;
+        let mut transaction = Transaction::new(Tables::of(&writing), &context)?;
         transaction.low_disk = self.watermark.check(self.shared.medium.as_ref(), clock.monotonic_ms());
         let group = writes.len();
         for write in writes {

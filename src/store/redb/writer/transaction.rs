@@ -92,8 +92,8 @@ pub(crate) struct CommitOutcome {
 }
 
 impl<'t> Transaction<'t> {
-    pub(crate) fn new(tables: Tables<'t>, context: TransactionContext<'t>) -> Result<Self, StoreError> {
-        let TransactionContext { leases, clock, bounds, now_ms } = context;
+    pub(crate) fn new(tables: Tables<'t>, context: &TransactionContext<'t>) -> Result<Self, StoreError> {
+        let TransactionContext { leases, clock, bounds, now_ms } = *context;
         let stored = tables.load_counters()?;
         Ok(Self {
             tables,
@@ -290,7 +290,7 @@ mod tests {
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(
             tables,
-            TransactionContext { leases: &leases, clock: &clock, bounds, now_ms: 0 },
+            &TransactionContext { leases: &leases, clock: &clock, bounds, now_ms: 0 },
         )
         .unwrap();
         let row = JobRow::new(job(), 1);

@@ -83,3 +83,16 @@ impl ShellCommand {
 pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
+
+/// Where the next word goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RedirectTarget {
+    /// To a file that is written.
+    Write,
+    /// To a file or descriptor that is read.
+    Read,
+    /// To standard input.
+    Text,
+    /// To the end of a here-document.
+    Document { strips_tabs: bool },
+}

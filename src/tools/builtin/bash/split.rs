@@ -2,7 +2,7 @@
 //! `$(…)`, backquotes and parentheses come out as texts, which the guard splits in turn. A line that it
 //! cannot follow is only split worse: the kernel is the boundary (P5).
 
-use super::command::{CommandEnd, ShellCommand, ShellWord, WordStart, is_name_char};
+use super::command::{RedirectTarget, CommandEnd, ShellCommand, ShellWord, WordStart, is_name_char};
 
 /// Keywords at whose place a command begins.
 const KEYWORDS: [&str; 15] = [
@@ -11,19 +11,6 @@ const KEYWORDS: [&str; 15] = [
 ];
 /// Expansions inside each other that are looked into.
 const EXPANSIONS: usize = 16;
-
-/// Where the next word goes.
-#[derive(Debug, Clone, Copy)]
-enum RedirectTarget {
-    /// To a file that is written.
-    Write,
-    /// To a file or descriptor that is read.
-    Read,
-    /// To standard input.
-    Text,
-    /// To the end of a here-document.
-    Document { strips_tabs: bool },
-}
 
 /// Takes a script apart.
 pub(super) fn split(source: &str) -> Vec<ShellCommand> {

@@ -23,7 +23,7 @@ pub(crate) enum UploadTarget {
     Into(AddedFiles),
 }
 
-enum PendingWrite {
+enum UploadStep {
     Begin(String),
     Data(Bytes),
     End,
@@ -39,7 +39,7 @@ pub(crate) struct UploadWriter {
     // Dropped before the target, so that open files are closed before they are removed.
     upload: Box<dyn Upload>,
     target: OpenTarget,
-    waiting: Vec<PendingWrite>,
+    waiting: Vec<UploadStep>,
     bytes: usize,
     /// The file that is being written.
     path: String,
@@ -71,19 +71,19 @@ impl UploadWriter {
             return Err(ApiError::UploadTooLarge(rule));
         }
         self.bytes = self.bytes.saturating_add(path.len());
-        self.waiting.push(PendingWrite::Begin(path));
+        self.waiting.push(UploadStep::Begin(path));
         Ok(self)
     }
 
     /// More of it.
     pub(crate) fn take(&mut self, data: Bytes) {
         self.bytes = self.bytes.saturating_add(data.len());
-        self.waiting.push(PendingWrite::Data(data));
+        self.waiting.push(UploadStep::Data(data));
     }
 
     /// It ends.
     pub(crate) fn end(mut self) -> Self {
-        self.waiting.push(PendingWrite::End);
+        self.waiting.push(UploadStep::End);
         self
     }
 
@@ -106,12 +106,12 @@ impl UploadWriter {
         self.bytes = 0;
         for act in std::mem::take(&mut self.waiting) {
             match act {
-                PendingWrite::Begin(path) => {
+                UploadStep::Begin(path) => {
                     self.upload.begin(&path)?;
                     self.path = path;
                 }
-                PendingWrite::Data(data) => self.upload.write(&data)?,
-                PendingWrite::End => {
+                UploadStep::Data(data) => self.upload.write(&data)?,
+                UploadStep::End => {
                     self.upload.end()?;
                     self.target.note(std::mem::take(&mut self.path));
                 }
