@@ -1,4 +1,5 @@
-//! Performs CONTRIBUTING.md's "add a tool" on a copy of the repository: one file, one line, and the tool answers.
+//! Performs CONTRIBUTING.md's "add a tool" on a copy of the repository: one file, one line, and the tool
+//! answers.
 
 use serde_json::Value;
 use std::fs;
@@ -27,7 +28,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Hard links to what is built already, so that only this crate is built again and no binary under test is touched.
+/// Hard links to what is built already, so that only this crate is built again and no binary under test is
+/// touched.
 fn lend_dependencies(from: &Path, to: &Path) {
     if to.exists() {
         return;
@@ -63,7 +65,8 @@ fn p6_the_recipe_adds_a_tool_with_one_file_and_one_line() {
     let built_in = target.join("recipe");
     lend_dependencies(&target.join("debug"), &built_in.join("debug"));
     let built = Command::new(env!("CARGO"))
-        // An example makes cargo choose the features that it chose for the tests: no dependency is built again.
+        // An example makes cargo choose the features that it chose for the tests: no dependency is built
+        // again.
         .args(["build", "--workspace", "--locked", "--offline", "--bin", "nanoclaw", "--example", "run"])
         .env("CARGO_TARGET_DIR", &built_in)
         .envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")])

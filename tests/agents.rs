@@ -1,5 +1,5 @@
-//! Agents through the real binary: sub-agents whose steps and cost stand in the job, background jobs beside their
-//! conversation, schedules that models make, and messages.
+//! Agents through the real binary: sub-agents whose steps and cost stand in the job, background jobs beside
+//! their conversation, schedules that models make, and messages.
 
 use crate::support::upstream::{Act, Answer, Upstream, tool_results};
 use crate::support::{Server, against, assert_whole};
@@ -114,8 +114,8 @@ fn p4_a_cancelled_job_takes_its_sub_agents_with_it() {
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("cancelled"), &json!("cancelled")));
 }
 
-/// A model that begins a slow background job when it is told to, and answers everything else at once. The slow one waits
-/// for the flag.
+/// A model that begins a slow background job when it is told to, and answers everything else at once. The
+/// slow one waits for the flag.
 fn spawning(may_end: &Arc<AtomicBool>) -> Upstream {
     let may_end = Arc::clone(may_end);
     Upstream::start(move |request, _| {

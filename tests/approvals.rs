@@ -1,5 +1,5 @@
-//! Calls that need approval, through the real binary: the job waits, through `kill -9`; somebody approves or denies, by HTTP
-//! and on the command line; nobody does in time; nobody is asked.
+//! Calls that need approval, through the real binary: the job waits, through `kill -9`; somebody approves or
+//! denies, by HTTP and on the command line; nobody does in time; nobody is asked.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, against, assert_whole, command};

@@ -209,7 +209,8 @@ fn an_interrupt_while_the_job_is_handed_in_ends_that_job_too() {
     until("it is handed in", || posts.load(Ordering::SeqCst) == 1);
     until("it is taken", || server.get("/v1/jobs").json()["data"][0]["id"].is_string());
     interrupt(&child);
-    // Long enough that the interrupt is heard before the answer comes; were it not, the test would hold all the same.
+    // Long enough that the interrupt is heard before the answer comes; were it not, the test would hold all
+    // the same.
     std::thread::sleep(Duration::from_millis(500));
     let_go.store(true, Ordering::SeqCst);
     let ran: Ran = child.wait_with_output().expect("it ends").into();

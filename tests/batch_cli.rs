@@ -1,4 +1,5 @@
-//! `nanoclaw batch` and `nanoclaw retry` from outside: the real binary as server and as client, killed and interrupted.
+//! `nanoclaw batch` and `nanoclaw retry` from outside: the real binary as server and as client, killed and
+//! interrupted.
 
 use crate::support::upstream::{Answer, Upstream};
 use crate::support::{Server, command};
@@ -409,8 +410,8 @@ fn p1_a_server_killed_while_a_client_waits_comes_back_and_all_ends_well() {
     assert_eq!(custom_ids(&results), ["line-0", "line-1", "line-2"]);
 }
 
-/// Stands between a client and a server. Each connection passes on so many bytes in either direction, then it is cut;
-/// connections beyond the list are left alone.
+/// Stands between a client and a server. Each connection passes on so many bytes in either direction, then it
+/// is cut; connections beyond the list are left alone.
 fn cutter(server: &Server, cuts: Vec<(u64, u64)>) -> String {
     let target = server.url.trim_start_matches("http://").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

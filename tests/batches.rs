@@ -1,5 +1,5 @@
-//! `/v1/batches` from outside: both line formats, what a bad line is told, results in order and as they come, cancel,
-//! keys, and a server that is killed in the middle.
+//! `/v1/batches` from outside: both line formats, what a bad line is told, results in order and as they come,
+//! cancel, keys, and a server that is killed in the middle.
 
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is not redone.
+//! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is
+//! not redone.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Event, Server, against, assert_whole, command, text_of};

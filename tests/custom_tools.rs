@@ -1,5 +1,5 @@
-//! Tools that operators bring along, through the real binary: JavaScript files that come, change, break and go while it
-//! runs, commands, and the examples of `config/tools`.
+//! Tools that operators bring along, through the real binary: JavaScript files that come, change, break and
+//! go while it runs, commands, and the examples of `config/tools`.
 
 use crate::support::Server;
 use serde_json::{Value, json};

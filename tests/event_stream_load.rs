@@ -1,5 +1,5 @@
-//! Event streams by the thousand and by the megabyte: who resumes after a crash, who reads a byte a second, and what
-//! either costs the server.
+//! Event streams by the thousand and by the megabyte: who resumes after a crash, who reads a byte a second,
+//! and what either costs the server.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, finish};
 use crate::support::{Event, Server, assert_whole, text_of};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Readers that come back at once after the crash.
 const RESUMERS: usize = 1_000;
-/// What they may cost together: their connections, a page in rendering, and what the allocator keeps. A busy machine has
-/// more of them in rendering at once: 31 KiB each on a quiet one, 51 beside twenty compilers.
+/// What they may cost together: their connections, a page in rendering, and what the allocator keeps. A busy
+/// machine has more of them in rendering at once: 31 KiB each on a quiet one, 51 beside twenty compilers.
 const RESUMERS_KB: u64 = 1_000 * 64;
 /// Readers at one byte a second.
 const SLOW: usize = 64;
@@ -22,7 +22,8 @@ const SLOW_KB: u64 = 64 * 256;
 /// Pieces of the long answer, of 16 KiB each: 4 MB less a little, as the limit on an answer is 4 MiB.
 const PIECES: usize = 250;
 
-/// A stream as a socket has it: nothing is read but what is asked for. HTTP/1.0, so that no chunk stands in between.
+/// A stream as a socket has it: nothing is read but what is asked for. HTTP/1.0, so that no chunk stands in
+/// between.
 struct Raw(TcpStream);
 
 impl Raw {

@@ -1,5 +1,5 @@
-//! `scripts/install` into a directory: what it puts where, that a second run changes nothing, and what is left after it is
-//! taken away. The units themselves are `scripts/verify-unit`'s.
+//! `scripts/install` into a directory: what it puts where, that a second run changes nothing, and what is
+//! left after it is taken away. The units themselves are `scripts/verify-unit`'s.
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

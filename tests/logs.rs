@@ -1,5 +1,5 @@
-//! What the server logs: lines that programs read, each with the job and the request that it is about; warnings of what is
-//! slow or stuck; and never a secret (P9).
+//! What the server logs: lines that programs read, each with the job and the request that it is about;
+//! warnings of what is slow or stuck; and never a secret (P9).
 
 use crate::support::Server;
 use crate::support::upstream::{Act, Answer, Upstream, content};

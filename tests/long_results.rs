@@ -1,5 +1,5 @@
-//! Results that are too long for the model, through the real binary: the model pages through them, and so does a later job
-//! of the conversation.
+//! Results that are too long for the model, through the real binary: the model pages through them, and so
+//! does a later job of the conversation.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, assert_whole};

@@ -1,4 +1,5 @@
-//! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, good ones and every kind of bad one.
+//! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, good ones and every
+//! kind of bad one.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, command};

@@ -1,4 +1,5 @@
-//! `GET /metrics` from outside: what happened is what is counted, in a text that every scraper reads, and it names nobody.
+//! `GET /metrics` from outside: what happened is what is counted, in a text that every scraper reads, and it
+//! names nobody.
 
 #[path = "../src/metrics/testing/mod.rs"]
 mod exposition;

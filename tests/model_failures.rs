@@ -1,5 +1,5 @@
-//! What becomes of answers that are cut, empty or late, of providers that fail, and of conversations that outgrow their
-//! model, as a client and the provider see it.
+//! What becomes of answers that are cut, empty or late, of providers that fail, and of conversations that
+//! outgrow their model, as a client and the provider see it.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
 use crate::support::{Server, assert_whole};

@@ -1,5 +1,5 @@
-//! Runs the READMEs: their curl lines in a shell against a real server, their configurations through `config check`.
-//! Compares their figures with BENCHMARKS.md.
+//! Runs the READMEs: their curl lines in a shell against a real server, their configurations through `config
+//! check`. Compares their figures with BENCHMARKS.md.
 
 use crate::support::Server;
 use std::process::Command;

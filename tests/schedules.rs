@@ -1,4 +1,5 @@
-//! Schedules through the real binary: they fire, outlive `kill -9`, end when deleted, and say what is wrong with a request.
+//! Schedules through the real binary: they fire, outlive `kill -9`, end when deleted, and say what is wrong
+//! with a request.
 
 use crate::support::Server;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The server under a service manager that the test plays: what it is told, and a socket that outlives the server.
+//! The server under a service manager that the test plays: what it is told, and a socket that outlives the
+//! server.
 
 use crate::support::{BINARY, command};
 use serde_json::json;
@@ -69,7 +70,8 @@ fn serve(mut command: Command, dir: &Path) -> Command {
     command
 }
 
-/// The same as a service manager does it that holds a socket: descriptor 3, and the process named that it is for.
+/// The same as a service manager does it that holds a socket: descriptor 3, and the process named that it is
+/// for.
 fn serve_on(socket: OwnedFd, dir: &Path) -> Command {
     let script = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
     let mut shell = Command::new("sh");

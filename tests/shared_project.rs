@@ -1,5 +1,5 @@
-//! Commands of jobs and clients work with the same files: what one side makes, the other can use, and what a command
-//! plants leads a client nowhere.
+//! Commands of jobs and clients work with the same files: what one side makes, the other can use, and what a
+//! command plants leads a client nowhere.
 
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};

@@ -1,5 +1,5 @@
-//! What people read, held against `tests/snapshots`: every help page, errors and their hints, a job in pipes and in colour.
-//! `UPDATE_SNAPSHOTS=1 cargo test --test all snapshots` rewrites them.
+//! What people read, held against `tests/snapshots`: every help page, errors and their hints, a job in pipes
+//! and in colour. `UPDATE_SNAPSHOTS=1 cargo test --test all snapshots` rewrites them.
 
 use crate::support::{Server, command};
 use regex::Regex;
@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-/// Lines of a help page: a terminal of the usual size shows a command's, and the first one with a little more.
+/// Lines of a help page: a terminal of the usual size shows a command's, and the first one with a little
+/// more.
 const PAGE_LINES: usize = 32;
 const FIRST_PAGE_LINES: usize = 40;
 

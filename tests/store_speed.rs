@@ -1,4 +1,5 @@
-//! Measurements of the store alone, not run by default: `cargo test --release --test all store_speed -- --ignored --nocapture`.
+//! Measurements of the store alone, not run by default: `cargo test --release --test all store_speed --
+//! --ignored --nocapture`.
 
 use crate::support::store::{ANN, BOB, delta, done, id, job, turn};
 use nanoclaw::domain::limits::Limits;

@@ -1,5 +1,5 @@
-//! P7 as a matrix: every route that the server describes of itself, tried by one user with the ids of another. What is
-//! another's answers exactly as what is not there.
+//! P7 as a matrix: every route that the server describes of itself, tried by one user with the ids of
+//! another. What is another's answers exactly as what is not there.
 
 use crate::support::Server;
 use serde_json::{Value, json};

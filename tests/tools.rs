@@ -1,4 +1,5 @@
-//! The tool system through the real binary: what models get of their calls, what operators see of them, and calls by hand.
+//! The tool system through the real binary: what models get of their calls, what operators see of them, and
+//! calls by hand.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, command};

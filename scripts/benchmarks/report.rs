@@ -94,7 +94,7 @@ fn skipped(text: &mut String, sheet: &Sheet) {
         text.push_str("- all peers but the bare program: the run had no `--peers`\n");
     }
     for (name, why) in skipped {
-        text.extend(["- ", &name, ": ", why, "\n"]);
+        text.extend(["- ", &name, ":\n  ", why, "\n"]);
     }
 }
 

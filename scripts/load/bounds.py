@@ -169,7 +169,7 @@ def judge_leftovers(record):
             yield f"left over, {what}: {len(found)}, as {sorted(found)[:3]}"
 
 
-# --------------------------------------------------------------------------------------------- breaking the view on purpose
+# breaking the view on purpose
 
 def ramp(name, by):
     def spoil(record):

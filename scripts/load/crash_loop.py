@@ -190,7 +190,7 @@ def note(world, job, status, body, retries):
             known["ended"] = now
 
 
-# ---------------------------------------------------------------------------------------------------------------- batches
+# batches
 
 def submit_batch(server, world, dice):
     """`POST /v1/batches` with JSON lines. An accepted batch must return one result for each line."""
@@ -289,7 +289,7 @@ def check_batch(server, world, batch, known, deadline):
             world.blame(f"{batch} has ended and {result['custom_id']} has not: {job}")
 
 
-# -------------------------------------------------------------------------------------------------------------- schedules
+# schedules
 
 def every_job(server):
     """All jobs, page by page."""
@@ -327,7 +327,7 @@ def check_schedules(server, world):
         server.ask("DELETE", f"/v1/schedules/{schedule}")
 
 
-# ------------------------------------------------------------------------------------------------------------- at the end
+# at the end
 
 def check_job(server, world, job, deadline):
     while True:
@@ -369,7 +369,7 @@ def check_keys(server, world):
             world.accept(*known["answers"])
 
 
-# --------------------------------------------------------------------------------------------------------------- controls
+# controls
 
 def forget_job(world):
     """The server lost a job: this program knows one that the server does not have."""

@@ -11,7 +11,8 @@ from server import BROKEN, ENDED, TERMINAL
 PATIENCE_S = 180  # until an accepted job has ended; far beyond what any of them takes
 CONVERSATIONS = 12
 
-# Programs that succeed or fail, with the end of their job. A failed program is an answer to the model, not a failed job.
+# Programs that succeed or fail, with the end of their job. A failed program is an answer to the model, not a
+# failed job.
 PROGRAMS = [
     "```python\nprint(sum(range(1000)))\n```",
     "```python\nimport json, math\nprint(json.dumps({'pi': math.pi}))\n```",
@@ -67,7 +68,7 @@ class Client:
                 self.ledger.blame(f"{act.__name__}: {type(error).__name__}: {error}")
             time.sleep(self.dice.random() * 0.2)
 
-    # ------------------------------------------------------------------------------------------------------------ what is done
+    # what is done
 
     def call(self):
         self.follow(self.submit("call", self.dice.choice(CALLS)))
@@ -146,7 +147,7 @@ class Client:
             time.sleep(0.5)
         self.insist("DELETE", f"/v1/schedules/{schedule}")
 
-    # ---------------------------------------------------------------------------------------------------------------- the steps
+    # the steps
 
     def key(self):
         return f"soak-{self.dice.randrange(10**15)}"

@@ -1,4 +1,5 @@
-//! The models' wire against real sockets: providers that answer, hang, drip, refuse, and calls that are cut short.
+//! The models' wire against real sockets: providers that answer, hang, drip, refuse, and calls that are cut
+//! short.
 
 mod anthropic;
 mod openai;

@@ -1,4 +1,5 @@
-//! Requests as each provider likes them, over real sockets: what is configured, what is packed, what is learned.
+//! Requests as each provider likes them, over real sockets: what is configured, what is packed, what is
+//! learned.
 
 use super::openai::{ask, cancel, limits, provider, read_request};
 use flate2::Compression;

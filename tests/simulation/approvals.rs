@@ -1,5 +1,5 @@
-//! Somebody who approves of calls, denies them, or lets the time pass; and what must hold of it: no guarded call runs that
-//! nobody may have approved of, and none that somebody was told is denied.
+//! Somebody who approves of calls, denies them, or lets the time pass; and what must hold of it: no guarded
+//! call runs that nobody may have approved of, and none that somebody was told is denied.
 
 use super::world::World;
 use crate::support::store::{ANN, BOB};

@@ -1,4 +1,5 @@
-//! Time as the world says. Wall time may jump, the other never goes back; both pass only when somebody moves them.
+//! Time as the world says. Wall time may jump, the other never goes back; both pass only when somebody moves
+//! them.
 
 use nanoclaw::ports::{CancelToken, Clock};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,7 +7,8 @@ use nanoclaw::ports::Store;
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeSet;
 
-/// How often one user may be served while another one waits, jobs of the other that left their place in line aside.
+/// How often one user may be served while another one waits, jobs of the other that left their place in line
+/// aside.
 const FAIR_BOUND: u64 = 2;
 /// Waiting that counts as much as one priority, as the limits have it.
 const AGEING_MS: u64 = 60_000;
@@ -29,8 +30,8 @@ impl Oracle {
         self.violations.extend(late);
     }
 
-    /// Lower priorities first, less what has been waited for: nothing runs before a lower one without its having waited
-    /// for that, and nothing keeps waiting that has.
+    /// Lower priorities first, less what has been waited for: nothing runs before a lower one without its
+    /// having waited for that, and nothing keeps waiting that has.
     pub(crate) fn check_rank(&mut self, job: &Job, now_ms: u64) {
         let level = u64::from(job.priority.level());
         let Some(known) = self.jobs.get(&job.id).filter(|known| known.is_plain) else { return };
@@ -44,7 +45,8 @@ impl Oracle {
             let what = format!("{} of priority {level} runs before one of {}", job.id, other.priority);
             self.violations.push(what);
         }
-        // Only where nobody may stand before it at its own level, and where every place is as old as it seems.
+        // Only where nobody may stand before it at its own level, and where every place is as old as it
+        // seems.
         let is_quiet =
             self.counts.crashes + self.counts.restarts + self.counts.troubles == 0 && !self.is_mixed;
         let is_alone = |other: &Known| {

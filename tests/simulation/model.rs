@@ -1,5 +1,5 @@
-//! The model as the world plays it: it streams, thinks, calls tools, fails in every way there is, and hangs until its
-//! cancel is pulled. A message `call NAME NAME …` gets just these calls, then a text.
+//! The model as the world plays it: it streams, thinks, calls tools, fails in every way there is, and hangs
+//! until its cancel is pulled. A message `call NAME NAME …` gets just these calls, then a text.
 
 use super::disk_faults::DiskFaults;
 use super::world::World;

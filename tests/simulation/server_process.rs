@@ -31,8 +31,8 @@ const LIMITS: EngineLimits = EngineLimits {
     approval_timeout_ms: 60_000,
     backoff: Backoff { first_s: 5, longest_s: 60 },
 };
-/// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one seed is one
-/// course of events.
+/// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one
+/// seed is one course of events.
 const LINGERING: u64 = 8;
 
 /// Longer than any world processes without a leap of its clock.

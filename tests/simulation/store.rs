@@ -1,5 +1,6 @@
-//! The store as one process of the world sees it: every operation is a point where something may happen, a dead process
-//! gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation has to catch.
+//! The store as one process of the world sees it: every operation is a point where something may happen, a
+//! dead process gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation
+//! has to catch.
 
 use super::client_records::Used;
 use super::disk_faults::DiskFaults;

@@ -1,6 +1,6 @@
-//! The tools as the world plays them. `pure` may run again; `effect` may not; `sandbox` may not either, and is cut off
-//! in the middle; `network` may run again and hangs until its cancel is pulled; `guarded` may not run again, and not at all
-//! unless somebody approves of it. Each run goes into the ledger.
+//! The tools as the world plays them. `pure` may run again; `effect` may not; `sandbox` may not either, and
+//! is cut off in the middle; `network` may run again and hangs until its cancel is pulled; `guarded` may not
+//! run again, and not at all unless somebody approves of it. Each run goes into the ledger.
 
 use super::disk_faults::DiskFaults;
 use super::model::TOOLS;

@@ -1,5 +1,6 @@
-//! A conversation against a plain model of it: whatever is asked, answered, tried again, deleted, answered anew, removed or
-//! cut off by a restart, in any order, its reader sees and its next job is told what the model says.
+//! A conversation against a plain model of it: whatever is asked, answered, tried again, deleted, answered
+//! anew, removed or cut off by a restart, in any order, its reader sees and its next job is told what the
+//! model says.
 
 use super::fixture::Fixture;
 use super::messages::shown;

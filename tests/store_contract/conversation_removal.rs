@@ -1,5 +1,5 @@
-//! Removing conversations: what is out of reach at once, what ends first, what the sweeper clears, and that nothing comes
-//! back under the same name.
+//! Removing conversations: what is out of reach at once, what ends first, what the sweeper clears, and that
+//! nothing comes back under the same name.
 
 use super::fixture::{Fixture, open};
 use super::messages::{say, shown, told};

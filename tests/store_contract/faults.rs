@@ -1,4 +1,5 @@
-//! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a restart.
+//! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a
+//! restart.
 
 use crate::support::store::{ANN, ManualClock, delta, done, id, job};
 use nanoclaw::app::system::SystemClock;

@@ -1,5 +1,5 @@
-//! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end, what is gone
-//! is gone altogether; jobs that have not ended are never touched.
+//! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end,
+//! what is gone is gone altogether; jobs that have not ended are never touched.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job, name, turn};

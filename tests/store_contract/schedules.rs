@@ -1,4 +1,5 @@
-//! Schedules, kept by the real store and looked after by the real scheduler, under clocks that do as a test tells them.
+//! Schedules, kept by the real store and looked after by the real scheduler, under clocks that do as a test
+//! tells them.
 
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::{JobId, ScheduleId};

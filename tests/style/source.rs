@@ -1,4 +1,5 @@
-//! Reads Rust source without a parser: comments, strings and test-only items become blanks of the same length.
+//! Reads Rust source without a parser: comments, strings and test-only items become blanks of the same
+//! length.
 
 use super::{name, production_files};
 use regex::Regex;

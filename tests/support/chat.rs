@@ -70,7 +70,8 @@ pub(crate) fn show(server: &Server, conversation: &str) -> Value {
     page(server, &format!("/api/conversations/{conversation}"))
 }
 
-/// The steps that a client has at the end of a stream: the newest frame of each id, without those that were discarded.
+/// The steps that a client has at the end of a stream: the newest frame of each id, without those that were
+/// discarded.
 pub(crate) fn seen(events: &[Event]) -> Vec<Value> {
     let mut steps = BTreeMap::new();
     for event in events {

@@ -1,5 +1,5 @@
-//! What black-box tests need: the real binary on port 0, a client, and a scripted upstream. Owns the processes that it
-//! starts; nothing is left when a test ends.
+//! What black-box tests need: the real binary on port 0, a client, and a scripted upstream. Owns the
+//! processes that it starts; nothing is left when a test ends.
 
 pub(crate) mod chat;
 pub(crate) mod disk;
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
 
-/// A number from the environment. The names do not begin with `NANOCLAW_`: the server refuses unknown ones of these.
+/// A number from the environment. The names do not begin with `NANOCLAW_`: the server refuses unknown ones of
+/// these.
 pub(crate) fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name} is no number: '{value}'")))

@@ -1,4 +1,5 @@
-//! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
+//! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common
+//! things.
 
 use nanoclaw::domain::conversation::{Conversation, ConversationSettings};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StepKind};

@@ -1,5 +1,5 @@
-//! A scripted provider on loopback that speaks the OpenAI-style wire format. Owns what it answers and remembers what it
-//! was asked.
+//! A scripted provider on loopback that speaks the OpenAI-style wire format. Owns what it answers and
+//! remembers what it was asked.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,6 @@
-//! An end written in two transactions, terminal event first, row second: what the store must not do, done by hand, to
-//! see that the images between the two are caught; and the store's own end beside it, of which none may be.
+//! An end written in two transactions, terminal event first, row second: what the store must not do, done by
+//! hand, to see that the images between the two are caught; and the store's own end beside it, of which none
+//! may be.
 
 use super::oracle::Oracle;
 use super::power_loss::{PowerLoss, open};
@@ -38,7 +39,8 @@ impl DiskHook for Collector {
     }
 }
 
-/// Ends one job this way while the power fails at every write: how many images there are, and how many are caught.
+/// Ends one job this way while the power fails at every write: how many images there are, and how many are
+/// caught.
 pub(crate) fn run(seed: u64, end: End) -> (usize, usize) {
     let (collector, clock) = (Arc::new(Collector(Mutex::new(None))), ManualClock::new());
     let disk = Disk::with(Vec::new(), Syncs::Hold, Some(Arc::clone(&collector) as Arc<dyn DiskHook>));

@@ -1,5 +1,5 @@
-//! What runs while the power fails: submissions, claims, deltas, ends, cancellations, retries, batches, webhooks, in an
-//! order that the seed says.
+//! What runs while the power fails: submissions, claims, deltas, ends, cancellations, retries, batches,
+//! webhooks, in an order that the seed says.
 
 use super::oracle::Oracle;
 use super::power_loss::{PowerLoss, open};
