@@ -23,7 +23,7 @@ pub enum AppError {
     Store(#[from] crate::store::OpenError),
     /// The models.
     #[error(transparent)]
-    Models(#[from] crate::llm::Error),
+    Models(#[from] crate::llm::ModelConfigError),
     /// The tools.
     #[error(transparent)]
     Tools(#[from] ToolSetError),

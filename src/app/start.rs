@@ -52,7 +52,7 @@ impl App {
         // Everything that can fail by its configuration alone comes before any side effect.
         let (metrics, meter) = metrics(config, &*clock);
         let router = Router::new(config.models.clone(), &config.limits)?;
-        let model: Arc<dyn Model> = Arc::new(router.telling(&meter));
+        let model: Arc<dyn Model> = Arc::new(router.with_meter(&meter));
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;

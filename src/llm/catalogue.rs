@@ -1,8 +1,7 @@
-//! What is known of the configured models before anybody is asked: names, windows, prices, fallbacks. Owns the checks of
-//! one model against the others; refuses to know addresses and keys.
+//! Validates names, windows, prices, rates and fallbacks of the configured models, also against each other.
 
+use super::error::ModelConfigError;
 use super::options::{ModelOptions, PriceOptions, RateOptions};
-use super::router::Error;
 use crate::domain::usage::Price;
 use crate::ports::ModelInfo;
 use std::collections::HashSet;
@@ -11,18 +10,18 @@ use std::collections::HashSet;
 const PRICE_MAX: f64 = 1e9;
 /// Millionths of a unit of the currency.
 const MICROS: f64 = 1e6;
-/// The most calls a minute that are counted; who may make more needs no bound.
+/// The highest limit of calls per minute.
 const REQUESTS_MAX: u32 = 100_000;
 
 /// Checks the models, one by one and against each other.
-pub(super) fn check(models: &[ModelOptions]) -> Result<(), Error> {
+pub(super) fn check(models: &[ModelOptions]) -> Result<(), ModelConfigError> {
     let mut ids = HashSet::new();
     for model in models {
         if model.id.trim().is_empty() {
-            return Err(Error::NoId);
+            return Err(ModelConfigError::NoId);
         }
         if !ids.insert(model.id.as_str()) {
-            return Err(Error::Twice(model.id.clone()));
+            return Err(ModelConfigError::Twice(model.id.clone()));
         }
     }
     for model in models {
@@ -33,8 +32,8 @@ pub(super) fn check(models: &[ModelOptions]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The model as the rest of the server may know it.
-pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, Error> {
+/// The model without address and key.
+pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, ModelConfigError> {
     Ok(ModelInfo {
         id: model.id.clone(),
         name: model.name.clone().unwrap_or_else(|| model.id.clone()),
@@ -45,7 +44,7 @@ pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, Error> {
     })
 }
 
-fn check_fallback(model: &ModelOptions, ids: &HashSet<&str>) -> Result<(), Error> {
+fn check_fallback(model: &ModelOptions, ids: &HashSet<&str>) -> Result<(), ModelConfigError> {
     let mut named = HashSet::new();
     for other in &model.fallback {
         let reason = if *other == model.id {
@@ -57,14 +56,14 @@ fn check_fallback(model: &ModelOptions, ids: &HashSet<&str>) -> Result<(), Error
         } else {
             continue;
         };
-        return Err(Error::Fallback { id: model.id.clone(), other: other.clone(), reason });
+        return Err(ModelConfigError::Fallback { id: model.id.clone(), other: other.clone(), reason });
     }
     Ok(())
 }
 
-fn check_rate(model: &ModelOptions) -> Result<(), Error> {
+fn check_rate(model: &ModelOptions) -> Result<(), ModelConfigError> {
     let RateOptions { concurrent, requests_per_minute, tokens_per_minute } = model.rate;
-    let refuse = |key, reason| Err(Error::Rate { id: model.id.clone(), key, reason });
+    let refuse = |key, reason| Err(ModelConfigError::Rate { id: model.id.clone(), key, reason });
     let none = "0: nobody could ever ask it";
     match (concurrent, requests_per_minute, tokens_per_minute) {
         (Some(0), _, _) => refuse("concurrent", none),
@@ -75,10 +74,14 @@ fn check_rate(model: &ModelOptions) -> Result<(), Error> {
     }
 }
 
-fn price(model: &ModelOptions) -> Result<Price, Error> {
+fn price(model: &ModelOptions) -> Result<Price, ModelConfigError> {
     let Some(PriceOptions { prompt, completion }) = model.price else { return Ok(Price::default()) };
     let micros = |key: &'static str, units: f64| {
-        in_micros(units).ok_or_else(|| Error::Price { id: model.id.clone(), key, value: units.to_string() })
+        in_micros(units).ok_or_else(|| ModelConfigError::Price {
+            id: model.id.clone(),
+            key,
+            value: units.to_string(),
+        })
     };
     Ok(Price {
         prompt_micros: micros("prompt", prompt)?,

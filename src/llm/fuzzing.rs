@@ -1,12 +1,11 @@
-//! What the fuzz targets of `fuzz/` call: one function for each dialect. Built with the feature `fuzzing` alone.
+//! Entry points of the fuzz targets in `fuzz/`, one for each dialect. Built only with the feature `fuzzing`.
 //!
-//! Owns: the reading of a fuzzer's bytes as the body of an answer, in slices that the fuzzer chooses, and what must hold
-//! of every answer; refuses the network.
+//! The fuzzer's bytes are read as the body of an answer, in slices of a chosen size, and the invariants of every answer
+//! are checked.
 
-use super::terms::Bounds;
-use super::wire::endpoint::{CHAT, Endpoint};
-use super::wire::failure::Teller;
-use super::wire::tether::Patience;
+use super::dialect_options::{AnswerLimits, call_timeouts};
+use super::transport::endpoint::{CHAT, Endpoint};
+use super::transport::error_mapper::ErrorMapper;
 use super::{anthropic, openai};
 use crate::domain::message::Message;
 use crate::domain::secret::Secret;
@@ -17,18 +16,18 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Bounds of an answer: small enough for a fuzzer to reach.
+/// Limits of an answer, small enough for a fuzzer to reach.
 const OUTPUT_BYTES: usize = 4096;
 const TOOL_CALLS: usize = 8;
 const TOOL_ARGUMENTS_BYTES: usize = 1024;
 
 /// A body that comes in slices.
-struct Sliced<'a> {
+struct SlicedBody<'a> {
     rest: &'a [u8],
     slice: usize,
 }
 
-impl Read for Sliced<'_> {
+impl Read for SlicedBody<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (taken, rest) = self.rest.split_at(self.rest.len().min(self.slice).min(buffer.len()));
         self.rest = rest;
@@ -41,7 +40,7 @@ impl Read for Sliced<'_> {
 
 /// What came of a body.
 #[derive(Debug, Default, PartialEq)]
-struct Outcome {
+struct FuzzedAnswer {
     text: String,
     thinking: String,
     result: Option<Result<Completion, ModelError>>,
@@ -63,22 +62,22 @@ fn request() -> ModelRequest {
 
 /// The dialects whose bodies are read.
 #[derive(Debug, Clone, Copy)]
-enum Dialect {
+enum FuzzedDialect {
     Openai { text_calls: bool },
     Anthropic,
 }
 
 /// Reads a body; `None` where no provider can be made up, which the addresses here never are.
-fn read(body: Sliced<'_>, dialect: Dialect) -> Option<Outcome> {
-    let bounds = Bounds {
+fn read(body: SlicedBody<'_>, dialect: FuzzedDialect) -> Option<FuzzedAnswer> {
+    let limits = AnswerLimits {
         output_bytes: OUTPUT_BYTES,
         tool_calls: TOOL_CALLS,
         tool_arguments_bytes: TOOL_ARGUMENTS_BYTES,
     };
     let second = Duration::from_secs(1);
     let endpoint = Endpoint::parse("http://127.0.0.1/v1", CHAT).ok()?;
-    let teller = Teller::new(&endpoint, Secret::default(), Patience { connect: second, idle: second });
-    let mut outcome = Outcome::default();
+    let errors = ErrorMapper::new(&endpoint, Secret::default(), call_timeouts(second, second));
+    let mut outcome = FuzzedAnswer::default();
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
             Chunk::Text(piece) => outcome.text.push_str(piece),
@@ -87,10 +86,12 @@ fn read(body: Sliced<'_>, dialect: Dialect) -> Option<Outcome> {
         }
         ControlFlow::Continue(())
     };
-    let terms = (&teller, bounds);
+    let rules = (&errors, limits);
     let result = match dialect {
-        Dialect::Openai { text_calls } => openai::read_body(body, &request(), terms, text_calls, &mut sink),
-        Dialect::Anthropic => anthropic::read_body(body, &request(), terms, &mut sink),
+        FuzzedDialect::Openai { text_calls } => {
+            openai::read_body(body, &request(), rules, text_calls, &mut sink)
+        }
+        FuzzedDialect::Anthropic => anthropic::read_body(body, &request(), rules, &mut sink),
     };
     outcome.result = Some(result);
     Some(outcome)
@@ -103,7 +104,7 @@ fn read(body: Sliced<'_>, dialect: Dialect) -> Option<Outcome> {
 /// When a bound is passed, when slices change the answer, or when a failure's text could break a line: a bug.
 pub fn openai(data: &[u8]) {
     let Some(([how, slice], body)) = data.split_first_chunk::<2>() else { return };
-    check(Dialect::Openai { text_calls: how & 1 == 1 }, *slice, body);
+    check(FuzzedDialect::Openai { text_calls: how & 1 == 1 }, *slice, body);
 }
 
 /// The same for Anthropic's dialect; the first byte says how.
@@ -113,12 +114,12 @@ pub fn openai(data: &[u8]) {
 /// As [`openai`].
 pub fn anthropic(data: &[u8]) {
     let Some((slice, body)) = data.split_first() else { return };
-    check(Dialect::Anthropic, *slice, body);
+    check(FuzzedDialect::Anthropic, *slice, body);
 }
 
-fn check(dialect: Dialect, slice: u8, body: &[u8]) {
+fn check(dialect: FuzzedDialect, slice: u8, body: &[u8]) {
     let slice = usize::from(slice).saturating_add(1);
-    let Some(sliced) = read(Sliced { rest: body, slice }, dialect) else { return };
+    let Some(sliced) = read(SlicedBody { rest: body, slice }, dialect) else { return };
     let said = sliced.text.len().saturating_add(sliced.thinking.len());
     assert!(said <= OUTPUT_BYTES, "an answer is bounded");
     match &sliced.result {
@@ -131,7 +132,7 @@ fn check(dialect: Dialect, slice: u8, body: &[u8]) {
         Some(Err(error)) => assert!(!error.to_string().contains('\n'), "a failure is one line"),
         None => {}
     }
-    let Some(whole) = read(Sliced { rest: body, slice: usize::MAX }, dialect) else { return };
+    let Some(whole) = read(SlicedBody { rest: body, slice: usize::MAX }, dialect) else { return };
     // Where a bound ends it, more or less of the last piece has gone before.
     if !matches!(sliced.result, Some(Err(ModelError::TooLarge(_)))) {
         assert_eq!(sliced, whole, "slices mean nothing");

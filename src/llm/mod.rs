@@ -1,23 +1,24 @@
-//! Models: one directory per wire dialect behind [`Router`], the crate's `ports::Model`.
-//! Owns dialects, the wire under them, the reading of streams, and the gates before each provider; refuses to retry (the
-//! engine does) and to keep anything between two calls but idle connections and what the gates count.
+//! Calls models over HTTP: [`Router`] is the crate's `ports::Model`, with one folder for each wire dialect. Between calls
+//! it keeps idle connections, rate limits and known unsupported parameters; retries are the engine's.
 
 mod anthropic;
+mod call_ids;
+mod call_metrics;
 mod catalogue;
 mod demo;
+mod dialect_options;
+mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod gate;
-mod ids;
 mod json;
 mod openai;
 pub mod options;
+mod rate_limit;
 mod router;
 pub mod sse;
-mod terms;
 mod text_calls;
-mod watch;
-mod wire;
+mod transport;
 
-pub use router::{Error, Router};
+pub use error::ModelConfigError;
+pub use router::Router;

@@ -1,4 +1,4 @@
-//! `models:` of the configuration. Owns its keys and their meaning; refuses to expand variables (config does).
+//! The `models:` section of the configuration.
 
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,24 +10,24 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelOptions {
-    /// What jobs name.
+    /// The name that jobs use.
     pub id: String,
-    /// For people; the id when absent.
+    /// The display name; the id when absent.
     #[serde(default)]
     pub name: Option<String>,
-    /// What the provider is asked for; the id when absent.
+    /// The model's name at the provider; the id when absent.
     #[serde(default)]
     pub upstream_id: Option<String>,
     /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`). The demo model has none.
     #[serde(default, serialize_with = "without_query")]
     pub api_url: Option<String>,
-    /// Sent as the provider wants it; loopback upstreams need none.
+    /// The API key; providers on this machine need none.
     #[serde(default)]
     pub api_key: Option<Secret>,
     /// A file that holds the key, instead of `api_key`. A relative path lies in systemd's `$CREDENTIALS_DIRECTORY`.
     #[serde(default)]
     pub api_key_file: Option<PathBuf>,
-    /// What was read from that file; no key of the configuration, and never shown.
+    /// The key that was read from that file; not a configuration key, and never shown.
     #[serde(skip)]
     pub key_from_file: Option<Secret>,
     /// The wire dialect; guessed from the URL when absent.
@@ -36,19 +36,19 @@ pub struct ModelOptions {
     /// Tokens that fit into one request and its answer; unknown when absent.
     #[serde(default)]
     pub context_window: Option<u32>,
-    /// Bound of one answer, tokens.
+    /// Limit of one answer, tokens.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// Models that are asked, in this order, when this one fails.
+    /// Models that are called instead, in this order, when this one fails.
     #[serde(default)]
     pub fallback: Vec<String>,
-    /// What its tokens cost.
+    /// The price of its tokens.
     #[serde(default)]
     pub price: Option<PriceOptions>,
-    /// How much the provider may be asked at once and per minute; models of one provider and key share it.
+    /// Rate limits; models with the same provider and key share them.
     #[serde(default)]
     pub rate: RateOptions,
-    /// Whether calls of tools that the model writes as text (`<tool_call>…`, bare JSON) are taken for calls.
+    /// Whether tool calls that the model writes as text (`<tool_call>…`, bare JSON) are recognized.
     #[serde(default)]
     pub text_tool_calls: bool,
     /// Fields that are added to every request, or replace what the dialect would send; `null` takes one away.
@@ -66,37 +66,37 @@ impl ModelOptions {
     }
 }
 
-/// What a million tokens cost, in any one currency.
+/// The price of a million tokens, in any currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceOptions {
-    /// Of prompts.
+    /// Prompt tokens.
     pub prompt: f64,
-    /// Of answers.
+    /// Completion tokens.
     pub completion: f64,
 }
 
-/// How much a provider may be asked; what is more waits. Absent: no bound.
+/// Rate limits of a provider. Absent: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {
-    /// Calls at once.
+    /// Concurrent calls.
     pub concurrent: Option<u32>,
-    /// Calls begun in any minute.
+    /// Calls that begin within any minute.
     pub requests_per_minute: Option<u32>,
-    /// Tokens of prompts and answers in any minute.
+    /// Prompt and completion tokens within any minute.
     pub tokens_per_minute: Option<u64>,
 }
 
-/// The wire dialects, and the providers that speak one with ways of their own.
+/// The wire dialects, and the providers with their own variant of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
-    /// Chat completions as `OpenAI` defined them; most providers and local servers speak it.
+    /// Chat completions as `OpenAI` defined them; most providers and local servers offer them.
     Openai,
-    /// The same as `DeepSeek` speaks it.
+    /// `DeepSeek`'s variant.
     Deepseek,
-    /// The same as GLM (Zhipu, Z.ai) speaks it.
+    /// GLM's variant (Zhipu, Z.ai).
     Glm,
     /// Messages as Anthropic defined them.
     Anthropic,

@@ -1,21 +1,20 @@
-//! Server-sent events, read piece by piece. Owns the line and field rules of the HTML standard; refuses lines and
-//! events beyond a bound, and knows nothing of what the data means.
+//! Parses server-sent events incrementally, by the rules of the HTML standard. Lines and events have a size limit.
 
-/// One event as the stream gave it.
+/// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The `event:` field; `message` when the stream names none.
     pub name: String,
     /// The `data:` lines, joined by `\n`.
     pub data: String,
-    /// The last `id:` seen in the stream up to here: what `Last-Event-ID` would carry.
+    /// The last `id:` of the stream so far, as `Last-Event-ID` would carry it.
     pub id: Option<String>,
 }
 
-/// Why a stream cannot be read on.
+/// Why a stream cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// A line, or the data of one event, is longer than the reader keeps.
+pub enum SseError {
+    /// A line, or the data of one event, exceeds the limit.
     #[error("an event of the stream is longer than {limit} bytes")]
     TooLong {
         /// The bound.
@@ -26,9 +25,9 @@ pub enum Error {
 /// The byte order mark that may open a stream.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Turns bytes into events, wherever the bytes are split. It keeps at most one line and one event.
+/// Turns bytes into events, however the bytes are split. It holds at most one line and one event.
 #[derive(Debug)]
-pub struct Parser {
+pub struct SseParser {
     limit: usize,
     line: Vec<u8>,
     fresh: bool,
@@ -40,8 +39,8 @@ pub struct Parser {
     retry_ms: Option<u64>,
 }
 
-impl Parser {
-    /// A parser at the start of a stream; no line and no event may pass `limit` bytes.
+impl SseParser {
+    /// A parser at the start of a stream. A line and an event have at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -56,15 +55,15 @@ impl Parser {
         }
     }
 
-    /// What the stream last asked to wait before a reconnect.
+    /// The last `retry:` of the stream, milliseconds.
     pub fn retry_ms(&self) -> Option<u64> {
         self.retry_ms
     }
 
-    /// Eats from the front of `input` up to the end of the next event; `None` when the input is used up first.
+    /// Consumes `input` up to the end of the next event; `None` when the input ends first.
     ///
     /// ```
-    /// let mut parser = nanoclaw::llm::sse::Parser::new(1024);
+    /// let mut parser = nanoclaw::llm::sse::SseParser::new(1024);
     /// let mut input: &[u8] = b"data: a\n\ndata: b\n\nda";
     /// let mut seen = Vec::new();
     /// while let Some(event) = parser.next_event(&mut input).unwrap() {
@@ -72,7 +71,7 @@ impl Parser {
     /// }
     /// assert_eq!(seen, ["a", "b"]);
     /// ```
-    pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Error> {
+    pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<SseEvent>, SseError> {
         while !input.is_empty() {
             if std::mem::take(&mut self.after_cr) {
                 *input = input.strip_prefix(b"\n").unwrap_or(input);
@@ -93,15 +92,15 @@ impl Parser {
         Ok(None)
     }
 
-    fn keep(&mut self, piece: &[u8]) -> Result<(), Error> {
+    fn keep(&mut self, piece: &[u8]) -> Result<(), SseError> {
         if self.line.len().saturating_add(piece.len()) > self.limit {
-            return Err(Error::TooLong { limit: self.limit });
+            return Err(SseError::TooLong { limit: self.limit });
         }
         self.line.extend_from_slice(piece);
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, Error> {
+    fn end_line(&mut self) -> Result<Option<SseEvent>, SseError> {
         let line = std::mem::take(&mut self.line);
         let bytes =
             if std::mem::take(&mut self.fresh) { line.strip_prefix(BOM).unwrap_or(&line) } else { &line };
@@ -115,14 +114,14 @@ impl Parser {
         result
     }
 
-    fn take_field(&mut self, line: &str) -> Result<(), Error> {
+    fn take_field(&mut self, line: &str) -> Result<(), SseError> {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "event" => value.clone_into(&mut self.name),
             "data" => {
                 if self.data.len().saturating_add(value.len()) > self.limit {
-                    return Err(Error::TooLong { limit: self.limit });
+                    return Err(SseError::TooLong { limit: self.limit });
                 }
                 if std::mem::replace(&mut self.has_data, true) {
                     self.data.push('\n');
@@ -138,13 +137,13 @@ impl Parser {
         Ok(())
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         let name = std::mem::take(&mut self.name);
         if !std::mem::take(&mut self.has_data) {
             return None;
         }
         let name = if name.is_empty() { "message".to_owned() } else { name };
-        Some(Event { name, data: std::mem::take(&mut self.data), id: self.id.clone() })
+        Some(SseEvent { name, data: std::mem::take(&mut self.data), id: self.id.clone() })
     }
 }
 
@@ -153,19 +152,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(stream: &[u8], slice: usize) -> Vec<Event> {
-        let mut parser = Parser::new(1 << 16);
+    fn read(stream: &[u8], slice: usize) -> Vec<SseEvent> {
+        let mut parser = SseParser::new(1 << 16);
         let mut events = Vec::new();
         for mut piece in stream.chunks(slice) {
-            while let Some(event) = parser.next_event(&mut piece).expect("within bounds") {
+            while let Some(event) = parser.next_event(&mut piece).expect("within limits") {
                 events.push(event);
             }
         }
         events
     }
 
-    fn event(name: &str, data: &str, id: Option<&str>) -> Event {
-        Event { name: name.into(), data: data.into(), id: id.map(Into::into) }
+    fn event(name: &str, data: &str, id: Option<&str>) -> SseEvent {
+        SseEvent { name: name.into(), data: data.into(), id: id.map(Into::into) }
     }
 
     #[test]
@@ -179,7 +178,7 @@ mod tests {
         for slice in [1, 2, 3, 7, 4096] {
             assert_eq!(read(stream.as_bytes(), slice), expected, "slices of {slice}");
         }
-        let mut parser = Parser::new(100);
+        let mut parser = SseParser::new(100);
         let mut input = stream.as_bytes();
         assert!(parser.next_event(&mut input).expect("reads").is_some());
         assert_eq!(parser.retry_ms(), Some(1500));
@@ -205,12 +204,12 @@ mod tests {
     #[test]
     fn p8_lines_and_events_are_bounded() {
         let long = |stream: &[u8]| {
-            let mut parser = Parser::new(10);
+            let mut parser = SseParser::new(10);
             let mut input = stream;
             parser.next_event(&mut input)
         };
-        assert_eq!(long(b"data: 01234567"), Err(Error::TooLong { limit: 10 }));
-        assert_eq!(long(b"data:12345\ndata:12345\ndata:1\n"), Err(Error::TooLong { limit: 10 }));
+        assert_eq!(long(b"data: 01234567"), Err(SseError::TooLong { limit: 10 }));
+        assert_eq!(long(b"data:12345\ndata:12345\ndata:1\n"), Err(SseError::TooLong { limit: 10 }));
         assert_eq!(long(b":2345678\n:2345678\n:2345678\n"), Ok(None));
     }
 

@@ -1,7 +1,7 @@
-//! Name lookups on a tether. `getaddrinfo` cannot be interrupted, so it runs on a thread of its own that is left behind
-//! when nobody waits any more. Owns the bound on such threads; refuses to cache (the system's resolver does).
+//! Name lookups that a call can abandon. `getaddrinfo` cannot be interrupted, so it runs on a thread of its own, which
+//! is left behind when its call ends. The number of such threads is bounded.
 
-use super::tether::{SLICE, Tether, Wait};
+use super::call::{CallSlot, SLICE};
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// Lookups at once, the left-behind ones included.
-const LOOKUPS: usize = 64;
+/// Lookup threads of a client, including those left behind.
+const MAX_LOOKUPS: usize = 64;
 /// Addresses of a name that are tried.
-const ADDRESSES: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
 /// Where names are looked up.
-pub(crate) trait Names: Debug + Send + Sync {
-    /// The addresses of a name. Blocks, and cannot be interrupted.
+pub(crate) trait NameSource: Debug + Send + Sync {
+    /// The addresses of a name. Blocks and cannot be interrupted.
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
@@ -28,26 +28,31 @@ pub(crate) trait Names: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct SystemNames;
 
-impl Names for SystemNames {
+impl NameSource for SystemNames {
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         Ok((host, port).to_socket_addrs()?.collect())
     }
 }
 
-/// Finds the addresses of hosts.
+/// Finds the addresses of hosts for the call in its slot.
 #[derive(Debug)]
 pub(crate) struct Lookups {
-    tether: &'static dyn Tether,
-    names: Arc<dyn Names>,
-    under_way: Arc<AtomicUsize>,
+    slot: CallSlot,
+    names: Arc<dyn NameSource>,
+    active: Arc<AtomicUsize>,
 }
 
-type Lookup = io::Result<Vec<SocketAddr>>;
+type LookupResult = io::Result<Vec<SocketAddr>>;
 
 impl Lookups {
-    /// Names are looked up in `names`, and waited for as the tether allows.
-    pub(crate) fn new(tether: &'static dyn Tether, names: Arc<dyn Names>) -> Self {
-        Self { tether, names, under_way: Arc::default() }
+    /// Lookups in `names` that serve no call yet.
+    pub(crate) fn new(names: Arc<dyn NameSource>) -> Self {
+        Self { slot: CallSlot::default(), names, active: Arc::default() }
+    }
+
+    /// The same lookups, with the same bound on threads, for the calls in `slot`.
+    pub(crate) fn for_calls_in(&self, slot: &CallSlot) -> Self {
+        Self { slot: slot.clone(), names: Arc::clone(&self.names), active: Arc::clone(&self.active) }
     }
 
     /// All addresses of a URL's host.
@@ -60,30 +65,30 @@ impl Lookups {
         }
     }
 
-    /// Those that are tried.
+    /// The addresses that are tried.
     pub(crate) fn first(&self, all: Vec<SocketAddr>) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let mut found = self.empty();
-        for address in all.into_iter().take(ADDRESSES) {
+        for address in all.into_iter().take(MAX_ADDRESSES) {
             found.push(address);
         }
         if found.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(found) }
     }
 
-    fn look_up(&self, host: String, port: u16) -> Result<Receiver<Lookup>, ureq::Error> {
-        let counter =
-            Counted::try_new(&self.under_way).ok_or_else(|| io::Error::other("too many name lookups"))?;
+    fn look_up(&self, host: String, port: u16) -> Result<Receiver<LookupResult>, ureq::Error> {
+        let permit =
+            LookupPermit::acquire(&self.active).ok_or_else(|| io::Error::other("too many name lookups"))?;
         let (sender, receiver) = sync_channel(1);
         let names = Arc::clone(&self.names);
         thread::Builder::new().name("name-lookup".to_owned()).spawn(move || {
-            let _counted = counter;
-            drop(sender.send(names.look_up(&host, port))); // nobody waits any more: that is fine
+            let _permit = permit;
+            drop(sender.send(names.look_up(&host, port))); // fails when the call has ended
         })?;
         Ok(receiver)
     }
 
-    fn wait_for(&self, receiver: &Receiver<Lookup>) -> Result<Vec<SocketAddr>, ureq::Error> {
-        self.tether.connecting()?;
-        let wait = Wait::begin(self.tether)?;
+    fn wait_for(&self, receiver: &Receiver<LookupResult>) -> Result<Vec<SocketAddr>, ureq::Error> {
+        self.slot.connecting()?;
+        let wait = self.slot.wait()?;
         let found = loop {
             match receiver.recv_timeout(SLICE) {
                 Ok(Ok(found)) => break found,
@@ -91,7 +96,7 @@ impl Lookups {
                 Err(RecvTimeoutError::Timeout) => wait.check()?,
             }
         };
-        self.tether.connected();
+        self.slot.connected();
         Ok(found)
     }
 }
@@ -107,17 +112,17 @@ pub(crate) fn host_of(uri: &Uri) -> &str {
     uri.host().unwrap_or_default().trim_matches(['[', ']'])
 }
 
-/// One of the lookups at once; gives its place back when dropped.
-struct Counted(Arc<AtomicUsize>);
+/// Counts a lookup thread until it is dropped.
+struct LookupPermit(Arc<AtomicUsize>);
 
-impl Counted {
-    fn try_new(under_way: &Arc<AtomicUsize>) -> Option<Self> {
-        let counted = Self(Arc::clone(under_way));
-        (under_way.fetch_add(1, Ordering::Relaxed) < LOOKUPS).then_some(counted)
+impl LookupPermit {
+    fn acquire(active: &Arc<AtomicUsize>) -> Option<Self> {
+        let permit = Self(Arc::clone(active));
+        (active.fetch_add(1, Ordering::Relaxed) < MAX_LOOKUPS).then_some(permit)
     }
 }
 
-impl Drop for Counted {
+impl Drop for LookupPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -129,11 +134,11 @@ mod tests {
 
     #[test]
     fn p8_lookups_at_once_are_bounded() {
-        let under_way = Arc::new(AtomicUsize::new(0));
-        let places: Vec<_> = (0..LOOKUPS).map_while(|_| Counted::try_new(&under_way)).collect();
-        assert_eq!(places.len(), LOOKUPS);
-        assert!(Counted::try_new(&under_way).is_none());
-        drop(places);
-        assert!(Counted::try_new(&under_way).is_some());
+        let active = Arc::new(AtomicUsize::new(0));
+        let permits: Vec<_> = (0..MAX_LOOKUPS).map_while(|_| LookupPermit::acquire(&active)).collect();
+        assert_eq!(permits.len(), MAX_LOOKUPS);
+        assert!(LookupPermit::acquire(&active).is_none());
+        drop(permits);
+        assert!(LookupPermit::acquire(&active).is_some());
     }
 }

@@ -1,14 +1,14 @@
-//! The way to other hosts under `ureq`: name lookups and TCP, every wait of them on a tether.
+//! HTTP calls that a [`crate::ports::CancelToken`] ends within a second.
 //!
-//! `ureq` blocks, and its own timeouts cannot be pulled from outside. So the lowest layer is ours: each wait for the
-//! network is cut into slices ([`socket`], [`lookup`]), and between two slices the [`Tether`] is asked whether to go on.
-//! TLS runs on top of it and is cut short in the same way. Owns that layer; refuses to know who calls and why a wait
-//! ends, and to judge where a call may lead.
+//! `ureq` blocks and has timeouts of its own that cannot be cancelled. So name lookups ([`lookup`]) and TCP ([`socket`])
+//! wait in short slices and check the call between two of them. TLS runs on top and ends in the same way.
 
+mod call;
+mod client;
 mod lookup;
 mod socket;
-mod tether;
 
-pub(crate) use lookup::{Lookups, Names, SystemNames, host_of};
-pub(crate) use socket::connector;
-pub(crate) use tether::{Held, Tether, cut_of};
+pub(crate) use call::{CallEnd, CallSlot, CallTimeouts};
+pub(crate) use client::{NetCall, NetClient};
+pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of};
+pub(crate) use socket::{Tls, connector};

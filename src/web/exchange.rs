@@ -1,28 +1,27 @@
-//! One request and its answer. Owns the HTTP client, the unpacking and the bound on what is unpacked; refuses redirects
-//! (whoever asks decides), proxies, and to use a connection twice.
+//! One HTTP request of a tool and its response, decompressed within a size limit. Uses no proxy, follows no redirect and
+//! reuses no connection.
 
 use super::resolver::CheckedResolver;
-use super::tether::{self, RequestTether};
-use crate::net::connector;
+use crate::net::{CallEnd, CallSlot, NetCall, NetClient, connector};
 use crate::ports::{WebError, WebMethod};
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use std::io::{self, Read};
+use ureq::config::Config;
 use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use ureq::http::{HeaderMap, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
 
-/// What the web is told of who asks.
 const USER_AGENT: &str = concat!("Mozilla/5.0 (compatible; NanoClaw/", env!("CARGO_PKG_VERSION"), ")");
-/// The longest head of an answer, bytes.
+/// Longest response head, bytes.
 const HEADER_BYTES: usize = 32 * 1024;
 /// Read buffer of a connection, bytes; a head must fit.
 const INPUT_BYTES: usize = 64 * 1024;
 /// Write buffer of a connection, bytes.
 const OUTPUT_BYTES: usize = 16 * 1024;
-/// Read at once, bytes.
+/// Size of one read, bytes.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Headers that are the connection's own.
+/// Headers that tools cannot set.
 const OWN_HEADERS: [&str; 9] = [
     "host",
     "content-length",
@@ -35,9 +34,15 @@ const OWN_HEADERS: [&str; 9] = [
     "expect",
 ];
 
-/// A client that goes where its resolver lets it. Its waits end with the tether.
-pub(super) fn agent(resolver: CheckedResolver) -> Agent {
-    let config = Agent::config_builder()
+/// A client that connects only to addresses that the resolver permits.
+pub(super) fn client(resolver: CheckedResolver) -> NetClient {
+    NetClient::new(move |slot, tls| {
+        Agent::with_parts(config(), connector(slot, tls), resolver.for_calls_in(slot))
+    })
+}
+
+fn config() -> Config {
+    Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -46,36 +51,34 @@ pub(super) fn agent(resolver: CheckedResolver) -> Agent {
         .max_response_header_size(HEADER_BYTES)
         .input_buffer_size(INPUT_BYTES)
         .output_buffer_size(OUTPUT_BYTES)
-        // Each connection goes where its own lookup led.
+        // A kept connection would skip the check of its address.
         .max_idle_connections(0)
         .max_idle_connections_per_host(0)
-        .build();
-    Agent::with_parts(config, connector(&RequestTether), resolver)
+        .build()
 }
 
-/// What is sent.
+/// A request of a tool.
 #[derive(Debug, Clone)]
-pub(super) struct Sending {
+pub(super) struct OutgoingRequest {
     /// Without a fragment.
     pub(super) url: Url,
-    /// How.
     pub(super) method: WebMethod,
-    /// Beside those that every request has.
+    /// In addition to the headers of every request.
     pub(super) headers: Vec<(String, String)>,
 }
 
-/// What came back.
+/// A response whose body has not been read.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct UnreadResponse {
     pub(super) status: u16,
-    /// Where it redirects to, if it does.
+    /// The target of a redirect.
     pub(super) location: Option<String>,
     pub(super) content_type: Option<String>,
     pub(super) head: Response<Body>,
 }
 
-/// Sends, and reads the head of the answer.
-pub(super) fn send(agent: &Agent, sending: &Sending) -> Result<Reply, WebError> {
+/// Sends a request and reads the head of the response.
+pub(super) fn send(call: &NetCall<'_>, sending: &OutgoingRequest) -> Result<UnreadResponse, WebError> {
     let mut builder = Request::builder().uri(sending.url.as_str());
     let own = |name: &str| OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
     for (name, value) in sending.headers.iter().filter(|(name, _)| !own(name)) {
@@ -83,16 +86,16 @@ pub(super) fn send(agent: &Agent, sending: &Sending) -> Result<Reply, WebError> 
     }
     let unusable = |_| WebError::BadUrl("the address or a header cannot be sent".to_owned());
     let answer = match &sending.method {
-        WebMethod::Get => agent.run(builder.body(()).map_err(unusable)?),
+        WebMethod::Get => call.agent().run(builder.body(()).map_err(unusable)?),
         WebMethod::Post(content_type, body) => {
             let builder = builder.method("POST").header(CONTENT_TYPE, content_type);
-            agent.run(builder.body(body.clone()).map_err(unusable)?)
+            call.agent().run(builder.body(body.clone()).map_err(unusable)?)
         }
     };
     let head = answer.map_err(|error| failure(error, &sending.url))?;
     let status = head.status().as_u16();
     let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
-    Ok(Reply {
+    Ok(UnreadResponse {
         status,
         location: header(head.headers(), LOCATION.as_str()).filter(|_| is_redirect),
         content_type: header(head.headers(), CONTENT_TYPE.as_str()),
@@ -100,23 +103,23 @@ pub(super) fn send(agent: &Agent, sending: &Sending) -> Result<Reply, WebError> 
     })
 }
 
-/// As text; bytes that are no ASCII are taken for UTF-8, as browsers take them.
+/// A header as text; bytes beyond ASCII are read as UTF-8, as browsers do.
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// The body, unpacked, of at most so many bytes.
-pub(super) fn body(head: Response<Body>, max_bytes: usize) -> Result<Vec<u8>, WebError> {
+/// The decompressed body.
+pub(super) fn body(head: Response<Body>, slot: &CallSlot, max_bytes: usize) -> Result<Vec<u8>, WebError> {
     let too_large = WebError::TooLarge { max_bytes };
     if head.body().content_length().is_some_and(|bytes| bytes > u64::try_from(max_bytes).unwrap_or(u64::MAX))
     {
         return Err(too_large);
     }
-    let mut reader = unpacked(head)?;
+    let mut reader = decompressed(head)?;
     let (mut whole, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
     loop {
-        // What is unpacked of little input asks nobody in between.
-        tether::check().map_err(|_| WebError::Stopped)?;
+        // Decompression can go on for long without reading from the network.
+        slot.check().map_err(|_| WebError::Stopped)?;
         let count = match reader.read(&mut piece) {
             Ok(0) => return Ok(whole),
             Ok(count) => count,
@@ -130,8 +133,8 @@ pub(super) fn body(head: Response<Body>, max_bytes: usize) -> Result<Vec<u8>, We
     }
 }
 
-/// `ureq` undoes plain `gzip` itself and takes the header away; this is what is left.
-fn unpacked(head: Response<Body>) -> Result<Box<dyn Read>, WebError> {
+/// `ureq` decodes plain `gzip` itself and removes the header; this decodes the rest.
+fn decompressed(head: Response<Body>) -> Result<Box<dyn Read>, WebError> {
     let coding = header(head.headers(), CONTENT_ENCODING.as_str()).unwrap_or_default();
     let body = head.into_body().into_reader();
     match coding.trim().to_ascii_lowercase().as_str() {
@@ -146,7 +149,7 @@ fn unpacked(head: Response<Body>) -> Result<Box<dyn Read>, WebError> {
 }
 
 fn broken(error: &io::Error) -> WebError {
-    if tether::is_cut(error) {
+    if CallEnd::of(error) == Some(CallEnd::Cancelled) {
         return WebError::Stopped;
     }
     WebError::Unreachable("the answer broke off or cannot be unpacked".to_owned())
@@ -162,7 +165,10 @@ fn failure(error: ureq::Error, url: &Url) -> WebError {
             Ok(own) => return *own,
             Err(_) => "the request failed".to_owned(),
         },
-        Io(error) if tether::is_cut(&error) => return WebError::Stopped,
+        Io(error) if CallEnd::of(&error) == Some(CallEnd::Cancelled) => return WebError::Stopped,
+        Io(error) if CallEnd::of(&error) == Some(CallEnd::ConnectTimeout) => {
+            format!("no connection to '{host}': {}", io::ErrorKind::TimedOut)
+        }
         Io(error) => format!("no connection to '{host}': {}", error.kind()),
         HostNotFound => format!("there is no host of the name '{host}'"),
         ConnectionFailed => format!("no connection to '{host}'"),

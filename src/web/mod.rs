@@ -1,103 +1,119 @@
-//! The web for tools: requests to public addresses only. Owns the guard, redirects, packing and bounds; refuses to read pages.
+//! HTTP requests of tools, to public addresses only.
 //!
-//! What a guest asks for is checked three times: the address as it is written ([`destination`]), each redirect before it is
-//! requested, and each address that a name leads to, at the moment of connecting ([`resolver`]). The last is what counts.
+//! A guest's request is checked three times: its URL ([`destination`]), each redirect before it is followed, and each
+//! address of a name when the connection is made ([`resolver`]). The last check is the boundary.
 
 mod destination;
 mod exchange;
 pub mod options;
 mod resolver;
-mod tether;
 
 use crate::domain::address::{AddressPolicy, AddressRangeError};
-use crate::net::{Names, SystemNames};
+use crate::net::{CallTimeouts, NameSource, NetCall, NetClient, SystemNames};
 use crate::ports::{CancelToken, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
-use exchange::Sending;
+use exchange::OutgoingRequest;
 pub use options::WebOptions;
 use resolver::CheckedResolver;
 use std::sync::Arc;
 use std::time::Duration;
-use ureq::Agent;
 use url::Url;
 
-/// Redirects that are followed.
-const REDIRECTS: usize = 5;
+/// The most redirects that are followed.
+const MAX_REDIRECTS: usize = 5;
 
-/// The web behind the guard.
+/// The timeout of a request ends all of its waits; only the time for TCP connections is shorter.
+const TIMEOUTS: CallTimeouts = CallTimeouts {
+    connect: Duration::MAX,
+    dial: Duration::from_secs(10),
+    idle: Duration::MAX,
+    stall: Duration::MAX,
+};
+
+/// The web for tools.
 #[derive(Debug)]
 pub struct GuardedWeb {
     policy: AddressPolicy,
-    guests: Agent,
-    operators: Agent,
+    guests: NetClient,
+    operators: NetClient,
     timeout_s: u64,
     max_bytes: usize,
 }
 
 impl GuardedWeb {
-    /// With these options; a range that is none fails with its place in the list.
+    /// Fails with the index of an invalid address range.
     pub fn new(options: &WebOptions) -> Result<Self, (usize, AddressRangeError)> {
-        Self::over(options, &(Arc::new(SystemNames) as Arc<dyn Names>))
+        Self::over(options, &(Arc::new(SystemNames) as Arc<dyn NameSource>))
     }
 
-    fn over(options: &WebOptions, names: &Arc<dyn Names>) -> Result<Self, (usize, AddressRangeError)> {
+    fn over(options: &WebOptions, names: &Arc<dyn NameSource>) -> Result<Self, (usize, AddressRangeError)> {
         let policy = AddressPolicy::new(&options.allow_private_addresses)?;
-        let agent = |policy| exchange::agent(CheckedResolver::new(policy, Arc::clone(names)));
+        let client = |policy| exchange::client(CheckedResolver::new(policy, Arc::clone(names)));
         Ok(Self {
-            guests: agent(Some(policy.clone())),
-            operators: agent(None),
+            guests: client(Some(policy.clone())),
+            operators: client(None),
             policy,
             timeout_s: options.timeout_s,
             max_bytes: options.max_bytes,
         })
     }
 
-    fn follow(&self, request: &WebRequest) -> Result<WebResponse, WebError> {
+    fn follow(&self, request: &WebRequest, call: &NetCall<'_>) -> Result<WebResponse, WebError> {
         let max_bytes = request.max_bytes.min(self.max_bytes);
         let (method, headers) = (request.method.clone(), request.headers.clone());
-        let mut sending = Sending { url: destination::parse(&request.url)?, method, headers };
+        let mut sending = OutgoingRequest { url: destination::parse(&request.url)?, method, headers };
         if request.trust == UrlTrust::Operator {
-            return answer(exchange::send(&self.operators, &sending)?, &sending.url, max_bytes);
+            return read(exchange::send(call, &sending)?, &sending.url, call, max_bytes);
         }
-        let asked = sending.url.clone();
-        for _ in 0..=REDIRECTS {
+        let requested = sending.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
             destination::check(&sending.url, &self.policy)?;
-            let reply = exchange::send(&self.guests, &sending)?;
-            let Some(location) = &reply.location else { return answer(reply, &sending.url, max_bytes) };
+            let response = exchange::send(call, &sending)?;
+            let Some(location) = &response.location else {
+                return read(response, &sending.url, call, max_bytes);
+            };
             let next = destination::joined(&sending.url, location)?;
-            if request.trust == UrlTrust::Bound && !is_same_origin(&asked, &next) {
+            if request.trust == UrlTrust::Bound && !is_same_origin(&requested, &next) {
                 return Err(WebError::Redirects(format!(
                     "it redirects to another host ('{}'), which is not followed here",
                     next.host_str().unwrap_or_default()
                 )));
             }
-            sending = redirected(sending, next, reply.status);
+            sending = redirected(sending, next, response.status);
         }
-        Err(WebError::Redirects(format!("it redirects more than {REDIRECTS} times")))
+        Err(WebError::Redirects(format!("it redirects more than {MAX_REDIRECTS} times")))
     }
 }
 
 impl Web for GuardedWeb {
     fn send(&self, request: &WebRequest, cancel: &CancelToken) -> Result<WebResponse, WebError> {
-        let _held = tether::hold(&cancel.with_timeout(Duration::from_secs(self.timeout_s)));
-        self.follow(request).map_err(|error| match error {
+        let client = if request.trust == UrlTrust::Operator { &self.operators } else { &self.guests };
+        let with_timeout = cancel.with_timeout(Duration::from_secs(self.timeout_s));
+        // No connection is reused, so the host does not matter.
+        let call = client.call("", &with_timeout, TIMEOUTS);
+        self.follow(request, &call).map_err(|error| match error {
             WebError::Stopped if !cancel.is_cancelled() => WebError::Timeout { timeout_s: self.timeout_s },
             other => other,
         })
     }
 }
 
-fn answer(reply: exchange::Reply, url: &Url, max_bytes: usize) -> Result<WebResponse, WebError> {
+fn read(
+    response: exchange::UnreadResponse,
+    url: &Url,
+    call: &NetCall<'_>,
+    max_bytes: usize,
+) -> Result<WebResponse, WebError> {
     Ok(WebResponse {
         url: destination::shown(url),
-        status: reply.status,
-        content_type: reply.content_type,
-        body: exchange::body(reply.head, max_bytes)?,
+        status: response.status,
+        content_type: response.content_type,
+        body: exchange::body(response.head, call.slot(), max_bytes)?,
     })
 }
 
-/// What is sent after a redirect: nothing of the caller's own (keys, cookies) to another origin, and no body unless the
-/// status asks for it.
-fn redirected(before: Sending, url: Url, status: u16) -> Sending {
+/// The request after a redirect. Another origin gets none of the caller's own headers (keys, cookies), and a body is sent
+/// again only if the status asks for it.
+fn redirected(before: OutgoingRequest, url: Url, status: u16) -> OutgoingRequest {
     let keeps = |name: &str| matches!(name.to_ascii_lowercase().as_str(), "accept" | "accept-language");
     let is_same = is_same_origin(&before.url, &url);
     let headers = before.headers.into_iter().filter(|(name, _)| is_same || keeps(name)).collect();
@@ -105,7 +121,7 @@ fn redirected(before: Sending, url: Url, status: u16) -> Sending {
         WebMethod::Post(..) if !matches!(status, 307 | 308) => WebMethod::Get,
         method => method,
     };
-    Sending { url, method, headers }
+    OutgoingRequest { url, method, headers }
 }
 
 fn is_same_origin(one: &Url, other: &Url) -> bool {

@@ -1,4 +1,4 @@
-//! What the operator says about the web. Owns the keys of `web:`.
+//! The `web:` section of the configuration.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,9 @@
-//! Name lookups that end at the fence. Every address of a name is checked, and the connection goes to those very addresses:
-//! a name that leads elsewhere when it is asked again (DNS rebinding) gains nothing. Refuses to cache.
+//! Name lookups that check every address. The connection goes to the checked addresses, so a name that resolves to others
+//! later (DNS rebinding) gains nothing.
 
 use super::destination::refusal;
-use super::tether::RequestTether;
 use crate::domain::address::AddressPolicy;
-use crate::net::{Lookups, Names, host_of};
+use crate::net::{CallSlot, Lookups, NameSource, host_of};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use ureq::config::Config;
@@ -12,17 +11,22 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// Finds addresses and refuses those that the policy does not permit.
+/// Finds addresses and refuses names with an address that the policy does not permit.
 #[derive(Debug)]
 pub(super) struct CheckedResolver {
-    /// `None`: every address may be called.
+    /// `None`: every address is permitted.
     policy: Option<AddressPolicy>,
     lookups: Lookups,
 }
 
 impl CheckedResolver {
-    pub(super) fn new(policy: Option<AddressPolicy>, names: Arc<dyn Names>) -> Self {
-        Self { policy, lookups: Lookups::new(&RequestTether, names) }
+    pub(super) fn new(policy: Option<AddressPolicy>, names: Arc<dyn NameSource>) -> Self {
+        Self { policy, lookups: Lookups::new(names) }
+    }
+
+    /// The same resolver for the calls in `slot`.
+    pub(super) fn for_calls_in(&self, slot: &CallSlot) -> Self {
+        Self { policy: self.policy.clone(), lookups: self.lookups.for_calls_in(slot) }
     }
 }
 
@@ -31,7 +35,7 @@ impl Resolver for CheckedResolver {
         let all = self.lookups.all(uri)?;
         let is_permitted =
             |address: &SocketAddr| self.policy.as_ref().is_none_or(|policy| policy.permits(address.ip()));
-        // A name that leads to both kinds is made to get past somebody's check.
+        // A name with permitted and forbidden addresses is an attack on such checks.
         if !all.iter().all(is_permitted) {
             return Err(ureq::Error::Other(Box::new(refusal(host_of(uri)))));
         }

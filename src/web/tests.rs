@@ -91,7 +91,7 @@ impl Lying {
     }
 }
 
-impl Names for Lying {
+impl NameSource for Lying {
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         self.asked.lock().expect("no panic").push(host.to_owned());
         let mut answers = self.answers.lock().expect("no panic");
@@ -102,7 +102,7 @@ impl Names for Lying {
 }
 
 fn web(names: &Arc<Lying>, options: &WebOptions) -> GuardedWeb {
-    GuardedWeb::over(options, &(Arc::clone(names) as Arc<dyn Names>)).expect("ranges")
+    GuardedWeb::over(options, &(Arc::clone(names) as Arc<dyn NameSource>)).expect("ranges")
 }
 
 fn open(allowed: &[&str]) -> WebOptions {

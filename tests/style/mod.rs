@@ -17,7 +17,7 @@ const MAX_FILE_LINES: usize = 400;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ports", &["domain"]),
-    ("net", &[]),
+    ("net", &["ports"]),
     ("store", &["domain", "ports"]),
     ("engine", &["domain", "ports"]),
     ("llm", &["domain", "ports", "net"]),

@@ -114,7 +114,7 @@ impl<'a> EventFollower<'a> {
         body: &mut dyn Read,
         show: &mut dyn FnMut(&ClientEvent) -> Result<ControlFlow<()>, CliError>,
     ) -> Result<ControlFlow<()>, CliError> {
-        let mut parser = sse::Parser::new(MAX_EVENT_BYTES);
+        let mut parser = sse::SseParser::new(MAX_EVENT_BYTES);
         let mut buffer = [0_u8; 8192];
         // A retried job continues after its end, so the end of the stream decides.
         let mut has_ended = false;
@@ -141,7 +141,7 @@ impl<'a> EventFollower<'a> {
     }
 }
 
-fn read_event(event: &sse::Event) -> Option<ClientEvent> {
+fn read_event(event: &sse::SseEvent) -> Option<ClientEvent> {
     let seq = event.id.as_deref()?.parse().ok()?;
     let data = serde_json::from_str(&event.data).ok()?;
     Some(ClientEvent { seq, name: event.name.clone(), data })

@@ -1,87 +1,84 @@
-//! An answer as its events make it. Owns what counts as a complete one, and what it cost; refuses to invent an end that
-//! the provider did not send.
+//! Builds an answer and its usage from its events. An answer without an end that the provider sent is an error.
 
-use super::block::Block;
-use super::event::{Event, Head, Piece, Tokens};
-use super::failure;
+use super::block::ContentBlock;
+use super::error;
+use super::event::{AnthropicEvent, AnthropicUsage, BlockDelta, MessageHead};
 use crate::domain::event::FinishReason;
 use crate::domain::message::ProviderReplay;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::llm::ids::Ids;
-use crate::llm::json::Halves;
+use crate::llm::call_ids::CallIds;
+use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::json::SurrogateJoiner;
 use crate::llm::sse;
-use crate::llm::terms::Bounds;
-use crate::llm::wire::body::Listener;
-use crate::llm::wire::failure::{Teller, unavailable};
-use crate::llm::wire::tether;
+use crate::llm::transport::body::AnswerCollector;
+use crate::llm::transport::error_mapper::{ErrorMapper, ProviderFailure, unavailable};
 use crate::ports::{Chunk, ChunkSink, Completion, ModelError, ModelRequest};
 use serde_json::Value;
 
 /// The most blocks of one answer.
 const BLOCKS: usize = 10_000;
 
-/// How a message said that it is over.
+/// The end of a message as its stop reason says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum MessageEnd {
     Finished(FinishReason),
-    /// The provider wants to be asked to go on.
+    /// The provider wants another request that continues the message.
     Paused,
 }
 
 /// The answer so far: one message, or several when the provider pauses.
-pub(super) struct Answer<'a> {
+pub(super) struct AnthropicAnswer<'a> {
     sink: ChunkSink<'a>,
-    bounds: Bounds,
-    teller: &'a Teller,
+    limits: AnswerLimits,
+    errors: &'a ErrorMapper,
     request: &'a ModelRequest,
     bytes: usize,
-    blocks: Vec<Block>,
-    /// So many of them are of messages before this one.
+    blocks: Vec<ContentBlock>,
+    /// Number of blocks of earlier messages.
     earlier: usize,
-    end: Option<End>,
-    tokens: Tokens,
-    /// What the messages before this one have cost.
+    end: Option<MessageEnd>,
+    tokens: AnthropicUsage,
+    /// Usage of earlier messages.
     spent: Usage,
-    told: Usage,
+    reported: Usage,
     container: Option<String>,
-    /// Of a character that was cut in two between two pieces.
-    halves: Halves,
+    surrogates: SurrogateJoiner,
 }
 
-impl<'a> Answer<'a> {
-    /// Nothing yet.
+impl<'a> AnthropicAnswer<'a> {
+    /// An empty answer.
     pub(super) fn new(
         sink: ChunkSink<'a>,
-        bounds: Bounds,
-        teller: &'a Teller,
+        limits: AnswerLimits,
+        errors: &'a ErrorMapper,
         request: &'a ModelRequest,
     ) -> Self {
         Self {
             sink,
-            bounds,
-            teller,
+            limits,
+            errors,
             request,
             bytes: 0,
             blocks: Vec::new(),
             earlier: 0,
             end: None,
-            tokens: Tokens::default(),
+            tokens: AnthropicUsage::default(),
             spent: Usage::default(),
-            told: Usage::default(),
+            reported: Usage::default(),
             container: None,
-            halves: Halves::default(),
+            surrogates: SurrogateJoiner::default(),
         }
     }
 
-    /// Whether the provider wants to be asked to go on. Not while there are calls that only this server can run.
+    /// Whether the provider wants another request. Not while there are calls that only this server can run.
     pub(super) fn is_paused(&self) -> bool {
         let has_said = self.blocks.iter().any(|block| block.echo(None).is_some());
-        self.end == Some(End::Paused) && has_said && !self.blocks.iter().any(Block::is_call)
+        self.end == Some(MessageEnd::Paused) && has_said && !self.blocks.iter().any(ContentBlock::is_call)
     }
 
-    /// Ends the message, so that another one goes on; returns what has been said so far.
-    pub(super) fn turn_page(&mut self) -> Vec<Value> {
+    /// Begins another message of the answer; returns the blocks so far.
+    pub(super) fn begin_continuation(&mut self) -> Vec<Value> {
         self.earlier = self.blocks.len();
         self.end = None;
         self.spent += std::mem::take(&mut self.tokens).usage();
@@ -93,33 +90,35 @@ impl<'a> Answer<'a> {
         self.container.as_deref()
     }
 
-    /// Whether the message is whole; `done` tells whether its stream said so.
+    /// Fails when the message is incomplete. `done`: its stream had an end event.
     pub(super) fn check_end(&mut self, done: bool) -> Result<(), ModelError> {
         match self.end {
             None if !done => Err(unavailable("the model's answer was cut off")),
             end => {
-                self.end = end.or(Some(End::Finished(FinishReason::Stop)));
+                self.end = end.or(Some(MessageEnd::Finished(FinishReason::Stop)));
                 Ok(())
             }
         }
     }
 
-    fn absorb(&mut self, event: Event, bytes: usize) -> Result<bool, ModelError> {
+    fn absorb(&mut self, event: AnthropicEvent, bytes: usize) -> Result<bool, ProviderFailure> {
         match event {
-            Event::Begun(head) => self.begin(head)?,
-            Event::BlockBegun { index, block } => self.begin_block(Block::new(index, block), bytes)?,
-            Event::BlockPiece { index, piece } => self.go_on(index, piece, bytes)?,
-            Event::Ending(head) => self.learn(head)?,
-            Event::Ended => return Ok(true),
-            Event::Failed(event) => return Err(failure::read(self.teller, &event)),
-            Event::Other => {}
+            AnthropicEvent::Begun(head) => self.begin(head)?,
+            AnthropicEvent::BlockBegun { index, block } => {
+                self.begin_block(ContentBlock::new(index, block), bytes)?;
+            }
+            AnthropicEvent::BlockPiece { index, piece } => self.extend_block(index, piece, bytes)?,
+            AnthropicEvent::Ending(head) => self.learn(head)?,
+            AnthropicEvent::Ended => return Ok(true),
+            AnthropicEvent::Failed(event) => return Err(error::read(self.errors, &event)),
+            AnthropicEvent::Other => {}
         }
         Ok(false)
     }
 
-    /// Some gateways begin anew when their provider breaks off; what came before is no part of the answer then. Text
-    /// cannot be taken back from readers, so that is a broken answer.
-    fn begin(&mut self, head: Head) -> Result<(), ModelError> {
+    /// Some gateways start again when their provider breaks off. Text cannot be taken back from readers, so an answer with
+    /// text fails then.
+    fn begin(&mut self, head: MessageHead) -> Result<(), ModelError> {
         let of_this = self.blocks.get(self.earlier..).unwrap_or_default();
         if of_this.iter().any(|block| !block.text().is_empty()) {
             return Err(unavailable("the model's provider began its answer anew in the middle of it"));
@@ -129,62 +128,67 @@ impl<'a> Answer<'a> {
         self.learn(head)
     }
 
-    fn learn(&mut self, head: Head) -> Result<(), ModelError> {
+    fn learn(&mut self, head: MessageHead) -> Result<(), ModelError> {
         self.tokens.replace(head.tokens);
         self.container = head.container.or(self.container.take());
-        // The first one holds, as in the other dialect.
+        // The first one counts, as in the other dialect.
         self.end = self.end.or(head.stop_reason.as_deref().map(read_end));
         let mut usage = self.spent;
         usage += self.tokens.usage();
-        if usage != self.told {
-            self.told = usage;
-            self.tell(Chunk::Spent(usage))?;
+        if usage != self.reported {
+            self.reported = usage;
+            self.emit(Chunk::Spent(usage))?;
         }
         Ok(())
     }
 
-    fn begin_block(&mut self, block: Block, bytes: usize) -> Result<(), ModelError> {
+    fn begin_block(&mut self, block: ContentBlock, bytes: usize) -> Result<(), ModelError> {
         if self.blocks.len() >= BLOCKS {
             return Err(ModelError::TooLarge(format!("the model's answer has more than {BLOCKS} blocks")));
         }
         if block.is_call() {
             let calls = self.blocks.iter().filter(|block| block.is_call()).count();
-            self.bounds.check_calls(calls.saturating_add(1))?;
-            self.bounds.check_arguments(block.call().map_or(0, |call| call.arguments.len()))?;
+            self.limits.check_calls(calls.saturating_add(1))?;
+            self.limits.check_arguments(block.call().map_or(0, |call| call.arguments.len()))?;
         }
-        // Of what is kept as it came, all counts.
+        // Blocks that are kept unchanged count with all their bytes.
         self.count(if block.is_kept() { bytes } else { block.text().len() + block.thinking().len() })?;
         let (text, thinking) = (block.text().to_owned(), block.thinking().to_owned());
         self.blocks.push(block);
-        self.hand_on(Chunk::Text(&text))?;
-        self.hand_on(Chunk::Thinking(&thinking))
+        self.emit_piece(Chunk::Text(&text))?;
+        self.emit_piece(Chunk::Thinking(&thinking))
     }
 
-    fn go_on(&mut self, index: Option<u64>, piece: Piece, bytes: usize) -> Result<(), ModelError> {
+    fn extend_block(
+        &mut self,
+        index: Option<u64>,
+        piece: BlockDelta,
+        bytes: usize,
+    ) -> Result<(), ModelError> {
         if !self.has_open(index) {
-            match Block::of_piece(index, &piece) {
+            match ContentBlock::of_piece(index, &piece) {
                 Some(block) => self.begin_block(block, 0)?,
                 None => return Ok(()),
             }
         }
         self.count(match &piece {
-            Piece::Text(text) | Piece::Thinking(text) | Piece::Input(text) => text.len(),
-            Piece::Signature(_) | Piece::Citation(_) => bytes,
+            BlockDelta::Text(text) | BlockDelta::Thinking(text) | BlockDelta::Input(text) => text.len(),
+            BlockDelta::Signature(_) | BlockDelta::Citation(_) => bytes,
         })?;
         let shown = match &piece {
-            Piece::Text(text) | Piece::Thinking(text) => text.clone(),
+            BlockDelta::Text(text) | BlockDelta::Thinking(text) => text.clone(),
             _ => String::new(),
         };
         let Some(block) = open(&mut self.blocks, self.earlier, index) else { return Ok(()) };
         let (text, thinking) = (block.text().len(), block.thinking().len());
         block.take(piece);
         let (has_text, has_thought) = (block.text().len() > text, block.thinking().len() > thinking);
-        self.bounds.check_arguments(block.input_bytes())?;
+        self.limits.check_arguments(block.input_bytes())?;
         if has_text {
-            self.hand_on(Chunk::Text(&shown))?;
+            self.emit_piece(Chunk::Text(&shown))?;
         }
         if has_thought {
-            self.hand_on(Chunk::Thinking(&shown))?;
+            self.emit_piece(Chunk::Thinking(&shown))?;
         }
         Ok(())
     }
@@ -193,48 +197,47 @@ impl<'a> Answer<'a> {
         open(&mut self.blocks, self.earlier, index).is_some()
     }
 
-    fn hand_on(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
+    fn emit_piece(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
         match chunk {
             Chunk::Text("") | Chunk::Thinking("") => Ok(()),
-            chunk => self.tell(chunk),
+            chunk => self.emit(chunk),
         }
     }
 
-    fn tell(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
+    fn emit(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
         if (self.sink)(chunk).is_break() { Err(ModelError::Stopped) } else { Ok(()) }
     }
 
     fn count(&mut self, added: usize) -> Result<(), ModelError> {
-        if added > 0 {
-            tether::grow();
-        }
         self.bytes = self.bytes.saturating_add(added);
-        self.bounds.check_output(self.bytes)
+        self.limits.check_output(self.bytes)
     }
 
     /// The completion.
     pub(super) fn finish(self) -> Result<Completion, ModelError> {
-        let mut ids = Ids::of(&self.request.messages);
+        let mut ids = CallIds::of(&self.request.messages);
         let mut named = |call: ToolCall| ToolCall { id_ref: ids.give(call.id_ref), ..call };
         let calls: Vec<Option<ToolCall>> =
             self.blocks.iter().map(|block| block.call().map(&mut named)).collect();
         let has_calls = calls.iter().any(Option::is_some);
         let finish_reason = match self.end {
             None => return Err(unavailable("the model's answer was cut off")),
-            Some(End::Finished(FinishReason::Stop) | End::Paused) if has_calls => FinishReason::ToolCalls,
-            Some(End::Finished(FinishReason::ToolCalls)) if !has_calls => FinishReason::Stop,
-            Some(End::Finished(reason)) => reason,
-            // It never came to an end of its own.
-            Some(End::Paused) => FinishReason::Length,
+            Some(MessageEnd::Finished(FinishReason::Stop) | MessageEnd::Paused) if has_calls => {
+                FinishReason::ToolCalls
+            }
+            Some(MessageEnd::Finished(FinishReason::ToolCalls)) if !has_calls => FinishReason::Stop,
+            Some(MessageEnd::Finished(reason)) => reason,
+            // The answer never ended by itself.
+            Some(MessageEnd::Paused) => FinishReason::Length,
         };
         let echo = self.echo(&calls, finish_reason);
         Ok(Completion { tool_calls: calls.into_iter().flatten().collect(), finish_reason, echo })
     }
 
-    /// What the history must carry back; nothing when text and calls say it all.
+    /// What the history must send back; `None` when text and calls are enough.
     fn echo(&self, calls: &[Option<ToolCall>], finish_reason: FinishReason) -> Option<ProviderReplay> {
-        // A call of the provider's own tools without its result is refused, unless it waits for a result of ours.
-        let is_left = |block: &Block| {
+        // Providers refuse a call of their own tools without a result, unless it waits for a result of ours.
+        let is_left = |block: &ContentBlock| {
             let own = block.own_call().filter(|_| finish_reason != FinishReason::ToolCalls);
             own.is_some_and(|id| !self.blocks.iter().any(|other| other.answers() == Some(id)))
         };
@@ -253,28 +256,28 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl Listener for Answer<'_> {
-    fn hear(&mut self, event: &sse::Event) -> Result<bool, ModelError> {
+impl AnswerCollector for AnthropicAnswer<'_> {
+    fn collect(&mut self, event: &sse::SseEvent) -> Result<bool, ProviderFailure> {
         let json = event.data.trim();
-        // Gateways of the other dialect end their streams so.
+        // Gateways of the other dialect end their streams like this.
         if json == "[DONE]" {
             return Ok(true);
         }
         if event.name == "ping" {
             return Ok(false);
         }
-        let Some((read, halved)) = Event::read(&event.name, json) else {
+        let Some((read, halved)) = AnthropicEvent::read(&event.name, json) else {
             return Err(match event.name.as_str() {
-                "error" => failure::read(self.teller, &Value::from(json)),
-                _ => unavailable("the model's provider sent something that is not a message"),
+                "error" => error::read(self.errors, &Value::from(json)),
+                _ => unavailable("the model's provider sent something that is not a message").into(),
             });
         };
-        let read = read.map_texts(|text| self.halves.join(&text, halved).into_owned());
+        let read = read.map_texts(|text| self.surrogates.join(&text, halved).into_owned());
         self.absorb(read, json.len())
     }
 
-    fn hear_whole(&mut self, json: &str) -> Result<(), ModelError> {
-        let events = Event::read_whole(json)
+    fn collect_whole(&mut self, json: &str) -> Result<(), ProviderFailure> {
+        let events = AnthropicEvent::read_whole(json)
             .ok_or_else(|| unavailable("the model's provider sent something that is not a message"))?;
         for event in events {
             self.absorb(event, 0)?;
@@ -286,20 +289,24 @@ impl Listener for Answer<'_> {
         self.end.is_some()
     }
 
-    fn teller(&self) -> &Teller {
-        self.teller
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn errors(&self) -> &ErrorMapper {
+        self.errors
     }
 }
 
-/// The block of this message that a piece belongs to: the one of this place, or the last when it names none.
-fn open(blocks: &mut [Block], earlier: usize, index: Option<u64>) -> Option<&mut Block> {
+/// The block that a delta belongs to: the one with this index, or the last one without an index.
+fn open(blocks: &mut [ContentBlock], earlier: usize, index: Option<u64>) -> Option<&mut ContentBlock> {
     let mut of_this = blocks.get_mut(earlier..)?.iter_mut().rev();
     if index.is_none() { of_this.next() } else { of_this.find(|block| block.index() == index) }
 }
 
-fn read_end(word: &str) -> End {
-    End::Finished(match word {
-        "pause_turn" => return End::Paused,
+fn read_end(word: &str) -> MessageEnd {
+    MessageEnd::Finished(match word {
+        "pause_turn" => return MessageEnd::Paused,
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "tool_use" => FinishReason::ToolCalls,
         "refusal" => FinishReason::ContentFilter,

@@ -1,11 +1,11 @@
 //! Streams made by hand: what no recording shows of an answer.
 
-use super::replay::{BOUNDS, Outcome, read, replay, replay_within, request, stream_of};
+use super::replay::{AnthropicReplay, LIMITS, read, replay, replay_within, request, stream_of};
 use crate::domain::event::FinishReason;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::llm::terms::Bounds;
+use crate::llm::dialect_options::AnswerLimits;
 use crate::ports::ModelError;
 use serde_json::{Value, json};
 use std::io::{Cursor, Read};
@@ -36,7 +36,7 @@ fn stop() -> Value {
     json!({"type": "message_stop"})
 }
 
-fn said(events: &[Value]) -> Outcome {
+fn said(events: &[Value]) -> AnthropicReplay {
     replay(&stream_of(events))
 }
 
@@ -114,7 +114,7 @@ fn calls_come_whole_or_in_pieces_and_keep_ids_that_are_free() {
         echo: None,
     }];
     let body = stream_of(&events);
-    let outcome = read(&request(history), &mut [&mut Cursor::new(body)], 7, BOUNDS);
+    let outcome = read(&request(history), &mut [&mut Cursor::new(body)], 7, LIMITS);
     let completion = outcome.result.expect("complete");
     let calls: Vec<_> =
         completion.tool_calls.iter().map(|c| (c.id_ref.as_str(), c.arguments.as_str())).collect();
@@ -202,7 +202,7 @@ fn a_paused_answer_is_gone_on_with_and_adds_up() {
         stream_of(&[start(30), begin(0, json!({"type": "text", "text": " Done."})), end("end_turn", 7)]);
     let mut bodies = [first, second, third].map(Cursor::new);
     let mut bodies: Vec<&mut dyn Read> = bodies.iter_mut().map(|body| body as &mut dyn Read).collect();
-    let outcome = read(&request(Vec::new()), &mut bodies, 4096, BOUNDS);
+    let outcome = read(&request(Vec::new()), &mut bodies, 4096, LIMITS);
     assert_eq!(outcome.text, "I look. Still. Done.");
     let spent = [(10, 1), (10, 5), (30, 6), (30, 11), (60, 12), (60, 18)].map(|(p, c)| Usage::new(p, c));
     assert_eq!(outcome.spent, spent);
@@ -253,8 +253,8 @@ fn errors_are_told_apart() {
     let poor = told("invalid_request_error", "Your credit balance is too low to access the API");
     assert!(matches!(poor, ModelError::Denied(_)), "{poor:?}");
     assert!(matches!(told("novel_error", "what"), ModelError::Unavailable { .. }), "nobody was blamed");
-    let bare = replay("event: error\ndata: upstream fell over\n\n").result.expect_err("a failure");
-    assert!(bare.to_string().ends_with("upstream fell over"), "{bare}");
+    let bare = replay("event: error\ndata: provider fell over\n\n").result.expect_err("a failure");
+    assert!(bare.to_string().ends_with("provider fell over"), "{bare}");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn rubbish_is_unavailable() {
         assert!(matches!(replay(rubbish).result, Err(ModelError::Unavailable { .. })), "{rubbish}");
     }
     let noise: Vec<u8> = (0..50_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
-    assert!(matches!(replay_within(&noise, 4096, BOUNDS).result, Err(ModelError::Unavailable { .. })));
+    assert!(matches!(replay_within(&noise, 4096, LIMITS).result, Err(ModelError::Unavailable { .. })));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_provider_that_does_not_stream_is_read_all_the_same() {
         "usage": {"input_tokens": 1, "output_tokens": 2},
     });
     for slice in [1, 4096] {
-        let outcome = replay_within(format!("\n\n  {whole}").as_bytes(), slice, BOUNDS);
+        let outcome = replay_within(format!("\n\n  {whole}").as_bytes(), slice, LIMITS);
         assert_eq!((outcome.text.as_str(), outcome.thinking.as_str()), ("hi", "hm"));
         assert_eq!(outcome.usage, Usage::new(1, 2));
         let completion = outcome.result.expect("complete");
@@ -299,15 +299,15 @@ fn a_provider_that_does_not_stream_is_read_all_the_same() {
 
 #[test]
 fn p8_an_answer_is_bounded() {
-    let bounds = Bounds { output_bytes: 25, tool_calls: 2, tool_arguments_bytes: 10 };
-    let too_large = |events: &[Value], bounds| {
-        let outcome = replay_within(stream_of(events).as_bytes(), 7, bounds);
+    let limits = AnswerLimits { output_bytes: 25, tool_calls: 2, tool_arguments_bytes: 10 };
+    let too_large = |events: &[Value], limits| {
+        let outcome = replay_within(stream_of(events).as_bytes(), 7, limits);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
         outcome
     };
-    let outcome = too_large(&vec![text(0, "0123456789"); 3], bounds);
+    let outcome = too_large(&vec![text(0, "0123456789"); 3], limits);
     assert_eq!(outcome.text.len(), 20, "what was within the bound has been handed on");
-    let wide = Bounds { output_bytes: 100_000, ..bounds };
+    let wide = AnswerLimits { output_bytes: 100_000, ..limits };
     let call = |index, input: Value| {
         begin(index, json!({"type": "tool_use", "id": "a", "name": "t", "input": input}))
     };
@@ -329,7 +329,7 @@ fn p8_a_line_without_end_is_left() {
     const ENDLESS: u64 = 100 << 20;
     for start in ["data: ", "{\"content\": ["] {
         let mut body = Cursor::new(start).chain(std::io::repeat(b'x').take(ENDLESS));
-        let outcome = read(&request(Vec::new()), &mut [&mut body], 1 << 16, BOUNDS);
+        let outcome = read(&request(Vec::new()), &mut [&mut body], 1 << 16, LIMITS);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
         let (_, rest) = body.into_inner();
         assert!(rest.limit() > ENDLESS - (8 << 20), "it was not read to its end");
@@ -339,8 +339,8 @@ fn p8_a_line_without_end_is_left() {
 #[test]
 fn p8_pings_without_end_are_left() {
     let pings = "event: ping\ndata: {\"type\": \"ping\"}\n\n".repeat(20_000);
-    let bounds = Bounds { output_bytes: 100, ..BOUNDS };
-    let outcome = replay_within(pings.as_bytes(), 4096, bounds);
+    let limits = AnswerLimits { output_bytes: 100, ..LIMITS };
+    let outcome = replay_within(pings.as_bytes(), 4096, limits);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
 }
 

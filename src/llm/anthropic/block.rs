@@ -1,13 +1,12 @@
-//! One block of a message's content, put together from its pieces. Owns what of it must come back with the history;
-//! refuses to know the other blocks.
+//! Assembles one content block from its pieces and decides what of it goes back with the history.
 
-use super::event::Piece;
+use super::event::BlockDelta;
 use crate::domain::tool::ToolCall;
 use serde_json::{Map, Value, json};
 
 /// What the dialect does with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Text,
     Thinking,
     /// A call of one of this server's tools.
@@ -22,9 +21,9 @@ enum Kind {
 
 /// A block so far.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct ContentBlock {
     index: Option<u64>,
-    kind: Kind,
+    kind: BlockKind,
     /// As it began.
     fields: Map<String, Value>,
     /// The text or the reasoning.
@@ -42,19 +41,19 @@ fn text_of(fields: &mut Map<String, Value>, key: &str) -> String {
     }
 }
 
-impl Block {
+impl ContentBlock {
     /// A block as its first event shows it.
     pub(super) fn new(index: Option<u64>, mut fields: Map<String, Value>) -> Self {
         let kind = kind_of(fields.get("type").and_then(Value::as_str).unwrap_or_default());
         let (mut text, mut signature, mut citations) = (String::new(), String::new(), Vec::new());
         match kind {
-            Kind::Text => {
+            BlockKind::Text => {
                 text = text_of(&mut fields, "text");
                 if let Some(Value::Array(sources)) = fields.remove("citations") {
                     citations = sources;
                 }
             }
-            Kind::Thinking => {
+            BlockKind::Thinking => {
                 text = text_of(&mut fields, "thinking");
                 signature = text_of(&mut fields, "signature");
             }
@@ -64,11 +63,11 @@ impl Block {
     }
 
     /// A block whose beginning was lost.
-    pub(super) fn of_piece(index: Option<u64>, piece: &Piece) -> Option<Self> {
+    pub(super) fn of_piece(index: Option<u64>, piece: &BlockDelta) -> Option<Self> {
         let kind = match piece {
-            Piece::Text(_) | Piece::Citation(_) => "text",
-            Piece::Thinking(_) | Piece::Signature(_) => "thinking",
-            Piece::Input(_) => return None,
+            BlockDelta::Text(_) | BlockDelta::Citation(_) => "text",
+            BlockDelta::Thinking(_) | BlockDelta::Signature(_) => "thinking",
+            BlockDelta::Input(_) => return None,
         };
         Some(Self::new(index, Map::from_iter([("type".to_owned(), json!(kind))])))
     }
@@ -80,33 +79,33 @@ impl Block {
 
     /// Whether a call of this server's tools.
     pub(super) fn is_call(&self) -> bool {
-        self.kind == Kind::Call
+        self.kind == BlockKind::Call
     }
 
     /// Whether it is kept as it came, and so has to be counted.
     pub(super) fn is_kept(&self) -> bool {
-        matches!(self.kind, Kind::Call | Kind::OwnCall | Kind::Sealed)
+        matches!(self.kind, BlockKind::Call | BlockKind::OwnCall | BlockKind::Sealed)
     }
 
     /// Text that readers see.
     pub(super) fn text(&self) -> &str {
-        if self.kind == Kind::Text { &self.text } else { "" }
+        if self.kind == BlockKind::Text { &self.text } else { "" }
     }
 
     /// Reasoning that readers see.
     pub(super) fn thinking(&self) -> &str {
-        if self.kind == Kind::Thinking { &self.text } else { "" }
+        if self.kind == BlockKind::Thinking { &self.text } else { "" }
     }
 
-    /// Takes a piece in; one of another kind than the block is passed over.
-    pub(super) fn take(&mut self, piece: Piece) {
+    /// Adds a piece; a piece of another kind than the block is ignored.
+    pub(super) fn take(&mut self, piece: BlockDelta) {
         match (self.kind, piece) {
-            (Kind::Text, Piece::Text(text)) | (Kind::Thinking, Piece::Thinking(text)) => {
+            (BlockKind::Text, BlockDelta::Text(text)) | (BlockKind::Thinking, BlockDelta::Thinking(text)) => {
                 self.text.push_str(&text);
             }
-            (Kind::Thinking, Piece::Signature(seal)) => self.signature.push_str(&seal),
-            (Kind::Call | Kind::OwnCall, Piece::Input(json)) => self.input.push_str(&json),
-            (Kind::Text, Piece::Citation(source)) => self.citations.push(source),
+            (BlockKind::Thinking, BlockDelta::Signature(seal)) => self.signature.push_str(&seal),
+            (BlockKind::Call | BlockKind::OwnCall, BlockDelta::Input(json)) => self.input.push_str(&json),
+            (BlockKind::Text, BlockDelta::Citation(source)) => self.citations.push(source),
             _ => {}
         }
     }
@@ -136,33 +135,33 @@ impl Block {
     /// Whether plain text and plain calls cannot say what it says.
     pub(super) fn needs_echo(&self) -> bool {
         match self.kind {
-            Kind::Text => !self.citations.is_empty(),
-            Kind::Thinking => !self.signature.is_empty(),
-            Kind::OwnCall | Kind::Sealed => true,
-            Kind::Call | Kind::Passing => false,
+            BlockKind::Text => !self.citations.is_empty(),
+            BlockKind::Thinking => !self.signature.is_empty(),
+            BlockKind::OwnCall | BlockKind::Sealed => true,
+            BlockKind::Call | BlockKind::Passing => false,
         }
     }
 
     /// The call of the provider's own tools that it is.
     pub(super) fn own_call(&self) -> Option<&str> {
-        self.fields.get("id").and_then(Value::as_str).filter(|_| self.kind == Kind::OwnCall)
+        self.fields.get("id").and_then(Value::as_str).filter(|_| self.kind == BlockKind::OwnCall)
     }
 
     /// The call of the provider's own tools that it answers.
     pub(super) fn answers(&self) -> Option<&str> {
-        self.fields.get("tool_use_id").and_then(Value::as_str).filter(|_| self.kind == Kind::Sealed)
+        self.fields.get("tool_use_id").and_then(Value::as_str).filter(|_| self.kind == BlockKind::Sealed)
     }
 
     /// The block as it is sent back; `None` for what providers refuse or do not miss. A call bears the given id.
     pub(super) fn echo(&self, id: Option<&str>) -> Option<Value> {
         match self.kind {
-            Kind::Text if self.citations.is_empty() => {
+            BlockKind::Text if self.citations.is_empty() => {
                 (!self.text.trim().is_empty()).then(|| json!({"type": "text", "text": self.text}))
             }
-            Kind::Text => Some(json!({"type": "text", "text": self.text, "citations": self.citations})),
-            Kind::Thinking => (!self.signature.is_empty())
+            BlockKind::Text => Some(json!({"type": "text", "text": self.text, "citations": self.citations})),
+            BlockKind::Thinking => (!self.signature.is_empty())
                 .then(|| json!({"type": "thinking", "thinking": self.text, "signature": self.signature})),
-            Kind::Call | Kind::OwnCall => {
+            BlockKind::Call | BlockKind::OwnCall => {
                 let mut fields = self.fields.clone();
                 fields.insert("input".to_owned(), arguments(&self.arguments()));
                 if let Some(id) = id {
@@ -170,21 +169,21 @@ impl Block {
                 }
                 Some(Value::Object(fields))
             }
-            Kind::Sealed => Some(Value::Object(self.fields.clone())),
-            Kind::Passing => None,
+            BlockKind::Sealed => Some(Value::Object(self.fields.clone())),
+            BlockKind::Passing => None,
         }
     }
 }
 
-fn kind_of(word: &str) -> Kind {
+fn kind_of(word: &str) -> BlockKind {
     match word {
-        "text" => Kind::Text,
-        "thinking" => Kind::Thinking,
-        "tool_use" => Kind::Call,
-        "server_tool_use" | "mcp_tool_use" => Kind::OwnCall,
-        "redacted_thinking" | "container_upload" => Kind::Sealed,
-        result if result.ends_with("_tool_result") => Kind::Sealed,
-        _ => Kind::Passing,
+        "text" => BlockKind::Text,
+        "thinking" => BlockKind::Thinking,
+        "tool_use" => BlockKind::Call,
+        "server_tool_use" | "mcp_tool_use" => BlockKind::OwnCall,
+        "redacted_thinking" | "container_upload" => BlockKind::Sealed,
+        result if result.ends_with("_tool_result") => BlockKind::Sealed,
+        _ => BlockKind::Passing,
     }
 }
 

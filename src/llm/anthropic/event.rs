@@ -1,5 +1,4 @@
-//! One event of a stream as providers send it, read leniently. Owns the names of events and their fields; refuses to
-//! judge them, and passes over what it does not know.
+//! Reads one event of a stream leniently; unknown events are ignored.
 
 use crate::domain::usage::Usage;
 use crate::llm::json;
@@ -7,9 +6,9 @@ use serde_json::{Map, Value};
 
 /// What an event says.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum AnthropicEvent {
     /// A message begins.
-    Begun(Head),
+    Begun(MessageHead),
     /// A block of it begins.
     BlockBegun {
         /// Its place in the message.
@@ -22,10 +21,10 @@ pub(super) enum Event {
         /// Which.
         index: Option<u64>,
         /// What is new.
-        piece: Piece,
+        piece: BlockDelta,
     },
     /// The message comes to its end.
-    Ending(Head),
+    Ending(MessageHead),
     /// The message has ended.
     Ended,
     /// It failed; the whole event.
@@ -36,9 +35,9 @@ pub(super) enum Event {
 
 /// What is known of a message beside its blocks.
 #[derive(Debug, Default)]
-pub(super) struct Head {
+pub(super) struct MessageHead {
     /// What it has cost so far.
-    pub(super) tokens: Tokens,
+    pub(super) tokens: AnthropicUsage,
     /// Why it ends.
     pub(super) stop_reason: Option<String>,
     /// The container that the provider's own tools ran in.
@@ -47,7 +46,7 @@ pub(super) struct Head {
 
 /// What is new of a block.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum BlockDelta {
     /// Of a text.
     Text(String),
     /// Of the reasoning.
@@ -60,20 +59,20 @@ pub(super) enum Piece {
     Citation(Value),
 }
 
-/// Token counts as the provider tells them; later ones take the place of earlier ones.
+/// Token counts as the provider reports them; later ones replace earlier ones.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tokens {
+pub(super) struct AnthropicUsage {
     input: Option<u64>,
     cache_written: Option<u64>,
     cache_read: Option<u64>,
     output: Option<u64>,
 }
 
-impl Event {
-    /// Reads the data of an event that bears this name, and whether it has stand-ins for halves of characters in it
-    /// ([`json::Halves`]); `None` when it is no JSON object.
+impl AnthropicEvent {
+    /// Reads the data of an event with this name, and whether it has placeholders for lone surrogates
+    /// ([`json::SurrogateJoiner`]); `None` if it is no JSON object.
     pub(super) fn read(name: &str, text: &str) -> Option<(Self, bool)> {
-        let json::Parsed { mut value, halved } = json::parse(text)?;
+        let json::ParsedJson { mut value, halved } = json::parse(text)?;
         let kind = match value.as_object()?.get("type").and_then(Value::as_str) {
             Some(kind) => kind.to_owned(),
             None if has_error(&value) => "error".to_owned(),
@@ -81,16 +80,16 @@ impl Event {
         };
         let index = value.get("index").and_then(Value::as_u64);
         let event = match kind.as_str() {
-            "message_start" => Self::Begun(value.get("message").map(Head::read).unwrap_or_default()),
+            "message_start" => Self::Begun(value.get("message").map(MessageHead::read).unwrap_or_default()),
             "content_block_start" => match value.get_mut("content_block").map(Value::take) {
                 Some(Value::Object(block)) => Self::BlockBegun { index, block },
                 _ => Self::Other,
             },
             "content_block_delta" => {
-                let piece = value.get("delta").and_then(Piece::read);
+                let piece = value.get("delta").and_then(BlockDelta::read);
                 piece.map_or(Self::Other, |piece| Self::BlockPiece { index, piece })
             }
-            "message_delta" => Self::Ending(Head::of_delta(&value)),
+            "message_delta" => Self::Ending(MessageHead::of_delta(&value)),
             "message_stop" => Self::Ended,
             "error" => Self::Failed(value),
             _ => Self::Other,
@@ -102,9 +101,9 @@ impl Event {
     pub(super) fn map_texts(self, change: impl FnOnce(String) -> String) -> Self {
         let Self::BlockPiece { index, piece } = self else { return self };
         let piece = match piece {
-            Piece::Text(text) => Piece::Text(change(text)),
-            Piece::Thinking(text) => Piece::Thinking(change(text)),
-            Piece::Input(text) => Piece::Input(change(text)),
+            BlockDelta::Text(text) => BlockDelta::Text(change(text)),
+            BlockDelta::Thinking(text) => BlockDelta::Thinking(change(text)),
+            BlockDelta::Input(text) => BlockDelta::Input(change(text)),
             other => other,
         };
         Self::BlockPiece { index, piece }
@@ -116,9 +115,9 @@ impl Event {
         if value.get("type").and_then(Value::as_str) == Some("error") || has_error(&value) {
             return Some(vec![Self::Failed(value)]);
         }
-        let head = Head::read(&value);
+        let head = MessageHead::read(&value);
         let Value::Array(content) = value.get_mut("content")?.take() else { return None };
-        let mut events = vec![Self::Begun(Head::default())];
+        let mut events = vec![Self::Begun(MessageHead::default())];
         for (index, block) in (0_u64..).zip(content) {
             if let Value::Object(block) = block {
                 events.push(Self::BlockBegun { index: Some(index), block });
@@ -133,11 +132,11 @@ fn has_error(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-impl Head {
+impl MessageHead {
     fn read(message: &Value) -> Self {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         Self {
-            tokens: message.get("usage").map(Tokens::read).unwrap_or_default(),
+            tokens: message.get("usage").map(AnthropicUsage::read).unwrap_or_default(),
             stop_reason: text(message.get("stop_reason")).filter(|reason| !reason.is_empty()),
             container: text(message.pointer("/container/id")),
         }
@@ -145,11 +144,11 @@ impl Head {
 
     fn of_delta(event: &Value) -> Self {
         let head = event.get("delta").map(Self::read).unwrap_or_default();
-        Self { tokens: event.get("usage").map(Tokens::read).unwrap_or_default(), ..head }
+        Self { tokens: event.get("usage").map(AnthropicUsage::read).unwrap_or_default(), ..head }
     }
 }
 
-impl Piece {
+impl BlockDelta {
     fn read(delta: &Value) -> Option<Self> {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         Some(match delta.get("type").and_then(Value::as_str)? {
@@ -163,7 +162,7 @@ impl Piece {
     }
 }
 
-impl Tokens {
+impl AnthropicUsage {
     fn read(usage: &Value) -> Self {
         let count = |key: &str| usage.get(key).and_then(Value::as_u64);
         Self {
@@ -174,7 +173,7 @@ impl Tokens {
         }
     }
 
-    /// Counts only grow: a 0 after a number is a provider that does not count any more.
+    /// Counts only grow: a 0 after a number comes from a provider that has stopped counting.
     pub(super) fn replace(&mut self, newer: Self) {
         let known = |new: Option<u64>, old: Option<u64>| new.filter(|count| *count > 0).or(old);
         *self = Self {

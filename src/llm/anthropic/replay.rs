@@ -1,16 +1,17 @@
 //! Replays streams that were recorded from real providers, whole and cut. Owns no fixture: the recordings lie beside
 //! the repository; without them the replay says so and passes. Owns the reading of bodies for the tests beside it.
 
-use super::answer::Answer;
+use super::answer::AnthropicAnswer;
 use crate::domain::event::FinishReason;
 use crate::domain::message::Message;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
-use crate::llm::terms::Bounds;
-use crate::llm::wire::body;
-use crate::llm::wire::endpoint::{Endpoint, MESSAGES};
-use crate::llm::wire::failure::Teller;
-use crate::llm::wire::tether::Patience;
+use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::dialect_options::call_timeouts;
+use crate::llm::transport::body;
+use crate::llm::transport::endpoint::{Endpoint, MESSAGES};
+use crate::llm::transport::error_mapper::ErrorMapper;
+use crate::net::CallSlot;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::io::{Cursor, Read};
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// What came of one body, or of several that go on with each other.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct AnthropicReplay {
     pub(super) text: String,
     pub(super) thinking: String,
     pub(super) usage: Usage,
@@ -32,17 +33,17 @@ pub(super) struct Outcome {
 }
 
 /// Gives at most `slice` bytes at a time.
-struct Sliced<R>(R, usize);
+struct AnthropicBodySlices<R>(R, usize);
 
-impl<R: Read> Read for Sliced<R> {
+impl<R: Read> Read for AnthropicBodySlices<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let length = buffer.len().min(self.1);
         self.0.read(&mut buffer[..length])
     }
 }
 
-pub(super) const BOUNDS: Bounds =
-    Bounds { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
+pub(super) const LIMITS: AnswerLimits =
+    AnswerLimits { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
 
 pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
@@ -61,11 +62,11 @@ pub(super) fn read(
     asked: &ModelRequest,
     bodies: &mut [&mut dyn Read],
     slice: usize,
-    bounds: Bounds,
-) -> Outcome {
+    limits: AnswerLimits,
+) -> AnthropicReplay {
     let endpoint = Endpoint::parse("https://api.example.test/v1", MESSAGES).expect("a URL");
-    let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) };
-    let teller = Teller::new(&endpoint, Secret::from("topsecret".to_owned()), patience);
+    let timeouts = call_timeouts(Duration::from_secs(1), Duration::from_secs(1));
+    let errors = ErrorMapper::new(&endpoint, Secret::from("topsecret".to_owned()), timeouts);
     let (mut text, mut thinking, mut spent) = (String::new(), String::new(), Vec::new());
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
@@ -77,26 +78,31 @@ pub(super) fn read(
         ControlFlow::Continue(())
     };
     let mut pages = Vec::new();
-    let mut answer = Answer::new(&mut sink, bounds, &teller, asked);
+    let mut answer = AnthropicAnswer::new(&mut sink, limits, &errors, asked);
     let mut result = Ok(());
     for body in bodies {
         if answer.is_paused() {
-            pages.push(answer.turn_page());
+            pages.push(answer.begin_continuation());
         }
-        let done = body::read(&mut Sliced(body, slice), &mut answer, bounds.output_bytes);
-        result = done.and_then(|done| answer.check_end(done));
+        let done = body::read(
+            &mut AnthropicBodySlices(body, slice),
+            &CallSlot::default(),
+            &mut answer,
+            limits.output_bytes,
+        );
+        result = done.map_err(|failure| failure.error).and_then(|done| answer.check_end(done));
     }
     let result = result.and_then(|()| answer.finish());
     let usage = spent.last().copied().unwrap_or_default();
-    Outcome { text, thinking, usage, spent, pages, result }
+    AnthropicReplay { text, thinking, usage, spent, pages, result }
 }
 
-pub(super) fn replay_within(body: &[u8], slice: usize, bounds: Bounds) -> Outcome {
-    read(&request(Vec::new()), &mut [&mut Cursor::new(body)], slice, bounds)
+pub(super) fn replay_within(body: &[u8], slice: usize, limits: AnswerLimits) -> AnthropicReplay {
+    read(&request(Vec::new()), &mut [&mut Cursor::new(body)], slice, limits)
 }
 
-pub(super) fn replay(body: &str) -> Outcome {
-    replay_within(body.as_bytes(), 4096, BOUNDS)
+pub(super) fn replay(body: &str) -> AnthropicReplay {
+    replay_within(body.as_bytes(), 4096, LIMITS)
 }
 
 pub(super) fn stream_of(events: &[Value]) -> String {
@@ -116,7 +122,7 @@ fn finish_word(word: &Value) -> FinishReason {
     }
 }
 
-fn assert_matches(outcome: &Outcome, expected: &Value, what: &str) {
+fn assert_matches(outcome: &AnthropicReplay, expected: &Value, what: &str) {
     assert_eq!(json!(outcome.text), expected["text"], "text of {what}");
     assert_eq!(json!(outcome.thinking), expected["reasoning"], "reasoning of {what}");
     let completion = match &outcome.result {
@@ -168,7 +174,7 @@ fn recorded_streams_read_as_their_manifest_says() {
         let crlf = String::from_utf8(body.clone()).expect("UTF-8").replace('\n', "\r\n").into_bytes();
         for slice in [1, 7, 4096] {
             for (ending, bytes) in [("LF", &body), ("CRLF", &crlf)] {
-                let outcome = replay_within(bytes, slice, BOUNDS);
+                let outcome = replay_within(bytes, slice, LIMITS);
                 let what = format!("{} ({ending}, slices of {slice})", file.display());
                 assert_matches(&outcome, &expected, &what);
             }
@@ -180,7 +186,7 @@ fn recorded_streams_read_as_their_manifest_says() {
 fn recorded_blocks_that_must_come_back_are_echoed_as_they_were() {
     let kinds = |name: &str| {
         let (file, _) = recordings().into_iter().find(|(file, _)| file.ends_with(name))?;
-        let outcome = replay_within(&std::fs::read(file).expect("the recording is there"), 4096, BOUNDS);
+        let outcome = replay_within(&std::fs::read(file).expect("the recording is there"), 4096, LIMITS);
         let echo = outcome.result.expect("complete").echo?;
         let kind = |part: &Value| part["type"].as_str().expect("a kind").to_owned();
         Some((echo.parts.as_array().expect("parts").iter().map(kind).collect::<Vec<_>>(), echo.parts))
@@ -212,7 +218,7 @@ fn a_recorded_stream_cut_anywhere_is_whole_or_a_typed_failure() {
         let step = if body.len() > 20_000 { 331 } else { 10 };
         let mut failed = 0;
         for end in (0..body.len()).step_by(step) {
-            let outcome = replay_within(&body[..end], 4096, BOUNDS);
+            let outcome = replay_within(&body[..end], 4096, LIMITS);
             let whole = expected["text"].as_str().expect("a text");
             assert!(whole.starts_with(&outcome.text), "{} cut at {end}", file.display());
             match &outcome.result {

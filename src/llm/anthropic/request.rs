@@ -1,34 +1,34 @@
-//! The request's body. Owns the wire form of everything but the conversation ([`Turns`]); refuses combinations that
+//! The request's body. Owns the wire form of everything but the conversation ([`AnthropicMessages`]); refuses combinations that
 //! providers of this dialect refuse.
 
-use super::turns::{self, Turns};
+use super::turns::{self, AnthropicMessages};
 use crate::domain::tool::ToolDefinition;
-use crate::llm::terms::Terms;
-use crate::llm::wire::post::Post;
+use crate::llm::dialect_options::DialectOptions;
+use crate::llm::transport::request_body::ProviderRequestBody;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 
-/// Bound of an answer where neither the request nor the configuration has one; the dialect demands one.
+/// Limit of an answer without a requested or configured one; the dialect requires one.
 const MAX_TOKENS: u32 = 8192;
-/// Tokens of reasoning, where there is room for them.
+/// Tokens of reasoning, if the limit of the answer allows them.
 const BUDGET: u32 = 4096;
 /// The fewest that providers take.
 const BUDGET_MIN: u32 = 1024;
 /// What any thinking model can write, where the configuration does not say it.
 const CEILING: u32 = 32_000;
 
-/// What is posted.
-pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Post {
-    let turns = Turns::arrange(&request.messages, &request.model);
+/// The request body.
+pub(super) fn body(request: &ModelRequest, terms: &DialectOptions) -> ProviderRequestBody {
+    let turns = AnthropicMessages::arrange(&request.messages, &request.model);
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| {
         body.insert(key.to_owned(), value);
     };
     put("model", json!(terms.upstream_id));
     let asked = request.max_tokens.into_iter().chain(terms.max_output_tokens).min().unwrap_or(MAX_TOKENS);
-    let room = Room::of(asked, terms.max_output_tokens);
+    let room = AnswerBudget::of(asked, terms.max_output_tokens);
     match room.filter(|_| request.thinking && turns.may_think) {
-        Some(Room { max_tokens, budget }) => {
+        Some(AnswerBudget { max_tokens, budget }) => {
             put("max_tokens", json!(max_tokens));
             put("thinking", json!({"type": "enabled", "budget_tokens": budget}));
         }
@@ -56,11 +56,15 @@ pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Post {
     if thinks(&body) && !terms.extra_body.contains_key("temperature") {
         body.shift_remove("temperature");
     }
-    Post::new(body).offering(offered, write_tool)
+    ProviderRequestBody::new(body).offering(offered, write_tool)
 }
 
-/// The same request once its provider has paused: it goes on behind what has been said so far.
-pub(super) fn going_on(first: &Post, said: Vec<Value>, container: Option<&str>) -> Post {
+/// The request that continues an answer after its provider has paused.
+pub(super) fn continuation(
+    first: &ProviderRequestBody,
+    said: Vec<Value>,
+    container: Option<&str>,
+) -> ProviderRequestBody {
     let mut next = first.clone();
     if let Some(messages) = next.fields.get_mut("messages").and_then(Value::as_array_mut) {
         turns::go_on(messages, said);
@@ -85,13 +89,13 @@ fn write_tool(tool: &ToolDefinition, text: &mut String) {
     text.extend(["{", tool.introduction(), ",\"input_schema\":", tool.schema(), "}"]);
 }
 
-/// Room to think: the bound of the answer includes the reasoning.
-struct Room {
+/// The limit of the answer and the share of it for reasoning.
+struct AnswerBudget {
     max_tokens: u32,
     budget: u32,
 }
 
-impl Room {
+impl AnswerBudget {
     /// `asked` tokens for the answer and the budget beside them, as far as the provider's bound allows; `None` when
     /// it leaves too little.
     fn of(asked: u32, max_output_tokens: Option<u32>) -> Option<Self> {

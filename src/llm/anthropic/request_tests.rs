@@ -1,28 +1,28 @@
 //! What is posted: the conversation in turns, echoes, tools, thinking, and what the configuration puts over it.
 
-use super::replay::BOUNDS;
-use super::request::{body, going_on};
+use super::replay::LIMITS;
+use super::request::{body, continuation};
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::secret::Secret;
 use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
-use crate::llm::terms::Terms;
-use crate::llm::wire::tether::Patience;
+use crate::llm::dialect_options::DialectOptions;
+use crate::llm::dialect_options::call_timeouts;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-fn terms() -> Terms {
-    Terms {
+fn terms() -> DialectOptions {
+    DialectOptions {
         key: Secret::default(),
-        upstream_id: "upstream".into(),
+        upstream_id: "provider".into(),
         max_output_tokens: None,
         extra_body: Map::new(),
         text_calls: false,
         extra_headers: BTreeMap::new(),
-        patience: Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) },
-        bounds: BOUNDS,
+        timeouts: call_timeouts(Duration::from_secs(1), Duration::from_secs(1)),
+        limits: LIMITS,
     }
 }
 
@@ -34,7 +34,7 @@ fn sent(messages: Vec<Message>) -> Value {
     posted(&request(messages), &terms())
 }
 
-fn posted(request: &ModelRequest, terms: &Terms) -> Value {
+fn posted(request: &ModelRequest, terms: &DialectOptions) -> Value {
     body(request, terms).read()
 }
 
@@ -91,7 +91,7 @@ fn a_conversation_is_sent_in_turns() {
     assert_eq!(body["messages"], expected);
     assert_eq!(
         (&body["model"], &body["stream"], &body["max_tokens"]),
-        (&json!("upstream"), &json!(true), &json!(8192))
+        (&json!("provider"), &json!(true), &json!(8192))
     );
     for absent in ["tools", "tool_choice", "thinking", "temperature"] {
         assert!(body.get(absent).is_none(), "{absent}");
@@ -226,7 +226,7 @@ fn thinking_needs_room() {
             temperature: Some(0.5),
             ..request(vec![Message::user("go")])
         };
-        let body = posted(&request, &Terms { max_output_tokens, ..terms() });
+        let body = posted(&request, &DialectOptions { max_output_tokens, ..terms() });
         let budget =
             body.get("thinking").map(|thinking| thinking["budget_tokens"].as_u64().expect("a budget"));
         assert_eq!(body.get("temperature").is_none(), budget.is_some(), "the two exclude each other");
@@ -277,12 +277,12 @@ fn the_configuration_has_the_last_word() {
         json!({"thinking": {"type": "adaptive"}, "max_tokens": 7, "cache_control": {"type": "ephemeral"}});
     let Value::Object(extra_body) = extra else { unreachable!("an object") };
     let request = ModelRequest { temperature: Some(0.5), ..request(vec![Message::user("go")]) };
-    let sent = posted(&request, &Terms { extra_body: extra_body.clone(), ..terms() });
+    let sent = posted(&request, &DialectOptions { extra_body: extra_body.clone(), ..terms() });
     assert_eq!((&sent["max_tokens"], &sent["thinking"]["type"]), (&json!(7), &json!("adaptive")));
     assert_eq!(sent["cache_control"]["type"], "ephemeral");
     assert!(sent.get("temperature").is_none(), "it is refused beside thinking");
     let extra_body = extra_body.into_iter().chain([("temperature".to_owned(), json!(1))]).collect();
-    assert_eq!(posted(&request, &Terms { extra_body, ..terms() })["temperature"], 1);
+    assert_eq!(posted(&request, &DialectOptions { extra_body, ..terms() })["temperature"], 1);
 }
 
 #[test]
@@ -290,12 +290,12 @@ fn a_paused_answer_is_the_last_message_of_the_next_request() {
     let post = |messages: Vec<Message>| body(&request(messages), &terms());
     let first = post(vec![Message::user("go")]);
     let said = vec![json!({"type": "server_tool_use"}), text("so far \n")];
-    let (next, first) = (going_on(&first, said, Some("c_1")).read(), first.read());
+    let (next, first) = (continuation(&first, said, Some("c_1")).read(), first.read());
     assert_eq!(next["messages"][0], first["messages"][0]);
     let said = json!({"role": "assistant", "content": [{"type": "server_tool_use"}, text("so far")]});
     assert_eq!((&next["messages"][1], &next["container"]), (&said, &json!("c_1")));
     let after_assistant = post(vec![Message::user("go"), Message::assistant("well")]);
-    let next = going_on(&after_assistant, vec![text("x")], None).read();
+    let next = continuation(&after_assistant, vec![text("x")], None).read();
     assert_eq!(next["messages"][1]["content"], json!([text("well"), text("x")]));
     assert!(next.get("container").is_none());
 }
@@ -330,7 +330,7 @@ fn a_recorded_request_is_what_we_would_send() {
             Message::Tool { id_ref: id, name: "weather".into(), content: "40 C".into() },
         ])
     };
-    let mut sent = posted(&request, &Terms { max_output_tokens: Some(4096), ..terms() });
+    let mut sent = posted(&request, &DialectOptions { max_output_tokens: Some(4096), ..terms() });
     assert_eq!(sent["messages"][2]["content"][0]["content"], "40 C");
     sent["messages"][2]["content"][0]["content"] = json!([text("40 C")]); // the longer spelling of the same
     for field in ["system", "messages", "tools", "stream", "max_tokens"] {

@@ -1,5 +1,5 @@
-//! The conversation as this dialect wants it: user and assistant in turns, each call with its result. Owns the
-//! arranging; refuses to send what providers refuse (empty texts, foreign ids, calls without results).
+//! Arranges the conversation as this dialect requires: user and assistant in turns, each call with its result, no empty
+//! texts, no foreign ids.
 
 use super::block::arguments;
 use crate::domain::message::{Message, ProviderReplay};
@@ -15,7 +15,7 @@ const NO_RESULT: &str = r#"{"success":false,"error":"there is no result of this 
 const NAME_CHARS: usize = 128;
 
 /// The conversation, arranged.
-pub(super) struct Turns {
+pub(super) struct AnthropicMessages {
     /// What stands before it.
     pub(super) system: Vec<Value>,
     /// `messages`.
@@ -27,7 +27,7 @@ pub(super) struct Turns {
 }
 
 #[derive(Debug)]
-enum Turn {
+enum AnthropicTurn {
     User {
         /// The calls of the turn before, in their order.
         owed: Vec<String>,
@@ -40,22 +40,23 @@ enum Turn {
     },
 }
 
-impl Turns {
+impl AnthropicMessages {
     /// Arranges the messages for the model of this configured id.
     pub(super) fn arrange(messages: &[Message], model: &str) -> Self {
-        let mut script = Script { model, system: Vec::new(), turns: Vec::new(), ids: WireIds::default() };
+        let mut script =
+            TurnBuilder { model, system: Vec::new(), turns: Vec::new(), ids: AnthropicIds::default() };
         for message in messages {
             script.take(message);
         }
-        if !matches!(script.turns.first(), Some(Turn::User { .. })) {
+        if !matches!(script.turns.first(), Some(AnthropicTurn::User { .. })) {
             let blocks = vec![text(OPENING)];
-            script.turns.insert(0, Turn::User { owed: Vec::new(), results: HashMap::new(), blocks });
+            script.turns.insert(0, AnthropicTurn::User { owed: Vec::new(), results: HashMap::new(), blocks });
         }
-        if matches!(script.turns.last(), Some(Turn::Assistant { calls, .. }) if !calls.is_empty()) {
+        if matches!(script.turns.last(), Some(AnthropicTurn::Assistant { calls, .. }) if !calls.is_empty()) {
             script.user();
         }
         let may_think = may_think(&script.turns);
-        let mut messages: Vec<Value> = script.turns.into_iter().map(Turn::into_message).collect();
+        let mut messages: Vec<Value> = script.turns.into_iter().map(AnthropicTurn::into_message).collect();
         trim_last(&mut messages);
         Self { system: script.system, messages, tools_called: script.ids.tools, may_think }
     }
@@ -94,17 +95,18 @@ fn is_blank_text(block: &Value) -> bool {
 }
 
 /// What the assistant says since the user last spoke must begin with its thinking, or go on without.
-fn may_think(turns: &[Turn]) -> bool {
-    let spoke = turns.iter().rposition(|turn| matches!(turn, Turn::User { owed, .. } if owed.is_empty()));
+fn may_think(turns: &[AnthropicTurn]) -> bool {
+    let spoke =
+        turns.iter().rposition(|turn| matches!(turn, AnthropicTurn::User { owed, .. } if owed.is_empty()));
     let since = turns.get(spoke.unwrap_or(0)..).unwrap_or_default();
     let said = since.iter().find_map(|turn| match turn {
-        Turn::Assistant { blocks, .. } => Some(blocks),
-        Turn::User { .. } => None,
+        AnthropicTurn::Assistant { blocks, .. } => Some(blocks),
+        AnthropicTurn::User { .. } => None,
     });
     said.is_none_or(|blocks| blocks.first().is_some_and(is_thinking))
 }
 
-impl Turn {
+impl AnthropicTurn {
     fn into_message(self) -> Value {
         match self {
             Self::Assistant { blocks, .. } => json!({"role": "assistant", "content": blocks}),
@@ -126,14 +128,14 @@ fn result(id: &str, content: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": content})
 }
 
-struct Script<'a> {
+struct TurnBuilder<'a> {
     model: &'a str,
     system: Vec<Value>,
-    turns: Vec<Turn>,
-    ids: WireIds,
+    turns: Vec<AnthropicTurn>,
+    ids: AnthropicIds,
 }
 
-impl Script<'_> {
+impl TurnBuilder<'_> {
     fn take(&mut self, message: &Message) {
         match message {
             Message::System { content } if content.trim().is_empty() => {}
@@ -151,14 +153,14 @@ impl Script<'_> {
         if words.trim().is_empty() {
             return;
         }
-        if let Some(Turn::User { blocks, .. }) = self.user() {
+        if let Some(AnthropicTurn::User { blocks, .. }) = self.user() {
             blocks.push(text(words));
         }
     }
 
     fn answer(&mut self, id_ref: &str, name: &str, content: &str) {
         let id = self.ids.latest.get(id_ref).cloned().unwrap_or_default();
-        if let Some(Turn::User { owed, results, .. }) = self.user()
+        if let Some(AnthropicTurn::User { owed, results, .. }) = self.user()
             && owed.contains(&id)
             && !results.contains_key(&id)
         {
@@ -170,14 +172,14 @@ impl Script<'_> {
     }
 
     /// The user's turn, begun if it is not the user's.
-    fn user(&mut self) -> Option<&mut Turn> {
+    fn user(&mut self) -> Option<&mut AnthropicTurn> {
         let owed = match self.turns.last() {
-            Some(Turn::User { .. }) => None,
-            Some(Turn::Assistant { calls, .. }) => Some(calls.clone()),
+            Some(AnthropicTurn::User { .. }) => None,
+            Some(AnthropicTurn::Assistant { calls, .. }) => Some(calls.clone()),
             None => Some(Vec::new()),
         };
         if let Some(owed) = owed {
-            self.turns.push(Turn::User { owed, results: HashMap::new(), blocks: Vec::new() });
+            self.turns.push(AnthropicTurn::User { owed, results: HashMap::new(), blocks: Vec::new() });
         }
         self.turns.last_mut()
     }
@@ -213,11 +215,11 @@ impl Script<'_> {
             return;
         }
         match self.turns.last_mut() {
-            Some(Turn::Assistant { calls, blocks }) => {
+            Some(AnthropicTurn::Assistant { calls, blocks }) => {
                 calls.append(&mut called);
                 blocks.append(&mut said);
             }
-            _ => self.turns.push(Turn::Assistant { calls: called, blocks: said }),
+            _ => self.turns.push(AnthropicTurn::Assistant { calls: called, blocks: said }),
         }
     }
 }
@@ -234,13 +236,13 @@ fn tool_name(name: &str) -> String {
 
 /// The ids of calls as the wire bears them: of a narrow alphabet, and each only once.
 #[derive(Debug, Default)]
-struct WireIds {
+struct AnthropicIds {
     latest: HashMap<String, String>,
     taken: HashSet<String>,
     tools: Vec<String>,
 }
 
-impl WireIds {
+impl AnthropicIds {
     /// The wire's id for a call that is sent now; its result comes under the same.
     fn begin(&mut self, call: &ToolCall, called: &mut Vec<String>) -> String {
         let plain = word(&call.id_ref, "call");

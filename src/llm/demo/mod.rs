@@ -10,72 +10,72 @@ use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{CancelToken, Chunk, ChunkSink, Completion, ModelError, ModelRequest};
-use script::{Wanted, Wish};
+use script::{DemoAction, ScriptedCall};
 use serde_json::Value;
 use std::time::Duration;
 
-/// The id under which it is guessed without `provider: demo`.
+/// The model id that needs no `provider: demo`.
 pub(super) const ID: &str = "demo";
-/// Opens every answer.
+/// The start of every answer.
 const LABEL: &str = "[scripted demo model] ";
-/// What it is.
+/// The answer to anything else, before the echoed message.
 const ABOUT: &str = "I am a script inside this server: no network, no intelligence. Everything around me is real. \
     I run a fenced python, javascript or bash block, make the calls of lines like `tool: calculator \
     {\"expression\": \"17*23\"}`, and stream words for `stream: 100 words, 50 ms`. You said:\n";
-/// What it thinks when it is asked to think.
+/// The reasoning of an answer.
 const THOUGHTS: [&str; 3] = [
     "(scripted) ",
     "I look at the last user message, ",
     "and do the one thing that my script says about it.",
 ];
-/// Of an echoed message, characters.
+/// Longest echoed message, characters.
 const ECHO_CHARS: usize = 4_000;
-/// Of a text in one chunk, characters.
+/// Longest text of a chunk, characters.
 const CHUNK_CHARS: usize = 64;
 
-/// Answers the request after the script.
+/// Answers the request as the script says.
 pub(super) fn ask(
     request: &ModelRequest,
     cancel: &CancelToken,
     sink: ChunkSink<'_>,
 ) -> Result<Completion, ModelError> {
-    let mut speech = Speech { cancel, sink, chars: 0 };
+    let mut reply = DemoReply { cancel, sink, chars: 0 };
     if request.thinking {
-        THOUGHTS.iter().try_for_each(|thought| speech.emit(Chunk::Thinking(thought)))?;
+        THOUGHTS.iter().try_for_each(|thought| reply.emit(Chunk::Thinking(thought)))?;
     }
-    let turn = Turn::of(&request.messages);
+    let turn = DemoTurn::of(&request.messages);
     let mut tool_calls = Vec::new();
     if turn.results.is_empty() {
         match script::read(turn.said) {
-            Wish::Calls(wanted) => match missing(&wanted, &request.tools) {
-                Some(answer) => speech.say(&answer)?,
+            DemoAction::Calls(wanted) => match missing(&wanted, &request.tools) {
+                Some(answer) => reply.say(&answer)?,
                 None => tool_calls = calls(wanted, &request.messages),
             },
-            Wish::Stream { words, every } => speech.stream(words, every)?,
-            Wish::Excuse(why) => speech.say(&why)?,
-            Wish::Echo => speech.say(&format!("{ABOUT}{}", cut(turn.said)))?,
+            DemoAction::Stream { words, every } => reply.stream(words, every)?,
+            DemoAction::Excuse(why) => reply.say(&why)?,
+            DemoAction::Echo => reply.say(&format!("{ABOUT}{}", cut(turn.said)))?,
         }
     } else {
-        speech.say(&turn.results.iter().map(|result| report(result)).collect::<Vec<_>>().join("\n\n"))?;
+        reply.say(&turn.results.iter().map(|result| report(result)).collect::<Vec<_>>().join("\n\n"))?;
     }
     let asked: usize =
         tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len())).sum();
     let usage = Usage::new(
         tokens(request.messages.iter().map(chars).sum()),
-        tokens(speech.chars.saturating_add(asked)),
+        tokens(reply.chars.saturating_add(asked)),
     );
     let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    speech.emit(Chunk::Spent(usage))?;
+    reply.emit(Chunk::Spent(usage))?;
     Ok(Completion { tool_calls, finish_reason, echo: None })
 }
 
 /// The last user message and the results of the calls made since.
-struct Turn<'a> {
+struct DemoTurn<'a> {
     said: &'a str,
     results: Vec<&'a Message>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> DemoTurn<'a> {
     fn of(messages: &'a [Message]) -> Self {
         let last = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
         let (before, after) = messages.split_at(last.map_or(0, |at| at.saturating_add(1)));
@@ -90,14 +90,14 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What is said, on its way to the sink.
-struct Speech<'a> {
+/// An answer on its way to the sink.
+struct DemoReply<'a> {
     cancel: &'a CancelToken,
     sink: ChunkSink<'a>,
     chars: usize,
 }
 
-impl Speech<'_> {
+impl DemoReply<'_> {
     fn emit(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
         if let Chunk::Thinking(text) | Chunk::Text(text) = chunk {
             self.chars = self.chars.saturating_add(text.chars().count());
@@ -134,7 +134,7 @@ impl Speech<'_> {
     }
 }
 
-fn missing(wanted: &[Wanted], offered: &[ToolDefinition]) -> Option<String> {
+fn missing(wanted: &[ScriptedCall], offered: &[ToolDefinition]) -> Option<String> {
     let absent = wanted.iter().find(|call| !offered.iter().any(|tool| tool.name == call.tool))?;
     let names: Vec<_> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -144,7 +144,7 @@ fn missing(wanted: &[Wanted], offered: &[ToolDefinition]) -> Option<String> {
     ))
 }
 
-fn calls(wanted: Vec<Wanted>, messages: &[Message]) -> Vec<ToolCall> {
+fn calls(wanted: Vec<ScriptedCall>, messages: &[Message]) -> Vec<ToolCall> {
     let made = |message: &Message| match message {
         Message::Assistant { tool_calls, .. } => tool_calls.len(),
         _ => 0,
@@ -159,7 +159,7 @@ fn calls(wanted: Vec<Wanted>, messages: &[Message]) -> Vec<ToolCall> {
         .collect()
 }
 
-/// A result in words: a program's output, another tool's data, or the error.
+/// A result as text: a program's output, another tool's data, or the error.
 fn report(result: &Message) -> String {
     let Message::Tool { name, content, .. } = result else { return String::new() };
     let Ok(result) = serde_json::from_str::<Value>(content) else {

@@ -1,4 +1,4 @@
-//! What the demo model reads in a user's message. Owns the script's grammar and bounds; refuses to answer.
+//! The script of the demo model: what it does for which message.
 //!
 //! In this order, the first that fits:
 //! 1. fenced blocks of `python` (`py`), `javascript` (`js`) or `bash` (`sh`): one call for each block;
@@ -9,56 +9,59 @@
 use serde_json::json;
 use std::time::Duration;
 
-/// Calls in one answer.
+/// The most calls of one answer.
 const CALLS: usize = 64;
-/// Longest stream.
+/// The most words of a stream.
 const WORDS: u32 = 100_000;
 /// Longest pause between two words.
 const PAUSE_MS: u64 = 60_000;
 
-/// A call to be made.
+/// A call that the message asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ScriptedCall {
     /// The tool's name.
     pub(super) tool: String,
-    /// A JSON text, as far as the user wrote one.
+    /// The arguments as the user wrote them.
     pub(super) arguments: String,
 }
 
-/// What the message asks for.
+/// The action that a message asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum DemoAction {
     /// Calls in one batch.
-    Calls(Vec<Wanted>),
-    /// Numbered words.
+    Calls(Vec<ScriptedCall>),
+    /// A stream of numbered words.
     Stream {
-        /// How many.
+        /// Number of words.
         words: u32,
-        /// How far apart.
+        /// Pause between two words.
         every: Duration,
     },
-    /// Something that the script will not do.
+    /// An explanation why the script cannot do it.
     Excuse(String),
-    /// Nothing in particular.
+    /// An echo of the message.
     Echo,
 }
 
-/// Reads a user's message.
-pub(super) fn read(message: &str) -> Wish {
+/// The action for a user's message.
+pub(super) fn read(message: &str) -> DemoAction {
     let mut wanted = blocks(message);
     if wanted.is_empty() {
         wanted = message.lines().filter_map(tool_line).collect();
     }
     if wanted.len() > CALLS {
-        return Wish::Excuse(format!("I make at most {CALLS} calls at once; that were {}.", wanted.len()));
+        return DemoAction::Excuse(format!(
+            "I make at most {CALLS} calls at once; that were {}.",
+            wanted.len()
+        ));
     }
     if !wanted.is_empty() {
-        return Wish::Calls(wanted);
+        return DemoAction::Calls(wanted);
     }
-    message.lines().find_map(stream_line).unwrap_or(Wish::Echo)
+    message.lines().find_map(stream_line).unwrap_or(DemoAction::Echo)
 }
 
-fn blocks(message: &str) -> Vec<Wanted> {
+fn blocks(message: &str) -> Vec<ScriptedCall> {
     let mut lines = message.lines();
     let mut found = Vec::new();
     while let Some(line) = lines.next() {
@@ -71,19 +74,19 @@ fn blocks(message: &str) -> Vec<Wanted> {
             _ => continue,
         };
         let arguments = json!({parameter: code.join("\n")}).to_string();
-        found.push(Wanted { tool: tool.to_owned(), arguments });
+        found.push(ScriptedCall { tool: tool.to_owned(), arguments });
     }
     found
 }
 
-fn tool_line(line: &str) -> Option<Wanted> {
+fn tool_line(line: &str) -> Option<ScriptedCall> {
     let call = line.trim().strip_prefix("tool:")?.trim();
     let (tool, arguments) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments.trim() };
-    (!tool.is_empty()).then(|| Wanted { tool: tool.to_owned(), arguments: arguments.to_owned() })
+    (!tool.is_empty()).then(|| ScriptedCall { tool: tool.to_owned(), arguments: arguments.to_owned() })
 }
 
-fn stream_line(line: &str) -> Option<Wish> {
+fn stream_line(line: &str) -> Option<DemoAction> {
     let (words, pause) = line.trim().strip_prefix("stream:")?.split_once(',')?;
     let words = words.trim().strip_suffix("words").or_else(|| words.trim().strip_suffix("word"))?.trim();
     let millis = pause.trim().strip_suffix("ms")?.trim();
@@ -93,9 +96,9 @@ fn stream_line(line: &str) -> Option<Wish> {
     }
     match (words.parse(), millis.parse()) {
         (Ok(words @ 1..=WORDS), Ok(pause @ 0..=PAUSE_MS)) => {
-            Some(Wish::Stream { words, every: Duration::from_millis(pause) })
+            Some(DemoAction::Stream { words, every: Duration::from_millis(pause) })
         }
-        _ => Some(Wish::Excuse(format!("I stream 1 to {WORDS} words, 0 to {PAUSE_MS} ms apart."))),
+        _ => Some(DemoAction::Excuse(format!("I stream 1 to {WORDS} words, 0 to {PAUSE_MS} ms apart."))),
     }
 }
 
@@ -103,8 +106,8 @@ fn stream_line(line: &str) -> Option<Wish> {
 mod tests {
     use super::*;
 
-    fn wanted(tool: &str, arguments: &str) -> Wanted {
-        Wanted { tool: tool.into(), arguments: arguments.into() }
+    fn wanted(tool: &str, arguments: &str) -> ScriptedCall {
+        ScriptedCall { tool: tool.into(), arguments: arguments.into() }
     }
 
     #[test]
@@ -115,9 +118,9 @@ mod tests {
             wanted("execute_python", r#"{"code":"print(1)\n\nprint(2)"}"#),
             wanted("bash", r#"{"command":"ls"}"#),
         ];
-        assert_eq!(read(message), Wish::Calls(expected.into()));
+        assert_eq!(read(message), DemoAction::Calls(expected.into()));
         let open = read("```js\n1+1");
-        assert_eq!(open, Wish::Calls(vec![wanted("execute_javascript", r#"{"code":"1+1"}"#)]));
+        assert_eq!(open, DemoAction::Calls(vec![wanted("execute_javascript", r#"{"code":"1+1"}"#)]));
     }
 
     #[test]
@@ -125,28 +128,28 @@ mod tests {
         let message = "please\ntool: calculator {\"expression\": \"1+1\"}\n  tool: nope\ntool: x {bad\ntool:";
         let expected =
             [wanted("calculator", "{\"expression\": \"1+1\"}"), wanted("nope", "{}"), wanted("x", "{bad")];
-        assert_eq!(read(message), Wish::Calls(expected.into()));
+        assert_eq!(read(message), DemoAction::Calls(expected.into()));
     }
 
     #[test]
     fn p8_streams_and_batches_are_bounded() {
         let every = Duration::from_millis(50);
-        assert_eq!(read("stream: 100 words, 50 ms"), Wish::Stream { words: 100, every });
-        assert_eq!(read("stream:1 word,50ms"), Wish::Stream { words: 1, every });
+        assert_eq!(read("stream: 100 words, 50 ms"), DemoAction::Stream { words: 100, every });
+        assert_eq!(read("stream:1 word,50ms"), DemoAction::Stream { words: 1, every });
         for beyond in [
             "stream: 0 words, 1 ms",
             "stream: 100001 words, 1 ms",
             "stream: 1 words, 99999999999999999999 ms",
         ] {
-            assert!(matches!(read(beyond), Wish::Excuse(_)), "{beyond}");
+            assert!(matches!(read(beyond), DemoAction::Excuse(_)), "{beyond}");
         }
-        assert!(matches!(read(&"tool: x\n".repeat(65)), Wish::Excuse(_)));
+        assert!(matches!(read(&"tool: x\n".repeat(65)), DemoAction::Excuse(_)));
     }
 
     #[test]
     fn anything_else_is_echoed() {
         for message in ["", "hello", "stream: many words, 5 ms", "stream: -1 words, 5 ms", "the tool: x"] {
-            assert_eq!(read(message), Wish::Echo, "{message}");
+            assert_eq!(read(message), DemoAction::Echo, "{message}");
         }
     }
 }

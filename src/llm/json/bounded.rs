@@ -1,5 +1,4 @@
-//! A JSON text of any depth, read down to a bound. Owns the walk; refuses recursion beyond the bound: what is deeper is
-//! skipped without recursion and becomes `null`.
+//! Parses JSON of any depth down to a limit. Deeper values are skipped without recursion and become `null`.
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -7,25 +6,25 @@ use serde::de::{
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// A text with more values than this is no part of an answer: each costs many times its bytes in memory.
+/// The most values of a text: each takes many times its bytes in memory.
 const NODES: usize = 250_000;
 
-/// The value, or `None` when the text is no JSON, or has more values than anybody needs.
+/// The value, or `None` if the text is no JSON or has too many values.
 pub(super) fn parse(text: &str, depth: usize) -> Option<Value> {
     if NODES < text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() {
         return None;
     }
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Down(depth).deserialize(&mut reader).ok()?;
+    let value = DepthLimit(depth).deserialize(&mut reader).ok()?;
     reader.end().ok()?;
     Some(value)
 }
 
-/// Reads a value with so many levels left.
+/// Reads a value with this many levels left.
 #[derive(Clone, Copy)]
-struct Down(usize);
+struct DepthLimit(usize);
 
-impl<'de> DeserializeSeed<'de> for Down {
+impl<'de> DeserializeSeed<'de> for DepthLimit {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -36,7 +35,7 @@ impl<'de> DeserializeSeed<'de> for Down {
     }
 }
 
-impl<'de> Visitor<'de> for Down {
+impl<'de> Visitor<'de> for DepthLimit {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,34 +1,34 @@
-//! JSON as providers really send it. Owns the reading of it: what no answer needs (depth, odd numbers, stray control
-//! characters, halves of characters) never fails one; refuses to know what the values mean.
+//! Parses JSON as providers really send it: depth, odd numbers, stray control characters and lone surrogates never fail
+//! an answer.
 
 mod bounded;
-mod halves;
-mod mend;
+mod repair;
+mod surrogates;
 
-pub(crate) use halves::{Halves, without_halves};
+pub(crate) use surrogates::{SurrogateJoiner, without_halves};
 
 use serde_json::Value;
 
-/// What lies deeper than this becomes `null`: nothing that is read of an answer does.
+/// Deeper values become `null`; no field of an answer is as deep.
 const DEPTH: usize = 48;
 
-/// A JSON text as read.
+/// A parsed JSON text.
 #[derive(Debug, Clone)]
-pub(crate) struct Parsed {
-    /// The value. Where `halved`, stand-ins for halves of characters are in it: texts go through [`Halves`].
+pub(crate) struct ParsedJson {
+    /// The value. If `halved`, it has placeholders for lone surrogates: texts go through [`SurrogateJoiner`].
     pub(crate) value: Value,
-    /// Whether a half of a surrogate pair stood alone somewhere.
+    /// Whether the text has a lone surrogate.
     pub(crate) halved: bool,
 }
 
-/// Reads a JSON text; `None` when it is none, whatever is mended.
-pub(crate) fn parse(text: &str) -> Option<Parsed> {
-    let (text, halved) = halves::mark(text);
-    let value = bounded::parse(&text, DEPTH).or_else(|| bounded::parse(&mend::mend(&text), DEPTH))?;
-    Some(Parsed { value, halved })
+/// Parses a JSON text, repaired if necessary; `None` if that fails.
+pub(crate) fn parse(text: &str) -> Option<ParsedJson> {
+    let (text, halved) = surrogates::mark(text);
+    let value = bounded::parse(&text, DEPTH).or_else(|| bounded::parse(&repair::mend(&text), DEPTH))?;
+    Some(ParsedJson { value, halved })
 }
 
-/// A number that counts something, however it is written; `None` for what counts nothing.
+/// A count in any notation; `None` for other values.
 pub(crate) fn count(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)),
@@ -40,7 +40,7 @@ pub(crate) fn count(value: &Value) -> Option<u64> {
     }
 }
 
-/// Beyond this a float is no count any more.
+/// The largest float that is an exact count.
 const COUNT_MAX: f64 = 9e15;
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
@@ -48,7 +48,7 @@ fn whole(number: f64) -> Option<u64> {
     (0.0..=COUNT_MAX).contains(&number).then_some(number as u64)
 }
 
-/// Whether the value says nothing: `null`, `false`, 0, an empty text, or a container of nothing else.
+/// Whether the value is `null`, `false`, 0, an empty text, or a container of only such values.
 pub(crate) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,

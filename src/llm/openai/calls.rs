@@ -1,36 +1,35 @@
-//! Tool calls, merged from their pieces. Owns the rules by which a piece finds its call; refuses more calls and
-//! longer arguments than the bounds allow.
+//! Assembles tool calls from their pieces, within the limits of an answer.
 
-use super::Bounds;
-use super::chunk::CallPiece;
+use super::chunk::CallDelta;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
-use crate::llm::ids::Ids;
-use crate::llm::json::{Halves, without_halves};
+use crate::llm::call_ids::CallIds;
+use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::json::{SurrogateJoiner, without_halves};
 use crate::ports::ModelError;
 use serde_json::{Map, Value};
 
 /// The calls of one answer so far.
 #[derive(Debug)]
-pub(super) struct Calls {
-    calls: Vec<Partial>,
-    bounds: Bounds,
+pub(super) struct CallAssembler {
+    calls: Vec<PartialCall>,
+    limits: AnswerLimits,
 }
 
 #[derive(Debug, Default)]
-struct Partial {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
-    halves: Halves,
+    surrogates: SurrogateJoiner,
     extra: Option<Value>,
 }
 
-impl Calls {
+impl CallAssembler {
     /// None yet.
-    pub(super) fn new(bounds: Bounds) -> Self {
-        Self { calls: Vec::new(), bounds }
+    pub(super) fn new(limits: AnswerLimits) -> Self {
+        Self { calls: Vec::new(), limits }
     }
 
     /// Whether there are none.
@@ -38,17 +37,16 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// Takes a piece in; returns the bytes that it added. `halved` says whether it has stand-ins for halves of
-    /// characters in it.
-    pub(super) fn add(&mut self, piece: CallPiece, halved: bool) -> Result<usize, ModelError> {
+    /// Adds a piece; returns the bytes that it added. `halved`: it has placeholders for lone surrogates.
+    pub(super) fn add(&mut self, piece: CallDelta, halved: bool) -> Result<usize, ModelError> {
         let position = self.place(piece.index, &piece.id, &piece.name);
         if position.is_none() {
-            self.bounds.check_calls(self.calls.len().saturating_add(1))?;
-            self.calls.push(Partial { index: piece.index, ..Partial::default() });
+            self.limits.check_calls(self.calls.len().saturating_add(1))?;
+            self.calls.push(PartialCall { index: piece.index, ..PartialCall::default() });
         }
         let last = self.calls.len().saturating_sub(1);
         let Some(call) = self.calls.get_mut(position.unwrap_or(last)) else { return Ok(0) };
-        self.bounds.check_arguments(call.arguments.len().saturating_add(piece.arguments.len()))?;
+        self.limits.check_arguments(call.arguments.len().saturating_add(piece.arguments.len()))?;
         let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
         let said = piece.name.len().saturating_add(piece.arguments.len());
         let added = said.saturating_add(piece.id.len()).saturating_add(extra);
@@ -70,16 +68,16 @@ impl Calls {
         (!another).then_some(at)
     }
 
-    /// The calls in the model's order, each with an id that no other call of the conversation bears: some providers
-    /// count from 0 in every answer, or name no ids at all. And what goes back with some of them, by this id.
+    /// The calls in the model's order with ids that are unique in the conversation, and the data that goes back with some
+    /// of them, by id.
     pub(super) fn finish(self, history: &[Message]) -> (Vec<ToolCall>, Map<String, Value>) {
-        let mut ids = Ids::of(history);
+        let mut ids = CallIds::of(history);
         let mut extras = Map::new();
         let named = self.calls.into_iter().filter(|call| !call.name.is_empty());
         let calls = named.map(|mut call| {
             let id_ref = ids.give(std::mem::take(&mut call.id));
             extras.extend(call.extra.take().map(|extra| (id_ref.clone(), extra)));
-            call.arguments.push_str(call.halves.end());
+            call.arguments.push_str(call.surrogates.end());
             let arguments = without_halves(&call.arguments).into_owned();
             ToolCall { id_ref, name: call.name, arguments }
         });
@@ -87,8 +85,8 @@ impl Calls {
     }
 }
 
-impl Partial {
-    fn take(&mut self, piece: CallPiece, halved: bool) {
+impl PartialCall {
+    fn take(&mut self, piece: CallDelta, halved: bool) {
         if self.id.is_empty() {
             self.id = piece.id;
         }
@@ -96,7 +94,7 @@ impl Partial {
         if self.name != piece.name && (self.name.is_empty() || self.arguments.is_empty()) {
             self.name.push_str(&piece.name);
         }
-        self.arguments.push_str(&self.halves.join(&piece.arguments, halved));
+        self.arguments.push_str(&self.surrogates.join(&piece.arguments, halved));
         self.extra = piece.extra.or_else(|| self.extra.take());
     }
 }
@@ -106,13 +104,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn bounds() -> Bounds {
-        Bounds { output_bytes: 1000, tool_calls: 3, tool_arguments_bytes: 20 }
+    fn limits() -> AnswerLimits {
+        AnswerLimits { output_bytes: 1000, tool_calls: 3, tool_arguments_bytes: 20 }
     }
 
     fn merge(pieces: &Value) -> Result<Vec<(String, String, String)>, ModelError> {
-        let mut calls = Calls::new(bounds());
-        for piece in pieces.as_array().expect("pieces").iter().filter_map(CallPiece::read) {
+        let mut calls = CallAssembler::new(limits());
+        for piece in pieces.as_array().expect("pieces").iter().filter_map(CallDelta::read) {
             calls.add(piece, false)?;
         }
         Ok(calls.finish(&[]).0.into_iter().map(|c| (c.id_ref, c.name, c.arguments)).collect())
@@ -182,9 +180,9 @@ mod tests {
             tool_calls: vec![earlier],
             echo: None,
         }];
-        let mut calls = Calls::new(bounds());
+        let mut calls = CallAssembler::new(limits());
         let piece = json!({"index": 0, "id": "0", "function": {"name": "x", "arguments": "{}"}});
-        calls.add(CallPiece::read(&piece).expect("a piece"), false).expect("within bounds");
+        calls.add(CallDelta::read(&piece).expect("a piece"), false).expect("within limits");
         let ids: Vec<_> = calls.finish(&history).0.into_iter().map(|c| c.id_ref).collect();
         assert_eq!(ids, ["call_1"]);
     }

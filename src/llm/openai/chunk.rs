@@ -1,37 +1,36 @@
-//! One chunk as providers send it, read leniently. Owns the fields' many spellings and places; refuses to judge them,
-//! and to fail over a field that no answer needs.
+//! Reads one chunk leniently: fields have many spellings and places, and a field that no answer needs never fails one.
 
 use crate::domain::usage::Usage;
-use crate::llm::json::{self, Parsed};
+use crate::llm::json::{self, ParsedJson};
 use serde_json::Value;
 
 /// A `chat.completion.chunk`, or a whole `chat.completion`.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct OpenAiChunk {
     value: Value,
     halved: bool,
 }
 
-/// Fields that make an object a chunk; one that has none of them but a message tells of a failure.
+/// Fields of a chunk. An object with a message and none of these fields is an error.
 const CHUNK_FIELDS: [&str; 5] = ["choices", "usage", "timings", "delta", "message"];
-/// Where providers put what a call has cost, of a chunk and of a choice.
+/// Fields with the usage of a call, in a chunk or in a choice.
 const USAGE_PLACES: [&str; 4] = ["/usage", "/x_groq/usage", "/message/usage", "/delta/usage"];
 
-impl Chunk {
+impl OpenAiChunk {
     /// Reads a chunk; `None` when the text is no JSON.
     pub(super) fn read(text: &str) -> Option<Self> {
-        json::parse(text).map(|Parsed { value, halved }| Self { value, halved })
+        json::parse(text).map(|ParsedJson { value, halved }| Self { value, halved })
     }
 
-    /// Whether texts have stand-ins for halves of characters in them.
+    /// Whether texts have placeholders for lone surrogates.
     pub(super) fn is_halved(&self) -> bool {
         self.halved
     }
 
     /// The pieces of the first answer, which is the only one asked for.
-    pub(super) fn choices(&self) -> impl Iterator<Item = Choice<'_>> {
+    pub(super) fn choices(&self) -> impl Iterator<Item = ChunkChoice<'_>> {
         let is_first = |choice: &&Value| choice.get("index").and_then(json::count).unwrap_or(0) == 0;
-        self.every_choice().filter(is_first).map(Choice)
+        self.every_choice().filter(is_first).map(ChunkChoice)
     }
 
     fn every_choice(&self) -> impl Iterator<Item = &Value> {
@@ -43,23 +42,24 @@ impl Chunk {
         list.iter().chain(single).filter(|choice| choice.is_object())
     }
 
-    /// What the chunk says of the cost, wherever it says it.
-    pub(super) fn spent(&self) -> Option<Spent> {
-        let at = |value: &Value| USAGE_PLACES.iter().find_map(|place| Spent::read(value.pointer(place)?));
+    /// The reported usage.
+    pub(super) fn spent(&self) -> Option<ReportedUsage> {
+        let at =
+            |value: &Value| USAGE_PLACES.iter().find_map(|place| ReportedUsage::read(value.pointer(place)?));
         at(&self.value).or_else(|| self.every_choice().find_map(at))
     }
 
-    /// What the server has measured, where nothing says the cost: llama.cpp.
-    pub(super) fn measured(&self) -> Option<Spent> {
+    /// The usage that llama.cpp measures, without a report.
+    pub(super) fn measured(&self) -> Option<ReportedUsage> {
         let timings = self.value.get("timings")?;
         let number = |key: &str| timings.get(key).and_then(json::count);
         let prompt = number("prompt_n").map(|new| new.saturating_add(number("cache_n").unwrap_or(0)));
-        Spent { prompt, completion: number("predicted_n"), total: None }.if_any()
+        ReportedUsage { prompt, completion: number("predicted_n"), total: None }.if_any()
     }
 
-    /// The failure that it tells of.
+    /// The reported error.
     pub(super) fn error(&self) -> Option<&Value> {
-        // Gemini wraps its failures in a list.
+        // Gemini wraps its errors in a list.
         let value = self.value.get(0).unwrap_or(&self.value);
         let error = value.get("error").filter(|error| !json::is_blank(error));
         let minimax = || {
@@ -82,14 +82,14 @@ impl Chunk {
 
 /// A piece of an answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Choice<'a>(&'a Value);
+pub(super) struct ChunkChoice<'a>(&'a Value);
 
-impl<'a> Choice<'a> {
+impl<'a> ChunkChoice<'a> {
     /// What is new; `message` in a whole answer.
-    pub(super) fn delta(self) -> Delta<'a> {
+    pub(super) fn delta(self) -> ChoiceDelta<'a> {
         let part = |key: &str| self.0.get(key).filter(|part| part.is_object());
         // A completion of the older kind has its text in the choice itself.
-        Delta(part("delta").or_else(|| part("message")).unwrap_or(self.0))
+        ChoiceDelta(part("delta").or_else(|| part("message")).unwrap_or(self.0))
     }
 
     /// The word for the end, in small letters, once there is one.
@@ -109,12 +109,12 @@ impl<'a> Choice<'a> {
 
 /// What is new.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Delta<'a>(&'a Value);
+pub(super) struct ChoiceDelta<'a>(&'a Value);
 
-/// Where providers put reasoning; the first that says something counts, for some say it twice.
+/// Fields with reasoning. The first one with text counts: some providers send it twice.
 const THINKING_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "reasoning_text"];
 
-impl<'a> Delta<'a> {
+impl<'a> ChoiceDelta<'a> {
     /// The new piece of reasoning, under whichever name.
     pub(super) fn thinking(self) -> String {
         let named = THINKING_FIELDS.iter().filter_map(|field| self.0.get(field)).map(plain);
@@ -143,12 +143,12 @@ impl<'a> Delta<'a> {
     }
 
     /// New pieces of calls.
-    pub(super) fn calls(self) -> Vec<CallPiece> {
+    pub(super) fn calls(self) -> Vec<CallDelta> {
         match self.0.get("tool_calls") {
-            Some(Value::Array(list)) => list.iter().filter_map(CallPiece::read).collect(),
-            Some(single @ Value::Object(_)) => CallPiece::read(single).into_iter().collect(),
+            Some(Value::Array(list)) => list.iter().filter_map(CallDelta::read).collect(),
+            Some(single @ Value::Object(_)) => CallDelta::read(single).into_iter().collect(),
             // The older form knows one call only.
-            _ => self.0.get("function_call").and_then(CallPiece::read).into_iter().collect(),
+            _ => self.0.get("function_call").and_then(CallDelta::read).into_iter().collect(),
         }
     }
 }
@@ -172,7 +172,7 @@ fn plain(value: &Value) -> String {
 
 /// A piece of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct CallPiece {
+pub(super) struct CallDelta {
     /// Which call; some providers leave it out.
     pub(super) index: Option<u64>,
     /// The provider's name for it; empty when it names none.
@@ -185,7 +185,7 @@ pub(super) struct CallPiece {
     pub(super) extra: Option<Value>,
 }
 
-impl CallPiece {
+impl CallDelta {
     /// Reads a piece; `None` for what is no object.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let piece = value.as_object()?;
@@ -210,15 +210,15 @@ impl CallPiece {
     }
 }
 
-/// What a provider says that a call has cost; what it does not say is `None`.
+/// The usage as a provider reports it; missing numbers are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Spent {
+pub(super) struct ReportedUsage {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
 }
 
-impl Spent {
+impl ReportedUsage {
     fn read(usage: &Value) -> Option<Self> {
         let number = |keys: [&str; 2]| keys.iter().find_map(|key| json::count(usage.get(key)?));
         let spent = Self {
@@ -234,7 +234,7 @@ impl Spent {
         any.then_some(self)
     }
 
-    /// What holds after this was said: what is not said anew stays.
+    /// The usage after this report; missing numbers keep their value.
     pub(super) fn over(self, earlier: Usage) -> Usage {
         let prompt = self.prompt.unwrap_or(earlier.prompt_tokens);
         let sum = Usage::new(prompt, self.completion.unwrap_or(earlier.completion_tokens));

@@ -1,5 +1,4 @@
-//! Names and ids as this dialect's providers take them. Owns their alphabets and lengths; refuses to change those that are
-//! fine: a name or an id is told the same way wherever it stands in a history.
+//! Makes tool names and call ids valid for a provider. Valid ones stay, and the same input always gives the same output.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,14 +10,14 @@ const ID_BYTES: usize = 40;
 
 /// The alphabet of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ids {
-    /// Whatever the model's own provider made up, up to a length.
+pub(super) enum IdAlphabet {
+    /// Any id, up to a length.
     Any,
     /// Nine letters and digits (Mistral).
     Nine,
 }
 
-/// A tool's name: models make names up that their own provider refuses (`functions.calculator`).
+/// A valid tool name. Models invent names that their own provider refuses (`functions.calculator`).
 pub(super) fn name(name: &str) -> Cow<'_, str> {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= NAME_CHARS && name.chars().all(is_fine) {
@@ -28,11 +27,11 @@ pub(super) fn name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if plain.is_empty() { "unknown".to_owned() } else { plain })
 }
 
-/// The id of a call: the same for a call and its result.
-pub(super) fn id(id: &str, ids: Ids) -> Cow<'_, str> {
+/// A valid id, the same for a call and its result.
+pub(super) fn id(id: &str, ids: IdAlphabet) -> Cow<'_, str> {
     let is_fine = match ids {
-        Ids::Any => id.len() <= ID_BYTES,
-        Ids::Nine => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+        IdAlphabet::Any => id.len() <= ID_BYTES,
+        IdAlphabet::Nine => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
     };
     if is_fine {
         return Cow::Borrowed(id);
@@ -41,8 +40,8 @@ pub(super) fn id(id: &str, ids: Ids) -> Cow<'_, str> {
     id.hash(&mut hasher);
     let hex = format!("{:016x}", hasher.finish());
     Cow::Owned(match ids {
-        Ids::Any => format!("call_{hex}"),
-        Ids::Nine => hex.chars().take(9).collect(),
+        IdAlphabet::Any => format!("call_{hex}"),
+        IdAlphabet::Nine => hex.chars().take(9).collect(),
     })
 }
 
@@ -57,11 +56,14 @@ mod tests {
             ("get_weather-2".into(), "functions_calculator".into())
         );
         assert_eq!((name(""), name(&"é".repeat(100)).len()), ("unknown".into(), NAME_CHARS));
-        assert_eq!(id("call_1", Ids::Any), "call_1");
+        assert_eq!(id("call_1", IdAlphabet::Any), "call_1");
         let long = "toolu_".repeat(20);
-        assert!(id(&long, Ids::Any).len() <= ID_BYTES);
-        assert_eq!(id(&long, Ids::Any), id(&long, Ids::Any), "a result finds its call");
-        assert_ne!(id("call_1", Ids::Nine), id("call_2", Ids::Nine));
-        assert_eq!((id("call_1", Ids::Nine).len(), id("abcDEF123", Ids::Nine)), (9, "abcDEF123".into()));
+        assert!(id(&long, IdAlphabet::Any).len() <= ID_BYTES);
+        assert_eq!(id(&long, IdAlphabet::Any), id(&long, IdAlphabet::Any), "a result finds its call");
+        assert_ne!(id("call_1", IdAlphabet::Nine), id("call_2", IdAlphabet::Nine));
+        assert_eq!(
+            (id("call_1", IdAlphabet::Nine).len(), id("abcDEF123", IdAlphabet::Nine)),
+            (9, "abcDEF123".into())
+        );
     }
 }

@@ -1,10 +1,9 @@
-//! Where providers differ within the dialect, as data. Owns one row for each that needs one; refuses to be a place for
-//! code.
+//! How providers differ within the dialect, as data.
 
-use super::naming::Ids;
+use super::naming::IdAlphabet;
 use crate::llm::options::Provider;
 
-/// How `thinking` is asked for.
+/// How a request asks for thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThinkingField {
     /// There is no such field; the model thinks or does not.
@@ -15,19 +14,19 @@ pub(super) enum ThinkingField {
     Enabled,
 }
 
-/// One provider's ways.
+/// The quirks of one provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Quirks {
-    /// How `thinking` is asked for.
+pub(super) struct ProviderQuirks {
+    /// How a request asks for thinking.
     pub(super) thinking: ThinkingField,
     /// Whether earlier reasoning must come back as `reasoning_content`.
     pub(super) echoes_reasoning: bool,
-    /// The field that bounds the answer.
+    /// The field that limits the answer.
     pub(super) max_tokens: &'static str,
     /// The highest bound of an answer that is taken.
     pub(super) max_tokens_most: Option<u32>,
     /// What ids of calls look like.
-    pub(super) ids: Ids,
+    pub(super) ids: IdAlphabet,
     /// Whether `stream_options` is known.
     pub(super) reports_usage_on_demand: bool,
     /// Beginnings of the names of models that take no temperature.
@@ -36,28 +35,29 @@ pub(super) struct Quirks {
     pub(super) not_steady: &'static [&'static str],
 }
 
-/// The field that bounds an answer, as it was named first.
+/// The field that limits an answer, as it was named first.
 pub(super) const MAX_TOKENS: &str = "max_tokens";
 /// And as `OpenAI` names it now.
 pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 
-const PLAIN: Quirks = Quirks {
+const PLAIN: ProviderQuirks = ProviderQuirks {
     thinking: ThinkingField::None,
     echoes_reasoning: false,
     max_tokens: MAX_TOKENS,
     max_tokens_most: None,
-    ids: Ids::Any,
+    ids: IdAlphabet::Any,
     reports_usage_on_demand: true,
     steady: &[],
     not_steady: &[],
 };
-const THINKER: Quirks = Quirks { thinking: ThinkingField::Type, echoes_reasoning: true, ..PLAIN };
+const THINKER: ProviderQuirks =
+    ProviderQuirks { thinking: ThinkingField::Type, echoes_reasoning: true, ..PLAIN };
 /// Thinking with tools: 400 unless the reasoning comes back verbatim.
-const DEEPSEEK: Quirks = Quirks { max_tokens_most: Some(8192), ..THINKER };
-const GLM: Quirks = Quirks { max_tokens_most: Some(65_536), ..THINKER };
-const MOONSHOT: Quirks = Quirks { thinking: ThinkingField::None, ..THINKER };
+const DEEPSEEK: ProviderQuirks = ProviderQuirks { max_tokens_most: Some(8192), ..THINKER };
+const GLM: ProviderQuirks = ProviderQuirks { max_tokens_most: Some(65_536), ..THINKER };
+const MOONSHOT: ProviderQuirks = ProviderQuirks { thinking: ThinkingField::None, ..THINKER };
 /// Reasoning models refuse `max_tokens` and `temperature`; the others take both names of the bound.
-const OPENAI: Quirks = Quirks {
+const OPENAI: ProviderQuirks = ProviderQuirks {
     max_tokens: MAX_COMPLETION_TOKENS,
     steady: &["o1", "o3", "o4", "gpt-5"],
     not_steady: &["gpt-5-chat"],
@@ -65,20 +65,20 @@ const OPENAI: Quirks = Quirks {
 };
 
 /// Ends of host names.
-const HOSTS: [(&str, Quirks); 8] = [
+const HOSTS: [(&str, ProviderQuirks); 8] = [
     ("deepseek.com", DEEPSEEK),
     ("bigmodel.cn", GLM),
     ("z.ai", GLM),
     ("moonshot.cn", MOONSHOT),
     ("moonshot.ai", MOONSHOT),
-    ("openrouter.ai", Quirks { thinking: ThinkingField::Enabled, ..PLAIN }),
+    ("openrouter.ai", ProviderQuirks { thinking: ThinkingField::Enabled, ..PLAIN }),
     ("api.openai.com", OPENAI),
     // Refuses fields that it does not know, and reports the usage unasked.
-    ("mistral.ai", Quirks { reports_usage_on_demand: false, ids: Ids::Nine, ..PLAIN }),
+    ("mistral.ai", ProviderQuirks { reports_usage_on_demand: false, ids: IdAlphabet::Nine, ..PLAIN }),
 ];
 
-impl Quirks {
-    /// The ways of this provider; where its name tells only the dialect, those of whoever is at this host.
+impl ProviderQuirks {
+    /// The quirks of this provider, or of this host if the provider only names the dialect.
     pub(super) fn of(provider: Provider, host: &str) -> Self {
         match provider {
             Provider::Deepseek => DEEPSEEK,

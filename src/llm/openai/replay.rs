@@ -1,15 +1,16 @@
 //! Replays streams that were recorded from real providers, and hand-made ones. Owns no fixture: the recordings lie
 //! beside the repository; without them the replay says so and passes.
 
-use super::answer::Answer;
+use super::answer::OpenAiAnswer;
 use super::stream;
 use crate::domain::event::FinishReason;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
-use crate::llm::terms::Bounds;
-use crate::llm::wire::endpoint::{CHAT, Endpoint};
-use crate::llm::wire::failure::Teller;
-use crate::llm::wire::tether::Patience;
+use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::dialect_options::call_timeouts;
+use crate::llm::transport::endpoint::{CHAT, Endpoint};
+use crate::llm::transport::error_mapper::ErrorMapper;
+use crate::net::CallSlot;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -21,7 +22,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What came of a body.
-pub(super) struct Outcome {
+pub(super) struct OpenAiReplay {
     pub(super) text: String,
     pub(super) thinking: String,
     pub(super) usage: Usage,
@@ -29,17 +30,17 @@ pub(super) struct Outcome {
 }
 
 /// Gives at most `slice` bytes at a time.
-struct Sliced(Cursor<Vec<u8>>, usize);
+struct OpenAiBodySlices(Cursor<Vec<u8>>, usize);
 
-impl Read for Sliced {
+impl Read for OpenAiBodySlices {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let length = buffer.len().min(self.1);
         self.0.read(&mut buffer[..length])
     }
 }
 
-pub(super) const BOUNDS: Bounds =
-    Bounds { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
+pub(super) const LIMITS: AnswerLimits =
+    AnswerLimits { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
 
 pub(super) fn request() -> ModelRequest {
     let (messages, tools) = (Vec::new(), Vec::new());
@@ -54,20 +55,20 @@ pub(super) fn request() -> ModelRequest {
     }
 }
 
-fn replay_within(body: &[u8], slice: usize, bounds: Bounds) -> Outcome {
-    replay_from(Sliced(Cursor::new(body.to_vec()), slice), bounds, &request(), false)
+fn replay_within(body: &[u8], slice: usize, limits: AnswerLimits) -> OpenAiReplay {
+    replay_from(OpenAiBodySlices(Cursor::new(body.to_vec()), slice), limits, &request(), false)
 }
 
 /// What comes of a body; `text_calls` as in the options.
 pub(super) fn replay_from(
     body: impl Read,
-    bounds: Bounds,
+    limits: AnswerLimits,
     asked: &ModelRequest,
     text_calls: bool,
-) -> Outcome {
+) -> OpenAiReplay {
     let endpoint = Endpoint::parse("https://api.example.test/v1", CHAT).expect("a URL");
-    let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) };
-    let teller = Teller::new(&endpoint, Secret::default(), patience);
+    let timeouts = call_timeouts(Duration::from_secs(1), Duration::from_secs(1));
+    let errors = ErrorMapper::new(&endpoint, Secret::default(), timeouts);
     let (mut text, mut thinking, mut usage) = (String::new(), String::new(), Usage::default());
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
@@ -77,10 +78,10 @@ pub(super) fn replay_from(
         }
         ControlFlow::Continue(())
     };
-    let answer = Answer::new(&mut sink, bounds, &teller, asked);
+    let answer = OpenAiAnswer::new(&mut sink, limits, &errors, asked);
     let answer = if text_calls { answer.reading_text_calls() } else { answer };
-    let result = stream::read(body, answer, bounds);
-    Outcome { text, thinking, usage, result }
+    let result = stream::read(body, &CallSlot::default(), answer, limits).map_err(|failure| failure.error);
+    OpenAiReplay { text, thinking, usage, result }
 }
 
 /// The recorded streams of this dialect: file name, body, what the manifest expects. None when they are not here.
@@ -104,8 +105,8 @@ pub(super) fn recordings() -> Vec<(String, Vec<u8>, Value)> {
     ours
 }
 
-pub(super) fn replay(body: &str) -> Outcome {
-    replay_within(body.as_bytes(), 4096, BOUNDS)
+pub(super) fn replay(body: &str) -> OpenAiReplay {
+    replay_within(body.as_bytes(), 4096, LIMITS)
 }
 
 pub(super) fn stream_of(chunks: &[Value]) -> String {
@@ -116,7 +117,7 @@ fn finish_word(reason: FinishReason) -> Value {
     serde_json::to_value(reason).expect("serialises")
 }
 
-fn assert_matches(outcome: &Outcome, expected: &Value, what: &str) {
+fn assert_matches(outcome: &OpenAiReplay, expected: &Value, what: &str) {
     assert_eq!(json!(outcome.text), expected["text"], "text of {what}");
     assert_eq!(json!(outcome.thinking), expected["reasoning"], "reasoning of {what}");
     let completion = match &outcome.result {
@@ -162,7 +163,7 @@ fn recorded_streams_read_as_their_manifest_says() {
         let crlf = String::from_utf8(body.clone()).expect("UTF-8").replace('\n', "\r\n").into_bytes();
         for slice in [1, 7, 4096] {
             for (ending, bytes) in [("LF", &body), ("CRLF", &crlf)] {
-                let outcome = replay_within(bytes, slice, BOUNDS);
+                let outcome = replay_within(bytes, slice, LIMITS);
                 assert_matches(&outcome, &expected, &format!("{file} ({ending}, slices of {slice})"));
             }
         }
@@ -174,8 +175,8 @@ fn recorded_streams_read_the_same_when_packed() {
     for (file, body, expected) in recordings() {
         let packed = packed(&body);
         for slice in [1, 4096] {
-            let reader = MultiGzDecoder::new(Sliced(Cursor::new(packed.clone()), slice));
-            let outcome = replay_from(reader, BOUNDS, &request(), false);
+            let reader = MultiGzDecoder::new(OpenAiBodySlices(Cursor::new(packed.clone()), slice));
+            let outcome = replay_from(reader, LIMITS, &request(), false);
             assert_matches(&outcome, &expected, &format!("{file} (gzip, slices of {slice})"));
         }
     }
@@ -184,8 +185,8 @@ fn recorded_streams_read_the_same_when_packed() {
 #[test]
 fn p8_a_bomb_is_not_unpacked_to_its_end() {
     let bomb = packed(&b": nothing\n".repeat(1 << 20));
-    let bounds = Bounds { output_bytes: 1000, ..BOUNDS };
-    let outcome = replay_from(MultiGzDecoder::new(Cursor::new(bomb)), bounds, &request(), false);
+    let limits = AnswerLimits { output_bytes: 1000, ..LIMITS };
+    let outcome = replay_from(MultiGzDecoder::new(Cursor::new(bomb)), limits, &request(), false);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
 }
 
@@ -242,7 +243,7 @@ fn a_provider_that_does_not_stream_is_read_all_the_same() {
         "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
     });
     for slice in [1, 4096] {
-        let outcome = replay_within(format!("\n\n  {whole}").as_bytes(), slice, BOUNDS);
+        let outcome = replay_within(format!("\n\n  {whole}").as_bytes(), slice, LIMITS);
         assert_eq!((outcome.text.as_str(), outcome.thinking.as_str()), ("hi", "hm"));
         assert_eq!(outcome.usage.total_tokens, 3);
         assert_eq!(outcome.result.expect("complete").tool_calls.len(), 1);
@@ -252,13 +253,13 @@ fn a_provider_that_does_not_stream_is_read_all_the_same() {
 #[test]
 fn p8_an_answer_is_bounded() {
     let chunk = json!({"choices": [{"delta": {"content": "0123456789"}}]});
-    let bounds = Bounds { output_bytes: 25, ..BOUNDS };
-    let outcome = replay_within(stream_of(&vec![chunk; 3]).as_bytes(), 7, bounds);
+    let limits = AnswerLimits { output_bytes: 25, ..LIMITS };
+    let outcome = replay_within(stream_of(&vec![chunk; 3]).as_bytes(), 7, limits);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
     assert_eq!(outcome.text.len(), 20, "what was within the bound has been handed on");
     let endless = format!("data: {}", "x".repeat(1 << 20));
     for body in [endless.clone(), format!("{{{endless}")] {
-        let outcome = replay_within(body.as_bytes(), 4096, bounds);
+        let outcome = replay_within(body.as_bytes(), 4096, limits);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
     }
 }

@@ -1,39 +1,43 @@
-//! The request's body. Owns the wire form of messages and tools; refuses to send arguments that are not JSON.
+//! The request body in this dialect: fields, messages, tools.
 
-use super::dislikes::Dislikes;
-use super::echo;
 use super::naming;
-use super::quirks::{Quirks, ThinkingField};
+use super::quirks::{ProviderQuirks, ThinkingField};
+use super::replay_data;
+use super::unsupported::UnsupportedParameters;
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolDefinition};
-use crate::llm::wire::post::Post;
+use crate::llm::transport::request_body::ProviderRequestBody;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 
 /// What shapes the requests to one model.
 #[derive(Debug, Clone)]
-pub(super) struct Shape {
-    /// What the provider is asked for.
+pub(super) struct RequestShape {
+    /// The model's name at the provider.
     pub(super) upstream_id: String,
-    /// The provider's ways.
-    pub(super) quirks: Quirks,
+    /// The provider's quirks.
+    pub(super) quirks: ProviderQuirks,
     /// The configured bound of one answer, tokens.
     pub(super) max_output_tokens: Option<u32>,
     /// Fields over ours; `null` takes one away.
     pub(super) extra: Map<String, Value>,
 }
 
-/// What is posted, without the fields that the provider does not like.
-pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) -> Post {
+/// The request body without the fields that the provider does not support.
+pub(super) fn body(
+    request: &ModelRequest,
+    shape: &RequestShape,
+    unsupported: UnsupportedParameters,
+) -> ProviderRequestBody {
     let quirks = &shape.quirks;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| {
-        if !dislikes.has(key) {
+        if !unsupported.has(key) {
             body.insert(key.to_owned(), value);
         }
     };
     put("model", json!(shape.upstream_id));
-    put("messages", request.messages.iter().map(|m| message(m, request, quirks, dislikes)).collect());
+    put("messages", request.messages.iter().map(|m| message(m, request, quirks, unsupported)).collect());
     put("stream", json!(true));
     if quirks.reports_usage_on_demand {
         put("stream_options", json!({"include_usage": true}));
@@ -41,11 +45,10 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
     if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
         put("temperature", json!(temperature));
     }
-    // Whoever configures a bound knows the model better than its provider's row. Nobody asked for a bound: then the
-    // provider's own holds.
+    // A configured limit comes before the provider's quirks. Without any limit the provider's own applies.
     let most = shape.max_output_tokens.or(quirks.max_tokens_most.filter(|_| request.max_tokens.is_some()));
     let bound = request.max_tokens.into_iter().chain(most).min();
-    if let (Some(bound), Some(field)) = (bound, dislikes.bound(quirks.max_tokens)) {
+    if let (Some(bound), Some(field)) = (bound, unsupported.bound(quirks.max_tokens)) {
         put(field, json!(bound));
     }
     match quirks.thinking {
@@ -64,11 +67,16 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
         }
     }
     // A `null` takes them away.
-    let is_offer = request.may_call && !dislikes.has("tools") && !shape.extra.contains_key("tools");
-    Post::new(body).offering(if is_offer { &request.tools } else { &[] }, write_tool)
+    let is_offer = request.may_call && !unsupported.has("tools") && !shape.extra.contains_key("tools");
+    ProviderRequestBody::new(body).offering(if is_offer { &request.tools } else { &[] }, write_tool)
 }
 
-fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes: Dislikes) -> Value {
+fn message(
+    message: &Message,
+    request: &ModelRequest,
+    quirks: &ProviderQuirks,
+    unsupported: UnsupportedParameters,
+) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
         Message::User { content, attachments } => {
@@ -95,15 +103,15 @@ fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes:
             }
             if let Some(echo) = echo.as_ref().filter(|echo| echo.model == request.model) {
                 let ids: Vec<&str> = tool_calls.iter().map(|call| call.id_ref.as_str()).collect();
-                echo::put_back(echo, &mut said, &ids, !dislikes.has(echo::EXTRA));
+                replay_data::put_back(echo, &mut said, &ids, !unsupported.has(replay_data::EXTRA));
             }
-            said.retain(|key, _| !dislikes.has(key));
+            said.retain(|key, _| !unsupported.has(key));
             Value::Object(said)
         }
     }
 }
 
-fn call(call: &ToolCall, quirks: &Quirks) -> Value {
+fn call(call: &ToolCall, quirks: &ProviderQuirks) -> Value {
     json!({
         "id": naming::id(&call.id_ref, quirks.ids),
         "type": "function",
@@ -164,13 +172,13 @@ mod tests {
         }
     }
 
-    fn shape(provider: Provider, host: &str) -> Shape {
-        let quirks = Quirks::of(provider, host);
-        Shape { upstream_id: "up".into(), quirks, max_output_tokens: None, extra: Map::new() }
+    fn shape(provider: Provider, host: &str) -> RequestShape {
+        let quirks = ProviderQuirks::of(provider, host);
+        RequestShape { upstream_id: "up".into(), quirks, max_output_tokens: None, extra: Map::new() }
     }
 
-    fn posted(request: &ModelRequest, shape: &Shape) -> Value {
-        body(request, shape, Dislikes::default()).read()
+    fn posted(request: &ModelRequest, shape: &RequestShape) -> Value {
+        body(request, shape, UnsupportedParameters::default()).read()
     }
 
     fn sent_to(host: &str) -> Value {
@@ -179,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_plain_provider_gets_the_plain_dialect() {
-        let shape = Shape { max_output_tokens: Some(50), ..shape(Provider::Openai, "localhost") };
+        let shape = RequestShape { max_output_tokens: Some(50), ..shape(Provider::Openai, "localhost") };
         let sent = posted(&request(), &shape);
         assert_eq!(sent["model"], "up");
         assert_eq!(sent["messages"][2]["content"], Value::Null);
@@ -212,18 +220,24 @@ mod tests {
         assert_eq!(sent_to("api.openai.com")["max_completion_tokens"], 100);
         assert!(sent_to("api.mistral.ai").get("stream_options").is_none());
         assert_eq!(sent_to("OpenRouter.ai")["reasoning"], json!({"enabled": true}));
-        assert_eq!(Quirks::of(Provider::Openai, "notz.ai"), Quirks::of(Provider::Openai, "localhost"));
-        assert_eq!(Quirks::of(Provider::Glm, "10.0.0.1"), Quirks::of(Provider::Openai, "api.z.ai"));
         assert_eq!(
-            Quirks::of(Provider::Deepseek, "gateway.test"),
-            Quirks::of(Provider::Openai, "api.deepseek.com")
+            ProviderQuirks::of(Provider::Openai, "notz.ai"),
+            ProviderQuirks::of(Provider::Openai, "localhost")
+        );
+        assert_eq!(
+            ProviderQuirks::of(Provider::Glm, "10.0.0.1"),
+            ProviderQuirks::of(Provider::Openai, "api.z.ai")
+        );
+        assert_eq!(
+            ProviderQuirks::of(Provider::Deepseek, "gateway.test"),
+            ProviderQuirks::of(Provider::Openai, "api.deepseek.com")
         );
     }
 
     #[test]
     fn the_bound_of_an_answer_is_the_least_of_all() {
         let bound = |asked: Option<u32>, configured: Option<u32>, provider: Provider| {
-            let shape = Shape { max_output_tokens: configured, ..shape(provider, "x.test") };
+            let shape = RequestShape { max_output_tokens: configured, ..shape(provider, "x.test") };
             let request = ModelRequest { max_tokens: asked, ..request() };
             posted(&request, &shape).get("max_tokens").and_then(Value::as_u64)
         };
@@ -258,7 +272,8 @@ mod tests {
             ("o3-mini", false),
             ("o4-mini", false),
         ] {
-            let shape = Shape { upstream_id: model.into(), ..shape(Provider::Openai, "api.openai.com") };
+            let shape =
+                RequestShape { upstream_id: model.into(), ..shape(Provider::Openai, "api.openai.com") };
             let sent = posted(&request(), &shape);
             assert_eq!(sent.get("temperature").is_some(), takes, "{model}");
         }
@@ -268,7 +283,7 @@ mod tests {
     #[test]
     fn extra_fields_replace_add_and_take_away() {
         let extra = json!({"temperature": null, "max_tokens": 7, "top_k": 3, "stream_options": null});
-        let shape = Shape {
+        let shape = RequestShape {
             extra: extra.as_object().expect("an object").clone(),
             ..shape(Provider::Openai, "localhost")
         };

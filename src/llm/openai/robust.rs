@@ -1,16 +1,16 @@
 //! Bodies as providers should not send them: odd types, cuts, garbage, floods. None may panic, and none may cost an
 //! answer that is all there.
 
-use super::Bounds;
-use super::replay::{BOUNDS, Outcome, recordings, replay, replay_from, request, stream_of};
+use super::replay::{LIMITS, OpenAiReplay, recordings, replay, replay_from, request, stream_of};
 use crate::domain::event::FinishReason;
 use crate::domain::tool::ToolSpec;
+use crate::llm::dialect_options::AnswerLimits;
 use crate::ports::{ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::io::{Cursor, Read, repeat};
 
-fn body(bytes: impl Into<Vec<u8>>) -> Outcome {
-    replay_from(Cursor::new(bytes.into()), BOUNDS, &request(), false)
+fn body(bytes: impl Into<Vec<u8>>) -> OpenAiReplay {
+    replay_from(Cursor::new(bytes.into()), LIMITS, &request(), false)
 }
 
 fn delta(delta: &Value) -> Value {
@@ -21,7 +21,7 @@ fn end() -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
 }
 
-fn calls(outcome: &Outcome) -> Vec<(&str, &str, &str)> {
+fn calls(outcome: &OpenAiReplay) -> Vec<(&str, &str, &str)> {
     let calls = outcome.result.iter().flat_map(|completion| &completion.tool_calls);
     calls.map(|call| (call.id_ref.as_str(), call.name.as_str(), call.arguments.as_str())).collect()
 }
@@ -179,14 +179,14 @@ fn calls_in_the_text_are_calls_where_this_is_wanted() {
     let mut chunks: Vec<Value> = pieces.iter().map(|piece| delta(&json!({"content": piece}))).collect();
     chunks.push(end());
     let stream = stream_of(&chunks);
-    let read = |asked: &ModelRequest, on: bool| replay_from(Cursor::new(stream.clone()), BOUNDS, asked, on);
+    let read = |asked: &ModelRequest, on: bool| replay_from(Cursor::new(stream.clone()), LIMITS, asked, on);
     let outcome = read(&asked, true);
     assert_eq!(outcome.text, "Let me see.\n");
     assert_eq!(calls(&outcome), [("call_0", "calc", "{\"n\":1}")]);
     assert_eq!(outcome.result.expect("complete").finish_reason, FinishReason::ToolCalls);
     for outcome in [read(&asked, false), read(&ModelRequest { may_call: false, ..asked }, true)] {
         assert_eq!(
-            (outcome.text, calls(&Outcome { text: String::new(), ..outcome }).len()),
+            (outcome.text, calls(&OpenAiReplay { text: String::new(), ..outcome }).len()),
             (pieces.concat(), 0)
         );
     }
@@ -282,7 +282,7 @@ const FLOOD_BYTES: usize = 100 << 20;
 fn p8_a_line_without_an_end_is_too_large() {
     for start in ["data: ", "{\"a\": \"", "[\"", "", ": "] {
         let flood = Cursor::new(start.as_bytes()).chain(repeat(b'x').take(FLOOD_BYTES as u64));
-        let outcome = replay_from(flood, BOUNDS, &request(), false);
+        let outcome = replay_from(flood, LIMITS, &request(), false);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{start}: {:?}", outcome.result);
     }
 }
@@ -290,17 +290,17 @@ fn p8_a_line_without_an_end_is_too_large() {
 #[test]
 fn p8_many_small_chunks_are_bounded_by_the_answer_s_bound() {
     let chunk = stream_of(&[delta(&json!({"content": "0123456789"}))]).into_bytes();
-    let bounds = Bounds { output_bytes: 100_000, ..BOUNDS };
-    let outcome = replay_from(Flood(chunk, FLOOD_BYTES, 0), bounds, &request(), false);
+    let limits = AnswerLimits { output_bytes: 100_000, ..LIMITS };
+    let outcome = replay_from(Flood(chunk, FLOOD_BYTES, 0), limits, &request(), false);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
     assert_eq!(outcome.text.len(), 100_000);
 }
 
 #[test]
 fn p8_a_flood_of_nothing_is_bounded() {
-    let bounds = Bounds { output_bytes: 10_000, ..BOUNDS };
+    let limits = AnswerLimits { output_bytes: 10_000, ..LIMITS };
     for nothing in [": ping\n".to_owned(), stream_of(&[delta(&json!({}))]), "\n".to_owned()] {
-        let outcome = replay_from(Flood(nothing.into_bytes(), FLOOD_BYTES, 0), bounds, &request(), false);
+        let outcome = replay_from(Flood(nothing.into_bytes(), FLOOD_BYTES, 0), limits, &request(), false);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
     }
 }

@@ -1,29 +1,30 @@
-//! The body of an answer as this dialect reads it. Owns what ends a stream and which event is a failure; the reading
-//! itself is [`body`]'s.
+//! Reads the body of an answer in this dialect.
 
-use super::Bounds;
-use super::answer::Answer;
-use crate::llm::sse::Event;
-use crate::llm::wire::body::{self, Listener};
-use crate::llm::wire::failure::Teller;
-use crate::ports::{Completion, ModelError};
+use super::answer::OpenAiAnswer;
+use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::sse::SseEvent;
+use crate::llm::transport::body::{self, AnswerCollector};
+use crate::llm::transport::error_mapper::{ErrorMapper, ProviderFailure};
+use crate::net::CallSlot;
+use crate::ports::Completion;
 use std::io::Read;
 
-/// What ends a stream.
+/// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
 /// Reads a body to its end and returns the completion.
 pub(super) fn read(
     mut body: impl Read,
-    mut answer: Answer<'_>,
-    bounds: Bounds,
-) -> Result<Completion, ModelError> {
-    let done = body::read(&mut body, &mut answer, bounds.output_bytes)?;
-    answer.finish(done)
+    slot: &CallSlot,
+    mut answer: OpenAiAnswer<'_>,
+    limits: AnswerLimits,
+) -> Result<Completion, ProviderFailure> {
+    let done = body::read(&mut body, slot, &mut answer, limits.output_bytes)?;
+    Ok(answer.finish(done)?)
 }
 
-impl Listener for Answer<'_> {
-    fn hear(&mut self, event: &Event) -> Result<bool, ModelError> {
+impl AnswerCollector for OpenAiAnswer<'_> {
+    fn collect(&mut self, event: &SseEvent) -> Result<bool, ProviderFailure> {
         match event.data.trim() {
             DONE => return Ok(true),
             error if event.name == "error" => return Err(self.failure(error)),
@@ -32,15 +33,19 @@ impl Listener for Answer<'_> {
         Ok(false)
     }
 
-    fn hear_whole(&mut self, json: &str) -> Result<(), ModelError> {
+    fn collect_whole(&mut self, json: &str) -> Result<(), ProviderFailure> {
         self.absorb(json)
     }
 
     fn has_ended(&self) -> bool {
-        Answer::has_ended(self)
+        OpenAiAnswer::has_ended(self)
     }
 
-    fn teller(&self) -> &Teller {
-        Answer::teller(self)
+    fn bytes(&self) -> usize {
+        OpenAiAnswer::bytes(self)
+    }
+
+    fn errors(&self) -> &ErrorMapper {
+        OpenAiAnswer::errors(self)
     }
 }

@@ -1,30 +1,38 @@
-//! A stretch of text that may be calls. Owns where each form ends; refuses to guess what the values mean (`form` does).
+//! A block of text that may be calls, and where it ends. Values are interpreted by `form`.
 
-use super::form::{self, Guess};
-use super::{Opener, TextCall};
+use super::form::{self, CallGuess, TextCall};
 
 /// Names of code blocks that may hold a call.
 const FENCES: [&str; 4] = ["", "json", "tool_call", "tool_calls"];
 /// Ends a code block.
 const FENCE: &str = "```";
-/// How far into a value it is asked, at each character, whether it may still be a call; a call has said its name by
-/// then.
+/// The start of a value in which each character is checked; a call has its name there.
 const HEAD_BYTES: usize = 512;
 
-/// What has become of it.
+/// The tag that begins a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OpeningTag {
+    ToolCall,
+    Function,
+    Python,
+    Mistral,
+    Fence,
+}
+
+/// The state of a block after a character.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum BlockOutcome {
     /// Not known yet.
-    Open(Block),
-    /// No call: what was held, and the character that told so, if what follows may begin with it.
+    Open(CallBlock),
+    /// No call: the held text, and the character that decided it unless it is part of that text.
     Text(String, Option<char>),
-    /// Calls, and the character behind them, if it is none of theirs.
+    /// Calls, and the character after them if it does not belong to them.
     Calls(Vec<TextCall>, Option<char>),
 }
 
-/// The form, which says what ends the block.
+/// The syntax of a block, which says where it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum BlockSyntax {
     /// JSON on lines of its own.
     Bare,
     /// JSON in a code block.
@@ -33,13 +41,13 @@ enum Form {
     Python,
     /// One JSON list, or one name with its arguments, behind a tag.
     Mistral,
-    /// A call between two tags: from this byte on it is asked about, and this ends it.
+    /// A call between two tags: the offset of its content, and the closing tag.
     Enclosed(usize, &'static str),
 }
 
-/// Where in the block the next character stands.
+/// The part of the block that the next character belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum BlockPart {
     /// In the name of a code block, or of a tool.
     Head,
     /// Before the first value.
@@ -54,7 +62,7 @@ enum Part {
 
 /// How far a JSON value has been read.
 #[derive(Debug, Clone, Copy, Default)]
-struct Scan {
+struct JsonScan {
     at: usize,
     depth: usize,
     in_text: bool,
@@ -62,7 +70,7 @@ struct Scan {
     sure: bool,
 }
 
-impl Scan {
+impl JsonScan {
     /// Whether the value ends with this character.
     fn eat(&mut self, c: char) -> bool {
         if self.in_text {
@@ -84,87 +92,87 @@ impl Scan {
     }
 }
 
-/// A stretch of text that may be calls.
+/// A block of text that may be calls.
 #[derive(Debug)]
-pub(super) struct Block {
-    form: Form,
-    part: Part,
+pub(super) struct CallBlock {
+    form: BlockSyntax,
+    part: BlockPart,
     held: String,
     /// Where the head begins.
     head: usize,
-    scan: Scan,
+    scan: JsonScan,
     calls: Vec<TextCall>,
 }
 
-impl Block {
+impl CallBlock {
     /// JSON without a tag, at its opening bracket.
     pub(super) fn bare(bracket: char) -> Self {
-        let mut block = Self::new(Form::Bare, Part::Before, String::new());
+        let mut block = Self::new(BlockSyntax::Bare, BlockPart::Before, String::new());
         block.begin_value(bracket);
         block
     }
 
-    /// What follows a tag.
-    pub(super) fn after(opener: Opener, tag: String) -> Self {
+    /// The block after a tag.
+    pub(super) fn after(opener: OpeningTag, tag: String) -> Self {
         let (form, part) = match opener {
-            Opener::ToolCall => (Form::Enclosed(tag.len(), "</tool_call>"), Part::Head),
-            Opener::Function => (Form::Enclosed(0, "</function>"), Part::Head),
-            Opener::Python => (Form::Python, Part::Before),
-            Opener::Mistral => (Form::Mistral, Part::Head),
-            Opener::Fence => (Form::Fenced, Part::Head),
+            OpeningTag::ToolCall => (BlockSyntax::Enclosed(tag.len(), "</tool_call>"), BlockPart::Head),
+            OpeningTag::Function => (BlockSyntax::Enclosed(0, "</function>"), BlockPart::Head),
+            OpeningTag::Python => (BlockSyntax::Python, BlockPart::Before),
+            OpeningTag::Mistral => (BlockSyntax::Mistral, BlockPart::Head),
+            OpeningTag::Fence => (BlockSyntax::Fenced, BlockPart::Head),
         };
         Self::new(form, part, tag)
     }
 
-    fn new(form: Form, part: Part, held: String) -> Self {
+    fn new(form: BlockSyntax, part: BlockPart, held: String) -> Self {
         let length = held.len();
-        Self { form, part, held, head: length, scan: Scan::default(), calls: Vec::new() }
+        Self { form, part, held, head: length, scan: JsonScan::default(), calls: Vec::new() }
     }
 
-    /// Takes a character in.
-    pub(super) fn eat(mut self, c: char, names: &[String]) -> Fate {
-        if let Form::Enclosed(from, close) = self.form {
+    /// Adds a character.
+    pub(super) fn eat(mut self, c: char, names: &[String]) -> BlockOutcome {
+        if let BlockSyntax::Enclosed(from, close) = self.form {
             return self.eat_enclosed(c, (from, close), names);
         }
         match self.part {
-            Part::Head if self.form == Form::Fenced => self.eat_fence(c),
-            Part::Head => self.eat_name(c, names),
-            Part::Value => self.eat_value(c, names),
-            Part::Before if c.is_whitespace() => self.keep(c),
-            Part::Before if is_bracket(c) => {
+            BlockPart::Head if self.form == BlockSyntax::Fenced => self.eat_fence(c),
+            BlockPart::Head => self.eat_name(c, names),
+            BlockPart::Value => self.eat_value(c, names),
+            BlockPart::Before if c.is_whitespace() => self.keep(c),
+            BlockPart::Before if is_bracket(c) => {
                 self.begin_value(c);
-                Fate::Open(self)
+                BlockOutcome::Open(self)
             }
-            Part::Before => self.refute(c),
-            Part::After | Part::Between => self.eat_after(c),
+            BlockPart::Before => self.refute(c),
+            BlockPart::After | BlockPart::Between => self.eat_after(c),
         }
     }
 
-    fn keep(mut self, c: char) -> Fate {
+    fn keep(mut self, c: char) -> BlockOutcome {
         self.held.push(c);
-        Fate::Open(self)
+        BlockOutcome::Open(self)
     }
 
-    fn refute(self, c: char) -> Fate {
-        Fate::Text(self.held, Some(c))
+    fn refute(self, c: char) -> BlockOutcome {
+        BlockOutcome::Text(self.held, Some(c))
     }
 
     fn begin_value(&mut self, bracket: char) {
-        self.scan = Scan { at: self.held.len(), ..Scan::default() };
+        self.scan = JsonScan { at: self.held.len(), ..JsonScan::default() };
         self.scan.eat(bracket);
         self.held.push(bracket);
-        self.part = Part::Value;
+        self.part = BlockPart::Value;
     }
 
-    fn eat_fence(mut self, c: char) -> Fate {
+    fn eat_fence(mut self, c: char) -> BlockOutcome {
         let name = self.held.get(self.head..).unwrap_or_default();
         let is_known = FENCES.contains(&name.trim_end());
         if is_known && is_bracket(c) {
             self.begin_value(c);
-            return Fate::Open(self);
+            return BlockOutcome::Open(self);
         }
         if is_known && c.is_whitespace() {
-            self.part = if c == '\n' { Part::Before } else { Part::Head };
+            self.part = if c == '\n' { BlockPart::Before } else { BlockPart::Head };
             return self.keep(c);
         }
         let longer = format!("{name}{c}");
@@ -172,12 +180,12 @@ impl Block {
     }
 
     /// `[TOOL_CALLS]` stands before a list of calls, or before a name and its arguments.
-    fn eat_name(mut self, c: char, names: &[String]) -> Fate {
+    fn eat_name(mut self, c: char, names: &[String]) -> BlockOutcome {
         let name = self.held.get(self.head..).unwrap_or_default().trim_start();
         if name.is_empty() && (c.is_whitespace() || is_bracket(c)) {
             if is_bracket(c) {
                 self.begin_value(c);
-                return Fate::Open(self);
+                return BlockOutcome::Open(self);
             }
             return self.keep(c);
         }
@@ -187,14 +195,14 @@ impl Block {
             self.calls.push(call);
             self.begin_value(c);
             self.scan.sure = true;
-            return Fate::Open(self);
+            return BlockOutcome::Open(self);
         }
         let longer = format!("{name}{c}");
         let fits = |offered: &String| format!("{offered}[ARGS]").starts_with(&longer);
         if names.iter().any(fits) { self.keep(c) } else { self.refute(c) }
     }
 
-    fn eat_value(mut self, c: char, names: &[String]) -> Fate {
+    fn eat_value(mut self, c: char, names: &[String]) -> BlockOutcome {
         let is_end = self.scan.eat(c);
         self.held.push(c);
         let value = self.held.get(self.scan.at..).unwrap_or_default();
@@ -202,91 +210,98 @@ impl Block {
             return self.end_value(names);
         }
         if self.scan.sure || value.len() > HEAD_BYTES {
-            return Fate::Open(self);
+            return BlockOutcome::Open(self);
         }
         let guess = form::guess(value, names);
         self.follow(guess, c)
     }
 
-    /// Goes on as the guess says, which `c` (held already) has led to.
-    fn follow(mut self, guess: Guess, c: char) -> Fate {
-        if guess == Guess::Never {
+    /// Continues as the guess says. `c` is the last held character.
+    fn follow(mut self, guess: CallGuess, c: char) -> BlockOutcome {
+        if guess == CallGuess::Never {
             self.held.pop();
             return self.refute(c);
         }
-        self.scan.sure = guess == Guess::Wait;
-        Fate::Open(self)
+        self.scan.sure = guess == CallGuess::Wait;
+        BlockOutcome::Open(self)
     }
 
-    fn end_value(mut self, names: &[String]) -> Fate {
+    fn end_value(mut self, names: &[String]) -> BlockOutcome {
         let value = self.held.get(self.scan.at..).unwrap_or_default();
-        let is_named = self.form == Form::Mistral && !self.calls.is_empty();
+        let is_named = self.form == BlockSyntax::Mistral && !self.calls.is_empty();
         let begun = if is_named { self.calls.pop() } else { None };
         let found = match begun {
             Some(call) => form::arguments_of(value).map(|arguments| vec![TextCall { arguments, ..call }]),
             None => form::calls(value, names),
         };
-        let Some(found) = found else { return Fate::Text(self.held, None) };
-        if self.form == Form::Mistral {
-            return Fate::Calls(found, None);
+        let Some(found) = found else { return BlockOutcome::Text(self.held, None) };
+        if self.form == BlockSyntax::Mistral {
+            return BlockOutcome::Calls(found, None);
         }
         self.calls.extend(found);
-        self.part = Part::After;
-        Fate::Open(self)
+        self.part = BlockPart::After;
+        BlockOutcome::Open(self)
     }
 
-    fn eat_after(mut self, c: char) -> Fate {
+    fn eat_after(mut self, c: char) -> BlockOutcome {
         match (self.form, c) {
-            (Form::Bare, '\n') if self.part == Part::After => Fate::Calls(self.calls, Some(c)),
-            (Form::Bare, '{' | '[') => Fate::Calls(self.calls, Some(c)),
+            (BlockSyntax::Bare, '\n') if self.part == BlockPart::After => {
+                BlockOutcome::Calls(self.calls, Some(c))
+            }
+            (BlockSyntax::Bare, '{' | '[') => BlockOutcome::Calls(self.calls, Some(c)),
             (_, '{' | '[') => {
                 self.begin_value(c);
-                Fate::Open(self)
+                BlockOutcome::Open(self)
             }
-            (_, ',' | ';') if self.part == Part::After => {
-                self.part = Part::Between;
+            (_, ',' | ';') if self.part == BlockPart::After => {
+                self.part = BlockPart::Between;
                 self.keep(c)
             }
-            (Form::Fenced, '`') => {
+            (BlockSyntax::Fenced, '`') => {
                 self.held.push(c);
-                if self.held.ends_with(FENCE) { Fate::Calls(self.calls, None) } else { Fate::Open(self) }
+                if self.held.ends_with(FENCE) {
+                    BlockOutcome::Calls(self.calls, None)
+                } else {
+                    BlockOutcome::Open(self)
+                }
             }
-            (Form::Fenced, _) if self.held.ends_with('`') => self.refute(c),
+            (BlockSyntax::Fenced, _) if self.held.ends_with('`') => self.refute(c),
             (_, c) if c.is_whitespace() => self.keep(c),
-            (Form::Python, c) => Fate::Calls(self.calls, Some(c)),
+            (BlockSyntax::Python, c) => BlockOutcome::Calls(self.calls, Some(c)),
             _ => self.refute(c),
         }
     }
 
-    fn eat_enclosed(mut self, c: char, (from, close): (usize, &str), names: &[String]) -> Fate {
+    fn eat_enclosed(mut self, c: char, (from, close): (usize, &str), names: &[String]) -> BlockOutcome {
         self.held.push(c);
         let inside = self.held.get(from..).unwrap_or_default();
         if c == '>' && inside.ends_with(close) {
             let inside = if from == 0 { inside } else { inside.strip_suffix(close).unwrap_or(inside) };
             return match form::tagged(inside, names) {
-                Some(calls) => Fate::Calls(calls, None),
-                None => Fate::Text(self.held, None),
+                Some(calls) => BlockOutcome::Calls(calls, None),
+                None => BlockOutcome::Text(self.held, None),
             };
         }
         if self.scan.sure || inside.len() > HEAD_BYTES {
-            return Fate::Open(self);
+            return BlockOutcome::Open(self);
         }
         let guess = form::guess_tagged(inside, names);
         self.follow(guess, c)
     }
 
-    /// What it is when nothing follows.
-    pub(super) fn end(self, names: &[String]) -> Fate {
-        if let Form::Enclosed(from, _) = self.form {
+    /// The block at the end of the text.
+    pub(super) fn end(self, names: &[String]) -> BlockOutcome {
+        if let BlockSyntax::Enclosed(from, _) = self.form {
             let inside = self.held.get(from..).unwrap_or_default();
             let without_half_a_tag = inside.rsplit_once("</").map(|(inside, _)| inside);
             let found = form::tagged(inside, names);
             let found = found.or_else(|| form::tagged(without_half_a_tag?, names));
-            return found.map_or(Fate::Text(self.held, None), |calls| Fate::Calls(calls, None));
+            return found
+                .map_or(BlockOutcome::Text(self.held, None), |calls| BlockOutcome::Calls(calls, None));
         }
         match self.part {
-            Part::After | Part::Between => Fate::Calls(self.calls, None),
-            _ => Fate::Text(self.held, None),
+            BlockPart::After | BlockPart::Between => BlockOutcome::Calls(self.calls, None),
+            _ => BlockOutcome::Text(self.held, None),
         }
     }
 }

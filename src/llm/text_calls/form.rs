@@ -1,8 +1,15 @@
-//! The forms of a call in JSON and in tags. Owns what makes a JSON value a call, and how early it can be seen that it
-//! will never be one; refuses names that are not on offer.
+//! Reads calls in JSON and in tags, and tells early when a beginning cannot become a call.
 
-use super::TextCall;
 use serde_json::{Map, Value};
+
+/// A call that was written as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::llm) struct TextCall {
+    /// The tool; one of those on offer.
+    pub(in crate::llm) name: String,
+    /// A JSON object's text.
+    pub(in crate::llm) arguments: String,
+}
 
 /// Keys that hold a tool's name.
 const NAMES: [&str; 3] = ["name", "tool", "tool_name"];
@@ -66,7 +73,7 @@ fn parameter(text: &str) -> Value {
     is_container.then(|| serde_json::from_str(text).ok()).flatten().unwrap_or_else(|| Value::from(text))
 }
 
-/// What stands between `<tool_call>` and its end.
+/// The calls between `<tool_call>` and its end.
 pub(super) fn tagged(text: &str, names: &[String]) -> Option<Vec<TextCall>> {
     let text = text.trim();
     let Some(function) = text.strip_prefix("<function=") else {
@@ -82,9 +89,9 @@ pub(super) fn tagged(text: &str, names: &[String]) -> Option<Vec<TextCall>> {
     names.iter().any(|offered| offered == name).then(|| vec![TextCall { name: name.to_owned(), arguments }])
 }
 
-/// How much is known of a beginning.
+/// Whether a beginning may become a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Guess {
+pub(super) enum CallGuess {
     /// It cannot become a call.
     Never,
     /// Too early to say.
@@ -94,68 +101,68 @@ pub(super) enum Guess {
 }
 
 /// Whether the JSON text that begins so may become a call. It reads the first key and its value only.
-pub(super) fn guess(start: &str, names: &[String]) -> Guess {
+pub(super) fn guess(start: &str, names: &[String]) -> CallGuess {
     let inside = start.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
     let depth = start.len().saturating_sub(inside.len());
     let Some(inside) = inside.strip_prefix('{') else {
         let is_list = inside.is_empty() && depth > 0 && start.matches('[').count() <= 1;
-        return if is_list { Guess::Perhaps } else { Guess::Never };
+        return if is_list { CallGuess::Perhaps } else { CallGuess::Never };
     };
     let keys = || NAMES.iter().chain(&ARGUMENTS).chain(&OTHERS).copied();
     let (key, rest) = match word(inside) {
-        Word::No => return Guess::Never,
-        Word::Begun(part) => return perhaps(keys().any(|key| key.starts_with(part))),
-        Word::Whole(key, rest) => (key, rest.trim_start()),
+        JsonWord::No => return CallGuess::Never,
+        JsonWord::Begun(part) => return perhaps(keys().any(|key| key.starts_with(part))),
+        JsonWord::Whole(key, rest) => (key, rest.trim_start()),
     };
     if !keys().any(|known| known == key) {
-        return Guess::Never;
+        return CallGuess::Never;
     }
     let Some(value) = rest.strip_prefix(':') else { return perhaps(rest.is_empty()) };
     let among = |fits: &dyn Fn(&str) -> bool| match word(value) {
-        Word::Begun(part) => perhaps(fits(part)),
-        Word::Whole(whole, _) if fits(whole) => Guess::Wait,
-        Word::Whole(..) | Word::No => Guess::Never,
+        JsonWord::Begun(part) => perhaps(fits(part)),
+        JsonWord::Whole(whole, _) if fits(whole) => CallGuess::Wait,
+        JsonWord::Whole(..) | JsonWord::No => CallGuess::Never,
     };
     match key {
         "type" => among(&|part| TYPES.iter().any(|known| known.starts_with(part))),
         key if NAMES.contains(&key) => among(&|part| names.iter().any(|name| name.starts_with(part))),
-        _ => Guess::Wait,
+        _ => CallGuess::Wait,
     }
 }
 
-/// The same of what stands between two tags.
-pub(super) fn guess_tagged(start: &str, names: &[String]) -> Guess {
+/// The same for text between two tags.
+pub(super) fn guess_tagged(start: &str, names: &[String]) -> CallGuess {
     const FUNCTION: &str = "<function=";
     let inside = start.trim_start();
     let Some(name) = inside.strip_prefix(FUNCTION) else {
-        return if FUNCTION.starts_with(inside) { Guess::Perhaps } else { guess(inside, names) };
+        return if FUNCTION.starts_with(inside) { CallGuess::Perhaps } else { guess(inside, names) };
     };
     match name.split_once('>') {
         None => perhaps(names.iter().any(|offered| offered.starts_with(name))),
-        Some((name, _)) if names.iter().any(|offered| offered == name) => Guess::Wait,
-        Some(_) => Guess::Never,
+        Some((name, _)) if names.iter().any(|offered| offered == name) => CallGuess::Wait,
+        Some(_) => CallGuess::Never,
     }
 }
 
-fn perhaps(may: bool) -> Guess {
-    if may { Guess::Perhaps } else { Guess::Never }
+fn perhaps(may: bool) -> CallGuess {
+    if may { CallGuess::Perhaps } else { CallGuess::Never }
 }
 
-/// A JSON string at the front, as far as it goes. One with escapes is nobody's name.
-enum Word<'a> {
+/// A JSON string at the front, as far as it goes. Names have no escapes.
+enum JsonWord<'a> {
     No,
     Begun(&'a str),
     Whole(&'a str, &'a str),
 }
 
-fn word(text: &str) -> Word<'_> {
+fn word(text: &str) -> JsonWord<'_> {
     let text = text.trim_start();
     if text.is_empty() {
-        return Word::Begun("");
+        return JsonWord::Begun("");
     }
-    let Some(inside) = text.strip_prefix('"') else { return Word::No };
+    let Some(inside) = text.strip_prefix('"') else { return JsonWord::No };
     match inside.split_once('"') {
-        None => Word::Begun(inside),
-        Some((whole, rest)) => Word::Whole(whole, rest),
+        None => JsonWord::Begun(inside),
+        Some((whole, rest)) => JsonWord::Whole(whole, rest),
     }
 }

@@ -1,70 +1,51 @@
-//! Tool calls that local models write as text. Owns the forms (`<tool_call>`, `<function=…>`, `<|python_tag|>`,
-//! `[TOOL_CALLS]`, fenced and bare JSON) and the holding back of what may still become one; refuses names that are not
-//! on offer: everything that is no call stays text, byte for byte.
+//! Finds tool calls that local models write as text: `<tool_call>`, `<function=…>`, `<|python_tag|>`, `[TOOL_CALLS]`,
+//! fenced and bare JSON. Text that may become a call is held back. A call must name a tool on offer; all else stays text.
 //!
-//! It eats character by character, so slices mean nothing, and it never reads a character twice but the one that
-//! refutes a guess, so no text makes it slow.
+//! It works character by character, so the size of pieces does not matter. It reads a character at most twice, so no text
+//! makes it slow.
 
 mod block;
 mod form;
 #[cfg(test)]
 mod tests;
 
-use block::{Block, Fate};
-
-/// A call that was written as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TextCall {
-    /// The tool; one of those on offer.
-    pub(super) name: String,
-    /// A JSON object's text.
-    pub(super) arguments: String,
-}
-
-/// What may follow a tag that begins a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opener {
-    ToolCall,
-    Function,
-    Python,
-    Mistral,
-    Fence,
-}
+use block::{BlockOutcome, CallBlock, OpeningTag};
+pub(super) use form::TextCall;
 
 /// Tags; none has its own first character further in, but the fence.
-const OPENERS: [(&str, Opener); 5] = [
-    ("<tool_call>", Opener::ToolCall),
-    ("<function=", Opener::Function),
-    ("<|python_tag|>", Opener::Python),
-    ("[TOOL_CALLS]", Opener::Mistral),
-    ("```", Opener::Fence),
+const OPENERS: [(&str, OpeningTag); 5] = [
+    ("<tool_call>", OpeningTag::ToolCall),
+    ("<function=", OpeningTag::Function),
+    ("<|python_tag|>", OpeningTag::Python),
+    ("[TOOL_CALLS]", OpeningTag::Mistral),
+    ("```", OpeningTag::Fence),
 ];
 
-/// What is known of the text at its end.
+/// The state at the end of the text so far.
 #[derive(Debug)]
-enum State {
-    /// Nothing is held but blanks.
+enum ParserState {
+    /// Only blanks are held.
     Plain,
-    /// What is held after the blanks may become a tag.
+    /// The held text may become a tag.
     Tag(String),
-    /// What is held after the blanks may become a call.
-    Block(Block),
+    /// The held text may become a call.
+    Block(CallBlock),
 }
 
-/// What is quoted is an example and no call.
+/// Quotation marks and code blocks: a quoted call is an example.
 #[derive(Debug, Default)]
-struct Quotes {
+struct QuoteState {
     /// The last character was a quotation mark.
     is_open: bool,
     /// Inside a fenced block that stands among other words.
     in_fence: bool,
 }
 
-/// Tells calls from text, as the text arrives.
+/// Separates calls from text as the text arrives.
 #[derive(Debug)]
 pub(super) struct TextCalls {
     names: Vec<String>,
-    state: State,
+    state: ParserState,
     /// Blanks at the start of the text or behind a call: they go where what follows them goes.
     blanks: String,
     /// Whether there is nothing but blanks since the start or the last call.
@@ -72,7 +53,7 @@ pub(super) struct TextCalls {
     /// Whether there are nothing but blanks since the last line break.
     at_line_start: bool,
     has_called: bool,
-    quotes: Quotes,
+    quotes: QuoteState,
     text: String,
     calls: Vec<TextCall>,
 }
@@ -82,18 +63,18 @@ impl TextCalls {
     pub(super) fn new(names: Vec<String>) -> Self {
         Self {
             names,
-            state: State::Plain,
+            state: ParserState::Plain,
             blanks: String::new(),
             fresh: true,
             at_line_start: true,
             has_called: false,
-            quotes: Quotes::default(),
+            quotes: QuoteState::default(),
             text: String::new(),
             calls: Vec::new(),
         }
     }
 
-    /// Takes a piece in; returns what is certainly no call.
+    /// Adds a piece; returns the text that is certainly no call.
     pub(super) fn push(&mut self, piece: &str) -> String {
         for c in piece.chars() {
             self.eat(c);
@@ -106,17 +87,17 @@ impl TextCalls {
         std::mem::take(&mut self.calls)
     }
 
-    /// The text has ended: what is no call by now is none.
+    /// Ends the text; returns the held text that is no call.
     pub(super) fn finish(&mut self) -> String {
-        match std::mem::replace(&mut self.state, State::Plain) {
-            State::Plain => {}
-            State::Tag(held) => self.let_go(&held),
-            State::Block(block) => {
-                let fate = block.end(&self.names);
-                self.settle(fate);
+        match std::mem::replace(&mut self.state, ParserState::Plain) {
+            ParserState::Plain => {}
+            ParserState::Tag(held) => self.let_go(&held),
+            ParserState::Block(block) => {
+                let outcome = block.end(&self.names);
+                self.settle(outcome);
             }
         }
-        // Blanks behind the last call are nobody's; a text of nothing else is what the model said.
+        // Blanks after the last call are dropped; a text of only blanks is kept.
         if !self.has_called {
             self.text.push_str(&std::mem::take(&mut self.blanks));
         }
@@ -124,27 +105,27 @@ impl TextCalls {
     }
 
     fn eat(&mut self, c: char) {
-        match std::mem::replace(&mut self.state, State::Plain) {
-            State::Plain => self.begin(c),
-            State::Tag(held) => self.eat_in_tag(held, c),
-            State::Block(block) => {
-                let fate = block.eat(c, &self.names);
-                self.settle(fate);
+        match std::mem::replace(&mut self.state, ParserState::Plain) {
+            ParserState::Plain => self.begin(c),
+            ParserState::Tag(held) => self.eat_in_tag(held, c),
+            ParserState::Block(block) => {
+                let outcome = block.eat(c, &self.names);
+                self.settle(outcome);
             }
         }
     }
 
-    fn settle(&mut self, fate: Fate) {
-        let next = match fate {
-            Fate::Open(block) => {
-                self.state = State::Block(block);
+    fn settle(&mut self, outcome: BlockOutcome) {
+        let next = match outcome {
+            BlockOutcome::Open(block) => {
+                self.state = ParserState::Block(block);
                 None
             }
-            Fate::Text(held, next) => {
+            BlockOutcome::Text(held, next) => {
                 self.let_go(&held);
                 next
             }
-            Fate::Calls(calls, next) => {
+            BlockOutcome::Calls(calls, next) => {
                 self.found(calls);
                 next
             }
@@ -164,13 +145,13 @@ impl TextCalls {
             '<' | '[' => !self.quotes.is_open && !self.quotes.in_fence,
             '`' => self.at_line_start,
             '{' if self.at_line_start && !self.quotes.in_fence => {
-                self.state = State::Block(Block::bare(c));
+                self.state = ParserState::Block(CallBlock::bare(c));
                 return;
             }
             _ => false,
         };
         if may_open {
-            self.state = State::Tag(c.to_string());
+            self.state = ParserState::Tag(c.to_string());
         } else {
             self.let_go(c.encode_utf8(&mut [0; 4]));
         }
@@ -178,19 +159,19 @@ impl TextCalls {
 
     fn eat_in_tag(&mut self, mut held: String, c: char) {
         if held == "[" && self.at_line_start && !self.quotes.in_fence && (c == '{' || c.is_whitespace()) {
-            let fate = Block::bare('[').eat(c, &self.names);
-            self.settle(fate);
+            let outcome = CallBlock::bare('[').eat(c, &self.names);
+            self.settle(outcome);
             return;
         }
         held.push(c);
         let opener = OPENERS.iter().find(|(tag, _)| *tag == held).map(|(_, opener)| *opener);
-        if opener == Some(Opener::Fence) && (self.quotes.in_fence || !self.fresh) {
+        if opener == Some(OpeningTag::Fence) && (self.quotes.in_fence || !self.fresh) {
             self.quotes.in_fence = !self.quotes.in_fence;
             self.let_go(&held);
         } else if let Some(opener) = opener {
-            self.state = State::Block(Block::after(opener, held));
+            self.state = ParserState::Block(CallBlock::after(opener, held));
         } else if OPENERS.iter().any(|(tag, _)| tag.starts_with(&held)) {
-            self.state = State::Tag(held);
+            self.state = ParserState::Tag(held);
         } else {
             held.pop();
             self.let_go(&held);

@@ -1,6 +1,5 @@
-//! Addresses as models and pages write them. Owns what is an address at all, in the URL standard's reading (so that
-//! `2130706433`, `0x7f.1`, `127.1` and full-width digits are the host that they name), and where guests may not go;
-//! refuses to look up names: the resolver checks what they lead to.
+//! Parses URLs by the URL standard (so that `2130706433`, `0x7f.1`, `127.1` and full-width digits are the host that they
+//! name) and refuses hosts and ports that guests must not reach. The resolver checks the addresses of names.
 
 use crate::domain::address::AddressPolicy;
 use crate::ports::WebError;
@@ -32,7 +31,7 @@ const OWN_NAMES: [&str; 10] = [
     "ip6-loopback",
 ];
 
-/// The address that a text means; `http:` and `https:` only.
+/// Parses an `http:` or `https:` URL.
 pub(super) fn parse(text: &str) -> Result<Url, WebError> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control() || WRAPPING.contains(&c));
     if text.len() > URL_BYTES {
@@ -43,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Url, WebError> {
     accepted(url)
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 pub(super) fn joined(from: &Url, location: &str) -> Result<Url, WebError> {
     let url =
         from.join(location).map_err(|_| WebError::Redirects("it redirects to no address".to_owned()))?;
@@ -65,7 +64,7 @@ fn accepted(mut url: Url) -> Result<Url, WebError> {
     Ok(url)
 }
 
-/// Refuses what guests may not have fetched.
+/// Refuses URLs that guests must not request.
 pub(super) fn check(url: &Url, policy: &AddressPolicy) -> Result<(), WebError> {
     if !url.username().is_empty() || url.password().is_some() {
         let words =
@@ -78,7 +77,7 @@ pub(super) fn check(url: &Url, policy: &AddressPolicy) -> Result<(), WebError> {
     let is_permitted = match url.host() {
         Some(Host::Ipv4(address)) => policy.permits(IpAddr::V4(address)),
         Some(Host::Ipv6(address)) => policy.permits(IpAddr::V6(address)),
-        // With exceptions, what a name leads to decides.
+        // With exceptions configured, the addresses of the name decide.
         Some(Host::Domain(name)) => policy.has_exceptions() || !is_own(name),
         None => false,
     };
@@ -92,7 +91,7 @@ fn is_own(name: &str) -> bool {
         .any(|own| name.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('.')))
 }
 
-/// What is told of a host that is not public. It does not tell what a name leads to.
+/// The error for a host that is not public. It does not reveal the addresses of a name.
 pub(super) fn refusal(host: &str) -> WebError {
     WebError::Forbidden(format!(
         "'{host}' is not on the public internet, and addresses of private networks are not fetched; try no other \
@@ -100,7 +99,7 @@ pub(super) fn refusal(host: &str) -> WebError {
     ))
 }
 
-/// Without what must not be shown.
+/// The URL without credentials.
 pub(super) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     let cleared = url.set_username("").and_then(|()| url.set_password(None));

@@ -1,0 +1,111 @@
+//! One call in this dialect: request, stream, completion.
+
+use super::answer::OpenAiAnswer;
+use super::quirks::ProviderQuirks;
+use super::request::{self, RequestShape};
+use super::stream;
+use super::unsupported::KnownUnsupported;
+use crate::domain::secret::Secret;
+use crate::llm::dialect_options::{AnswerLimits, DialectOptions};
+use crate::llm::options::Provider;
+use crate::llm::transport::endpoint::Endpoint;
+use crate::llm::transport::error_mapper::{ProviderFailure, unavailable};
+use crate::llm::transport::provider_client::ProviderClient;
+use crate::net::{NetCall, NetClient};
+use crate::ports::{CancelToken, ChunkSink, Completion, ModelError, ModelRequest};
+use std::io::Read;
+use std::sync::Arc;
+
+/// How often a request is sent, each time without the parameters that the last refusal named.
+const TRIES: usize = 4;
+
+/// Reads a body without a network, for the fuzzer.
+#[cfg(feature = "fuzzing")]
+pub(in crate::llm) fn read_body(
+    body: impl Read,
+    request: &ModelRequest,
+    (errors, limits): (&crate::llm::transport::error_mapper::ErrorMapper, AnswerLimits),
+    text_calls: bool,
+    sink: ChunkSink<'_>,
+) -> Result<Completion, ModelError> {
+    let answer = OpenAiAnswer::new(sink, limits, errors, request);
+    let answer = if text_calls { answer.reading_text_calls() } else { answer };
+    stream::read(body, &crate::net::CallSlot::default(), answer, limits).map_err(|failure| failure.error)
+}
+
+/// A provider that is called in this dialect.
+#[derive(Debug)]
+pub(in crate::llm) struct OpenAiDialect {
+    provider: ProviderClient,
+    shape: RequestShape,
+    unsupported: KnownUnsupported,
+    limits: AnswerLimits,
+    text_calls: bool,
+}
+
+impl OpenAiDialect {
+    /// The provider at this endpoint. `provider` says whose quirks apply.
+    pub(in crate::llm) fn new(
+        client: Arc<NetClient>,
+        endpoint: Endpoint,
+        provider: Provider,
+        options: DialectOptions,
+    ) -> Self {
+        let DialectOptions { key, upstream_id, max_output_tokens, timeouts, limits, text_calls, .. } =
+            options;
+        let quirks = ProviderQuirks::of(provider, endpoint.host());
+        let mut provider = ProviderClient::new(client, endpoint, key.clone(), timeouts);
+        if !key.reveal().is_empty() {
+            provider =
+                provider.with_header("authorization", Secret::from(format!("Bearer {}", key.reveal())));
+        }
+        let provider =
+            provider.with_secret_headers(&options.extra_headers).with_secret_fields(&options.extra_body);
+        let shape = RequestShape { upstream_id, quirks, max_output_tokens, extra: options.extra_body };
+        Self { provider, shape, unsupported: KnownUnsupported::default(), limits, text_calls }
+    }
+
+    /// Calls the model and passes pieces of the answer to `sink` as they arrive.
+    pub(in crate::llm) fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ProviderFailure> {
+        let call = self.provider.call(cancel);
+        let body = self.send(request, &call, cancel)?;
+        let answer = OpenAiAnswer::new(sink, self.limits, self.provider.errors(), request);
+        let answer = if self.text_calls { answer.reading_text_calls() } else { answer };
+        stream::read(body, call.slot(), answer, self.limits)
+    }
+
+    /// Sends the request, and again without the parameters that the provider does not support. A form that succeeds is
+    /// remembered for this model.
+    fn send(
+        &self,
+        request: &ModelRequest,
+        call: &NetCall<'_>,
+        cancel: &CancelToken,
+    ) -> Result<impl Read + use<>, ProviderFailure> {
+        let mut unsupported = self.unsupported.known();
+        let mut body = request::body(request, &self.shape, unsupported);
+        for tries_left in (0..TRIES).rev() {
+            let failure = match self.provider.post(&body, (call, cancel)) {
+                Ok(answer) => {
+                    self.unsupported.learn(unsupported);
+                    return Ok(answer);
+                }
+                Err(failure) => failure,
+            };
+            let named =
+                failure.status.map_or(unsupported, |status| unsupported.with_named(status, &failure.words));
+            let other = request::body(request, &self.shape, named);
+            let is_hopeless = tries_left == 0 || other == body || cancel.is_cancelled();
+            if is_hopeless || !matches!(failure.error, ModelError::Refused(_)) {
+                return Err(failure);
+            }
+            (unsupported, body) = (named, other);
+        }
+        Err(unavailable("the model's provider refused every form of the request").into())
+    }
+}

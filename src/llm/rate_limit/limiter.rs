@@ -1,0 +1,439 @@
+//! Decides whether a call may begin: concurrent calls, calls and tokens per minute, pauses that the provider asked for,
+//! circuit breaker, and the queue. Has no threads and no clock.
+
+use super::circuit_breaker::{BreakerDecision, CircuitBreaker};
+use super::deferred::{DEFAULT_INTERVAL_MS, DeferredCalls};
+use super::request_window::RequestWindow;
+use super::token_window::{TokenReservation, TokenWindow};
+use crate::domain::limits::Limits;
+use crate::domain::usage::Usage;
+use crate::llm::options::RateOptions;
+use crate::ports::CircuitState;
+use std::collections::VecDeque;
+
+/// The longest pause that a provider may ask for, milliseconds.
+const MAX_PAUSE_MS: u64 = 3_600_000;
+/// Upper bound of the interval between ends of calls, milliseconds.
+const MAX_INTERVAL_MS: u64 = 60_000;
+/// How many calls may wait for an unknown time; more would hold workers that other providers' jobs need.
+const MAX_WAITERS: usize = 4;
+
+/// The state of one provider's limiter.
+#[derive(Debug)]
+pub(super) struct RateLimiter {
+    max_concurrent: Option<u32>,
+    active: u32,
+    requests: Option<RequestWindow>,
+    tokens: Option<TokenWindow>,
+    /// The end of the pause that the provider asked for.
+    paused_until_ms: u64,
+    breaker: CircuitBreaker,
+    /// Tickets of the waiting calls, in order of arrival.
+    queue: VecDeque<u64>,
+    next_ticket: u64,
+    deferred: DeferredCalls,
+    /// Smoothed interval between ends of calls while all permits are in use, milliseconds; and the last end.
+    interval_ms: u64,
+    left_at_ms: u64,
+}
+
+/// Computes the tokens that a call may cost; called only where tokens are limited.
+pub(super) type TokenEstimate<'a> = &'a dyn Fn() -> u64;
+
+/// An admitted call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Admission {
+    /// It tests whether the provider works again.
+    pub(super) is_probe: bool,
+    reserved: Option<TokenReservation>,
+}
+
+/// Why a call has to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitReason {
+    /// The provider asked for a pause.
+    ProviderPause,
+    /// The calls per minute are used up; the limit.
+    Requests(usize),
+    /// The tokens per minute are used up; the limit.
+    Tokens(u64),
+    /// Another call tests whether the provider works again.
+    Probing,
+    /// All permits are in use; the limit.
+    Concurrency(u32),
+    /// Other calls wait before it.
+    Queue,
+}
+
+/// The decision about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LimiterDecision {
+    /// It may begin.
+    Admit(Admission),
+    /// It has to wait.
+    Wait {
+        /// The reason that takes longest.
+        reason: WaitReason,
+        /// Time until the reason is gone, milliseconds; 0 if unknown.
+        ready_in_ms: u64,
+        /// Number of calls that wait before it.
+        ahead: usize,
+    },
+    /// The circuit breaker is open.
+    CircuitOpen {
+        /// Failures in a row.
+        failures: u32,
+        /// Time until the next probe, milliseconds.
+        left_ms: u64,
+    },
+}
+
+/// What a call says about the health of its provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProviderCallOutcome {
+    /// It answered, possibly with a refusal.
+    Answered,
+    /// It limits calls, and may have said for how many milliseconds.
+    RateLimited(Option<u64>),
+    /// It could not be reached, failed, or broke off.
+    Failed,
+    /// Nothing: the call was cancelled.
+    Unknown,
+}
+
+impl RateLimiter {
+    /// A limiter without rates. `limits` has the circuit breaker's settings.
+    pub(super) fn new(limits: &Limits) -> Self {
+        let longest_ms = limits.model_circuit_open_s.saturating_mul(1_000);
+        Self {
+            max_concurrent: None,
+            active: 0,
+            requests: None,
+            tokens: None,
+            paused_until_ms: 0,
+            breaker: CircuitBreaker::new(limits.model_circuit_failures, longest_ms),
+            queue: VecDeque::new(),
+            next_ticket: 0,
+            deferred: DeferredCalls::default(),
+            interval_ms: DEFAULT_INTERVAL_MS,
+            left_at_ms: 0,
+        }
+    }
+
+    /// The state of the circuit breaker.
+    pub(super) fn circuit(&self) -> CircuitState {
+        self.breaker.state()
+    }
+
+    /// Keeps the stricter of the current rates and these.
+    pub(super) fn tighten(&mut self, rate: &RateOptions) {
+        self.max_concurrent = self
+            .max_concurrent
+            .into_iter()
+            .chain(rate.concurrent.map(|max_concurrent| max_concurrent.max(1)))
+            .min();
+        if let Some(bound) = rate.requests_per_minute {
+            self.requests.get_or_insert_with(|| RequestWindow::new(bound)).tighten(bound);
+        }
+        if let Some(bound) = rate.tokens_per_minute {
+            self.tokens.get_or_insert_with(|| TokenWindow::new(bound)).tighten(bound);
+        }
+    }
+
+    /// Admits a call or says why not. `ticket` is its place in the queue, from [`Self::join_queue`].
+    pub(super) fn try_admit(
+        &mut self,
+        now_ms: u64,
+        ticket: Option<u64>,
+        tokens: TokenEstimate<'_>,
+    ) -> LimiterDecision {
+        let breaker = self.breaker.check(now_ms);
+        if let BreakerDecision::Reject { failures, left_ms } = breaker {
+            return LimiterDecision::CircuitOpen { failures, left_ms };
+        }
+        let ahead = self.ahead(ticket);
+        if let Some((reason, ready_in_ms)) = self.reason(now_ms, breaker, ahead, tokens) {
+            return LimiterDecision::Wait { reason, ready_in_ms, ahead };
+        }
+        if ticket.is_some() {
+            self.queue.pop_front();
+        }
+        if breaker == BreakerDecision::Probe {
+            self.breaker.probe();
+        }
+        if let Some(window) = &mut self.requests {
+            window.begin(now_ms);
+        }
+        self.active = self.active.saturating_add(1);
+        let reserved = self.tokens.as_mut().map(|window| window.reserve(now_ms, tokens()));
+        LimiterDecision::Admit(Admission { is_probe: breaker == BreakerDecision::Probe, reserved })
+    }
+
+    fn ahead(&self, ticket: Option<u64>) -> usize {
+        let place = |ticket| self.queue.iter().position(|waiting| *waiting == ticket);
+        ticket.and_then(place).unwrap_or(self.queue.len())
+    }
+
+    /// The reason to wait that takes longest, and for how long.
+    fn reason(
+        &mut self,
+        now_ms: u64,
+        breaker: BreakerDecision,
+        ahead: usize,
+        tokens: TokenEstimate<'_>,
+    ) -> Option<(WaitReason, u64)> {
+        let closed = (WaitReason::ProviderPause, self.paused_until_ms.saturating_sub(now_ms));
+        let requests =
+            self.requests.as_mut().map(|w| (WaitReason::Requests(w.bound()), w.ready_in_ms(now_ms, ahead)));
+        let spent =
+            self.tokens.as_mut().map(|w| (WaitReason::Tokens(w.bound()), w.ready_in_ms(now_ms, tokens())));
+        let timed = [Some(closed), requests, spent].into_iter().flatten().max_by_key(|(_, left_ms)| *left_ms);
+        let max_concurrent = self.max_concurrent.filter(|max_concurrent| self.active >= *max_concurrent);
+        timed
+            .filter(|(_, left_ms)| *left_ms > 0)
+            .or_else(|| (breaker == BreakerDecision::Probing).then_some((WaitReason::Probing, 0)))
+            .or_else(|| max_concurrent.map(|max_concurrent| (WaitReason::Concurrency(max_concurrent), 0)))
+            .or_else(|| (ahead > 0).then_some((WaitReason::Queue, 0)))
+    }
+
+    /// Whether enough calls wait for an unknown time.
+    pub(super) fn is_queue_full(&self) -> bool {
+        self.queue.len() >= MAX_WAITERS
+    }
+
+    /// A place at the end of the queue.
+    pub(super) fn join_queue(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket = self.next_ticket.saturating_add(1);
+        self.queue.push_back(ticket);
+        ticket
+    }
+
+    /// Gives up a place in the queue.
+    pub(super) fn leave_queue(&mut self, ticket: u64) {
+        self.queue.retain(|waiting| *waiting != ticket);
+    }
+
+    /// Defers a call: returns after how many milliseconds it should come again. `ticket` is the place that it gives up.
+    pub(super) fn defer(&mut self, now_ms: u64, ticket: Option<u64>, tokens: TokenEstimate<'_>) -> u64 {
+        if let Some(ticket) = ticket {
+            self.leave_queue(ticket);
+        }
+        let ahead = self.queue.len().saturating_add(self.deferred.count(now_ms));
+        let breaker = self.breaker.check(now_ms);
+        let ready_in_ms = self.reason(now_ms, breaker, ahead, tokens).map_or(0, |(_, left_ms)| left_ms);
+        self.deferred.next_retry_ms(now_ms, ready_in_ms, ahead, self.interval_ms)
+    }
+
+    /// Notes that a call's answer has begun.
+    pub(super) fn note_answer(&mut self, admission: Admission) {
+        if admission.is_probe {
+            self.breaker.probe_answered();
+        }
+    }
+
+    /// Ends a call. Its reported usage replaces the estimate.
+    pub(super) fn release(
+        &mut self,
+        now_ms: u64,
+        admission: Admission,
+        outcome: ProviderCallOutcome,
+        spent: Option<Usage>,
+    ) {
+        if self.max_concurrent.is_some_and(|max_concurrent| self.active >= max_concurrent) {
+            let took_ms = now_ms.saturating_sub(self.left_at_ms);
+            self.interval_ms =
+                (self.interval_ms.saturating_mul(7).saturating_add(took_ms) / 8).clamp(1, MAX_INTERVAL_MS);
+        }
+        self.left_at_ms = now_ms;
+        self.active = self.active.saturating_sub(1);
+        if let (Some(window), Some(reserved), Some(spent)) = (&mut self.tokens, admission.reserved, spent) {
+            window.settle(now_ms, reserved, spent);
+        }
+        match outcome {
+            ProviderCallOutcome::Answered | ProviderCallOutcome::RateLimited(None) => self.breaker.succeed(),
+            ProviderCallOutcome::RateLimited(Some(wait_ms)) => {
+                self.breaker.succeed();
+                let until_ms = now_ms.saturating_add(wait_ms.min(MAX_PAUSE_MS));
+                self.paused_until_ms = self.paused_until_ms.max(until_ms);
+            }
+            ProviderCallOutcome::Failed => self.breaker.fail(now_ms, admission.is_probe),
+            ProviderCallOutcome::Unknown => self.breaker.release_probe(now_ms, admission.is_probe),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) -> RateOptions {
+        RateOptions { concurrent, requests_per_minute: requests, tokens_per_minute: tokens }
+    }
+
+    fn limiter(rate: &RateOptions) -> RateLimiter {
+        let mut limiter = RateLimiter::new(&Limits::default());
+        limiter.tighten(rate);
+        limiter
+    }
+
+    fn admit(limiter: &mut RateLimiter, now_ms: u64) -> Admission {
+        match limiter.try_admit(now_ms, None, &|| 1) {
+            LimiterDecision::Admit(admission) => admission,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn blocked_by(verdict: LimiterDecision) -> WaitReason {
+        match verdict {
+            LimiterDecision::Wait { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_bounds_everybody_enters() {
+        let mut limiter = limiter(&RateOptions::default());
+        for _ in 0..1_000 {
+            admit(&mut limiter, 0);
+        }
+    }
+
+    #[test]
+    fn the_strictest_of_several_bounds_holds() {
+        let mut limiter = limiter(&rate(Some(3), Some(7), None));
+        limiter.tighten(&rate(Some(2), Some(9), Some(500)));
+        limiter.tighten(&rate(Some(4), None, Some(400)));
+        let first = admit(&mut limiter, 0);
+        admit(&mut limiter, 0);
+        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Concurrency(2));
+        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 399)), WaitReason::Tokens(400));
+        limiter.release(0, first, ProviderCallOutcome::Answered, None);
+        admit(&mut limiter, 0);
+        for _ in 0..4 {
+            limiter.release(0, first, ProviderCallOutcome::Answered, None);
+            admit(&mut limiter, 0);
+        }
+        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Requests(7));
+    }
+
+    #[test]
+    fn whoever_came_first_goes_first() {
+        let mut limiter = limiter(&rate(Some(1), None, None));
+        let seated = admit(&mut limiter, 0);
+        let (first, second) = (limiter.join_queue(), limiter.join_queue());
+        limiter.release(0, seated, ProviderCallOutcome::Answered, None);
+        assert_eq!(
+            blocked_by(limiter.try_admit(0, None, &|| 1)),
+            WaitReason::Queue,
+            "a newcomer does not overtake"
+        );
+        assert_eq!(blocked_by(limiter.try_admit(0, Some(second), &|| 1)), WaitReason::Queue);
+        limiter.leave_queue(first);
+        assert!(
+            matches!(limiter.try_admit(0, Some(second), &|| 1), LimiterDecision::Admit(_)),
+            "the line moved up"
+        );
+        assert!(limiter.queue.is_empty());
+    }
+
+    #[test]
+    fn a_provider_that_limits_closes_the_gate_for_everybody() {
+        let mut limiter = limiter(&RateOptions::default());
+        let (one, other) = (admit(&mut limiter, 0), admit(&mut limiter, 0));
+        limiter.release(1_000, one, ProviderCallOutcome::RateLimited(Some(30_000)), None);
+        limiter.release(1_000, other, ProviderCallOutcome::RateLimited(Some(3)), None);
+        let verdict = limiter.try_admit(1_000, None, &|| 1);
+        assert_eq!(
+            verdict,
+            LimiterDecision::Wait { reason: WaitReason::ProviderPause, ready_in_ms: 30_000, ahead: 0 }
+        );
+        let late = admit(&mut limiter, 31_000);
+        limiter.release(31_000, late, ProviderCallOutcome::RateLimited(Some(u64::MAX)), None);
+        let LimiterDecision::Wait { ready_in_ms, .. } = limiter.try_admit(31_000, None, &|| 1) else {
+            panic!("open")
+        };
+        assert_eq!(ready_in_ms, MAX_PAUSE_MS);
+    }
+
+    #[test]
+    fn a_provider_that_limits_or_refuses_is_not_down_and_a_stopped_call_tells_nothing() {
+        let mut limiter = limiter(&RateOptions::default());
+        for outcome in [ProviderCallOutcome::RateLimited(None), ProviderCallOutcome::Answered] {
+            for _ in 0..20 {
+                for _ in 0..4 {
+                    let call = admit(&mut limiter, 0);
+                    limiter.release(0, call, ProviderCallOutcome::Failed, None);
+                }
+                let call = admit(&mut limiter, 0);
+                limiter.release(0, call, outcome, None);
+            }
+        }
+        for outcome in [
+            ProviderCallOutcome::Failed,
+            ProviderCallOutcome::Unknown,
+            ProviderCallOutcome::Failed,
+            ProviderCallOutcome::Failed,
+            ProviderCallOutcome::Failed,
+        ] {
+            let call = admit(&mut limiter, 0);
+            limiter.release(0, call, outcome, None);
+        }
+        let call = admit(&mut limiter, 0);
+        limiter.release(0, call, ProviderCallOutcome::Failed, None);
+        assert_eq!(
+            limiter.try_admit(0, None, &|| 1),
+            LimiterDecision::CircuitOpen { failures: 5, left_ms: 5_000 }
+        );
+    }
+
+    #[test]
+    fn while_one_call_probes_the_others_wait_for_its_outcome() {
+        let mut limiter = limiter(&RateOptions::default());
+        for _ in 0..5 {
+            let call = admit(&mut limiter, 0);
+            limiter.release(0, call, ProviderCallOutcome::Failed, None);
+        }
+        let probe = admit(&mut limiter, 5_000);
+        assert!(probe.is_probe);
+        assert_eq!(blocked_by(limiter.try_admit(5_000, None, &|| 1)), WaitReason::Probing);
+        limiter.release(5_000, probe, ProviderCallOutcome::Unknown, None);
+        let probe = admit(&mut limiter, 5_000);
+        assert!(probe.is_probe, "a cancelled probe leaves its place");
+        limiter.note_answer(probe);
+        assert!(!admit(&mut limiter, 5_000).is_probe, "its answer has begun");
+    }
+
+    #[test]
+    fn those_sent_away_are_told_different_times() {
+        let mut limiter = limiter(&rate(None, Some(2), None));
+        admit(&mut limiter, 0);
+        admit(&mut limiter, 0);
+        let told: Vec<u64> = (0..6).map(|_| limiter.defer(0, None, &|| 1)).collect();
+        assert!(told.iter().all(|ms| *ms >= 60_001), "not before there is room: {told:?}");
+        assert!(told[2] >= 2 * 60_001 && told[4] >= 3 * 60_001, "two a minute: {told:?}");
+    }
+
+    proptest! {
+        /// Seats are never more than active, whatever the order of comings and goings, and the last to leave frees all.
+        #[test]
+        fn p8_seats_are_bounded_and_given_back(max_concurrent in 1_u32..5, acts in proptest::collection::vec(any::<bool>(), 1..200)) {
+            let mut limiter = limiter(&rate(Some(max_concurrent), None, None));
+            let mut inside = Vec::new();
+            for comes in acts {
+                if comes {
+                    if let LimiterDecision::Admit(admission) = limiter.try_admit(0, None, &|| 1) {
+                        inside.push(admission);
+                    } else {
+                        prop_assert_eq!(inside.len(), max_concurrent as usize, "refused only when full");
+                    }
+                } else if let Some(admission) = inside.pop() {
+                    limiter.release(0, admission, ProviderCallOutcome::Unknown, None);
+                }
+                prop_assert!(inside.len() <= max_concurrent as usize);
+                prop_assert_eq!(limiter.active as usize, inside.len());
+            }
+        }
+    }
+}

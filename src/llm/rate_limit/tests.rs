@@ -1,0 +1,336 @@
+//! Rate limiters as their callers use them. Time passes only in pauses.
+
+use super::permit::CallPermit;
+use super::waiter::Waiter;
+use super::*;
+use crate::domain::event::FinishReason;
+use crate::domain::limits::Limits;
+use crate::domain::message::Message;
+use crate::domain::secret::Secret;
+use crate::domain::usage::Usage;
+use crate::llm::options::RateOptions;
+use crate::llm::transport::error_mapper::ProviderFailure;
+use crate::ports::{CancelReason, CancelToken, Clock, Completion, ModelError, ModelRequest};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Something that happens at a time, once.
+type Plan = Mutex<Option<(u64, Box<dyn FnOnce() + Send>)>>;
+
+#[derive(Default)]
+struct PausedClock {
+    now_ms: AtomicU64,
+    plan: Plan,
+}
+
+impl PausedClock {
+    fn at(&self, when_ms: u64, what: impl FnOnce() + Send + 'static) {
+        *self.plan.lock().unwrap() = Some((when_ms, Box::new(what)));
+    }
+}
+
+impl Clock for PausedClock {
+    fn now_ms(&self) -> u64 {
+        self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::SeqCst)
+    }
+    fn sleep(&self, _: &CancelToken, timeout: Duration) {
+        let step_ms = u64::try_from(timeout.as_millis()).unwrap().max(1);
+        let now_ms = self.now_ms.fetch_add(step_ms, Ordering::SeqCst) + step_ms;
+        let due = self.plan.lock().unwrap().take_if(|(when_ms, _)| *when_ms <= now_ms);
+        if let Some((_, act)) = due {
+            act();
+        }
+    }
+}
+
+struct Bench {
+    limiter: Arc<ProviderLimiter>,
+    clock: Arc<PausedClock>,
+    cancel: CancelToken,
+}
+
+fn bench(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) -> Bench {
+    let rate = RateOptions { concurrent, requests_per_minute: requests, tokens_per_minute: tokens };
+    let limits = Limits::default();
+    let limiter = LimiterRegistry::new(&limits).limiter(
+        "https://secret.test/v1",
+        &Secret::from("topsecret".to_owned()),
+        &rate,
+    );
+    let clock = Arc::new(PausedClock::default());
+    let cancel = CancelToken::new(Arc::<PausedClock>::clone(&clock)).with_deadline(3_600_000);
+    Bench { limiter, clock, cancel }
+}
+
+fn request() -> ModelRequest {
+    ModelRequest {
+        model: "m".into(),
+        messages: vec![Message::user("x".repeat(400))],
+        tools: Vec::new(),
+        may_call: true,
+        temperature: None,
+        max_tokens: Some(50),
+        thinking: false,
+    }
+}
+
+fn answered() -> Result<Completion, ModelError> {
+    outcome(None)
+}
+
+fn outcome(error: Option<ModelError>) -> Result<Completion, ModelError> {
+    let whole = Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None };
+    error.map_or(Ok(whole), Err)
+}
+
+fn unavailable(retry_after_ms: Option<u64>) -> Result<Completion, ModelError> {
+    outcome(Some(ModelError::Unavailable { message: "x".into(), retry_after_ms }))
+}
+
+fn with_limit(
+    result: &Result<Completion, ModelError>,
+    is_rate_limited: bool,
+) -> Result<Completion, ProviderFailure> {
+    result.clone().map_err(|error| ProviderFailure { is_rate_limited, ..error.into() })
+}
+
+impl Bench {
+    fn now_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
+    }
+
+    fn enter(&self) -> Result<CallPermit<'_>, ModelError> {
+        self.limiter.acquire(&request(), &self.cancel)
+    }
+
+    fn call(&self, result: &Result<Completion, ModelError>, is_rate_limited: bool) -> Result<(), ModelError> {
+        self.enter()?.finish(&with_limit(result, is_rate_limited));
+        Ok(())
+    }
+
+    /// What a call is told that is sent away.
+    fn busy(&self) -> (String, u64) {
+        match self.enter().err() {
+            Some(ModelError::Busy { message, retry_after_ms }) => {
+                assert!(!message.contains("secret"), "{message}");
+                (message, retry_after_ms)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Takes a seat and gives it back at this time.
+    fn seat_until(&self, when_ms: u64) {
+        let admission = Waiter::new(&self.limiter, &request(), &self.cancel).wait().expect("a seat");
+        let (limiter, clock) = (Arc::clone(&self.limiter), Arc::clone(&self.clock));
+        self.clock.at(when_ms, move || {
+            limiter.lock().release(
+                clock.monotonic_ms(),
+                admission,
+                limiter::ProviderCallOutcome::Answered,
+                None,
+            );
+        });
+    }
+
+    fn line_is_empty(&self) -> bool {
+        let mut state = self.limiter.lock();
+        let ticket = state.join_queue();
+        let verdict = state.try_admit(u64::MAX, Some(ticket), &|| 0);
+        state.leave_queue(ticket);
+        !matches!(verdict, limiter::LimiterDecision::Wait { ahead: 1.., .. })
+    }
+}
+
+#[test]
+fn a_turn_that_comes_soon_is_waited_for() {
+    let bench = bench(Some(1), None, None);
+    bench.seat_until(1_000);
+    bench.enter().expect("a seat, in time");
+    assert!((1_000..1_060).contains(&bench.now_ms()), "{}", bench.now_ms());
+    assert!(bench.line_is_empty());
+}
+
+#[test]
+fn a_turn_that_does_not_come_is_told_with_a_time_to_come_again() {
+    let bench = bench(Some(1), None, None);
+    let _seated = bench.enter().expect("a seat");
+    let (message, first_ms) = bench.busy();
+    assert_eq!(message, "the provider of model 'm' has as many calls as it may have at once: 1");
+    assert_eq!(bench.now_ms(), 5_000, "limits.model_wait_s, and no longer");
+    assert!((500..10_000).contains(&first_ms), "{first_ms}");
+    assert!(bench.line_is_empty());
+}
+
+#[test]
+fn a_turn_that_is_known_to_come_late_is_not_waited_for() {
+    let bench = bench(None, Some(1), None);
+    bench.call(&answered(), false).expect("the first of this minute");
+    let (message, wait_ms) = bench.busy();
+    assert_eq!(message, "the provider of model 'm' has had its 1 calls a minute; the next in 61 s");
+    assert_eq!(bench.now_ms(), 0);
+    bench.clock.now_ms.store(wait_ms, Ordering::SeqCst);
+    bench.call(&answered(), false).expect("the estimate is honest");
+    bench.clock.now_ms.store(wait_ms + 57_000, Ordering::SeqCst);
+    bench.call(&answered(), false).expect("3 s are waited for");
+    assert_eq!(bench.now_ms(), wait_ms + 60_001);
+}
+
+#[test]
+fn a_cancel_ends_the_wait_and_clears_the_place() {
+    let bench = bench(Some(1), None, None);
+    let _seated = bench.enter().expect("a seat");
+    let stop = bench.cancel.clone();
+    bench.clock.at(700, move || stop.cancel(CancelReason::Cancelled));
+    assert_eq!(bench.enter().err(), Some(ModelError::Stopped));
+    assert!(bench.now_ms() <= 760, "{}", bench.now_ms());
+    assert!(bench.line_is_empty());
+}
+
+#[test]
+fn a_panic_gives_its_seat_back_and_says_nothing_of_the_provider() {
+    let bench = bench(Some(1), None, None);
+    for _ in 0..9 {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _permit = bench.enter().expect("a seat");
+            panic!("in the middle of a call");
+        }));
+        assert!(panicked.is_err());
+    }
+    assert_eq!(bench.now_ms(), 0, "nobody waited");
+}
+
+#[test]
+fn tokens_are_reserved_and_then_replaced_by_what_was_spent() {
+    let bench = bench(None, None, Some(200));
+    let mut permit = bench.enter().expect("150 of 200");
+    let (message, _) = bench.busy();
+    assert!(message.starts_with("the provider of model 'm' has had its 200 tokens a minute"), "{message}");
+    permit.report_usage(Usage::new(20, 10));
+    permit.finish(&with_limit(&answered(), false));
+    drop(permit);
+    bench.call(&answered(), false).expect("150 and 30 are less than 200");
+    bench.busy();
+}
+
+#[test]
+fn a_limit_of_the_provider_closes_the_gate_for_all() {
+    let bench = bench(None, None, None);
+    bench.call(&unavailable(Some(20_000)), true).expect("asked");
+    let (message, wait_ms) = bench.busy();
+    assert_eq!(message, "the provider of model 'm' asked for a pause; 20 s of it are left");
+    assert!((20_000..22_000).contains(&wait_ms), "{wait_ms}");
+    bench.clock.now_ms.store(16_000, Ordering::SeqCst);
+    bench.enter().expect("4 s are waited for");
+    assert_eq!(bench.now_ms(), 20_000);
+}
+
+#[test]
+fn a_provider_that_is_down_is_not_asked_until_a_probe_finds_it_back() {
+    let bench = bench(None, None, None);
+    let reached = AtomicU32::new(0);
+    let ask = |result: &Result<Completion, ModelError>| {
+        bench.call(result, false).inspect(|()| {
+            reached.fetch_add(1, Ordering::SeqCst);
+        })
+    };
+    for _ in 0..5 {
+        ask(&unavailable(None)).expect("asked");
+    }
+    let shut = ask(&answered()).expect_err("not asked");
+    let ModelError::Unavailable { message, retry_after_ms } = &shut else { panic!("{shut:?}") };
+    assert_eq!(message, "the model's provider has failed 5 times in a row; it is asked again in 5 s");
+    assert_eq!((*retry_after_ms, bench.now_ms()), (Some(5_000), 0), "at once");
+    assert_eq!(reached.load(Ordering::SeqCst), 5, "the sixth did not reach it");
+
+    bench.clock.now_ms.store(5_000, Ordering::SeqCst);
+    ask(&unavailable(None)).expect("the probe");
+    assert!(matches!(ask(&answered()), Err(ModelError::Unavailable { retry_after_ms: Some(10_000), .. })));
+    bench.clock.now_ms.store(15_000, Ordering::SeqCst);
+    ask(&Err(ModelError::Stopped)).expect("a probe that was cancelled");
+    let probe = bench.enter().expect("another takes its place");
+    let (message, _) = bench.busy();
+    assert!(message.contains("is being tried again"), "{message}");
+    drop(probe);
+    ask(&answered()).expect("the provider is back");
+    for _ in 0..4 {
+        ask(&unavailable(None)).expect("asked: they are counted anew");
+    }
+    ask(&answered()).expect("asked");
+}
+
+#[test]
+fn answers_of_any_kind_mean_that_the_provider_is_there() {
+    for told in [
+        answered(),
+        Err(ModelError::Refused("400".into())),
+        Err(ModelError::Denied("401".into())),
+        Err(ModelError::ContextTooLong("413".into())),
+        Err(ModelError::TooLarge("too much".into())),
+    ] {
+        let bench = bench(None, None, None);
+        for result in
+            [&unavailable(None), &unavailable(None), &unavailable(None), &unavailable(None), &told].repeat(3)
+        {
+            bench.call(result, false).expect("asked");
+        }
+    }
+}
+
+/// Real threads: `pause` gives way to others.
+struct RealClock;
+
+#[test]
+fn p8_few_wait_in_place_so_that_other_providers_find_workers() {
+    let bench = bench(Some(1), None, None);
+    let _seated = bench.enter().expect("a seat");
+    let queue: Vec<u64> = (0..4).map(|_| bench.limiter.lock().join_queue()).collect();
+    let (_, crowded_ms) = bench.busy();
+    assert_eq!(bench.now_ms(), 0, "sent away at once");
+    for ticket in queue {
+        bench.limiter.lock().leave_queue(ticket);
+    }
+    let (_, alone_ms) = bench.busy();
+    assert_eq!(bench.now_ms(), 5_000, "a short line is worth a wait");
+    assert!(crowded_ms > alone_ms, "{crowded_ms} {alone_ms}");
+}
+
+impl Clock for RealClock {
+    fn now_ms(&self) -> u64 {
+        0
+    }
+    fn monotonic_ms(&self) -> u64 {
+        0
+    }
+    fn sleep(&self, stop: &CancelToken, _: Duration) {
+        stop.wait(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn p8_threads_never_hold_more_seats_than_there_are() {
+    let limiter = bench(Some(2), None, None).limiter;
+    let (inside, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let cancel = CancelToken::new(Arc::new(RealClock));
+                for _ in 0..20 {
+                    let _permit =
+                        limiter.acquire(&request(), &cancel).expect("time stands still: nobody goes");
+                    most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    cancel.sleep(Duration::ZERO);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!(done.load(Ordering::SeqCst), 80);
+    assert_eq!(most.load(Ordering::SeqCst), 2, "both max_concurrent were used, and no third");
+}
