@@ -1,4 +1,4 @@
-//! Accounts from outside: who comes in, by which way, and who does not.
+//! Accounts over HTTP: login, sessions, cookies, tickets, API keys, registration and quotas.
 
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn token(data: &Value) -> String {
     data["token"].as_str().unwrap_or_else(|| panic!("no token: {data}")).to_owned()
 }
 
-/// The cookie that an answer hands over, as a browser sends it back.
+/// The cookie that a response sets, in the form a browser sends it back.
 fn cookie(reply: &Reply) -> String {
     let cookie = reply.header("set-cookie").expect("a cookie");
     assert!(cookie.contains("; HttpOnly; SameSite=Strict") && cookie.contains("; Path=/;"), "{cookie}");
@@ -40,7 +40,7 @@ fn cookie(reply: &Reply) -> String {
 }
 
 #[test]
-fn the_first_account_is_the_administrators_and_the_next_a_users() {
+fn the_first_account_is_an_administrator_and_the_next_a_user() {
     let server = Server::start_with(MULTI);
     assert_eq!(server.get("/api/auth/mode").json()["data"]["mode"], "multi");
     let (ann, bob) = (register(&server, "ann"), register(&server, "bob"));
@@ -67,13 +67,13 @@ fn the_first_account_is_the_administrators_and_the_next_a_users() {
         assert_eq!(reply.status, status, "{}", reply.body);
         assert!(reply.body.contains(word), "{}", reply.body);
     }
-    // P9: nothing of it is in the log.
+    // P9: the log contains no password and no token.
     let log = server.log();
     assert!(!log.contains(PASSWORD) && !log.contains(&token(&ann)), "{log}");
 }
 
 #[test]
-fn p9_a_login_needs_the_password_and_tells_nothing_else() {
+fn p9_a_login_needs_the_password_and_a_failed_one_reveals_nothing() {
     let server = Server::start_with(MULTI);
     register(&server, "ann");
     let right = login(&server, "Ann", PASSWORD);
@@ -98,7 +98,7 @@ fn p9_a_login_needs_the_password_and_tells_nothing_else() {
 }
 
 #[test]
-fn p9_too_many_failures_are_stopped_for_a_while() {
+fn p9_repeated_login_failures_lock_the_account_and_the_address() {
     let server = Server::start_with("auth_mode: multi\nlimits: {login_failures: 3}\n");
     register(&server, "ann");
     for _ in 0..3 {
@@ -108,9 +108,9 @@ fn p9_too_many_failures_are_stopped_for_a_while() {
     assert_eq!(stopped.status, 429, "{}", stopped.body);
     let wait: u64 = stopped.header("retry-after").expect("when").parse().expect("seconds");
     assert!((1..=900).contains(&wait), "{wait}");
-    // A proxy on this machine that tells of no client: nobody's failures are everybody's.
+    // A local proxy that sends no client address: failures of one client do not block the others.
     assert_eq!(login(&server, "whoever", PASSWORD).status, 401);
-    // One that tells of them; the account stays closed to whoever it is.
+    // A proxy that sends client addresses: the account stays locked for every address.
     let from = |client: &str, name: &str| {
         let body = json!({"username": name, "password": PASSWORD});
         ask(&server, "POST /api/auth/login", &[("x-forwarded-for", client)], &body).status
@@ -119,13 +119,13 @@ fn p9_too_many_failures_are_stopped_for_a_while() {
     assert_eq!(
         ["b1", "c1", "d1"].map(|name| from("203.0.113.7", name)),
         [401, 401, 429],
-        "the address as well"
+        "the address is locked as well"
     );
     assert_eq!(from("203.0.113.8", "e1"), 401);
 }
 
 #[test]
-fn p9_a_new_password_ends_the_sessions_and_opens_one() {
+fn p9_a_password_change_ends_old_sessions_and_starts_a_new_one() {
     let server = Server::start_with(MULTI);
     let old = token(&register(&server, "ann"));
     let patch = |token: &str, body: Value| with(&server, token, "PATCH /api/auth/profile", &body);
@@ -141,7 +141,7 @@ fn p9_a_new_password_ends_the_sessions_and_opens_one() {
     assert_eq!(with(&server, &new, "GET /v1/jobs", &Value::Null).status, 200);
     assert_eq!(login(&server, "ann", PASSWORD).status, 401);
     assert_eq!(login(&server, "ann", "another horse").status, 200);
-    // What is not named stays; null takes away.
+    // Fields that the request does not name stay; null removes a value.
     let set = patch(&new, json!({"email": "ann@example.org", "avatar": "a.png"})).json()["data"].clone();
     assert_eq!((&set["email"], &set["avatar"]), (&json!("ann@example.org"), &json!("a.png")), "{set}");
     let unset = patch(&new, json!({"avatar": null})).json()["data"].clone();
@@ -151,7 +151,7 @@ fn p9_a_new_password_ends_the_sessions_and_opens_one() {
 }
 
 #[test]
-fn a_browsers_event_source_comes_in_by_ticket_or_cookie() {
+fn a_browser_event_source_authenticates_by_ticket_or_cookie() {
     let server = Server::start_with(MULTI);
     register(&server, "ann");
     let reply = login(&server, "ann", PASSWORD);
@@ -168,12 +168,12 @@ fn a_browsers_event_source_comes_in_by_ticket_or_cookie() {
     let seen: Vec<crate::support::Event> =
         server.stream(&format!("{events}?ticket={ticket}&format=delta"), 0).collect();
     crate::support::assert_whole(&seen);
-    // A ticket is no session, by any way.
+    // A ticket is not accepted as a session anywhere.
     assert_eq!(with(&server, &ticket, "GET /v1/jobs", &Value::Null).status, 401);
     assert_eq!(server.get(&format!("/v1/jobs?ticket={ticket}")).status, 401);
     let as_cookie = format!("nanoclaw_session={ticket}");
     assert_eq!(server.get_with(&events, &[("cookie", &as_cookie)]).status, 401);
-    // The cookie does, where no other site can have sent it.
+    // The cookie is accepted when no other site can have sent the request.
     assert_eq!(
         server.get_with(&events, &[("cookie", &cookie), ("sec-fetch-site", "same-origin")]).status,
         200
@@ -195,7 +195,7 @@ fn a_browsers_event_source_comes_in_by_ticket_or_cookie() {
 }
 
 #[test]
-fn registration_can_be_closed_to_all_but_the_first() {
+fn registration_can_be_closed_after_the_first_account() {
     for (terms, reason) in [("closed", "registration is closed"), ("invite", "needs an invite")] {
         let server = Server::start_with(&format!("auth_mode: multi\nregistration: {terms}\n"));
         assert_eq!(register(&server, "ann")["user"]["role"], "admin");
@@ -211,7 +211,7 @@ fn registration_can_be_closed_to_all_but_the_first() {
 }
 
 #[test]
-fn single_mode_needs_nothing_and_its_token_is_worth_nothing_with_accounts() {
+fn single_mode_needs_no_login_and_its_token_is_invalid_in_multi_mode() {
     let server = Server::start();
     assert_eq!(server.get("/v1/jobs").status, 200);
     let reply = ask(&server, "POST /api/auth/login", &[], &Value::Null);
@@ -231,7 +231,7 @@ fn single_mode_needs_nothing_and_its_token_is_worth_nothing_with_accounts() {
 }
 
 #[test]
-fn p9_answers_wear_their_headers_and_allowed_pages_get_cors() {
+fn p9_responses_have_security_headers_and_allowed_origins_get_cors() {
     let server = Server::start_with("auth_mode: multi\nallowed_origins: [\"https://ui.example\"]\n");
     let page = ("origin", "https://ui.example");
     for path in ["/healthz", "/v1/jobs", "/nowhere"] {
@@ -262,7 +262,7 @@ fn p9_answers_wear_their_headers_and_allowed_pages_get_cors() {
 }
 
 #[test]
-fn p9_a_key_outlives_a_password_but_not_its_accounts_activity() {
+fn p9_an_api_key_survives_a_password_change_but_not_a_disabled_account() {
     let server = Server::start_with("auth_mode: multi\nregistration: invite\n");
     let admin = token(&register(&server, "ann"));
     let invite = with(&server, &admin, "POST /api/invites", &json!({})).json()["data"]["code"].clone();
@@ -288,11 +288,16 @@ fn p9_a_key_outlives_a_password_but_not_its_accounts_activity() {
     assert_eq!(off.status, 200, "{}", off.body);
     assert_eq!(with(&server, &key, "GET /v1/jobs", &Value::Null).status, 401);
     assert_eq!(login(&server, "bob", "another horse").status, 403);
-    assert_eq!(login(&server, "bob", PASSWORD).status, 401, "only its owner learns that it is disabled");
+    assert_eq!(
+        login(&server, "bob", PASSWORD).status,
+        401,
+        "only the owner can see that the account is disabled"
+    );
 }
 
-/// Sends a request but for the last byte of its body; the rest follows when `between` is over. The status.
-fn slowly(server: &Server, token: &str, path: &str, body: &Value, between: impl FnOnce()) -> String {
+/// Sends a request without the last byte of its body, runs `between`, sends that byte and returns the
+/// status.
+fn send_slowly(server: &Server, token: &str, path: &str, body: &Value, between: impl FnOnce()) -> String {
     use std::io::{Read, Write};
     let address = server.url.strip_prefix("http://").expect("an address");
     let mut socket = std::net::TcpStream::connect(address).expect("a connection");
@@ -304,7 +309,7 @@ fn slowly(server: &Server, token: &str, path: &str, body: &Value, between: impl 
         body.len()
     );
     socket.write_all(head.as_bytes()).expect("sent");
-    // The request is under way once the server has answered somebody else who came later.
+    // The server has read the head once it has answered a later request.
     assert_eq!(server.get("/healthz").status, 200);
     std::thread::sleep(std::time::Duration::from_millis(200));
     between();
@@ -315,7 +320,7 @@ fn slowly(server: &Server, token: &str, path: &str, body: &Value, between: impl 
 }
 
 #[test]
-fn p9_whoever_is_sent_away_while_their_body_arrives_is_not_heard() {
+fn p9_access_revoked_while_the_body_arrives_rejects_the_request() {
     let server = Server::start_with(MULTI);
     let (root, ann) = (token(&register(&server, "root")), register(&server, "ann"));
     let place = format!("PATCH /api/users/{}", ann["user"]["id"]);
@@ -323,7 +328,7 @@ fn p9_whoever_is_sent_away_while_their_body_arrives_is_not_heard() {
     change(json!({"role": "admin"}));
     let newcomer = json!({"username": "evil", "password": PASSWORD, "role": "admin"});
     let demote = || change(json!({"role": "user"}));
-    assert_eq!(slowly(&server, &token(&ann), "/api/users", &newcomer, demote), "401");
+    assert_eq!(send_slowly(&server, &token(&ann), "/api/users", &newcomer, demote), "401");
     let key =
         with(&server, &token(&ann), "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
     let (id, key) = (key["id"].as_str().expect("an id"), key["key"].as_str().expect("a key"));
@@ -331,13 +336,13 @@ fn p9_whoever_is_sent_away_while_their_body_arrives_is_not_heard() {
         let line = format!("DELETE /api/tokens/{id}");
         assert_eq!(with(&server, &token(&ann), &line, &Value::Null).status, 200);
     };
-    assert_eq!(slowly(&server, key, "/api/tokens", &json!({}), revoke), "401");
+    assert_eq!(send_slowly(&server, key, "/api/tokens", &json!({}), revoke), "401");
     let disable = || change(json!({"is_active": false}));
-    assert_eq!(slowly(&server, &token(&ann), "/v1/jobs", &json!({"input": "x"}), disable), "401");
+    assert_eq!(send_slowly(&server, &token(&ann), "/v1/jobs", &json!({"input": "x"}), disable), "401");
 }
 
 #[test]
-fn p9_a_token_makes_none_that_outlives_it() {
+fn p9_a_token_cannot_create_a_token_that_expires_later() {
     let server = Server::start_with(MULTI);
     let root = token(&register(&server, "root"));
     let made = with(&server, &root, "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
@@ -346,7 +351,7 @@ fn p9_a_token_makes_none_that_outlives_it() {
 }
 
 #[test]
-fn p1_what_was_accepted_is_told_again_whatever_the_quota() {
+fn p1_an_idempotent_replay_is_answered_even_when_the_quota_is_zero() {
     let server = Server::start_with(MULTI);
     let ann = token(&register(&server, "ann"));
     let made = with(&server, &ann, "POST /api/conversations", &json!({"title": "t"})).json();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the build needs of the repository.
+/// The parts of the repository that the build needs.
 const PARTS: &[&str] =
     &["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "src", "sandbox", "config", "scripts", "tests"];
 
@@ -28,9 +28,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Hard links to what is built already, so that only this crate is built again and no binary under test is
-/// touched.
-fn lend_dependencies(from: &Path, to: &Path) {
+/// Makes hard links to the built dependencies, so that only this crate is built again and no binary under
+/// test changes.
+fn link_dependencies(from: &Path, to: &Path) {
     if to.exists() {
         return;
     }
@@ -45,15 +45,15 @@ fn lend_dependencies(from: &Path, to: &Path) {
 fn p6_the_recipe_adds_a_tool_with_one_file_and_one_line() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let recipe = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("the recipe");
-    let house = tempfile::tempdir().expect("a directory");
+    let repository = tempfile::tempdir().expect("a directory");
     for part in PARTS {
-        copy(&root.join(part), &house.path().join(part));
+        copy(&root.join(part), &repository.path().join(part));
     }
 
-    let tool = house.path().join("src/tools/builtin/slugify.rs");
-    assert!(!tool.exists(), "the recipe's tool is not part of the house");
+    let tool = repository.path().join("src/tools/builtin/slugify.rs");
+    assert!(!tool.exists(), "the tool of the recipe is not in the repository yet");
     fs::write(&tool, block(&recipe, "## Add a tool", "rust")).expect("step 1");
-    let list = house.path().join("src/tools/builtin/mod.rs");
+    let list = repository.path().join("src/tools/builtin/mod.rs");
     let before = fs::read_to_string(&list).expect("the list");
     let line = block(&recipe, "2. Register it", "text");
     let neighbour = "    text_process,\n";
@@ -63,14 +63,14 @@ fn p6_the_recipe_adds_a_tool_with_one_file_and_one_line() {
     let target =
         Path::new(crate::support::BINARY).parent().and_then(Path::parent).expect("the target folder");
     let built_in = target.join("recipe");
-    lend_dependencies(&target.join("debug"), &built_in.join("debug"));
+    link_dependencies(&target.join("debug"), &built_in.join("debug"));
     let built = Command::new(env!("CARGO"))
         // An example makes cargo choose the features that it chose for the tests: no dependency is built
         // again.
         .args(["build", "--workspace", "--locked", "--offline", "--bin", "nanoclaw", "--example", "run"])
         .env("CARGO_TARGET_DIR", &built_in)
         .envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")])
-        .current_dir(house.path())
+        .current_dir(repository.path())
         .output()
         .expect("cargo");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));

@@ -1,5 +1,5 @@
-//! Calls that need approval, through the real binary: the job waits, through `kill -9`; somebody approves or
-//! denies, by HTTP and on the command line; nobody does in time; nobody is asked.
+//! Calls that need approval, through the real binary: waiting across `kill -9`, approval and denial over
+//! HTTP and on the command line, timeout, and `auto-deny`.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, against, assert_whole, command};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const GUARDED: &str = "approval: [\"text_process\"]";
 
-/// A model that asks for a guarded call beside a free one, then says how its guarded call went.
+/// A model that makes one guarded and one unguarded call, then repeats the result of the guarded call.
 fn upstream() -> Upstream {
     Upstream::start(|request, _| {
         let results = tool_results(request);
@@ -22,20 +22,20 @@ fn upstream() -> Upstream {
     })
 }
 
-/// The job once it waits.
-fn waiting(server: &Server, id: &str) -> Value {
+/// Waits until the job waits for approval.
+fn wait_until_waiting(server: &Server, id: &str) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let job = server.get(&format!("/v1/jobs/{id}")).json();
         if job["status"] == "waiting" {
             return job;
         }
-        assert!(Instant::now() < deadline, "it does not wait: {job}\n{}", server.log());
+        assert!(Instant::now() < deadline, "the job does not wait: {job}\n{}", server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// The job once it has ended: a wait for approval is no end.
+/// Waits until the job has ended; waiting for approval is not an end.
 fn ended(server: &Server, id: &str) -> Value {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
@@ -43,15 +43,15 @@ fn ended(server: &Server, id: &str) -> Value {
         if !["queued", "running", "waiting"].contains(&job["status"].as_str().expect("a status")) {
             return job;
         }
-        assert!(Instant::now() < deadline, "it does not end: {job}\n{}", server.log());
+        assert!(Instant::now() < deadline, "the job does not end: {job}\n{}", server.log());
     }
 }
 
 fn statuses(server: &Server, id: &str) -> Vec<String> {
     let events = server.events(id);
     assert_whole(&events);
-    let told = events.into_iter().filter(|event| event.name == "status");
-    told.map(|event| event.data["status"].as_str().expect("a status").to_owned()).collect()
+    let statuses = events.into_iter().filter(|event| event.name == "status");
+    statuses.map(|event| event.data["status"].as_str().expect("a status").to_owned()).collect()
 }
 
 fn run(server: &Server, arguments: &[&str]) -> (i32, String, String) {
@@ -62,11 +62,11 @@ fn run(server: &Server, arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn a_job_waits_through_a_crash_and_goes_on_once_somebody_has_approved() {
+fn a_waiting_job_survives_a_crash_and_continues_after_approval() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, GUARDED);
     let id = server.submit(&json!({"input": "go", "conversation_id": "chat"}));
-    let job = waiting(&server, &id);
+    let job = wait_until_waiting(&server, &id);
     let calls = job["approval"]["calls"].as_array().expect("calls");
     assert_eq!((calls.len(), &calls[0]["name"]), (1, &json!("text_process")), "{job}");
     assert!(
@@ -74,14 +74,18 @@ fn a_job_waits_through_a_crash_and_goes_on_once_somebody_has_approved() {
     );
     let behind = server.submit(&json!({"input": "me too", "conversation_id": "chat", "tools": false}));
     let server = server.crash_and_restart(&against(&upstream, GUARDED));
-    assert_eq!(server.get(&format!("/v1/jobs/{id}")).json()["status"], "waiting", "a start changes nothing");
+    assert_eq!(
+        server.get(&format!("/v1/jobs/{id}")).json()["status"],
+        "waiting",
+        "a restart changes nothing"
+    );
     assert_eq!(server.get(&format!("/v1/jobs/{behind}")).json()["status"], "queued");
     let shown = server.get("/api/conversations/chat/messages").json().to_string();
     assert!(shown.contains("\"waiting\""), "{shown}");
-    let told: Vec<_> = server.stream(&format!("/v1/jobs/{id}/events?follow=false"), 0).collect();
-    let last = &told.last().expect("events").data;
+    let events: Vec<_> = server.stream(&format!("/v1/jobs/{id}/events?follow=false"), 0).collect();
+    let last = &events.last().expect("events").data;
     assert_eq!((&last["status"], &last["calls"]), (&json!("waiting_approval"), &json!([calls[0]["id_ref"]])));
-    assert!(!told.iter().any(|event| event.data["type"] == "tool_result"), "nothing of the batch has run");
+    assert!(!events.iter().any(|event| event.data["type"] == "tool_result"), "no call of the step has run");
     let approved = server.post(&format!("/v1/jobs/{id}/approve"), &json!({"calls": [calls[0]["id_ref"]]}));
     assert_eq!(approved.status, 200, "{}", approved.body);
     let done = ended(&server, &id);
@@ -99,7 +103,7 @@ fn a_denial_on_the_command_line_reaches_the_model_with_its_reason() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, GUARDED);
     let id = server.submit(&json!({"input": "go"}));
-    let job = waiting(&server, &id);
+    let job = wait_until_waiting(&server, &id);
     let call = job["approval"]["calls"][0]["id_ref"].as_str().expect("an id").to_owned();
     let (code, out, _) = run(&server, &["jobs", "--status", "waiting"]);
     assert!(code == 0 && out.contains(&id), "{out}");
@@ -108,38 +112,38 @@ fn a_denial_on_the_command_line_reaches_the_model_with_its_reason() {
     let (code, out, err) = run(&server, &["deny", &id, "--call", &call, "--reason", "not on a Sunday"]);
     assert!(code == 0 && out.starts_with(&id), "{out}{err}");
     let done = ended(&server, &id);
-    let told = done["output_text"].as_str().expect("a text");
-    assert!(told.contains("denied: not on a Sunday"), "{done}");
+    let answer = done["output_text"].as_str().expect("a text");
+    assert!(answer.contains("denied: not on a Sunday"), "{done}");
     let (_, _, err) = run(&server, &["tail", &id]);
     assert!(err.contains(&format!("waits for approval; decide with: nanoclaw approve {id}")), "{err}");
     let results: Vec<_> =
         server.events(&id).into_iter().filter(|event| event.data["type"] == "tool_result").collect();
     assert_eq!((&results[0].data["skipped"], &results[1].data["skipped"]), (&json!(true), &json!(false)));
     let (code, out, _) = run(&server, &["approve", &id]);
-    assert!(code != 0, "it has ended: {out}");
+    assert!(code != 0, "the job has ended: {out}");
 }
 
 #[test]
-fn nobody_decides_in_time_or_is_asked_at_all() {
+fn a_call_without_a_decision_or_with_auto_deny_is_denied() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, &format!("{GUARDED}\nlimits: {{approval_timeout_s: 1}}"));
     let late = ended(&server, &server.submit(&json!({"input": "go", "timeout_s": 60})));
-    let told = late["output_text"].as_str().expect("a text");
-    assert!(told.contains("denied: nobody decided within 1 s"), "{late}");
+    let answer = late["output_text"].as_str().expect("a text");
+    assert!(answer.contains("denied: nobody decided within 1 s"), "{late}");
     let unattended = server.submit(&json!({"input": "go", "approval": "auto-deny"}));
-    let told = ended(&server, &unattended)["output_text"].as_str().expect("a text").to_owned();
-    assert!(told.contains("approval: auto-deny"), "{told}");
-    assert_eq!(statuses(&server, &unattended), ["queued", "running"], "it never waits");
+    let answer = ended(&server, &unattended)["output_text"].as_str().expect("a text").to_owned();
+    assert!(answer.contains("approval: auto-deny"), "{answer}");
+    assert_eq!(statuses(&server, &unattended), ["queued", "running"], "the job never waits");
     let bad = server.post("/v1/jobs", &json!({"input": "x", "approval": "maybe"}));
     assert_eq!(bad.status, 400, "{}", bad.body);
 }
 
 #[test]
-fn a_waiting_job_is_cancelled_at_once_and_a_waiting_line_and_occurrence_are_decided_like_any_job() {
+fn waiting_jobs_can_be_cancelled_and_waiting_batch_lines_approved() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, GUARDED);
     let id = server.submit(&json!({"input": "go"}));
-    waiting(&server, &id);
+    wait_until_waiting(&server, &id);
     let cancelled = server.post(&format!("/v1/jobs/{id}/cancel"), &json!({})).json();
     assert_eq!((&cancelled["status"], &cancelled["approval"]), (&json!("cancelled"), &Value::Null));
     let lines = "{\"custom_id\":\"w\",\"body\":{\"input\":\"go\"}}\n\

@@ -1,4 +1,4 @@
-//! `nanoclaw ask` from outside: killed servers, cut connections, interrupts, sockets and streams.
+//! `nanoclaw ask` as a process: killed servers, cut connections, interrupts, sockets and streams.
 
 use crate::support::upstream::{Answer, Upstream};
 use crate::support::{Server, against, command};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Takes as long as a test may take.
+/// Takes longer than any test.
 const ENDLESS: &str = "stream: 900 words, 100 ms";
 
 struct Ran {
@@ -32,7 +32,7 @@ fn run(arguments: &[&str], url: &str) -> Ran {
     command(arguments).args(["--server", url]).output().expect("the binary runs").into()
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "never: {what}");
@@ -44,7 +44,7 @@ fn spawned(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-/// A server at this address over this directory, answering.
+/// Starts a server at this address on this directory and waits until it listens.
 fn serve(listen: &str, dir: &Path) -> Child {
     let mut command = command(&["serve", "--listen", listen, "--config"]);
     command.arg(dir.join("config.yml")).arg("--data-dir").arg(dir.join("data"));
@@ -62,7 +62,7 @@ fn end(mut server: Child) {
 }
 
 #[test]
-fn p2_a_killed_server_costs_an_answer_nothing() {
+fn p2_ask_prints_the_whole_answer_once_although_the_server_is_killed() {
     let text = (1..=600).map(|n| format!("word-{n}")).collect::<Vec<_>>().join(" ");
     let said = text.clone();
     let upstream = Upstream::start(move |_, count| match count {
@@ -71,12 +71,12 @@ fn p2_a_killed_server_costs_an_answer_nothing() {
     });
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), against(&upstream, "")).expect("written");
-    // A file, not a port: nobody else can take it while no server is there.
+    // A socket file and not a port: no other process can take it while the server is down.
     let url = format!("unix:{}", dir.path().join("n.sock").display());
     let first = serve(&url, dir.path());
     let ask = spawned(command(&["ask", "--server", &url, "go"]));
-    until("the model is asked", || !upstream.requests().is_empty());
-    // A minute of answer, of which some seconds are heard.
+    wait_until("the model is called", || !upstream.requests().is_empty());
+    // The answer takes a minute; the server is killed after some seconds.
     std::thread::sleep(Duration::from_secs(3));
     end(first);
     std::thread::sleep(Duration::from_millis(300));
@@ -84,26 +84,26 @@ fn p2_a_killed_server_costs_an_answer_nothing() {
     let ran: Ran = ask.wait_with_output().expect("it ends").into();
     end(second);
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
-    assert_eq!(ran.out.trim_end(), text.trim_end(), "all of it, once\n{}", ran.err);
-    assert!(ran.err.contains("connection lost after event"), "the kill came in mid-stream: {}", ran.err);
+    assert_eq!(ran.out.trim_end(), text.trim_end(), "the whole answer, once\n{}", ran.err);
+    assert!(ran.err.contains("connection lost after event"), "the kill interrupted the stream: {}", ran.err);
     assert!(ran.err.contains("resumed after event"), "{}", ran.err);
 }
 
-/// What one who stands before a server does to the first request of a kind.
+/// What the proxy does to the first request of a kind.
 #[derive(Clone)]
-enum Trick {
-    /// Hangs up on `POST /v1/jobs` once the server has answered it.
+enum Disturbance {
+    /// Closes the connection of `POST /v1/jobs` once the server has answered it.
     Cut,
-    /// Says 502 to whoever asks for events, as a proxy does whose server is being restarted.
+    /// Answers a request for events with 502, like a proxy whose server restarts.
     BadGateway,
-    /// Hangs up on whoever knocks, as a server does that ends just then.
+    /// Closes the connection of a probe, like a server that is stopping.
     HangUp,
-    /// Keeps the answer to `POST /v1/jobs` back until this is true.
+    /// Delays the response to `POST /v1/jobs` until this is true.
     Late(Arc<AtomicBool>),
 }
 
-impl Trick {
-    fn wants(&self, request: &[u8]) -> bool {
+impl Disturbance {
+    fn concerns(&self, request: &[u8]) -> bool {
         match self {
             Self::Cut | Self::Late(_) => request.starts_with(b"POST /v1/jobs "),
             Self::HangUp => request.starts_with(b"GET /healthz "),
@@ -112,34 +112,34 @@ impl Trick {
     }
 }
 
-/// Stands before a server; counts the requests of the kind that its trick is about.
-fn front(server: &str, trick: &Trick) -> (String, Arc<AtomicUsize>) {
+/// Starts a proxy before a server; counts the requests of the kind that it disturbs.
+fn start_proxy(server: &str, disturbance: &Disturbance) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let server = server.trim_start_matches("http://").to_owned();
-    let (seen, trick) = (Arc::new(AtomicUsize::new(0)), trick.clone());
+    let (seen, disturbance) = (Arc::new(AtomicUsize::new(0)), disturbance.clone());
     let counted = Arc::clone(&seen);
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let server = TcpStream::connect(&server).expect("the server");
-            let (trick, counted) = (trick.clone(), Arc::clone(&counted));
-            std::thread::spawn(move || pass_on(client, server, &trick, &counted));
+            let (disturbance, counted) = (disturbance.clone(), Arc::clone(&counted));
+            std::thread::spawn(move || forward(client, server, &disturbance, &counted));
         }
     });
     (url, seen)
 }
 
-fn pass_on(mut client: TcpStream, mut server: TcpStream, trick: &Trick, seen: &AtomicUsize) {
-    let mut back = (server.try_clone().expect("a hand"), client.try_clone().expect("a hand"));
-    let played = Arc::new(AtomicBool::new(false));
-    let (is_played, kind) = (Arc::clone(&played), trick.clone());
+fn forward(mut client: TcpStream, mut server: TcpStream, disturbance: &Disturbance, seen: &AtomicUsize) {
+    let mut back = (server.try_clone().expect("a clone"), client.try_clone().expect("a clone"));
+    let is_disturbed = Arc::new(AtomicBool::new(false));
+    let (was_disturbed, kind) = (Arc::clone(&is_disturbed), disturbance.clone());
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = back.0.read(&mut bytes) {
             match &kind {
-                Trick::Cut if is_played.load(Ordering::SeqCst) => break,
-                Trick::Late(let_go) if is_played.load(Ordering::SeqCst) => {
-                    until("the answer may pass", || let_go.load(Ordering::SeqCst));
+                Disturbance::Cut if was_disturbed.load(Ordering::SeqCst) => break,
+                Disturbance::Late(may_pass) if was_disturbed.load(Ordering::SeqCst) => {
+                    wait_until("the response may pass", || may_pass.load(Ordering::SeqCst));
                 }
                 _ => {}
             }
@@ -151,13 +151,14 @@ fn pass_on(mut client: TcpStream, mut server: TcpStream, trick: &Trick, seen: &A
     });
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = client.read(&mut bytes) {
-        if trick.wants(&bytes[..count]) && seen.fetch_add(1, Ordering::SeqCst) == 0 {
-            played.store(true, Ordering::SeqCst);
-            if matches!(trick, Trick::BadGateway) {
-                let no = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                drop(client.write_all(no));
+        if disturbance.concerns(&bytes[..count]) && seen.fetch_add(1, Ordering::SeqCst) == 0 {
+            is_disturbed.store(true, Ordering::SeqCst);
+            if matches!(disturbance, Disturbance::BadGateway) {
+                let bad_gateway =
+                    b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                drop(client.write_all(bad_gateway));
             }
-            if matches!(trick, Trick::BadGateway | Trick::HangUp) {
+            if matches!(disturbance, Disturbance::BadGateway | Disturbance::HangUp) {
                 break;
             }
         }
@@ -169,12 +170,12 @@ fn pass_on(mut client: TcpStream, mut server: TcpStream, trick: &Trick, seen: &A
 }
 
 #[test]
-fn p2_a_proxy_whose_server_is_away_for_a_moment_ends_nothing() {
+fn p2_ask_and_tail_retry_after_a_502_from_a_proxy() {
     let server = Server::start();
     let job = run(&["ask", "--detach", "hello"], &server.url).out;
-    for words in [&["ask", "hello"][..], &["tail", job.trim()]] {
-        let (url, asked) = front(&server.url, &Trick::BadGateway);
-        let ran = run(words, &url);
+    for arguments in [&["ask", "hello"][..], &["tail", job.trim()]] {
+        let (url, asked) = start_proxy(&server.url, &Disturbance::BadGateway);
+        let ran = run(arguments, &url);
         assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
         assert!(ran.out.contains("hello") && ran.err.contains("502"), "{} {}", ran.out, ran.err);
         assert_eq!(asked.load(Ordering::SeqCst), 2);
@@ -182,46 +183,46 @@ fn p2_a_proxy_whose_server_is_away_for_a_moment_ends_nothing() {
 }
 
 #[test]
-fn a_server_that_hangs_up_at_the_first_knock_is_there() {
+fn a_server_that_closes_the_probe_connection_counts_as_reachable() {
     let server = Server::start();
-    let (url, knocks) = front(&server.url, &Trick::HangUp);
+    let (url, probes) = start_proxy(&server.url, &Disturbance::HangUp);
     let ran = run(&["ask", "hello"], &url);
     assert!(ran.code == 0 && ran.out.contains("hello"), "{}\n{}", ran.out, ran.err);
-    assert_eq!(knocks.load(Ordering::SeqCst), 1);
+    assert_eq!(probes.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn a_prompt_of_nothing_is_no_use_of_ask() {
+fn ask_refuses_an_empty_prompt_before_it_connects() {
     let ran = run(&["ask", " "], "http://127.0.0.1:1");
     assert!(
         ran.code == 2 && ran.err.contains("the prompt is empty\nhint: "),
-        "before anybody is asked: {}",
+        "refused before any request: {}",
         ran.err
     );
 }
 
 #[test]
-fn an_interrupt_while_the_job_is_handed_in_ends_that_job_too() {
+fn an_interrupt_during_submission_cancels_the_submitted_job() {
     let server = Server::start();
-    let let_go = Arc::new(AtomicBool::new(false));
-    let (url, posts) = front(&server.url, &Trick::Late(Arc::clone(&let_go)));
+    let may_pass = Arc::new(AtomicBool::new(false));
+    let (url, posts) = start_proxy(&server.url, &Disturbance::Late(Arc::clone(&may_pass)));
     let child = spawned(command(&["ask", "--server", &url, "--cancel-on-interrupt", ENDLESS]));
-    until("it is handed in", || posts.load(Ordering::SeqCst) == 1);
-    until("it is taken", || server.get("/v1/jobs").json()["data"][0]["id"].is_string());
+    wait_until("the job is submitted", || posts.load(Ordering::SeqCst) == 1);
+    wait_until("the job is accepted", || server.get("/v1/jobs").json()["data"][0]["id"].is_string());
     interrupt(&child);
-    // Long enough that the interrupt is heard before the answer comes; were it not, the test would hold all
-    // the same.
+    // Long enough that the client handles the interrupt before the response arrives; the test passes in
+    // either order.
     std::thread::sleep(Duration::from_millis(500));
-    let_go.store(true, Ordering::SeqCst);
+    may_pass.store(true, Ordering::SeqCst);
     let ran: Ran = child.wait_with_output().expect("it ends").into();
     assert!(ran.code == 130 && ran.err.contains("is cancelled"), "{} {}", ran.code, ran.err);
-    until("cancelled", || server.get("/v1/jobs").json()["data"][0]["status"] == "cancelled");
+    wait_until("cancelled", || server.get("/v1/jobs").json()["data"][0]["status"] == "cancelled");
 }
 
 #[test]
-fn p1_a_submission_that_is_cut_off_is_made_again_and_is_one_job() {
+fn p1_a_submission_that_lost_its_response_is_repeated_and_makes_one_job() {
     let server = Server::start();
-    let (url, posts) = front(&server.url, &Trick::Cut);
+    let (url, posts) = start_proxy(&server.url, &Disturbance::Cut);
     let ran = run(&["ask", "hello"], &url);
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
     assert!(ran.out.contains("hello") && ran.err.contains("the server is back"), "{} {}", ran.out, ran.err);
@@ -236,9 +237,9 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn an_interrupt_leaves_the_job_or_ends_it_as_was_asked() {
+fn an_interrupt_leaves_the_job_running_unless_cancel_is_requested() {
     let server = Server::start();
-    for (flags, word, status) in [
+    for (flags, expected, status) in [
         (&[][..], "nanoclaw tail job_", "running"),
         (&["--cancel-on-interrupt"], "is cancelled", "cancelled"),
     ] {
@@ -249,18 +250,18 @@ fn an_interrupt_leaves_the_job_or_ends_it_as_was_asked() {
         let mut id = String::new();
         err.read_line(&mut id).expect("the id");
         let path = format!("/v1/jobs/{}", id.trim());
-        until("it streams", || server.get(&path).json()["last_event_id"].as_u64() > Some(3));
+        wait_until("the answer streams", || server.get(&path).json()["last_event_id"].as_u64() > Some(3));
         interrupt(&child);
         let mut rest = String::new();
-        err.read_to_string(&mut rest).expect("its last words");
+        err.read_to_string(&mut rest).expect("the rest of stderr");
         assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");
-        assert!(rest.contains(word), "{word}: {rest}");
-        until(status, || server.get(&path).json()["status"] == status);
+        assert!(rest.contains(expected), "{expected}: {rest}");
+        wait_until(status, || server.get(&path).json()["status"] == status);
     }
 }
 
 #[test]
-fn client_commands_speak_over_a_unix_socket() {
+fn client_commands_work_over_a_unix_socket() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), "").expect("written");
     let url = format!("unix:{}", dir.path().join("n.sock").display());
@@ -280,7 +281,7 @@ fn client_commands_speak_over_a_unix_socket() {
 }
 
 #[test]
-fn stdout_has_the_answer_and_nothing_else() {
+fn stdout_contains_only_the_answer() {
     let upstream = Upstream::start(|_, count| match count {
         0 => Answer::calls(&[("calculator", json!({"expression": "6*7"}))]),
         _ => Answer::text("It is \u{1b}[31m42\u{1b}[0m."),

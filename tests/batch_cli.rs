@@ -1,5 +1,4 @@
-//! `nanoclaw batch` and `nanoclaw retry` from outside: the real binary as server and as client, killed and
-//! interrupted.
+//! `nanoclaw batch` and `nanoclaw retry`: the real binary as server and as client, killed and interrupted.
 
 use crate::support::upstream::{Answer, Upstream};
 use crate::support::{Server, command};
@@ -10,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Takes six seconds: whatever a test does meanwhile is done by then, also on a slow machine.
+/// Takes six seconds: everything that a test does meanwhile is done by then, even on a slow machine.
 const SLOW: &str = "stream: 60 words, 100 ms";
 
-/// Takes as long as a test may take.
+/// Takes longer than any test.
 const ENDLESS: &str = "stream: 900 words, 100 ms";
 
 struct Ran {
@@ -31,7 +30,7 @@ impl From<Output> for Ran {
     }
 }
 
-/// A user with a home of their own.
+/// A user's home directory.
 struct Home {
     dir: tempfile::TempDir,
 }
@@ -62,14 +61,14 @@ impl Home {
         self.batch(url, arguments).output().expect("it runs").into()
     }
 
-    /// What interrupted calls have left.
-    fn bookmarks(&self) -> Vec<PathBuf> {
+    /// The resume files that interrupted calls left.
+    fn resume_files(&self) -> Vec<PathBuf> {
         let folder = std::fs::read_dir(self.path("state/nanoclaw/batches"));
         folder.map_or_else(|_| Vec::new(), |all| all.map(|entry| entry.expect("an entry").path()).collect())
     }
 
-    fn bookmark(&self) -> (PathBuf, Value) {
-        let all = self.bookmarks();
+    fn resume_file(&self) -> (PathBuf, Value) {
+        let all = self.resume_files();
         assert_eq!(all.len(), 1, "{all:?}");
         let text = std::fs::read_to_string(&all[0]).expect("readable");
         (all[0].clone(), serde_json::from_str(&text).expect("JSON"))
@@ -97,20 +96,20 @@ fn jobs(server: &Server) -> usize {
     page["data"].as_array().expect("jobs").len()
 }
 
-/// The first word of the first line of talk that has this in it: the batch's id.
-fn said(err: &str, what: &str) -> String {
+/// The batch id: the first word of the first line of stderr that contains `what`.
+fn batch_id(err: &str, what: &str) -> String {
     let line = err.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("'{what}' in: {err}"));
     line.split([' ', ':']).next().expect("a word").to_owned()
 }
 
-/// A call that has said that its batch is accepted, and the batch's id.
-fn accepted(mut call: Command) -> (Child, String) {
+/// Starts the command and waits until the batch is accepted; returns the child and the batch id.
+fn start_accepted(mut call: Command) -> (Child, String) {
     let mut child = call.spawn().expect("it starts");
     let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
     let mut line = String::new();
     err.read_line(&mut line).expect("a line");
-    let id = said(&line, "lines accepted");
-    // Whatever it says later must find a reader.
+    let id = batch_id(&line, "lines accepted");
+    // The child must not block on stderr.
     std::thread::spawn(move || err.read_to_end(&mut Vec::new()));
     (child, id)
 }
@@ -121,7 +120,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 }
 
 #[test]
-fn results_come_in_input_order_and_talk_stays_out_of_them() {
+fn stdout_contains_only_results_in_input_order() {
     let (server, home) = (Server::start(), Home::new());
     let inputs: Vec<String> = (0..40).map(|n| format!("question number {n}")).collect();
     home.file(lines(&inputs.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -134,25 +133,29 @@ fn results_come_in_input_order_and_talk_stays_out_of_them() {
         let answer = line["response"]["body"]["output_text"].as_str().expect("an answer");
         assert!(answer.contains(input.as_str()), "{input}: {line}");
     }
-    let id = said(&ran.err, "40 lines accepted");
-    assert_eq!(said(&ran.err, "40 lines succeeded, 0 failed"), id);
+    let id = batch_id(&ran.err, "40 lines accepted");
+    assert_eq!(batch_id(&ran.err, "40 lines succeeded, 0 failed"), id);
     assert_eq!(server.get(&format!("/v1/batches/{id}")).json()["concurrency"], json!(8));
-    assert_eq!(ran.err.lines().count(), 2, "a line at begin and end: {}", ran.err);
-    assert!(!ran.err.contains(['\r', '\u{1b}']), "no bar without a terminal: {:?}", ran.err);
-    assert!(home.bookmarks().is_empty(), "the results are there: nothing to come back to");
-    // So the same command is another batch.
+    assert_eq!(ran.err.lines().count(), 2, "one line at the start and one at the end: {}", ran.err);
+    assert!(!ran.err.contains(['\r', '\u{1b}']), "no progress bar without a terminal: {:?}", ran.err);
+    assert!(home.resume_files().is_empty(), "the results have arrived: nothing to resume");
+    // The same command makes another batch.
     let again = home.run(&server.url, &["jobs.jsonl"]);
-    assert_ne!(said(&again.err, "lines accepted"), id);
+    assert_ne!(batch_id(&again.err, "lines accepted"), id);
 }
 
 #[test]
-fn an_output_file_appears_whole_and_json_is_the_batch() {
+fn an_output_file_is_replaced_atomically_and_json_prints_the_batch() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&[SLOW, "quick"]));
     std::fs::write(home.path("out.jsonl"), "old").expect("written");
     let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out.jsonl", "--json"]);
-    let (child, id) = accepted(call);
-    assert_eq!(std::fs::read_to_string(home.path("out.jsonl")).expect("there"), "old", "not before its end");
+    let (child, id) = start_accepted(call);
+    assert_eq!(
+        std::fs::read_to_string(home.path("out.jsonl")).expect("there"),
+        "old",
+        "the file is not replaced before the batch ends"
+    );
     let ran: Ran = child.wait_with_output().expect("it ends").into();
     assert_eq!(ran.code, 0);
     let batch: Value = serde_json::from_str(&ran.out).expect("one JSON object");
@@ -163,30 +166,30 @@ fn an_output_file_appears_whole_and_json_is_the_batch() {
     let results = std::fs::read_to_string(home.path("out.jsonl")).expect("results");
     assert_eq!(custom_ids(&results), ["line-0", "line-1"]);
     assert!(!home.path("out.jsonl.part").exists());
-    // What is no file is not replaced by one.
+    // A device is written, not replaced by a file.
     let ran = home.run(&server.url, &["jobs.jsonl", "-o", "/dev/null"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
     assert!(!Path::new("/dev/null.part").exists());
 }
 
 #[test]
-fn failed_lines_are_counted_and_make_the_command_fail() {
+fn failed_lines_are_counted_and_give_exit_code_1() {
     let (server, home) = (Server::start(), Home::new());
-    let hopeless = json!({"custom_id": "late", "body": {"input": ENDLESS, "timeout_s": 1}});
-    home.file(format!("{}{hopeless}\n", lines(&["a", "b"])));
+    let endless = json!({"custom_id": "late", "body": {"input": ENDLESS, "timeout_s": 1}});
+    home.file(format!("{}{endless}\n", lines(&["a", "b"])));
     let ran = home.run(&server.url, &["jobs.jsonl"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("nanoclaw: 1 of 3 lines failed\nhint: "), "{}", ran.err);
     assert_eq!(custom_ids(&ran.out), ["line-0", "line-1", "late"]);
     assert!(ran.out.lines().last().expect("lines").contains("timeout"), "{}", ran.out);
-    assert!(home.bookmarks().is_empty());
+    assert!(home.resume_files().is_empty());
 }
 
 #[test]
-fn a_bad_line_is_named_with_its_file_however_much_follows_it() {
+fn a_bad_line_is_reported_with_file_and_number_however_long_the_file() {
     let (server, home) = (Server::start(), Home::new());
     let bad = format!("{}{{\"custom_id\": \"x\", \"body\": {{\"inputt\": \"a\"}}}}\n", lines(&["a", "b"]));
-    // The server says no and hangs up while the client still sends.
+    // The server refuses and closes the connection while the client still sends.
     let long = format!("{{\"custom_id\": \"y\", \"body\": {{\"input\": \"{}\"}}}}\n", "z".repeat(100_000));
     for rest in ["", &long.repeat(200)] {
         home.file(format!("{bad}{rest}"));
@@ -194,18 +197,18 @@ fn a_bad_line_is_named_with_its_file_however_much_follows_it() {
         assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{}", ran.err);
         assert!(ran.err.starts_with("nanoclaw: jobs.jsonl: line 3: "), "{}", ran.err);
         assert!(ran.err.contains("inputt"), "{}", ran.err);
-        assert!(home.bookmarks().is_empty(), "a batch that never was is not remembered");
+        assert!(home.resume_files().is_empty(), "a refused batch leaves no resume file");
     }
     home.file("");
     let ran = home.run(&server.url, &["jobs.jsonl"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.starts_with("nanoclaw: jobs.jsonl: the batch is empty"), "{}", ran.err);
-    assert!(home.bookmarks().is_empty());
+    assert!(home.resume_files().is_empty());
     assert_eq!(jobs(&server), 0);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_sent() {
+fn invalid_arguments_are_refused_before_anything_is_sent() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&["a"]));
     for (arguments, code, word) in [
@@ -226,47 +229,47 @@ fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     let ran = home.run("http://127.0.0.1:9", &["jobs.jsonl"]);
     assert!(ran.code == 1 && ran.err.contains("cannot reach the server"), "{}", ran.err);
     assert!(ran.err.contains("\nhint: "), "{}", ran.err);
-    assert!(home.bookmarks().is_empty());
+    assert!(home.resume_files().is_empty());
     assert_eq!(jobs(&server), 0);
 }
 
 #[test]
-fn p1_a_client_killed_while_it_waits_picks_up_the_same_batch() {
+fn p1_a_client_killed_while_waiting_resumes_the_same_batch() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&[SLOW, "a", "b", "c"]));
     let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out"]);
-    let (mut child, id) = accepted(call);
+    let (mut child, id) = start_accepted(call);
     child.kill().expect("kill -9");
     child.wait().expect("reaped");
     assert!(!home.path("out").exists());
     let ran = home.run(&server.url, &["jobs.jsonl", "-o", "out"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(said(&ran.err, "goes on"), id);
+    assert_eq!(batch_id(&ran.err, "goes on"), id);
     let results = std::fs::read_to_string(home.path("out")).expect("results");
     assert_eq!(custom_ids(&results), ["line-0", "line-1", "line-2", "line-3"]);
     assert_eq!(jobs(&server), 4, "each line ran once");
-    assert!(home.bookmarks().is_empty());
+    assert!(home.resume_files().is_empty());
 }
 
 #[test]
-fn p1_a_client_killed_before_it_heard_of_its_batch_is_answered_with_the_same_one() {
+fn p1_a_client_killed_before_it_read_the_batch_id_gets_the_same_batch() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&["a", "b"]));
     let first = home.run(&server.url, &["jobs.jsonl", "--detach"]);
     assert_eq!(first.code, 0, "{}", first.err);
     let id = first.out.trim();
-    // As it was between the server's answer and the client's reading of it.
-    let (path, mut note) = home.bookmark();
-    assert_eq!(note["batch"], json!(id));
-    note["batch"] = Value::Null;
-    std::fs::write(&path, note.to_string()).expect("written");
+    // The state after the server's response and before the client read it.
+    let (path, mut resume) = home.resume_file();
+    assert_eq!(resume["batch"], json!(id));
+    resume["batch"] = Value::Null;
+    std::fs::write(&path, resume.to_string()).expect("written");
     let ran = home.run(&server.url, &["jobs.jsonl"]);
-    assert_eq!((ran.code, said(&ran.err, "lines accepted").as_str()), (0, id), "{}", ran.err);
+    assert_eq!((ran.code, batch_id(&ran.err, "lines accepted").as_str()), (0, id), "{}", ran.err);
     assert_eq!(jobs(&server), 2, "each line ran once");
 }
 
 #[test]
-fn detach_prints_the_id_and_new_begins_another() {
+fn detach_prints_the_id_and_new_starts_another_batch() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&["a"]));
     let detach = |more: &[&str]| {
@@ -281,19 +284,19 @@ fn detach_prints_the_id_and_new_begins_another() {
     assert_ne!(second, first);
     let shown: Value = serde_json::from_str(&detach(&["--json"])).expect("the batch");
     assert_eq!(shown["id"], json!(second));
-    // A batch that the server no longer has is sent anew.
-    let (path, mut note) = home.bookmark();
-    note["batch"] = json!("batch_01ARZ3NDEKTSV4RRFFQ69G5FAV");
-    std::fs::write(&path, note.to_string()).expect("written");
+    // A batch that the server no longer has is uploaded again.
+    let (path, mut resume) = home.resume_file();
+    resume["batch"] = json!("batch_01ARZ3NDEKTSV4RRFFQ69G5FAV");
+    std::fs::write(&path, resume.to_string()).expect("written");
     let ran = home.run(&server.url, &["jobs.jsonl"]);
     assert_eq!((ran.code, custom_ids(&ran.out).len()), (0, 1), "{}", ran.err);
     assert!(ran.err.contains("no longer on the server"), "{}", ran.err);
-    assert_ne!(said(&ran.err, "lines accepted"), second);
+    assert_ne!(batch_id(&ran.err, "lines accepted"), second);
     assert_eq!(jobs(&server), 3);
 }
 
 #[test]
-fn stdin_is_a_file_like_any_other() {
+fn a_batch_can_be_read_from_stdin() {
     let (server, home) = (Server::start(), Home::new());
     let feed = |arguments: &[&str]| -> Ran {
         let mut call = home.batch(&server.url, arguments);
@@ -306,16 +309,16 @@ fn stdin_is_a_file_like_any_other() {
     let first = feed(&["-", "--detach"]);
     let ran = feed(&["-"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(said(&ran.err, "goes on"), first.out.trim());
+    assert_eq!(batch_id(&ran.err, "goes on"), first.out.trim());
     assert_eq!(custom_ids(&ran.out), ["line-0", "line-1"]);
-    assert!(home.bookmarks().is_empty(), "nor is the copy of stdin left");
+    assert!(home.resume_files().is_empty(), "the copy of stdin is removed too");
 }
 
 #[test]
 fn ctrl_c_leaves_the_batch_running_or_cancels_it() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&[ENDLESS]));
-    let (mut child, id) = accepted(home.batch(&server.url, &["jobs.jsonl"]));
+    let (mut child, id) = start_accepted(home.batch(&server.url, &["jobs.jsonl"]));
     signal(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let status = || server.get(&format!("/v1/batches/{id}")).json()["status"].clone();
@@ -325,24 +328,24 @@ fn ctrl_c_leaves_the_batch_running_or_cancels_it() {
     let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
     let mut line = String::new();
     err.read_line(&mut line).expect("a line");
-    assert_eq!(said(&line, "goes on"), id);
+    assert_eq!(batch_id(&line, "goes on"), id);
     signal(&child, rustix::process::Signal::INT);
     let mut rest = String::new();
-    err.read_to_string(&mut rest).expect("its last words");
+    err.read_to_string(&mut rest).expect("the rest of stderr");
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");
-    assert_eq!(said(&rest, "is cancelled"), id);
+    assert_eq!(batch_id(&rest, "is cancelled"), id);
     assert!(matches!(status().as_str(), Some("cancelling" | "cancelled")), "{}", status());
-    assert!(home.bookmarks().is_empty(), "nobody comes back to it");
+    assert!(home.resume_files().is_empty(), "a cancelled batch is not resumed");
 }
 
-/// A server on a port that it keeps across restarts.
-struct Fixed {
+/// A server that keeps its port across restarts.
+struct FixedPortServer {
     dir: tempfile::TempDir,
     port: u16,
     child: Option<Child>,
 }
 
-impl Fixed {
+impl FixedPortServer {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
         let dir = tempfile::tempdir().expect("a directory");
@@ -380,15 +383,15 @@ impl Fixed {
     }
 }
 
-impl Drop for Fixed {
+impl Drop for FixedPortServer {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
 #[test]
-fn p1_a_server_killed_while_a_client_waits_comes_back_and_all_ends_well() {
-    let (mut server, home) = (Fixed::start(), Home::new());
+fn p1_a_waiting_client_reconnects_after_the_server_restarts() {
+    let (mut server, home) = (FixedPortServer::start(), Home::new());
     home.file(lines(&[SLOW, "a", "b"]));
     let mut call = home.batch(&server.url(), &["jobs.jsonl", "-o", "out"]);
     let mut child = call.spawn().expect("it starts");
@@ -398,30 +401,30 @@ fn p1_a_server_killed_while_a_client_waits_comes_back_and_all_ends_well() {
         err.read_line(&mut line).expect("a line");
         line
     };
-    let id = said(&next(), "lines accepted");
+    let id = batch_id(&next(), "lines accepted");
     server.kill();
     let away = next();
     assert!(away.contains("the server is away") && away.contains("waiting"), "{away}");
     server.serve();
     assert!(next().contains("the server is back"));
-    assert_eq!(said(&next(), "3 lines succeeded, 0 failed"), id);
+    assert_eq!(batch_id(&next(), "3 lines succeeded, 0 failed"), id);
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     let results = std::fs::read_to_string(home.path("out")).expect("results");
     assert_eq!(custom_ids(&results), ["line-0", "line-1", "line-2"]);
 }
 
-/// Stands between a client and a server. Each connection passes on so many bytes in either direction, then it
-/// is cut; connections beyond the list are left alone.
-fn cutter(server: &Server, cuts: Vec<(u64, u64)>) -> String {
+/// A proxy that cuts each connection after a number of bytes up and down; connections beyond the list are
+/// not cut.
+fn start_cutting_proxy(server: &Server, cuts: Vec<(u64, u64)>) -> String {
     let target = server.url.trim_start_matches("http://").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let pass = |from: &TcpStream, to: &TcpStream, most: u64| {
-        let (from, mut to) = (from.try_clone().expect("a twin"), to.try_clone().expect("a twin"));
+    let copy_some = |from: &TcpStream, to: &TcpStream, limit: u64| {
+        let (from, mut to) = (from.try_clone().expect("a clone"), to.try_clone().expect("a clone"));
         std::thread::spawn(move || {
-            let mut some = (&from).take(most);
-            let copied = std::io::copy(&mut some, &mut to);
-            let one_more = (&from).read(&mut [0]); // the cut comes when somebody says more than that
+            let mut limited = (&from).take(limit);
+            let copied = std::io::copy(&mut limited, &mut to);
+            let one_more = (&from).read(&mut [0]); // cut on the first byte beyond the limit
             drop((copied, one_more, from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)));
         });
     };
@@ -430,32 +433,37 @@ fn cutter(server: &Server, cuts: Vec<(u64, u64)>) -> String {
             let (client, server) =
                 (client.expect("a client"), TcpStream::connect(&target).expect("the server"));
             let (up, down) = cuts.get(number).copied().unwrap_or((u64::MAX, u64::MAX));
-            pass(&client, &server, up);
-            pass(&server, &client, down);
+            copy_some(&client, &server, up);
+            copy_some(&server, &client, down);
         }
     });
     url
 }
 
 #[test]
-fn p1_connections_cut_in_the_upload_the_answer_and_the_results_cost_nothing() {
+fn p1_connections_cut_during_upload_response_and_results_lose_nothing() {
     let (server, home) = (Server::start(), Home::new());
     let inputs: Vec<String> = (0..60).map(|n| format!("{n} {}", "x".repeat(10_000))).collect();
     home.file(lines(&inputs.iter().map(String::as_str).collect::<Vec<_>>()));
     let whole = u64::MAX;
-    // In the middle of the upload; the answer to it; in the middle of the results.
-    let url = cutter(&server, vec![(200_000, whole), (whole, 0), (whole, 100_000)]);
+    // Cuts in the upload, before the response, and in the results.
+    let url = start_cutting_proxy(&server, vec![(200_000, whole), (whole, 0), (whole, 100_000)]);
     let ran = home.run(&url, &["jobs.jsonl"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(custom_ids(&ran.out), (0..60).map(|n| format!("line-{n}")).collect::<Vec<_>>());
     assert_eq!(jobs(&server), 60, "each line ran once");
-    assert_eq!(ran.err.matches("the server is away").count(), 2, "once for each outage: {}", ran.err);
+    assert_eq!(
+        ran.err.matches("the server is away").count(),
+        2,
+        "reported once for each outage: {}",
+        ran.err
+    );
     assert!(ran.err.contains("results broke off"), "{}", ran.err);
     assert!(ran.out.len() > 100_000, "long enough to be cut");
 }
 
 #[test]
-fn retry_runs_a_failed_job_again_and_tail_sees_past_the_failure() {
+fn retry_runs_a_failed_job_again_and_tail_skips_the_old_failure() {
     let upstream = Upstream::start(|_, number| match number {
         0 => Answer::error(401, "no"),
         _ => Answer::text("well at last"),
@@ -470,7 +478,7 @@ fn retry_runs_a_failed_job_again_and_tail_sees_past_the_failure() {
     let id = asked.err.lines().next().expect("the id").to_owned();
     let ran = run(&["retry", &id]);
     assert_eq!((ran.code, ran.out.trim()), (0, "well at last"), "{}", ran.err);
-    assert!(!ran.err.contains("provider_error"), "what failed before is not told again: {}", ran.err);
+    assert!(!ran.err.contains("provider_error"), "the earlier failure is not reported again: {}", ran.err);
     let tail = run(&["tail", &id]);
     assert_eq!((tail.code, tail.out.trim()), (0, "well at last"), "{}", tail.err);
     let again = run(&["retry", &id]);

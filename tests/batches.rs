@@ -1,5 +1,5 @@
-//! `/v1/batches` from outside: both line formats, what a bad line is told, results in order and as they come,
-//! cancel, keys, and a server that is killed in the middle.
+//! `/v1/batches`: both line formats, errors for bad lines, results in input order and in order of arrival,
+//! cancel, idempotency keys, and a server that is killed meanwhile.
 
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// So many lines of small jobs.
+/// `count` lines of small jobs.
 fn lines(count: usize) -> String {
     (0..count).fold(String::new(), |mut all, n| {
         let line = json!({"custom_id": format!("n{n}"), "body": {"input": format!("hello {n}")}});
@@ -22,8 +22,8 @@ fn upload(server: &Server, query: &str, body: &str) -> Reply {
     server.post_text(&format!("/v1/batches{query}"), body)
 }
 
-/// An accepted batch's id.
-fn accepted(server: &Server, query: &str, body: &str) -> String {
+/// Uploads a batch that must be accepted; returns its id.
+fn submit_batch(server: &Server, query: &str, body: &str) -> String {
     let reply = upload(server, query, body);
     assert_eq!(reply.status, 202, "{}", reply.body);
     let id = reply.json()["id"].as_str().expect("an id").to_owned();
@@ -76,13 +76,13 @@ fn p1_a_batch_answers_every_line_in_input_order() {
 }
 
 #[test]
-fn openais_lines_are_taken_and_what_they_cannot_have_is_named() {
+fn openai_batch_lines_are_accepted() {
     let server = Server::start();
     let chat = json!({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
         "body": {"model": "demo", "messages": [{"role": "user", "content": [{"type": "text", "text": "part one"}]}]}});
     let response = json!({"custom_id": "b", "method": "POST", "url": "/v1/responses",
         "body": {"input": "part two", "max_output_tokens": 50}});
-    let id = accepted(&server, "", &format!("{chat}\r\n\r\n{response}"));
+    let id = submit_batch(&server, "", &format!("{chat}\r\n\r\n{response}"));
     wait(&server, &id);
     let answers = results(&server, &id, "");
     assert!(answers[0]["response"]["body"]["output_text"].as_str().is_some_and(|t| t.contains("part one")));
@@ -90,7 +90,7 @@ fn openais_lines_are_taken_and_what_they_cannot_have_is_named() {
 }
 
 #[test]
-fn a_bad_line_rejects_the_batch_by_its_number_and_nothing_runs() {
+fn a_bad_line_rejects_the_whole_batch_and_names_its_number() {
     let server =
         Server::start_with("limits:\n  batch_lines: 50\n  batch_bytes: 100000\n  body_bytes: 60000\n");
     let good = lines(2);
@@ -126,12 +126,15 @@ fn a_bad_line_rejects_the_batch_by_its_number_and_nothing_runs() {
 }
 
 #[test]
-fn followed_results_come_as_they_end_and_can_be_taken_up_again() {
+fn followed_results_arrive_as_lines_end_and_can_be_resumed() {
     let server = Server::start();
     let slow = json!({"custom_id": "slow", "body": {"input": "stream: 40 words, 50 ms"}});
-    let id = accepted(&server, "", &format!("{slow}\n{}", lines(3)));
+    let id = submit_batch(&server, "", &format!("{slow}\n{}", lines(3)));
     let partial = results(&server, &id, "");
-    assert!(partial.iter().all(|line| line["custom_id"] != "slow"), "what has not ended is not told");
+    assert!(
+        partial.iter().all(|line| line["custom_id"] != "slow"),
+        "a line that has not ended has no result yet"
+    );
     let names = |lines: Vec<Value>| -> Vec<String> {
         lines.iter().map(|line| line["custom_id"].as_str().expect("a name").to_owned()).collect()
     };
@@ -145,14 +148,14 @@ fn followed_results_come_as_they_end_and_can_be_taken_up_again() {
 }
 
 #[test]
-fn a_cancelled_batch_tells_what_became_of_every_line() {
+fn a_cancelled_batch_has_a_result_for_every_line() {
     let server = Server::start();
     let slow = (0..10).fold(String::new(), |mut all, n| {
         let line = json!({"custom_id": format!("s{n}"), "body": {"input": "stream: 2000 words, 50 ms"}});
         writeln!(all, "{line}").expect("writes");
         all
     });
-    let id = accepted(&server, "?concurrency=2", &slow);
+    let id = submit_batch(&server, "?concurrency=2", &slow);
     while server.get("/v1/jobs?status=running").json()["data"].as_array().map_or(0, Vec::len) < 2 {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -171,7 +174,7 @@ fn a_cancelled_batch_tells_what_became_of_every_line() {
 #[test]
 fn p1_p3_a_batch_survives_kill_9_and_runs_each_line_once() {
     let mut server = Server::start();
-    let id = accepted(&server, "?concurrency=8", &lines(300));
+    let id = submit_batch(&server, "?concurrency=8", &lines(300));
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(150));
         server = server.crash_and_restart("");
@@ -186,8 +189,8 @@ fn p1_p3_a_batch_survives_kill_9_and_runs_each_line_once() {
     assert_eq!((results.len(), jobs.len()), (300, 300));
 }
 
-/// Sends a request's head and as much of its body as is given, and leaves the connection open.
-fn begin(server: &Server, head: &str, body: &[u8]) -> TcpStream {
+/// Sends a request head and these bytes of its body, and leaves the connection open.
+fn send_partially(server: &Server, head: &str, body: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("connects");
     stream.write_all(format!("{head}\r\nhost: localhost\r\n\r\n").as_bytes()).expect("sends");
     stream.write_all(body).expect("sends");
@@ -195,23 +198,27 @@ fn begin(server: &Server, head: &str, body: &[u8]) -> TcpStream {
 }
 
 #[test]
-fn a_batch_whose_upload_breaks_off_never_was() {
+fn an_incomplete_upload_creates_no_batch() {
     let server = Server::start();
     let body = lines(2_000);
     let half = body.as_bytes().split_at(body.len() / 2).0;
-    drop(begin(&server, &format!("POST /v1/batches HTTP/1.1\r\ncontent-length: {}", body.len()), half));
-    let whole = accepted(&server, "", &lines(1));
+    drop(send_partially(
+        &server,
+        &format!("POST /v1/batches HTTP/1.1\r\ncontent-length: {}", body.len()),
+        half,
+    ));
+    let whole = submit_batch(&server, "", &lines(1));
     wait(&server, &whole);
     assert_eq!(server.get("/v1/batches").json()["data"].as_array().map(Vec::len), Some(1));
     assert_eq!(server.get("/v1/jobs").json()["data"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
-fn curl_t_puts_and_expects_to_be_told_to_go_on() {
+fn a_put_upload_gets_100_continue_as_curl_expects() {
     let server = Server::start();
     let body = lines(3);
     let head = format!("PUT /v1/batches HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: {}", body.len());
-    let mut stream = begin(&server, &head, b"");
+    let mut stream = send_partially(&server, &head, b"");
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut line = String::new();
     reader.read_line(&mut line).expect("an answer");
@@ -224,18 +231,18 @@ fn curl_t_puts_and_expects_to_be_told_to_go_on() {
 }
 
 #[test]
-fn a_client_that_listens_only_after_it_has_sent_all_hears_why_it_is_refused() {
+fn a_client_that_reads_only_after_sending_gets_the_refusal() {
     let server = Server::start();
     let body = format!("{{\n{}", lines(300_000));
     let head = format!("POST /v1/batches HTTP/1.1\r\ncontent-length: {}", body.len());
     let mut answer = String::new();
-    begin(&server, &head, body.as_bytes()).read_to_string(&mut answer).expect("an answer");
+    send_partially(&server, &head, body.as_bytes()).read_to_string(&mut answer).expect("an answer");
     assert!(body.len() > 10_000_000 && answer.starts_with("HTTP/1.1 400"), "{answer}");
     assert!(answer.contains("line 1: "), "{answer}");
 }
 
 #[test]
-fn one_key_is_one_batch_also_across_kill_9() {
+fn an_idempotency_key_makes_one_batch_even_across_kill_9() {
     let server = Server::start();
     let post = |server: &Server, body: &str| {
         let head = format!(
@@ -243,7 +250,7 @@ fn one_key_is_one_batch_also_across_kill_9() {
             body.len()
         );
         let mut answer = String::new();
-        begin(server, &head, body.as_bytes()).read_to_string(&mut answer).expect("an answer");
+        send_partially(server, &head, body.as_bytes()).read_to_string(&mut answer).expect("an answer");
         answer
     };
     let id_of = |answer: &str| {
@@ -277,7 +284,7 @@ fn p8_a_large_batch_is_not_held_in_memory() {
         all
     });
     let before = resident();
-    let id = accepted(&server, "", &body);
+    let id = submit_batch(&server, "", &body);
     let grown_kb = resident() - before;
     assert!(grown_kb < 64 * 1024, "60 MB of lines cost {grown_kb} kB");
     assert_eq!(server.get(&format!("/v1/batches/{id}")).json()["request_counts"]["total"], 3_000);

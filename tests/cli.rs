@@ -1,4 +1,4 @@
-//! The command line from outside: streams, exit codes, hints, and the demonstration itself.
+//! The command line: output streams, exit codes, hints, and `nanoclaw demo`.
 
 use crate::support::upstream::{Answer, Upstream};
 use crate::support::{Server, against, command};
@@ -28,7 +28,7 @@ fn run(arguments: &[&str]) -> Ran {
     command(arguments).output().expect("the binary runs").into()
 }
 
-/// A command that refuses its flags may be gone before it reads: a closed pipe is then no failure.
+/// A command that refuses its flags may exit before it reads stdin, so a closed pipe is not a failure.
 fn feed(arguments: &[&str], stdin: impl AsRef<[u8]>) -> Ran {
     let mut child = command(arguments)
         .stdin(Stdio::piped())
@@ -44,7 +44,7 @@ fn feed(arguments: &[&str], stdin: impl AsRef<[u8]>) -> Ran {
 }
 
 #[test]
-fn the_demonstration_shows_a_crash_and_a_resume_and_leaves_nothing() {
+fn demo_shows_a_crash_and_a_resume_and_leaves_no_files() {
     let ran = run(&["demo"]);
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
     assert!(ran.out.contains("391") && ran.out.contains("2432902008176640000"), "{}", ran.out);
@@ -55,10 +55,10 @@ fn the_demonstration_shows_a_crash_and_a_resume_and_leaves_nothing() {
 }
 
 #[test]
-fn exec_gives_the_programs_streams_and_exit_code() {
+fn exec_passes_on_output_streams_and_exit_code() {
     let ran =
         feed(&["exec", "--lang", "python", "-"], "import sys\nprint('out')\nprint('err', file=sys.stderr)");
-    // `sys` is no module of the standard level: the message says what is, and the way out.
+    // The standard level has no module `sys`: the message names it and the level that has it.
     assert_ne!(ran.code, 0);
     assert!(ran.err.contains("sys") && ran.err.contains("lenient"), "{}", ran.err);
     let ran = feed(
@@ -72,7 +72,7 @@ fn exec_gives_the_programs_streams_and_exit_code() {
 }
 
 #[test]
-fn exec_runs_bash_by_name_and_by_ending() {
+fn exec_runs_bash_by_language_name_and_file_extension() {
     let ran = feed(&["exec", "--lang", "bash", "-"], "echo $((6 * 7)); echo no >&2; exit 3");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (3, "42\n", "no\n"));
     let home = tempfile::tempdir().expect("a directory");
@@ -117,7 +117,7 @@ fn exec_obeys_the_most_lenient_level_allowed() {
 }
 
 #[test]
-fn exec_answers_bad_text_with_a_word_on_what_is_wrong() {
+fn exec_explains_why_a_program_text_is_invalid() {
     let home = tempfile::tempdir().expect("a directory");
     for (name, bytes, word) in [
         ("utf8.py", &b"x = 1\ny = '\xff'"[..], "not UTF-8 text (line 2"),
@@ -148,7 +148,7 @@ fn exec_answers_bad_text_with_a_word_on_what_is_wrong() {
 }
 
 #[test]
-fn exec_json_is_the_result_record() {
+fn exec_json_prints_the_result_record() {
     let ran = feed(&["exec", "--lang", "python", "--json", "-"], "print('hi')\n6*7");
     let record: Value = serde_json::from_str(&ran.out).expect("one JSON object");
     assert_eq!(
@@ -177,7 +177,7 @@ fn exec_json_is_the_result_record() {
 }
 
 #[test]
-fn exec_refuses_what_makes_no_sense_with_a_word_on_what_would() {
+fn exec_refuses_invalid_arguments_and_names_valid_ones() {
     for (arguments, word) in [
         (vec!["exec", "/nonexistent/x.py"], "x.py"),
         (vec!["exec", "--lang", "cobol", "-"], "bash"),
@@ -192,7 +192,7 @@ fn exec_refuses_what_makes_no_sense_with_a_word_on_what_would() {
 }
 
 #[test]
-fn ask_streams_thinking_calls_results_and_the_answer() {
+fn ask_streams_thinking_tool_calls_results_and_the_answer() {
     let server = Server::start();
     let ran = run(&["ask", "--server", &server.url, "tool: calculator {\"expression\": \"17*23\"}"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -212,7 +212,7 @@ fn ask_streams_thinking_calls_results_and_the_answer() {
 }
 
 #[test]
-fn p2_tail_survives_a_server_that_is_killed_and_comes_back() {
+fn p2_ask_prints_every_event_once_although_the_server_restarts() {
     let upstream = Upstream::start(|_, _| Answer::paced_text(&"word ".repeat(40), Duration::from_millis(25)));
     let dir = tempfile::tempdir().expect("a directory");
     let port =
@@ -256,11 +256,11 @@ fn p2_tail_survives_a_server_that_is_killed_and_comes_back() {
         .map(|l| serde_json::from_str::<Value>(l).expect("JSON lines")["id"].as_u64().expect("an id"))
         .collect();
     assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>(), "every event once");
-    assert!(ran.out.contains("step_discarded"), "the kill came in mid-stream: {}", ran.out);
+    assert!(ran.out.contains("step_discarded"), "the kill interrupted the stream: {}", ran.out);
 }
 
 #[test]
-fn a_failed_job_is_a_failed_command() {
+fn ask_exits_with_1_when_the_job_fails() {
     let upstream = Upstream::start(|_, _| Answer::error(401, "no"));
     let server = Server::start_against(&upstream, "");
     let ran = run(&["ask", "--server", &server.url, "x"]);
@@ -269,7 +269,7 @@ fn a_failed_job_is_a_failed_command() {
 }
 
 #[test]
-fn an_absent_server_is_named_with_a_hint() {
+fn an_unreachable_server_is_reported_with_a_hint() {
     let ran = run(&["jobs", "--server", "http://127.0.0.1:9"]);
     assert_eq!(ran.code, 1);
     assert!(
@@ -307,7 +307,7 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         let data = dir.path().join("data");
         let serve = ["serve", "--config", path, "--data-dir", data.to_str().expect("UTF-8")];
         assert_eq!(run(&serve).code, 78, "{text}");
-        assert!(!data.exists(), "{text}: nothing is made before the configuration is known to be good");
+        assert!(!data.exists(), "{text}: nothing is created before the configuration is valid");
     }
     std::fs::write(&file, "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: sk-very-secret}]")
         .expect("written");
@@ -318,7 +318,7 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
 }
 
 #[test]
-fn p9_a_key_file_is_named_and_its_content_is_never_shown() {
+fn p9_a_key_file_is_named_but_its_content_is_never_shown() {
     let upstream = Upstream::start(|_, _| Answer::error(401, "the key sk-very-secret is bad"));
     let dir = tempfile::tempdir().expect("a directory");
     let (file, key) = (dir.path().join("c.yml"), dir.path().join("provider.key"));
@@ -334,7 +334,7 @@ fn p9_a_key_file_is_named_and_its_content_is_never_shown() {
             assert!(!format!("{}{}", ran.out, ran.err).contains("very-secret"), "{}{}", ran.out, ran.err);
         }
         let ran = run(&["doctor", "--config", path]);
-        // A key that this user may not read the service may: doctor goes on without it, and says so.
+        // The service may read a key that this user may not: doctor continues without it and reports that.
         assert!(ran.out.contains("ok    config"), "{}", ran.out);
         assert!(code == 0 || ran.out.contains(words), "{}", ran.out);
         assert!(!ran.out.contains("very-secret"), "{}", ran.out);
@@ -357,13 +357,13 @@ fn p9_a_key_file_is_named_and_its_content_is_never_shown() {
     let job = server.submit(&serde_json::json!({"input": "hi"}));
     let ended = server.wait(&job);
     assert_eq!(ended["status"], "failed", "{ended}");
-    let told = format!("{ended}{:?}{}", server.events(&job), server.log());
-    assert!(told.contains("provider_error") && !told.contains("very-secret"), "{told}");
+    let seen = format!("{ended}{:?}{}", server.events(&job), server.log());
+    assert!(seen.contains("provider_error") && !seen.contains("very-secret"), "{seen}");
     assert_eq!(upstream.requests().len(), 1);
 }
 
 #[test]
-fn doctor_says_what_holds() {
+fn doctor_reports_each_check_and_a_broken_store() {
     let ran = run(&["doctor"]);
     for word in ["landlock", "seccomp", "python", "strict", "standard", "lenient", "kernel", "config"] {
         assert!(ran.out.contains(word), "{word}: {}", ran.out);
@@ -377,7 +377,7 @@ fn doctor_says_what_holds() {
 }
 
 #[test]
-fn help_version_and_completions() {
+fn help_fits_a_screen_and_completions_exist_for_each_shell() {
     let help = run(&["--help"]);
     assert_eq!(help.code, 0);
     assert!(help.out.lines().count() <= 45, "help fits a screen: {}", help.out.lines().count());
@@ -389,7 +389,7 @@ fn help_version_and_completions() {
 }
 
 #[test]
-fn p10_the_server_is_small_and_its_files_are_private() {
+fn p10_the_server_uses_little_memory_and_its_files_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let server = Server::start();
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
@@ -398,7 +398,7 @@ fn p10_the_server_is_small_and_its_files_are_private() {
         .find_map(|l| l.strip_prefix("VmRSS:"))
         .and_then(|l| l.split_whitespace().next()?.parse().ok())
         .expect("its memory");
-    // A debug build is larger than the release, whose figure scripts/bench measures.
+    // A debug build uses more memory than the release build, which scripts/bench measures.
     assert!(kb < 60 * 1024, "{kb} KiB resident");
     let mode = |path: &str| {
         std::fs::metadata(server.dir.join(path)).expect("it is there").permissions().mode() & 0o777
@@ -407,7 +407,7 @@ fn p10_the_server_is_small_and_its_files_are_private() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_closed_stdout_is_not_an_error() {
     let mut child = command(&["config", "show", "--default"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,4 +1,4 @@
-//! `/api/conversations` as its front end uses it: settings, pages, and what stands beside them.
+//! `/api/conversations` as its front end uses it: settings, pages, tools and token statistics.
 
 use crate::support::Server;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::chat::{create, echo, fails, messages, new, page, say, show};
 
 #[test]
-fn a_conversation_has_its_settings_and_they_change() {
+fn conversation_settings_can_be_read_changed_and_deleted() {
     let server = Server::start_against(&echo(), "");
     let made = create(&server, &json!({}));
     assert!(made["id"].as_str().is_some_and(|id| id.starts_with("conv_")), "{made}");
@@ -15,7 +15,7 @@ fn a_conversation_has_its_settings_and_they_change() {
         "max_tokens": 65_536, "thinking_enabled": false, "message_count": 0,
         "created_at": made["created_at"], "updated_at": made["updated_at"],
     });
-    assert_eq!(made, expected, "and nothing that is null");
+    assert_eq!(made, expected, "null fields are left out");
     let path = format!("/api/conversations/{}", made["id"].as_str().expect("an id"));
     let change = json!({"title": "Étude", "system_prompt": "Be kind.", "temperature": 0.5, "max_tokens": 77,
         "thinking_enabled": true, "model": "demo", "project_id": null});
@@ -24,7 +24,11 @@ fn a_conversation_has_its_settings_and_they_change() {
         assert_eq!(changed[field], change[field], "{field}");
     }
     assert_eq!(page(&server, &path), changed);
-    assert_eq!(server.ask("PATCH", &path, &Value::Null).json()["data"]["title"], "Étude", "nothing is named");
+    assert_eq!(
+        server.ask("PATCH", &path, &Value::Null).json()["data"]["title"],
+        "Étude",
+        "an empty change keeps everything"
+    );
     assert_eq!(server.ask("DELETE", &path, &Value::Null).json(), json!({"code": 0, "message": "deleted"}));
     for method in ["GET", "PATCH", "DELETE"] {
         fails(&server.ask(method, &path, &Value::Null), 404, "conversation not found");
@@ -33,11 +37,11 @@ fn a_conversation_has_its_settings_and_they_change() {
 }
 
 #[test]
-fn p8_wrong_fields_are_named() {
+fn p8_invalid_fields_are_named_in_the_error() {
     let server = Server::start_against(&echo(), "");
     let id = new(&server);
     let path = format!("/api/conversations/{id}");
-    for (body, says) in [
+    for (body, expected_error) in [
         (json!({"title": 7}), "'title'"),
         (json!({"title": "x".repeat(256)}), "'title'"),
         (json!({"model": "gpt-9"}), "'gpt-9' is not configured"),
@@ -50,19 +54,19 @@ fn p8_wrong_fields_are_named() {
         (json!({"colour": "red"}), "unknown field 'colour'"),
         (json!(["x"]), "must be a JSON object"),
     ] {
-        fails(&server.ask("PATCH", &path, &body), 400, says);
-        fails(&server.post("/api/conversations", &body), 400, says);
+        fails(&server.ask("PATCH", &path, &body), 400, expected_error);
+        fails(&server.post("/api/conversations", &body), 400, expected_error);
     }
     fails(&server.post("/api/conversations", &json!({"project_id": "nope"})), 404, "project not found");
     let messages = format!("{path}/messages");
-    for (body, says) in [
+    for (body, expected_error) in [
         (json!({}), "'text'"),
         (json!({"text": "  ", "attachments": []}), "'text'"),
         (json!({"text": 1}), "'text'"),
         (json!({"text": "x", "attachments": [{"name": "a"}]}), "'content'"),
         (json!({"text": "x", "tools_enabled": 1}), "'tools_enabled'"),
     ] {
-        fails(&server.post(&messages, &body), 400, says);
+        fails(&server.post(&messages, &body), 400, expected_error);
     }
     fails(&server.post(&messages, &json!({"text": "x", "project_id": "nope"})), 404, "project not found");
     for query in
@@ -78,14 +82,14 @@ fn p8_wrong_fields_are_named() {
         fails(&server.get(&format!("{messages}?{query}")), 400, query.split('=').next().expect("a name"));
     }
     fails(&server.get("/api/conversations/nope/messages"), 404, "conversation not found");
-    assert!(messages_are_none(&server, &id), "nothing of this was stored");
+    assert!(messages_are_none(&server, &id), "no refused message was stored");
 }
 
 fn messages_are_none(server: &Server, id: &str) -> bool {
     messages(server, id).is_empty() && show(server, id)["message_count"] == 0
 }
 
-/// All items of a list, page by page; `between` is done after each page.
+/// All items of a list, page by page; runs `between` after each page.
 fn walk(server: &Server, path: &str, limit: usize, mut between: impl FnMut(usize)) -> Vec<String> {
     let (mut all, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
     loop {
@@ -104,24 +108,28 @@ fn walk(server: &Server, path: &str, limit: usize, mut between: impl FnMut(usize
 }
 
 #[test]
-fn pages_are_right_while_rows_are_added() {
+fn pages_stay_consistent_while_rows_are_added() {
     let server = Server::start_against(&echo(), "");
     let mut made: Vec<String> = (0..7).map(|_| new(&server)).collect();
     let late = std::cell::RefCell::new(Vec::new());
     let found = walk(&server, "/api/conversations", 3, |_| late.borrow_mut().push(new(&server)));
     made.reverse();
-    assert_eq!(found, made, "newest first; those that were made meanwhile stand before the first page");
+    assert_eq!(found, made, "newest first; conversations made meanwhile come before the first page");
     let all = walk(&server, "/api/conversations", 4, |_| {});
     assert_eq!(all.len(), 7 + late.borrow().len());
     let behind = page(&server, &format!("/api/conversations?cursor={}", made[4]));
     let rest: Vec<_> =
         behind["items"].as_array().expect("items").iter().map(|item| item["id"].clone()).collect();
-    assert_eq!(rest, made[5..], "an id means behind it");
+    assert_eq!(rest, made[5..], "an id as cursor continues behind that conversation");
     let id = &made[6];
     for number in 0..4 {
         say(&server, id, &json!({"text": format!("number {number}")}));
     }
-    assert_eq!(page(&server, "/api/conversations?limit=1")["items"][0]["id"], **id, "it has changed last");
+    assert_eq!(
+        page(&server, "/api/conversations?limit=1")["items"][0]["id"],
+        **id,
+        "the conversation that changed last comes first"
+    );
     let path = format!("/api/conversations/{id}/messages");
     let before: Vec<_> =
         messages(&server, id).iter().map(|m| m["id"].as_str().expect("an id").to_owned()).collect();
@@ -131,11 +139,11 @@ fn pages_are_right_while_rows_are_added() {
         }
     });
     let (old, fresh) = found.split_at(before.len());
-    assert_eq!((old, fresh.len()), (before.as_slice(), 2), "oldest first, and what was added comes last");
+    assert_eq!((old, fresh.len()), (before.as_slice(), 2), "oldest first, and added messages come last");
 }
 
 #[test]
-fn a_model_that_is_gone_is_told_and_the_conversation_can_have_another() {
+fn a_removed_model_is_reported_and_the_conversation_can_switch_to_another() {
     let upstream = echo();
     let dir = tempfile::tempdir().expect("a directory");
     let mut server = Server::start_in(dir.path(), &crate::support::against(&upstream, ""));
@@ -155,11 +163,11 @@ fn a_model_that_is_gone_is_told_and_the_conversation_can_have_another() {
 }
 
 #[test]
-fn tools_are_told_as_models_are_told() {
+fn the_tool_list_uses_the_format_that_models_get() {
     let server = Server::start();
-    let told = page(&server, "/api/tools");
-    let tools = told["tools"].as_array().expect("tools");
-    assert_eq!(told["total"], tools.len());
+    let list = page(&server, "/api/tools");
+    let tools = list["tools"].as_array().expect("tools");
+    assert_eq!(list["total"], tools.len());
     let names: Vec<_> = tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect();
     assert!(names.contains(&"calculator") && names.contains(&"execute_python"), "{names:?}");
     for tool in tools {
@@ -172,7 +180,7 @@ fn tools_are_told_as_models_are_told() {
 }
 
 #[test]
-fn statistics_have_every_hour_and_day_and_tell_models_apart() {
+fn token_statistics_cover_every_hour_and_day_by_model() {
     let server = Server::start_against(&echo(), "");
     let nothing = page(&server, "/api/stats/tokens?period=daily");
     assert_eq!((&nothing["total_tokens"], &nothing["by_model"]), (&json!(0), &json!({})));
@@ -180,7 +188,7 @@ fn statistics_have_every_hour_and_day_and_tell_models_apart() {
         let id = create(&server, &json!({"model": model}))["id"].as_str().expect("an id").to_owned();
         say(&server, &id, &json!({"text": "hi"}));
     }
-    // Midnight may pass between two requests: the last week has both days.
+    // Midnight may pass between two requests: the last week contains both days.
     let week = page(&server, "/api/stats/tokens?period=weekly");
     assert_eq!(week["by_model"]["scripted"], json!({"prompt": 10, "completion": 5, "total": 15}));
     assert!(week["by_model"]["demo"]["total"].as_u64().is_some_and(|total| total > 0));
@@ -203,9 +211,9 @@ fn statistics_have_every_hour_and_day_and_tell_models_apart() {
         assert_eq!(same["total_tokens"], week["total_tokens"], "{query}");
     }
     assert_eq!(page(&server, "/api/stats/tokens?period=monthly&user_id=2")["total_tokens"], 0);
-    for (query, says) in
+    for (query, expected_error) in
         [("period=yearly", "invalid period"), ("tz=Mars/Base", "'Mars/Base'"), ("user_id=x", "'user_id'")]
     {
-        fails(&server.get(&format!("/api/stats/tokens?{query}")), 400, says);
+        fails(&server.get(&format!("/api/stats/tokens?{query}")), 400, expected_error);
     }
 }

@@ -1,5 +1,4 @@
-//! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is
-//! not redone.
+//! `kill -9` at awkward moments: accepted jobs end, seen events stay, finished tool calls are not repeated.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Event, Server, against, assert_whole, command, text_of};
@@ -25,22 +24,22 @@ fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
         let server = server.crash_and_restart(&config);
         seen.extend(server.stream(&path, seen.last().expect("events").seq));
         assert_whole(&seen);
-        assert_eq!(seen, server.events(&id), "no seen event has changed");
+        assert_eq!(seen, server.events(&id), "seen events do not change");
         assert_eq!(text_of(&seen), "piece by piece ".repeat(12));
         let results: Vec<_> = seen.iter().filter(|e| e.data["type"] == "tool_result").collect();
         assert_eq!(results.len(), 1, "the tool ran once: {results:?}");
         let again = upstream.requests();
         assert!(
             again[asked..].iter().all(|r| tool_results(r).len() == 1),
-            "the recorded result is handed on"
+            "the recorded result is sent to the model"
         );
-        assert!(seen.iter().any(|e| e.name == "step_discarded"), "the cut step is dropped");
+        assert!(seen.iter().any(|e| e.name == "step_discarded"), "the interrupted step is discarded");
         assert_eq!(server.wait(&id)["attempt"], 2);
     }
 }
 
 #[test]
-fn p1_jobs_accepted_just_before_the_crash_all_end() {
+fn p1_jobs_accepted_just_before_a_crash_all_succeed() {
     let server = Server::start();
     let ids: Vec<String> = (0..40).map(|n| server.submit(&json!({"input": format!("job {n}")}))).collect();
     let server = server.crash_and_restart("");
@@ -52,7 +51,7 @@ fn p1_jobs_accepted_just_before_the_crash_all_end() {
 }
 
 #[test]
-fn p4_a_job_that_is_running_at_three_crashes_is_poison() {
+fn p4_a_job_that_runs_during_three_crashes_fails_as_poison() {
     let upstream = Upstream::start(|_, _| Answer::paced_text(&"x ".repeat(500), Duration::from_millis(20)));
     let config = against(&upstream, "");
     let mut server = Server::start_with(&config);
@@ -72,7 +71,7 @@ fn p4_a_job_that_is_running_at_three_crashes_is_poison() {
 }
 
 #[test]
-fn p1_starts_that_fail_cost_a_queued_job_nothing() {
+fn p1_a_failed_start_on_a_used_port_costs_a_queued_job_no_attempt() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = Server::start_in(dir.path(), "workers: 1");
     let taken = server.url.trim_start_matches("http://").to_owned();
@@ -96,7 +95,7 @@ fn p1_starts_that_fail_cost_a_queued_job_nothing() {
 }
 
 #[test]
-fn a_damaged_store_is_an_error_with_a_hint_and_no_panic_of_the_process() {
+fn a_damaged_store_gives_an_error_with_a_hint_instead_of_a_panic() {
     let keep = tempfile::tempdir().expect("a directory");
     let mut server = Server::start_in(keep.path(), "");
     for _ in 0..5 {
@@ -112,13 +111,13 @@ fn a_damaged_store_is_an_error_with_a_hint_and_no_panic_of_the_process() {
     let mut serve = crate::support::command(&["serve", "--listen", "127.0.0.1:0", "--config"]);
     let serve = serve.arg(config).arg("--data-dir").arg(file.parent().expect("its directory"));
     let refused = serve.output().expect("nanoclaw");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("hint: "), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("hint: "), "{stderr}");
 }
 
 #[test]
-fn p4_a_start_that_fails_counts_no_crash_of_a_queued_job() {
+fn p4_a_failed_start_counts_no_crash_for_a_queued_job() {
     let upstream = Upstream::start(|request, _| {
         if request.to_string().contains("the first") {
             Answer::paced_text(&"x ".repeat(2_000), Duration::from_millis(20))
@@ -131,9 +130,12 @@ fn p4_a_start_that_fails_counts_no_crash_of_a_queued_job() {
     let mut server = Server::start_with(&config);
     let first = server.submit(&json!({"input": "the first"}));
     let queued = server.submit(&json!({"input": "behind it"}));
-    assert!(server.stream(&format!("/v1/jobs/{first}/events"), 0).next().is_some(), "it occupies the worker");
+    assert!(
+        server.stream(&format!("/v1/jobs/{first}/events"), 0).next().is_some(),
+        "the first job occupies the worker"
+    );
     server.kill();
-    // The last step of a start that can fail is to write this file.
+    // Writing this file is the last step of a start that can fail.
     let control = server.dir.join("data/control.json");
     std::fs::remove_file(&control).expect("removed");
     std::fs::create_dir(&control).expect("made");

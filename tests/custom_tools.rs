@@ -1,5 +1,5 @@
-//! Tools that operators bring along, through the real binary: JavaScript files that come, change, break and
-//! go while it runs, commands, and the examples of `config/tools`.
+//! Custom tools of operators, through the real binary: JavaScript files that are added, changed, broken and
+//! removed while it runs, commands, and the examples of `config/tools`.
 
 use crate::support::Server;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// One call through the demo model; its result as the model gets it.
+/// Makes one call through the demo model; returns the result that the model gets.
 fn call(server: &Server, name: &str, arguments: &Value, project: Option<&str>) -> Value {
     let mut job = json!({"input": format!("tool: {name} {arguments}")});
     if let Some(project) = project {
@@ -58,10 +58,10 @@ fn project(server: &Server) -> String {
 }
 
 #[test]
-fn a_file_is_a_tool_while_it_is_there_and_as_it_is() {
+fn tool_files_are_loaded_reloaded_and_unloaded_without_a_restart() {
     let (dir, server) = start(&[("a.js", tool("own_a", "", "({n}) => ({double: n * 2})"))], "");
     assert_eq!(call(&server, "own_a", &json!({"n": 4}), None)["data"], json!({"double": 8}));
-    // Another one comes, the first changes; both without a restart.
+    // A second file is added and the first changes, both without a restart.
     fs::write(dir.path().join("b.js"), tool("own_b", "", "async (args) => { await null; return args; }"))
         .expect("b");
     fs::write(dir.path().join("a.js"), tool("own_c", "", "() => { throw new Error('not today') }"))
@@ -71,8 +71,8 @@ fn a_file_is_a_tool_while_it_is_there_and_as_it_is() {
     assert_eq!(call(&server, "own_b", &json!({"x": ["é", "😀"]}), None)["data"], json!({"x": ["é", "😀"]}));
     let failed = call(&server, "own_c", &json!({}), None);
     assert_eq!(failed["success"], false);
-    assert!(failed["error"].as_str().expect("words").contains("not today"), "{failed}");
-    // One that is broken does not run its old code.
+    assert!(failed["error"].as_str().expect("a text").contains("not today"), "{failed}");
+    // A broken file does not run its old code.
     fs::write(dir.path().join("b.js"), "export default { name: 'own_b', ").expect("b");
     wait_until_offered(&server, "own_b", false);
     fs::remove_file(dir.path().join("a.js")).expect("removed");
@@ -81,7 +81,7 @@ fn a_file_is_a_tool_while_it_is_there_and_as_it_is() {
 }
 
 #[test]
-fn a_file_that_does_not_hold_up_is_left_out_and_others_stay() {
+fn an_invalid_tool_file_is_skipped_and_the_others_load() {
     let endless = "while (true) {}\nexport default { name: 'x', description: 'x', handler() {} }".to_owned();
     let huge =
         format!("export default {{ name: 'huge', description: '{}', handler() {{}} }}", "x".repeat(5_000));
@@ -107,12 +107,12 @@ fn a_file_that_does_not_hold_up_is_left_out_and_others_stay() {
         assert!(!offered(&server).iter().any(|offered| offered == name), "{name}");
     }
     for file in ["endless.js", "huge.js", "none.js", "two.js", "no_handler.js", "name.js", "throws.js"] {
-        assert!(server.log().contains(file), "{file} is told\n{}", server.log());
+        assert!(server.log().contains(file), "the log names {file}\n{}", server.log());
     }
 }
 
 #[test]
-fn p5_a_tool_does_what_it_is_permitted_to_and_nothing_else() {
+fn p5_a_tool_can_do_only_what_its_permissions_allow() {
     let spin = "() => { for (;;) {} }";
     let (_dir, server) = start(
         &[
@@ -130,30 +130,32 @@ fn p5_a_tool_does_what_it_is_permitted_to_and_nothing_else() {
     let project = project(&server);
     let files = format!("/api/projects/{project}/files");
     assert_eq!(server.ask("PUT", &format!("{files}/note.txt"), &json!({"content": "hello"})).status, 200);
-    let told = |name: &str, arguments: Value| {
+    let error_of = |name: &str, arguments: Value| {
         let result = call(&server, name, &arguments, Some(&project));
         assert_eq!(result["success"], false, "{name}: {result}");
-        result["error"].as_str().expect("words").to_owned()
+        result["error"].as_str().expect("a text").to_owned()
     };
-    assert!(told("fetches", json!({"url": "https://evil.example/"})).contains("permissions.fetch"));
-    assert!(told("fetches", json!({"url": "https://api.example.org@evil.example/"})).contains("fetch takes"));
+    assert!(error_of("fetches", json!({"url": "https://evil.example/"})).contains("permissions.fetch"));
+    assert!(
+        error_of("fetches", json!({"url": "https://api.example.org@evil.example/"})).contains("fetch takes")
+    );
     assert_eq!(call(&server, "reads", &json!({"path": "note.txt"}), Some(&project))["data"], "hello");
     for path in ["../note.txt", "/etc/passwd", "note.txt/../../x"] {
-        assert!(!told("reads", json!({"path": path})).is_empty());
+        assert!(!error_of("reads", json!({"path": path})).is_empty());
     }
-    assert!(told("sneaks", json!({})).contains("\"write\""));
-    assert!(told("nothing", json!({})).contains("permissions.files"));
-    assert!(told("raw", json!({})).contains("permissions.files"));
-    assert!(told("spins", json!({})).contains("1000 ms"), "its own wall clock");
-    assert!(told("big", json!({})).contains("bytes of JSON"));
-    assert!(told("never", json!({})).contains("never settled"));
+    assert!(error_of("sneaks", json!({})).contains("\"write\""));
+    assert!(error_of("nothing", json!({})).contains("permissions.files"));
+    assert!(error_of("raw", json!({})).contains("permissions.files"));
+    assert!(error_of("spins", json!({})).contains("1000 ms"), "the timeout of the tool");
+    assert!(error_of("big", json!({})).contains("bytes of JSON"));
+    assert!(error_of("never", json!({})).contains("never settled"));
     let without = call(&server, "reads", &json!({"path": "note.txt"}), None);
-    assert!(without["error"].as_str().expect("words").contains("project"), "{without}");
-    assert_eq!(server.get(&format!("{files}/x")).status, 404, "nobody has written");
+    assert!(without["error"].as_str().expect("a text").contains("project"), "{without}");
+    assert_eq!(server.get(&format!("{files}/x")).status, 404, "no tool has written a file");
 }
 
 #[test]
-fn a_command_is_a_tool() {
+fn a_configured_command_works_as_a_tool() {
     let config = r#"
 tools:
   - name: echo_json
@@ -170,7 +172,7 @@ tools:
     let text = "it's \"quoted\" $HOME `x`";
     assert_eq!(call(&server, "echo_json", &json!({"text": text}), None)["data"], json!({"text": text}));
     let misfit = call(&server, "echo_json", &json!({"txt": 1}), None);
-    assert!(misfit["error"].as_str().expect("words").contains("missing required text"), "{misfit}");
+    assert!(misfit["error"].as_str().expect("a text").contains("missing required text"), "{misfit}");
     let failed = call(&server, "fails", &json!({}), None);
     assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Exit code 3: why")));
     let printed = call(&server, "prints", &json!({}), None)["data"]["output"].clone();
@@ -184,7 +186,7 @@ tools:
 }
 
 #[test]
-fn the_examples_work() {
+fn the_example_tools_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/tools");
     let server = Server::start_with(&format!("tools_dir: {}\n", root.display()));
     for name in ["slugify", "github_release", "todo"] {
@@ -193,7 +195,7 @@ fn the_examples_work() {
     let slug = call(&server, "slugify", &json!({"title": "Größe & Café: Übermut!"}), None);
     assert_eq!(slug["data"], json!({"slug": "groesse-cafe-uebermut"}));
     let release = call(&server, "github_release", &json!({"repository": "no slash"}), None);
-    assert!(release["error"].as_str().expect("words").contains("repository"), "{release}");
+    assert!(release["error"].as_str().expect("a text").contains("repository"), "{release}");
     let project = project(&server);
     call(&server, "todo", &json!({"action": "add", "text": "buy  milk"}), Some(&project));
     call(&server, "todo", &json!({"action": "add", "text": "rest"}), Some(&project));

@@ -1,5 +1,5 @@
-//! Event streams by the thousand and by the megabyte: who resumes after a crash, who reads a byte a second,
-//! and what either costs the server.
+//! Event streams under load: a thousand readers that resume after a crash, readers of one byte a second, and
+//! the memory that both cost the server.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, finish};
 use crate::support::{Event, Server, assert_whole, text_of};
@@ -10,23 +10,23 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Readers that come back at once after the crash.
+/// Readers that reconnect at once after the crash.
 const RESUMERS: usize = 1_000;
-/// What they may cost together: their connections, a page in rendering, and what the allocator keeps. A busy
-/// machine has more of them in rendering at once: 31 KiB each on a quiet one, 51 beside twenty compilers.
+/// The memory that they may cost together: connections, a page in rendering, and what the allocator keeps. A
+/// busy machine renders more pages at once: 31 KiB each on a quiet machine, 51 KiB beside twenty compilers.
 const RESUMERS_KB: u64 = 1_000 * 64;
 /// Readers at one byte a second.
 const SLOW: usize = 64;
-/// What they may cost together, beyond what the job itself did.
+/// The memory that they may cost together, beyond the job itself.
 const SLOW_KB: u64 = 64 * 256;
-/// Pieces of the long answer, of 16 KiB each: 4 MB less a little, as the limit on an answer is 4 MiB.
+/// Pieces of 16 KiB in the long answer: slightly below the 4 MiB limit on an answer.
 const PIECES: usize = 250;
 
-/// A stream as a socket has it: nothing is read but what is asked for. HTTP/1.0, so that no chunk stands in
-/// between.
-struct Raw(TcpStream);
+/// A stream on a bare socket, which reads only what the test asks for. HTTP/1.0, so that there are no
+/// chunks.
+struct RawStream(TcpStream);
 
-impl Raw {
+impl RawStream {
     fn open(server: &Server, path: &str, after: u64) -> Self {
         let address = server.url.trim_start_matches("http://");
         let mut socket = TcpStream::connect(address).expect("connect");
@@ -36,7 +36,7 @@ impl Raw {
         Self(socket)
     }
 
-    fn byte(&mut self) {
+    fn read_byte(&mut self) {
         self.0.read_exact(&mut [0]).expect("a byte within a minute");
     }
 
@@ -89,7 +89,7 @@ fn assert_contiguous(events: &[Event]) {
 }
 
 #[test]
-fn p2_a_thousand_readers_resume_after_kill_9_and_each_gets_exactly_the_rest() {
+fn p2_a_thousand_readers_resume_after_kill_9_without_gaps_or_repeats() {
     allow_connections();
     let server = Server::start();
     let id = server.submit(&json!({"input": "stream: 400 words, 20 ms"}));
@@ -97,10 +97,11 @@ fn p2_a_thousand_readers_resume_after_kill_9_and_each_gets_exactly_the_rest() {
     let before: Vec<Event> = server.stream(&path, 0).take(60).collect();
     let newest = before.last().expect("events").seq;
     let server = server.crash_and_restart("");
-    // The most so far: a server at rest gives back pages of its code that the first request brings in again.
+    // The peak so far: an idle server returns pages of its code, which the first request loads again.
     let idle_kb = status_kb(&server, "VmHWM");
     let cursors = (0..RESUMERS as u64).map(|n| n % (newest + 1));
-    let readers: Vec<(u64, Raw)> = cursors.map(|after| (after, Raw::open(&server, &path, after))).collect();
+    let readers: Vec<(u64, RawStream)> =
+        cursors.map(|after| (after, RawStream::open(&server, &path, after))).collect();
     let is_live = server.get(&format!("/v1/jobs/{id}")).json()["status"] != "succeeded";
     let seen: Vec<(u64, Vec<Event>)> =
         readers.into_iter().map(|(after, reader)| (after, reader.events(0))).collect();
@@ -108,14 +109,14 @@ fn p2_a_thousand_readers_resume_after_kill_9_and_each_gets_exactly_the_rest() {
     let whole = server.events(&id);
     assert_whole(&whole);
     assert_contiguous(&whole);
-    assert_eq!(whole[..before.len()], before, "what was seen before the crash is still so");
-    assert!(whole.iter().any(|event| event.name == "step_discarded"), "the crash was in mid-answer");
+    assert_eq!(whole[..before.len()], before, "events seen before the crash have not changed");
+    assert!(whole.iter().any(|event| event.name == "step_discarded"), "the crash interrupted the answer");
     assert_eq!(server.get(&format!("/v1/jobs/{id}/output")).body, text_of(&whole));
     for (after, events) in seen {
         let rest = usize::try_from(after).expect("small");
         assert!(events == whole[rest..], "after {after}: {} of {}", events.len(), whole.len() - rest);
     }
-    eprintln!("{RESUMERS} resumers (live: {is_live}) cost {cost_kb} KiB at the most");
+    eprintln!("{RESUMERS} resumers (live: {is_live}) cost at most {cost_kb} KiB");
     assert!(cost_kb < RESUMERS_KB, "{cost_kb} KiB for {RESUMERS} readers");
 }
 
@@ -137,38 +138,38 @@ fn contents(events: &[Event]) -> Vec<&str> {
 }
 
 #[test]
-fn p8_readers_of_a_byte_a_second_on_a_4_mb_answer_cost_a_page_each() {
+fn p8_slow_readers_of_a_4_mb_answer_cost_one_page_of_memory_each() {
     allow_connections();
     let (upstream, text) = long_answer();
     // On a busy machine the readers below may pause for longer than the default allows.
     let server = Server::start_against(&upstream, "limits: {write_stall_s: 600}");
     let id = server.submit(&json!({"input": "go"}));
     let path = format!("/v1/jobs/{id}/events");
-    let mut live: Vec<Raw> = (0..SLOW / 2).map(|_| Raw::open(&server, &path, 0)).collect();
+    let mut live: Vec<RawStream> = (0..SLOW / 2).map(|_| RawStream::open(&server, &path, 0)).collect();
     assert_eq!(server.wait(&id)["status"], "succeeded");
     let whole: Vec<Event> = server.stream(&path, 0).collect();
     let frames = contents(&whole);
     let (last, earlier) = frames.split_last().expect("a frame");
-    assert!(*last == text, "one frame stands for all, however long");
-    // A page that ends at 64 KiB to the byte has a frame of its own.
+    assert!(*last == text, "one frame carries the whole text, however long");
+    // A page that ends at exactly 64 KiB has its own frame.
     assert!(earlier.len() <= 1 && earlier.iter().all(|frame| frame.len() <= 64 * 1024), "{}", frames.len());
     let before_kb = status_kb(&server, "VmRSS");
-    live.extend((0..SLOW / 2).map(|_| Raw::open(&server, &path, 0)));
+    live.extend((0..SLOW / 2).map(|_| RawStream::open(&server, &path, 0)));
     let began = Instant::now();
-    let mut most_kb = 0;
+    let mut peak_kb = 0;
     for _ in 0..8 {
         for reader in &mut live {
-            reader.byte();
+            reader.read_byte();
         }
-        most_kb = most_kb.max(status_kb(&server, "VmRSS"));
+        peak_kb = peak_kb.max(status_kb(&server, "VmRSS"));
         std::thread::sleep(Duration::from_secs(1));
     }
-    let cost_kb = most_kb.saturating_sub(before_kb);
+    let cost_kb = peak_kb.saturating_sub(before_kb);
     eprintln!("{SLOW} slow readers cost {cost_kb} KiB over {before_kb} in {:?}", began.elapsed());
     assert!(cost_kb < SLOW_KB, "{cost_kb} KiB for {SLOW} readers");
     let (first, last) = (live.remove(0).events(8), live.pop().expect("a reader").events(8));
     for events in [&first, &last] {
-        assert_eq!(contents(events).last(), Some(&text.as_str()), "patience is rewarded with the whole text");
+        assert_eq!(contents(events).last(), Some(&text.as_str()), "a slow reader gets the whole text");
         assert_eq!(events.last(), whole.last());
         assert!(events.windows(2).all(|pair| pair[0].seq < pair[1].seq), "ids rise");
     }
@@ -176,7 +177,7 @@ fn p8_readers_of_a_byte_a_second_on_a_4_mb_answer_cost_a_page_each() {
 }
 
 #[test]
-fn cursors_of_an_ended_job_of_a_running_one_and_of_another() {
+fn a_cursor_beyond_the_newest_event_of_a_job_is_refused() {
     let upstream = Upstream::start(|request, _| {
         let mut acts = vec![Act::Data(content("so "))];
         match request["messages"][0]["content"].as_str() {
@@ -204,7 +205,7 @@ fn cursors_of_an_ended_job_of_a_running_one_and_of_another() {
     assert_whole(&all);
     for after in ["0", "00"] {
         let replay = server.get_with(&short, &[("last-event-id", after)]);
-        assert_eq!(replay.status, 200, "from the start, however often");
+        assert_eq!(replay.status, 200, "a replay from the start can be repeated");
     }
     let refused = |path: &str, cursor: &str| {
         for reply in [
@@ -220,7 +221,7 @@ fn cursors_of_an_ended_job_of_a_running_one_and_of_another() {
     for cursor in [far.to_string(), u64::MAX.to_string(), "-1".into(), "NaN".into(), "1e1".into()] {
         refused(&short, &cursor);
     }
-    // An id of another job is a number like any other: below the end it is where this job goes on.
+    // An id from another job is only a number: below the end of this job, the stream resumes there.
     let rest: Vec<Event> = server.stream(&long, end).collect();
     assert_eq!(rest.first().map(|event| event.seq), Some(end + 1));
     assert_eq!(server.get(&format!("{short}&after={end}")).status, 204);
@@ -230,5 +231,9 @@ fn cursors_of_an_ended_job_of_a_running_one_and_of_another() {
     refused(&path, &(newest + 1).to_string());
     let mut waiting = server.stream(&path, newest);
     server.post(&format!("/v1/jobs/{running}/cancel"), &json!({}));
-    assert_eq!(waiting.next().map(|event| event.seq), Some(newest + 1), "at the newest id a reader waits");
+    assert_eq!(
+        waiting.next().map(|event| event.seq),
+        Some(newest + 1),
+        "a reader at the newest id waits for the next event"
+    );
 }

@@ -1,4 +1,4 @@
-//! Event streams from outside: resume at any point, in every format, and what a bad cursor is told.
+//! Event streams: resume at any point and in every format, and errors for bad cursors.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, reasoning, tool_results};
 use crate::support::{Event, Server, assert_whole, text_of};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Thinks, speaks, calls two tools, and answers in many small pieces.
-fn talkative() -> Upstream {
+/// A model that thinks, writes text, calls two tools, and answers in many small pieces.
+fn multi_step_model() -> Upstream {
     Upstream::start(|request, _| {
         let mut acts = Vec::new();
         if tool_results(request).is_empty() {
@@ -51,8 +51,8 @@ fn read_with_cuts(server: &Server, path: &str, seed: &mut u64) -> (Vec<Event>, u
 }
 
 #[test]
-fn p2_a_stream_cut_200_times_at_random_points_misses_and_repeats_nothing() {
-    let upstream = talkative();
+fn p2_a_stream_cut_at_200_random_points_loses_and_repeats_nothing() {
+    let upstream = multi_step_model();
     let server = Server::start_against(&upstream, "");
     let (mut cuts, mut seed) = (0, 42);
     while cuts < 200 {
@@ -62,7 +62,7 @@ fn p2_a_stream_cut_200_times_at_random_points_misses_and_repeats_nothing() {
         cuts += n;
         assert_whole(&live);
         let replay = server.events(&id);
-        assert_eq!(live, replay, "what was seen live is what a full replay gives");
+        assert_eq!(live, replay, "the live stream equals a full replay");
         assert_eq!(text_of(&live), text_of(&replay));
         let (again, n) = read_with_cuts(&server, &path, &mut seed);
         cuts += n;
@@ -72,7 +72,7 @@ fn p2_a_stream_cut_200_times_at_random_points_misses_and_repeats_nothing() {
 
 #[test]
 fn delta_offsets_prove_that_nothing_is_missing() {
-    let upstream = talkative();
+    let upstream = multi_step_model();
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "go"}));
     server.wait(&id);
@@ -87,7 +87,7 @@ fn delta_offsets_prove_that_nothing_is_missing() {
 
 #[test]
 fn cumulative_frames_carry_the_whole_step_wherever_the_stream_resumes() {
-    let upstream = talkative();
+    let upstream = multi_step_model();
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "go"}));
     let path = format!("/v1/jobs/{id}/events");
@@ -106,8 +106,8 @@ fn cumulative_frames_carry_the_whole_step_wherever_the_stream_resumes() {
 }
 
 #[test]
-fn order_within_an_iteration_and_rising_indices() {
-    let upstream = talkative();
+fn steps_come_in_order_with_rising_indices() {
+    let upstream = multi_step_model();
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "go"}));
     server.wait(&id);
@@ -125,8 +125,8 @@ fn order_within_an_iteration_and_rising_indices() {
 }
 
 #[test]
-fn json_lines_are_the_same_events() {
-    let upstream = talkative();
+fn json_lines_contain_the_same_events_as_sse() {
+    let upstream = multi_step_model();
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "go"}));
     server.wait(&id);
@@ -140,7 +140,7 @@ fn json_lines_are_the_same_events() {
 }
 
 #[test]
-fn an_ended_job_resumed_at_its_last_id_is_a_204_and_bad_cursors_are_400() {
+fn resuming_an_ended_job_at_its_last_id_gives_204_and_a_bad_cursor_400() {
     let server = Server::start();
     let id = server.submit(&json!({"input": "x"}));
     let job = server.wait(&id);
@@ -160,7 +160,7 @@ fn an_ended_job_resumed_at_its_last_id_is_a_204_and_bad_cursors_are_400() {
 }
 
 #[test]
-fn without_follow_a_stream_ends_where_the_log_ends() {
+fn a_stream_without_follow_ends_at_the_end_of_the_log() {
     let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("so")), Act::Hang]));
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "x"}));
@@ -172,7 +172,7 @@ fn without_follow_a_stream_ends_where_the_log_ends() {
 }
 
 #[test]
-fn a_client_that_goes_away_cancels_only_when_it_said_so() {
+fn a_disconnect_cancels_the_job_only_with_on_disconnect_cancel() {
     let upstream = Upstream::start(|_, _| Answer::paced_text(&"word ".repeat(30), Duration::from_millis(50)));
     let server = Server::start_against(&upstream, "");
     for (mode, wanted) in [("cancel", "cancelled"), ("continue", "succeeded")] {
@@ -201,7 +201,7 @@ fn a_client_that_goes_away_cancels_only_when_it_said_so() {
 }
 
 #[test]
-fn text_with_every_kind_of_newline_and_control_character_survives_the_stream() {
+fn newlines_and_control_characters_survive_the_event_stream() {
     let nasty = "a\nb\r\nc\rd\u{0}e\u{2028}f\u{85}g\tdata: x\n\nevent: done\n\nid: 99\n\n✓\u{1F980}";
     let upstream = Upstream::start(move |_, _| {
         Answer::stream(vec![Act::Data(content(nasty)), Act::Data(finish("stop"))])

@@ -1,4 +1,5 @@
-//! The file tools as a model calls them, through the real binary: paging, edits, bounds, and the walls of a project.
+//! The file tools as a model calls them, through the real binary: paging, edits, limits, and isolation of
+//! projects.
 
 use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream, tool_results};
@@ -7,13 +8,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
-/// A server whose model makes the calls that the job's input lists, all in one answer, and then repeats their results.
+/// A server whose model makes all calls of the job's input in one answer and then repeats their results.
 struct Fixture {
     server: Server,
     _upstream: Upstream,
 }
 
-/// Calls of one answer.
+/// The calls of one answer.
 type Calls<'a> = &'a [(&'a str, Value)];
 
 impl Fixture {
@@ -25,9 +26,10 @@ impl Fixture {
                 return Answer::text(&format!("[{}]", contents.collect::<Vec<_>>().join(",")));
             }
             let messages = request["messages"].as_array().expect("messages");
-            let asked = messages.iter().rev().find(|message| message["role"] == "user").expect("a question");
+            let question =
+                messages.iter().rev().find(|message| message["role"] == "user").expect("a question");
             let calls: Vec<(String, Value)> =
-                serde_json::from_str(asked["content"].as_str().expect("a text")).expect("calls");
+                serde_json::from_str(question["content"].as_str().expect("a text")).expect("calls");
             let calls: Vec<(&str, Value)> =
                 calls.iter().map(|(name, a)| (name.as_str(), a.clone())).collect();
             Answer::calls(&calls)
@@ -35,14 +37,14 @@ impl Fixture {
         Self { server: Server::start_against(&upstream, extra), _upstream: upstream }
     }
 
-    /// Makes a project and tells its id and where it lies.
+    /// Creates a project; returns its id and its directory.
     fn project(&self, name: &str) -> (String, PathBuf) {
         let made = self.server.post("/api/projects", &json!({"name": name})).json();
         let id = made["data"]["id"].as_str().expect("an id").to_owned();
         (id, self.server.dir.join("data/workspaces/user_1").join(name))
     }
 
-    /// The results of calls of one answer, in a job of this project.
+    /// The results of these calls, made in one answer of a job of this project.
     fn calls(&self, project: &str, calls: Calls<'_>) -> Vec<Value> {
         let input = serde_json::to_string(calls).expect("JSON");
         let job = self.server.submit(&json!({"input": input, "project_id": project}));
@@ -71,7 +73,7 @@ fn results(ended: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_model_works_with_all_the_tools_in_a_project() {
+fn a_model_can_use_all_file_tools_in_a_project() {
     let fixture = Fixture::start("");
     let (p, dir) = fixture.project("app");
     let made = fixture.ok(&p, "file_write", json!({"path": "src/a.txt", "content": "one\ntwo\n"}));
@@ -136,7 +138,7 @@ fn a_model_works_with_all_the_tools_in_a_project() {
 }
 
 #[test]
-fn an_edit_hits_exactly_what_was_meant_or_says_where_else() {
+fn an_edit_changes_a_unique_match_or_explains_the_other_matches() {
     let fixture = Fixture::start("");
     let (p, dir) = fixture.project("app");
     let file = dir.join("f");
@@ -169,7 +171,7 @@ fn an_edit_hits_exactly_what_was_meant_or_says_where_else() {
 }
 
 #[test]
-fn changes_of_one_file_at_the_same_time_all_count() {
+fn concurrent_changes_of_one_file_are_all_kept() {
     let fixture = Fixture::start("tool_max_workers: 8\n");
     let (p, dir) = fixture.project("app");
     let lines: String = (0..24).map(|n| format!("<{n}>\n")).collect::<Vec<_>>().concat();
@@ -195,7 +197,7 @@ fn changes_of_one_file_at_the_same_time_all_count() {
 }
 
 #[test]
-fn p7_no_path_leads_out_of_the_project() {
+fn p7_file_tools_cannot_leave_the_project() {
     let fixture = Fixture::start("");
     let (p, dir) = fixture.project("app");
     let (_, sibling) = fixture.project("app_evil");
@@ -261,7 +263,7 @@ fn p7_no_path_leads_out_of_the_project() {
     let all = fixture.ok(&p, "file_list", json!({"pattern": "**/*"}));
     assert_eq!((&all["total_files"], &all["total_dirs"]), (&json!(1), &json!(0)), "{all}");
     assert_eq!(fixture.ok(&p, "file_search", json!({"pattern": "secret"}))["matches"], json!([]));
-    // A link is replaced and deleted like any name; what it leads to stays.
+    // A link is replaced and deleted like any name; its target stays.
     fixture.ok(&p, "file_write", json!({"path": "leaf", "content": "mine"}));
     fixture.ok(&p, "file_delete", json!({"path": "link"}));
     assert_eq!(fs::read_to_string(&canary).expect("it"), "secret");
@@ -270,7 +272,7 @@ fn p7_no_path_leads_out_of_the_project() {
 }
 
 #[test]
-fn without_a_project_nothing_can_be_done_and_the_model_is_told_why() {
+fn file_tools_without_a_project_fail_and_explain_why() {
     let fixture = Fixture::start("");
     let input = json!([
         ["file_read", {"path": "x"}],
@@ -289,11 +291,14 @@ fn without_a_project_nothing_can_be_done_and_the_model_is_told_why() {
         assert!(error.contains("submit the job with the project_id"), "{error}");
     }
     let named = seen[3]["error"].as_str().expect("a text");
-    assert!(named.contains("unexpected parameter project_id"), "it comes from the context only: {named}");
+    assert!(
+        named.contains("unexpected parameter project_id"),
+        "the project comes only from the job: {named}"
+    );
 }
 
 #[test]
-fn p7_two_users_have_two_walls() {
+fn p7_file_tools_of_two_users_are_isolated() {
     let fixture = Fixture::start("auth_mode: multi\n");
     let token = |name: &str| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
@@ -323,7 +328,7 @@ fn p7_two_users_have_two_walls() {
     assert_eq!(run(&ann, &of_ann, &[("file_read", json!({"path": "f"}))])[0]["data"]["content"], "ann");
     let foreign = send(&bob, "POST", "/v1/jobs", &json!({"input": "[]", "project_id": of_ann}));
     assert_eq!(foreign.status, 404, "{}", foreign.body);
-    // An account's quota is over all of its projects, and holds for what a model writes.
+    // The quota of an account covers all of its projects and applies to what a model writes.
     let second = send(&bob, "POST", "/api/projects", &json!({"name": "second"})).json();
     let second = second["data"]["id"].as_str().expect("an id").to_owned();
     let users = send(&ann, "GET", "/api/users", &Value::Null).json();
@@ -345,7 +350,7 @@ fn p7_two_users_have_two_walls() {
 }
 
 #[test]
-fn p8_every_bound_is_hit_and_says_so() {
+fn p8_file_tools_enforce_every_limit_and_name_it() {
     let fixture = Fixture::start(
         "limits: {file_bytes: 1024, project_bytes: 4000, project_entries: 6, search_files: 2}\n",
     );
@@ -363,10 +368,10 @@ fn p8_every_bound_is_hit_and_says_so() {
     fixture.ok(&p, "file_write", write("c", "x".repeat(1024)));
     assert!(fixture.error(&p, "file_write", write("d", "x".repeat(1000))).contains("limits.project_bytes"));
     assert!(fixture.error(&p, "file_mkdir", json!({"path": "1/2/3/4"})).contains("limits.project_entries"));
-    assert!(!dir.join("1").exists(), "nothing is made in vain");
+    assert!(!dir.join("1").exists(), "a refused file_mkdir creates nothing");
     let searched = fixture.ok(&p, "file_search", json!({"pattern": "nowhere"}));
     assert_eq!(searched["is_cut"], true, "{searched}");
-    // A log that a command wrote: larger than may be written, read by pages all the same.
+    // A log that a command wrote: larger than file_write allows, but readable page by page.
     let log: String = (0..200_000).map(|n| format!("entry {n}\n")).collect::<Vec<_>>().concat();
     fs::write(dir.join("log"), &log).expect("a log");
     let page = fixture.ok(&p, "file_read", json!({"path": "log", "offset": 150_000, "limit": 2}));
@@ -378,13 +383,16 @@ fn p8_every_bound_is_hit_and_says_so() {
         "a page fits: {}",
         full["lines"]
     );
-    assert!(!full["content"].as_str().expect("a text").contains("characters cut"), "nothing is cut of it");
+    assert!(
+        !full["content"].as_str().expect("a text").contains("characters cut"),
+        "nothing is cut from the page"
+    );
     let edit = json!({"path": "log", "old_text": "entry 5\n", "new_text": ""});
     assert!(fixture.error(&p, "file_edit", edit).contains("is too large"));
 }
 
 #[test]
-fn hidden_names_are_for_tools_only_where_the_operator_says_so() {
+fn hidden_files_are_visible_to_tools_only_with_show_hidden() {
     for (config, is_shown) in [("", false), ("files: {show_hidden: true}\n", true)] {
         let fixture = Fixture::start(config);
         let (p, dir) = fixture.project("app");
@@ -418,7 +426,7 @@ fn hidden_names_are_for_tools_only_where_the_operator_says_so() {
 }
 
 #[test]
-fn lists_and_searches_are_narrowed_and_what_is_no_pattern_is_taken_as_it_stands() {
+fn lists_and_searches_are_capped_and_invalid_patterns_match_literally() {
     let fixture = Fixture::start("");
     let (p, dir) = fixture.project("app");
     fs::create_dir_all(dir.join("src/deep")).expect("directories");
@@ -437,8 +445,9 @@ fn lists_and_searches_are_narrowed_and_what_is_no_pattern_is_taken_as_it_stands(
     assert!(literal["note"].as_str().is_some_and(|note| note.contains("as it stands")), "{literal}");
     let many = fixture.ok(&p, "file_search", json!({"pattern": "fn f\\(", "path": "src"}));
     assert_eq!((many["matches"].as_array().map(Vec::len), &many["is_cut"]), (Some(100), &json!(true)));
-    let blind = fixture.ok(&p, "file_search", json!({"pattern": "(?i)FN f", "path": "src/deep/g.md"}));
-    assert_eq!(blind["matches"], json!([{"path": "src/deep/g.md", "line": 2, "text": "Fn F(X)"}]));
+    let case_insensitive =
+        fixture.ok(&p, "file_search", json!({"pattern": "(?i)FN f", "path": "src/deep/g.md"}));
+    assert_eq!(case_insensitive["matches"], json!([{"path": "src/deep/g.md", "line": 2, "text": "Fn F(X)"}]));
     assert!(
         fixture.error(&p, "file_search", json!({"pattern": "x", "path": "none"})).contains("does not exist")
     );

@@ -1,5 +1,5 @@
-//! `scripts/install` into a directory: what it puts where, that a second run changes nothing, and what is
-//! left after it is taken away. The units themselves are `scripts/verify-unit`'s.
+//! `scripts/install` into a directory: installed files, a second run, an upgrade and an uninstall.
+//! `scripts/verify-unit` tests the units themselves.
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -30,13 +30,13 @@ fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn said(output: &Output) -> String {
+fn output_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn good(output: &Output) -> String {
-    assert!(output.status.success(), "{}", said(output));
-    said(output)
+fn assert_success(output: &Output) -> String {
+    assert!(output.status.success(), "{}", output_of(output));
+    output_of(output)
 }
 
 /// All files below, sorted.
@@ -67,25 +67,29 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_second_run_changes_nothing_and_says_so() {
+fn a_second_install_changes_nothing_and_says_so() {
     let root = tempfile::tempdir().expect("a directory");
-    let first = good(&install(root.path(), &[BINARY]));
+    let first = assert_success(&install(root.path(), &[BINARY]));
     assert!(first.contains("installed /usr/local/bin/nanoclaw"), "{first}");
-    assert!(first.contains("nothing was started"), "without systemd, in clear words: {first}");
+    assert!(first.contains("nothing was started"), "without systemd, the output says so: {first}");
     assert_eq!(files(root.path()), FILES);
     let config = root.path().join(FILES[0]);
-    assert_eq!((mode(&config), mode(config.parent().expect("one"))), (0o640, 0o750), "keys may stand in it");
+    assert_eq!(
+        (mode(&config), mode(config.parent().expect("one"))),
+        (0o640, 0o750),
+        "the file may contain keys"
+    );
     assert_eq!(mode(&root.path().join(FILES[5])), 0o755);
 
     let before: Vec<_> = FILES.iter().map(|file| identity(&root.path().join(file))).collect();
-    let second = good(&install(root.path(), &[BINARY]));
+    let second = assert_success(&install(root.path(), &[BINARY]));
     assert!(second.contains("everything is in place: nothing to do"), "{second}");
     let after: Vec<_> = FILES.iter().map(|file| identity(&root.path().join(file))).collect();
     assert_eq!(before, after, "no file was touched");
 }
 
 #[test]
-fn an_upgrade_replaces_the_binary_as_a_whole_and_no_configuration() {
+fn an_upgrade_replaces_the_binary_atomically_and_keeps_configuration() {
     let root = tempfile::tempdir().expect("a directory");
     let config = root.path().join(FILES[0]);
     std::fs::create_dir_all(config.parent().expect("one")).expect("made");
@@ -93,15 +97,15 @@ fn an_upgrade_replaces_the_binary_as_a_whole_and_no_configuration() {
     let old = root.path().join("old");
     std::fs::write(&old, "#!/bin/sh\necho nanoclaw 0.0.1\n").expect("written");
     std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).expect("executable");
-    good(&install(root.path(), &[old.to_str().expect("UTF-8")]));
+    assert_success(&install(root.path(), &[old.to_str().expect("UTF-8")]));
     let bin = root.path().join(FILES[5]);
-    // Whoever runs the old one goes on with it: another file has the name.
+    // A running old binary is not affected: the name now belongs to another file.
     let running = std::fs::File::open(&bin).expect("there");
-    let said = good(&install(root.path(), &[BINARY]));
-    assert!(said.contains("replaced  /usr/local/bin/nanoclaw"), "{said}");
+    let output_of = assert_success(&install(root.path(), &[BINARY]));
+    assert!(output_of.contains("replaced  /usr/local/bin/nanoclaw"), "{output_of}");
     assert!(
-        !said.contains("nanoclaw.service") && !said.contains("config.yml"),
-        "nothing else changed: {said}"
+        !output_of.contains("nanoclaw.service") && !output_of.contains("config.yml"),
+        "nothing else changed: {output_of}"
     );
     assert_ne!(running.metadata().expect("there").ino(), identity(&bin).0);
     assert_eq!(std::fs::read(&bin).expect("there"), std::fs::read(BINARY).expect("there"));
@@ -109,23 +113,20 @@ fn an_upgrade_replaces_the_binary_as_a_whole_and_no_configuration() {
 }
 
 #[test]
-fn uninstalling_leaves_data_and_configuration_until_a_purge_that_was_meant() {
+fn uninstall_keeps_data_and_configuration_until_a_confirmed_purge() {
     let root = tempfile::tempdir().expect("a directory");
-    good(&install(root.path(), &[BINARY, "--static-user"]));
+    assert_success(&install(root.path(), &[BINARY, "--static-user"]));
     let dropin = "etc/systemd/system/nanoclaw.service.d/static-user.conf";
     assert!(files(root.path()).iter().any(|file| file == dropin));
     let data = root.path().join("var/lib/nanoclaw");
     std::fs::create_dir_all(&data).expect("made");
     std::fs::write(data.join("nanoclaw.redb"), "jobs").expect("written");
 
-    let said_away = good(&install(root.path(), &["--uninstall"]));
-    assert!(
-        said_away.contains("data and configuration stay: /etc/nanoclaw /var/lib/nanoclaw"),
-        "{said_away}"
-    );
-    let left = ["etc/nanoclaw/config.yml", "var/lib/nanoclaw/nanoclaw.redb"];
-    assert_eq!(files(root.path()), left);
-    assert!(good(&install(root.path(), &["--uninstall"])).contains("nothing to do"));
+    let stdout = assert_success(&install(root.path(), &["--uninstall"]));
+    assert!(stdout.contains("data and configuration stay: /etc/nanoclaw /var/lib/nanoclaw"), "{stdout}");
+    let remaining = ["etc/nanoclaw/config.yml", "var/lib/nanoclaw/nanoclaw.redb"];
+    assert_eq!(files(root.path()), remaining);
+    assert!(assert_success(&install(root.path(), &["--uninstall"])).contains("nothing to do"));
 
     let mut asked = script(root.path(), &["--uninstall", "--purge"])
         .stdin(Stdio::piped())
@@ -136,18 +137,21 @@ fn uninstalling_leaves_data_and_configuration_until_a_purge_that_was_meant() {
     asked.stdin.take().expect("its stdin").write_all(b"no\n").expect("answered");
     let answered = asked.wait_with_output().expect("ends");
     assert!(
-        !answered.status.success() && said(&answered).contains("nothing was removed"),
+        !answered.status.success() && output_of(&answered).contains("nothing was removed"),
         "{}",
-        said(&answered)
+        output_of(&answered)
     );
-    assert!(!install(root.path(), &["--uninstall", "--purge"]).status.success(), "silence is no yes");
-    assert_eq!(files(root.path()), left);
-    good(&install(root.path(), &["--uninstall", "--purge", "--yes"]));
+    assert!(
+        !install(root.path(), &["--uninstall", "--purge"]).status.success(),
+        "a missing answer is not a confirmation"
+    );
+    assert_eq!(files(root.path()), remaining);
+    assert_success(&install(root.path(), &["--uninstall", "--purge", "--yes"]));
     assert_eq!(files(root.path()), Vec::<String>::new());
 }
 
 #[test]
-fn what_cannot_be_installed_is_refused_before_anything_is_changed() {
+fn an_invalid_install_is_refused_before_anything_changes() {
     let root = tempfile::tempdir().expect("a directory");
     for (arguments, why) in [
         (vec!["/nonexistent"], "there is no binary at '/nonexistent'"),
@@ -157,9 +161,9 @@ fn what_cannot_be_installed_is_refused_before_anything_is_changed() {
     ] {
         let refused = install(root.path(), &arguments);
         assert!(
-            !refused.status.success() && said(&refused).contains(why),
+            !refused.status.success() && output_of(&refused).contains(why),
             "{arguments:?}: {}",
-            said(&refused)
+            output_of(&refused)
         );
     }
     assert_eq!(files(root.path()), Vec::<String>::new());
@@ -172,19 +176,19 @@ fn an_upgrade_that_cannot_read_the_configuration_changes_nothing() {
     std::fs::create_dir_all(config.parent().expect("one")).expect("made");
     std::fs::write(&config, "lisen: 127.0.0.1:1\n").expect("written");
     let refused = install(root.path(), &[BINARY]);
-    assert!(!refused.status.success(), "{}", said(&refused));
-    let why = said(&refused);
+    assert!(!refused.status.success(), "{}", output_of(&refused));
+    let why = output_of(&refused);
     assert!(why.contains("nothing was changed") && why.contains("unknown key 'lisen'"), "{why}");
     assert_eq!(files(root.path()), FILES[..1]);
     let keys = "models: [{id: m, api_url: \"https://x.test/v1\", api_key: \"${NOBODY_HAS_THIS_KEY}\"},\n\
                 \x20        {id: n, api_url: \"https://x.test/v1\", api_key_file: nowhere}]\n";
     std::fs::write(&config, keys).expect("written");
-    good(&install(root.path(), &[BINARY]));
-    assert_eq!(files(root.path()), FILES, "keys are the service's");
+    assert_success(&install(root.path(), &[BINARY]));
+    assert_eq!(files(root.path()), FILES, "only the service needs to read the keys");
 }
 
 #[test]
-fn the_configuration_that_is_installed_holds() {
+fn the_installed_configuration_is_valid() {
     let file = repository().join("systemd/config.yml");
     let checked = Command::new(BINARY)
         .env_clear()
@@ -192,5 +196,5 @@ fn the_configuration_that_is_installed_holds() {
         .arg(file)
         .output()
         .expect("runs");
-    good(&checked);
+    assert_success(&checked);
 }

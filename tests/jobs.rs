@@ -1,4 +1,4 @@
-//! `/v1/jobs` from outside: submit in every form, wait, read, list, cancel, and what bad input is told.
+//! `/v1/jobs`: submit in every form, wait, read, list, cancel, and errors for bad requests.
 
 use crate::support::upstream::{Act, Answer, Upstream, content};
 use crate::support::{Server, assert_whole, text_of};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 #[test]
-fn p1_a_submitted_job_is_accepted_with_its_address_and_runs() {
+fn p1_a_submitted_job_is_accepted_with_a_location_and_runs() {
     let server = Server::start();
     let reply = server.post("/v1/jobs", &json!({"input": "hello"}));
     assert_eq!(reply.status, 202, "{}", reply.body);
@@ -23,7 +23,7 @@ fn p1_a_submitted_job_is_accepted_with_its_address_and_runs() {
 }
 
 #[test]
-fn a_body_that_is_no_json_object_is_the_prompt() {
+fn a_body_that_is_not_a_json_object_is_the_prompt() {
     let server = Server::start();
     for (body, wanted) in [("just text", "just text"), (r#"{"input": "from json"}"#, "from json")] {
         let reply = server.post_text("/v1/jobs?wait=20", body);
@@ -41,14 +41,14 @@ fn a_body_that_is_no_json_object_is_the_prompt() {
 }
 
 #[test]
-fn a_streamed_submission_carries_its_id_and_ends_after_done() {
+fn a_streamed_submission_has_the_job_id_and_ends_after_done() {
     let server = Server::start();
-    let events: Vec<_> = server_stream(&server, "stream: 5 words, 5 ms").1;
+    let events: Vec<_> = submit_streaming(&server, "stream: 5 words, 5 ms").1;
     assert_eq!(events.last().map(|e| e.name.as_str()), Some("done"));
     assert_eq!(events[0].data["status"], "queued");
 }
 
-fn server_stream(server: &Server, prompt: &str) -> (String, Vec<crate::support::Event>) {
+fn submit_streaming(server: &Server, prompt: &str) -> (String, Vec<crate::support::Event>) {
     let reply = server.post("/v1/jobs?stream=true", &json!({"input": prompt}));
     assert_eq!(reply.status, 200);
     assert!(reply.header("content-type").is_some_and(|t| t.starts_with("text/event-stream")));
@@ -83,7 +83,7 @@ fn a_tool_call_and_sandboxed_programs_run_in_one_job() {
 }
 
 #[test]
-fn p5_a_fenced_program_runs_at_the_jobs_level_and_cannot_read_files() {
+fn p5_a_program_runs_at_the_level_of_its_job_and_cannot_read_files() {
     let server = Server::start();
     let prompt = "```python\nimport os\nprint(open('/etc/passwd').read())\n```";
     for level in ["lenient", "standard", "strict"] {
@@ -99,7 +99,7 @@ fn p5_a_fenced_program_runs_at_the_jobs_level_and_cannot_read_files() {
 }
 
 #[test]
-fn p7_ids_that_are_not_there_are_404_whatever_they_look_like() {
+fn p7_unknown_ids_answer_404_in_every_spelling() {
     let server = Server::start();
     for id in ["job_01ARZ3NDEKTSV4RRFFQ69G5FAV", "job_x", "x", "%2e%2e", "job_01ARZ3NDEKTSV4RRFFQ69G5FAV%00"]
     {
@@ -113,7 +113,7 @@ fn p7_ids_that_are_not_there_are_404_whatever_they_look_like() {
 }
 
 #[test]
-fn p8_bad_input_is_told_which_field_and_why() {
+fn p8_a_bad_request_names_the_invalid_field() {
     let server = Server::start();
     let cases = [
         (json!({}), "input"),
@@ -145,7 +145,7 @@ fn p8_bad_input_is_told_which_field_and_why() {
 }
 
 #[test]
-fn p8_a_body_over_the_limit_is_a_413() {
+fn p8_a_body_over_the_limit_answers_413() {
     let server = Server::start_with("limits: {body_bytes: 2000}");
     let reply = server.post_text("/v1/jobs", &"x".repeat(5000));
     assert_eq!(reply.status, 413, "{}", reply.body);
@@ -153,7 +153,7 @@ fn p8_a_body_over_the_limit_is_a_413() {
 }
 
 #[test]
-fn p8_a_full_queue_is_said_to_be_full() {
+fn p8_a_full_queue_answers_429() {
     let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("so")), Act::Hang]));
     let server = Server::start_against(&upstream, "limits: {queue_jobs: 2}\nworkers: 1");
     server.submit(&json!({"input": "a"}));
@@ -163,7 +163,7 @@ fn p8_a_full_queue_is_said_to_be_full() {
 }
 
 #[test]
-fn p9_a_web_page_cannot_drive_the_server() {
+fn p9_requests_with_a_foreign_host_or_origin_are_refused() {
     let server = Server::start();
     for headers in [
         vec![("host", "evil.example")],
@@ -180,7 +180,7 @@ fn p9_a_web_page_cannot_drive_the_server() {
 }
 
 #[test]
-fn a_queued_job_is_cancelled_without_running_and_a_running_one_within_a_second() {
+fn cancel_ends_a_queued_job_unrun_and_a_running_job_promptly() {
     let upstream =
         Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("so it begins")), Act::Hang]));
     let server = Server::start_against(&upstream, "workers: 1");
@@ -243,7 +243,7 @@ fn lists_page_newest_first_without_repeats() {
 }
 
 #[test]
-fn failures_of_the_provider_are_retried_and_then_told() {
+fn a_provider_failure_is_retried_and_the_partial_answer_discarded() {
     let upstream = Upstream::start(|_, number| match number {
         0 => Answer::error(503, "overloaded").with_header("retry-after", "0"),
         1 => Answer {
@@ -260,7 +260,7 @@ fn failures_of_the_provider_are_retried_and_then_told() {
     let events = server.events(&id);
     assert_whole(&events);
     assert_eq!(text_of(&events), "a whole answer");
-    assert!(events.iter().any(|e| e.name == "step_discarded"), "the half answer is dropped: {events:?}");
+    assert!(events.iter().any(|e| e.name == "step_discarded"), "the partial answer is discarded: {events:?}");
     assert!(events.iter().any(|e| e.data["status"] == "retrying"));
 }
 
@@ -281,7 +281,7 @@ fn p9_a_refusing_provider_fails_the_job_without_leaking_its_address() {
 }
 
 #[test]
-fn p4_max_steps_ends_with_a_closing_answer_without_tools() {
+fn p4_max_steps_ends_the_job_with_a_final_answer_without_tools() {
     let upstream = Upstream::start(|request, _| {
         if request.get("tools").is_some() {
             Answer::calls(&[("calculator", json!({"expression": "1+1"}))])
@@ -308,7 +308,7 @@ fn p4_a_job_that_hangs_ends_at_its_timeout() {
 }
 
 #[test]
-fn health_and_readiness_answer() {
+fn healthz_and_readyz_answer_200() {
     let server = Server::start();
     assert_eq!(server.get("/healthz").status, 200);
     let ready = server.get("/readyz");
@@ -318,7 +318,7 @@ fn health_and_readiness_answer() {
 }
 
 #[test]
-fn sigterm_gives_running_jobs_back_and_the_next_start_finishes_them() {
+fn sigterm_releases_running_jobs_and_the_next_start_finishes_them() {
     let upstream = Upstream::start(|_, number| match number {
         0 => Answer::stream(vec![Act::Data(content("interrupted")), Act::Hang]),
         _ => Answer::text("done after the restart"),
@@ -334,11 +334,11 @@ fn sigterm_gives_running_jobs_back_and_the_next_start_finishes_them() {
     let server = Server::start_in(dir.path(), &config);
     let job = server.wait(&id);
     assert_eq!(job["output_text"], "done after the restart", "{job}");
-    assert_eq!(job["attempt"], 1, "a released run does not count");
+    assert_eq!(job["attempt"], 1, "a released run does not count as an attempt");
     assert_whole(&server.events(&id));
 }
 
-/// Sends bytes as they are and reads the first answer: its status and its body.
+/// Sends these bytes and reads the first response: its status and its body.
 fn raw(server: &Server, request: &str) -> (u16, String) {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("connect");
@@ -352,7 +352,7 @@ fn raw(server: &Server, request: &str) -> (u16, String) {
 }
 
 #[test]
-fn what_is_no_http_is_refused() {
+fn malformed_http_requests_are_refused() {
     let server = Server::start();
     let long = "a".repeat(40_000);
     let many = "x: a\r\n".repeat(150);
@@ -369,7 +369,7 @@ fn what_is_no_http_is_refused() {
         let (status, body) = raw(&server, &request);
         let shown = &request[..request.len().min(60)];
         assert_eq!(status, wanted, "{shown}: {body}");
-        // hyper answers what it cannot parse with an empty body; a request that it can parse gets our JSON.
+        // hyper answers a request that it cannot parse with an empty body; a parsed request gets our JSON.
         if !body.is_empty() {
             let error: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{shown}: {e}: {body}"));
             assert!(error["error"]["message"].is_string() && error["error"]["code"].is_string(), "{error}");
@@ -380,7 +380,7 @@ fn what_is_no_http_is_refused() {
 }
 
 #[test]
-fn a_file_that_comes_with_a_message_is_a_block_of_it_for_the_model() {
+fn an_attached_file_reaches_the_model_as_a_fenced_block() {
     let upstream = Upstream::start(|_, _| Answer::text("read"));
     let server = Server::start_against(&upstream, "");
     let file = json!({"name": "notes.md", "extension": "md", "content": "```\nx\n```"});
@@ -392,7 +392,7 @@ fn a_file_that_comes_with_a_message_is_a_block_of_it_for_the_model() {
 }
 
 #[test]
-fn what_jobs_have_spent_is_told_by_day_and_model_and_stays_when_they_are_deleted() {
+fn usage_is_reported_by_day_and_model_and_survives_deleted_jobs() {
     let upstream = Upstream::start(|_, _| Answer::text("fine"));
     let server = Server::start_against(&upstream, "");
     assert_eq!(server.get("/v1/usage").json()["data"], json!([]));
@@ -402,13 +402,13 @@ fn what_jobs_have_spent_is_told_by_day_and_model_and_stays_when_they_are_deleted
     }
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
     agent.delete(format!("{}/v1/jobs/{}", server.url, ids[0])).call().expect("an answer");
-    // Midnight may lie between two ends.
-    let told = server.get("/v1/usage").json();
-    let lines = told["data"].as_array().expect("lines");
+    // Midnight may pass between the ends of two jobs.
+    let usage = server.get("/v1/usage").json();
+    let lines = usage["data"].as_array().expect("lines");
     let sum = |name: &str| lines.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
     let sums = ["prompt_tokens", "completion_tokens", "total_tokens", "jobs"].map(sum);
-    assert_eq!(sums, [30, 15, 45, 3], "{told}");
-    assert!(lines.iter().all(|line| line["model"] == "scripted" && line["object"] == "usage"), "{told}");
+    assert_eq!(sums, [30, 15, 45, 3], "{usage}");
+    assert!(lines.iter().all(|line| line["model"] == "scripted" && line["object"] == "usage"), "{usage}");
     assert_eq!(server.get("/v1/usage?from=2020-01-01&to=2020-12-31").json()["data"], json!([]));
     assert_eq!(server.post("/v1/usage", &json!({})).status, 405);
 }

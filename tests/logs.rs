@@ -1,5 +1,5 @@
-//! What the server logs: lines that programs read, each with the job and the request that it is about;
-//! warnings of what is slow or stuck; and never a secret (P9).
+//! The server's log: JSON lines with job and request ids, warnings about slow commits and stalled jobs, and
+//! no secrets (P9).
 
 use crate::support::Server;
 use crate::support::upstream::{Act, Answer, Upstream, content};
@@ -10,21 +10,21 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How long a line may take to come on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a log line may take on a slow machine.
+const LOG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Every line as JSON.
 fn lines(log: &str) -> Vec<Value> {
     log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }
 
-/// Waits for a line that fits; one that is half written is read again.
-fn wait_for(log: impl Fn() -> String, fits: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + PATIENCE;
+/// Waits for a complete line that matches.
+fn wait_for(log: impl Fn() -> String, matches: impl Fn(&str) -> bool) -> String {
+    let deadline = Instant::now() + LOG_TIMEOUT;
     loop {
         let log = log();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        if let Some(line) = whole.lines().find(|line| fits(line)) {
+        if let Some(line) = whole.lines().find(|line| matches(line)) {
             return line.to_owned();
         }
         assert!(Instant::now() < deadline, "no such line:\n{log}");
@@ -33,7 +33,7 @@ fn wait_for(log: impl Fn() -> String, fits: impl Fn(&str) -> bool) -> String {
 }
 
 #[test]
-fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
+fn p9_json_logs_describe_requests_and_jobs_without_secrets() {
     let upstream = Upstream::start(|_, _| Answer::text("an answer-secret"));
     let models = format!(
         "models: [{{id: scripted, api_url: \"{}/v1\", api_key: key-secret}}]\ndefault_model: scripted",
@@ -64,11 +64,11 @@ fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
         assert!(!log.contains(secret), "{secret}:\n{log}");
     }
 
-    let told = lines(&log[..=log.rfind('\n').expect("a line")]);
-    assert!(told.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
+    let parsed = lines(&log[..=log.rfind('\n').expect("a line")]);
+    assert!(parsed.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
     let of = |message: &str, field: &str, value: &Value| {
         let found: Vec<&Value> =
-            told.iter().filter(|line| line["message"] == message && line[field] == *value).collect();
+            parsed.iter().filter(|line| line["message"] == message && line[field] == *value).collect();
         assert_eq!(found.len(), 1, "{message} {field} {value}:\n{log}");
         found[0].clone()
     };
@@ -90,7 +90,7 @@ fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
 }
 
 #[test]
-fn of_requests_info_tells_who_was_refused_and_what_failed() {
+fn info_level_logs_refused_requests_but_not_successful_ones() {
     let server = Server::start_with("auth_mode: multi\nlimits: {disk_free_bytes: 1152921504606846976}");
     assert_eq!(server.get("/healthz").status, 200);
     assert_eq!(server.get("/nowhere").status, 404);
@@ -102,13 +102,13 @@ fn of_requests_info_tells_who_was_refused_and_what_failed() {
 }
 
 #[test]
-fn a_client_that_leaves_before_its_answer_is_told_and_counted() {
+fn a_client_that_disconnects_early_is_logged_and_counted_as_499() {
     let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("half")), Act::Hang]));
     let server = Server::start_against(&upstream, "log: {level: debug}");
     let job = server.submit(&json!({"input": "x"}));
     let address = server.url.strip_prefix("http://").expect("an address");
-    let deadline = Instant::now() + PATIENCE;
-    // One that leaves before its request was read is none.
+    let deadline = Instant::now() + LOG_TIMEOUT;
+    // A client that disconnects before the server read its request is not counted, so try again.
     while !server.log().contains("status=499") {
         assert!(Instant::now() < deadline, "{}", server.log());
         let mut client = TcpStream::connect(address).expect("connected");
@@ -125,17 +125,17 @@ fn a_client_that_leaves_before_its_answer_is_told_and_counted() {
 }
 
 #[test]
-fn a_disk_that_is_nearly_full_is_told_by_readyz_and_keeps_no_reader_away() {
+fn readyz_reports_a_nearly_full_disk_and_reads_still_work() {
     let server = Server::start_with("limits: {disk_free_bytes: 1152921504606846976}");
     let ready = server.get("/readyz");
-    let told = ready.json();
-    assert_eq!((ready.status, &told["status"]), (200, &json!("degraded")), "{told}");
-    let checks = told["checks"].as_array().expect("checks");
+    let readiness = ready.json();
+    assert_eq!((ready.status, &readiness["status"]), (200, &json!("degraded")), "{readiness}");
+    let checks = readiness["checks"].as_array().expect("checks");
     let disk = checks.iter().find(|check| check["name"] == "disk").expect("the disk's");
     let reason = disk["reason"].as_str().expect("a reason");
     assert!(disk["ok"] == true && reason.contains("507") && reason.contains("disk_free_bytes"), "{disk}");
     for name in ["store", "workers", "sandbox_strict", "sandbox_standard", "sandbox_lenient", "python"] {
-        assert!(checks.iter().any(|check| check["name"] == name), "{name}: {told}");
+        assert!(checks.iter().any(|check| check["name"] == name), "{name}: {readiness}");
     }
     let refused = server.post("/v1/jobs", &json!({"input": "x"}));
     assert_eq!(refused.status, 507);
@@ -149,11 +149,11 @@ fn a_disk_that_is_nearly_full_is_told_by_readyz_and_keeps_no_reader_away() {
 }
 
 #[test]
-fn a_slow_commit_is_told_with_its_group_and_the_files_size() {
+fn a_slow_commit_is_logged_with_its_writes_and_file_size() {
     let server = Server::start_with("store: {slow_commit_ms: 1}");
     let input = "x".repeat(3 * 1024 * 1024);
-    let deadline = Instant::now() + PATIENCE;
-    // Megabytes in a millisecond are beyond any disk; should one commit do it, the next ones will not.
+    let deadline = Instant::now() + LOG_TIMEOUT;
+    // No disk writes megabytes in a millisecond every time: if one commit does, a later one will not.
     while !server.log().contains("slow commit") {
         assert!(Instant::now() < deadline, "{}", server.log());
         server.submit(&json!({"input": input}));
@@ -180,7 +180,7 @@ fn a_stalled_job_is_logged_once_and_once_more_when_it_resumes() {
 }
 
 #[test]
-fn in_the_journal_a_line_has_its_priority_and_no_time() {
+fn a_journal_line_has_a_priority_and_no_timestamp() {
     let dir = tempfile::tempdir().expect("a directory");
     let (path, config) = (dir.path().join("log"), dir.path().join("config.yml"));
     std::fs::write(&config, "log: {level: debug}").expect("written");

@@ -1,5 +1,5 @@
-//! Projects through the real binary: rows, uploads, files, search, and jobs that work in them. Whatever names
-//! a path outside leads nowhere.
+//! Projects through the real binary: rows, uploads, files, search, and jobs that work in them. Whatever
+//! names a path outside leads nowhere.
 
 use crate::support::Server;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The tools of the web through the real binary: a scripted model calls them, and servers on loopback answer.
-//! Nothing here leaves the machine.
+//! The tools of the web through the real binary: a scripted model calls them, and servers on loopback
+//! answer. Nothing here leaves the machine.
 
 use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream, tool_results};

@@ -1,5 +1,6 @@
-//! The two ablations: the hostile programs with landlock alone, and with system call filters alone. Some must
-//! escape in each: a suite that passes with half of the policy would prove nothing about the other half.
+//! The two ablations: the hostile programs with landlock alone, and with system call filters alone. Some
+//! must escape in each: a suite that passes with half of the policy would prove nothing about the other
+//! half.
 //!
 //! The test starts itself again in namespaces of its own (mounts, processes, IPC, network), where everything
 //! is read-only except empty temporary directories, so that an escaped program does no harm. Programs that

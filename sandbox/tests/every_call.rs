@@ -1,6 +1,6 @@
 //! Makes every system call in real children of each profile and compares the outcome with the policy table:
-//! killed calls end with SIGSYS, calls without a row fail with EPERM, answered calls return their answer, and
-//! allowed calls reach the kernel. Every alternative and every bit of a condition is tried.
+//! killed calls end with SIGSYS, calls without a row fail with EPERM, answered calls return their answer,
+//! and allowed calls reach the kernel. Every alternative and every bit of a condition is tried.
 //!
 //! Calls that cannot be made with arbitrary arguments have a test of their own, or are in `SPECIAL` with the
 //! reason.
@@ -46,8 +46,8 @@ const SPECIAL: &[(i64, &str)] = &[
 /// `arch_prctl(ARCH_SET_FS)` removes the thread's storage: see `ends_are_allowed`.
 const SET_FS: u64 = 0x1002;
 
-/// `uretprobe` and `uprobe`: newer kernels exempt them from filters for their own trampolines and refuse them
-/// elsewhere, the first with SIGILL, the second with ENXIO. See `the_kernel_s_own_calls_give_nothing`.
+/// `uretprobe` and `uprobe`: newer kernels exempt them from filters for their own trampolines and refuse
+/// them elsewhere, the first with SIGILL, the second with ENXIO. See `the_kernel_s_own_calls_give_nothing`.
 const THE_KERNELS_OWN: &[i64] = &[335, 336];
 
 fn is_special(call: &Call) -> bool {

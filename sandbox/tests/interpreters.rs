@@ -1,5 +1,5 @@
-//! Every `CPython` of this machine: 3.9 and newer run programs at every level, older ones are refused because
-//! of their version.
+//! Every `CPython` of this machine: 3.9 and newer run programs at every level, older ones are refused
+//! because of their version.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Brokers, zygotes and supervisors that are killed or stopped from outside: the run reports it, the next one
-//! works.
+//! Brokers, zygotes and supervisors that are killed or stopped from outside: the run reports it, the next
+//! one works.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -111,8 +111,8 @@ fn a_command_has_sessions() {
     assert_eq!(record.stdout, "in a session\n", "{record:#?}");
 }
 
-/// The broker's filter and two last ones; the children of a zygote have two more: the early kill list and the
-/// zygote's.
+/// The broker's filter and two last ones; the children of a zygote have two more: the early kill list and
+/// the zygote's.
 #[test]
 fn the_filters_stack() {
     let _turn = support::exclusive();
@@ -152,7 +152,8 @@ fn guest_filters() -> Option<String> {
     filters.max()
 }
 
-/// The filter refuses these flags (EPERM) with otherwise valid arguments, and allows what good programs need.
+/// The filter refuses these flags (EPERM) with otherwise valid arguments, and allows what good programs
+/// need.
 #[test]
 fn single_flags_are_refused_where_the_call_is_not() {
     let _turn = support::exclusive();

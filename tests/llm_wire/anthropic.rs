@@ -1,5 +1,5 @@
-//! Anthropic's dialect over real sockets: its path and headers, pauses that it goes on with, and what is told
-//! of failures.
+//! Anthropic's dialect over real sockets: its path and headers, pauses that it goes on with, and what is
+//! told of failures.
 
 use super::openai::{
     STREAM_HEAD, answer, cancel, chunk, limits, linger, provider, read_request, request, write,

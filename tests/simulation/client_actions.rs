@@ -1,4 +1,5 @@
-//! What clients do beside plain submissions: keys, retries, batches, schedules; and a courier whose letters get lost.
+//! What clients do beside plain submissions: keys, retries, batches, schedules; and a courier whose letters
+//! get lost.
 
 use super::client_records::Used;
 use super::server_process::ServerProcess;
@@ -91,7 +92,8 @@ impl World {
         self.oracle(|oracle| oracle.retried(job, was_done));
     }
 
-    /// Fills a batch piece by piece and asks for its acceptance, as one call to the server does: with the process it ends.
+    /// Fills a batch piece by piece and asks for its acceptance, as one call to the server does: with the
+    /// process it ends.
     fn batch(self: &Arc<Self>) {
         let number = u128::from(self.next_batch.fetch_add(1, Ordering::SeqCst));
         let lines = 1 + u32::try_from(self.roll(LINES)).unwrap();
@@ -169,7 +171,8 @@ impl World {
         let process = self.process();
         let now_ms = self.clock.now_ms();
         let due = process.sim_store.read(|store| store.due(now_ms, 3, &BTreeSet::new())).unwrap_or_default();
-        // Another courier may settle the second while the first is being settled: what counts is what was read.
+        // Another courier may settle the second while the first is being settled: what counts is what was
+        // read.
         for delivery in &due {
             self.oracle(|oracle| oracle.met_delivery(delivery));
         }

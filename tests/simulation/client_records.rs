@@ -45,7 +45,8 @@ pub(crate) struct Used {
     pub(crate) leaps: u64,
 }
 
-/// What is known of a key: what it was sent with, each with the leaps of the clock until then, and what came of it.
+/// What is known of a key: what it was sent with, each with the leaps of the clock until then, and what came
+/// of it.
 #[derive(Debug, Default)]
 struct Key {
     sent: Vec<(u128, u64)>,

@@ -1,5 +1,5 @@
-//! What befalls the disk of one process: trouble that passes, and the end. From its end on nothing reaches the disk, as
-//! nothing does that a dead process still wants; what is left is the image of that moment.
+//! What befalls the disk of one process: trouble that passes, and the end. From its end on nothing reaches
+//! the disk, as nothing does that a dead process still wants; what is left is the image of that moment.
 
 use crate::support::disk::{Disk, DiskHook, SeededRandom};
 use std::io;

@@ -1,5 +1,5 @@
-//! What the outside knows, over all processes of the server, and what must hold of it. A broken rule is kept as a text:
-//! a worker catches panics.
+//! What the outside knows, over all processes of the server, and what must hold of it. A broken rule is kept
+//! as a text: a worker catches panics.
 
 use super::approvals::Verdicts;
 use super::client_records::ClientRecords;
@@ -136,7 +136,8 @@ impl Oracle {
         self.jobs.insert(new.id, known);
     }
 
-    /// A job that nobody has submitted: a line of a batch, or an occurrence. Seen once, it must never be lost.
+    /// A job that nobody has submitted: a line of a batch, or an occurrence. Seen once, it must never be
+    /// lost.
     pub(crate) fn meet(&mut self, job: &Job) {
         if !self.jobs.contains_key(&job.id) {
             let mut known = Known::new(self.next_number(), job.user, job.created_at_ms);
@@ -218,7 +219,8 @@ impl Oracle {
         }
     }
 
-    /// A claim reaches the store: whatever is due by this clock may run from now on, even if the clock goes back.
+    /// A claim reaches the store: whatever is due by this clock may run from now on, even if the clock goes
+    /// back.
     pub(crate) fn claims_at(&mut self, now_ms: u64) {
         for known in self.jobs.values_mut() {
             known.not_before_ms = known.not_before_ms.filter(|until_ms| now_ms < *until_ms);

@@ -1,5 +1,5 @@
-//! The schedules as the scheduler of one process sees them: each write is a point where something may happen.
-//! Owns the flaw of a schedule that stays due.
+//! The schedules as the scheduler of one process sees them: each write is a point where something may
+//! happen. Owns the flaw of a schedule that stays due.
 
 use super::store::{SimStore, resolved};
 use super::world::{Flaw, World};

@@ -1,6 +1,7 @@
-//! One seed's world: the real store on a disk that can lose power, a real engine, and everything else played. One thread
-//! does all: a tick runs a job to its end, and between any two of its writes, inside any call to a model or a tool, the
-//! world may let another worker tick, cancel, submit, set the clock, break the disk, or end the process.
+//! One seed's world: the real store on a disk that can lose power, a real engine, and everything else
+//! played. One thread does all: a tick runs a job to its end, and between any two of its writes, inside any
+//! call to a model or a tool, the world may let another worker tick, cancel, submit, set the clock, break
+//! the disk, or end the process.
 
 use super::clock::SimClock;
 use super::disk_faults::{End, IoFault};
@@ -65,7 +66,8 @@ pub(crate) struct World {
     pub(crate) next_batch: AtomicU64,
     /// Nothing happens any more but the work itself.
     is_calm: AtomicBool,
-    /// The store's write before or after which the process ends, counted over all processes; for worlds without chance.
+    /// The store's write before or after which the process ends, counted over all processes; for worlds
+    /// without chance.
     end_at: AtomicU64,
     writes: AtomicU64,
     /// `TEST_TRACE` is set.
@@ -78,8 +80,9 @@ impl World {
         Self::make(seed, flaw, u64::MAX)
     }
 
-    /// A world without chance, but that the process ends around its store's write of this number: at an even number 2n
-    /// before write n reaches the store, at an odd one 2n + 1 after write n is safe and before anybody hears of it.
+    /// A world without chance, but that the process ends around its store's write of this number: at an even
+    /// number 2n before write n reaches the store, at an odd one 2n + 1 after write n is safe and before
+    /// anybody hears of it.
     pub(crate) fn cut(seed: u64, flaw: Flaw, end_at: u64) -> Arc<Self> {
         let world = Self::make(seed, flaw, end_at);
         world.calm_down();

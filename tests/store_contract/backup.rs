@@ -40,7 +40,8 @@ fn busy() -> Fixture {
     fixture
 }
 
-/// A batch of which a line has ended, another runs, and one that is being stored; a key, a schedule, webhooks.
+/// A batch of which a line has ended, another runs, and one that is being stored; a key, a schedule,
+/// webhooks.
 fn fill_the_other_tables(fixture: &Fixture) {
     let url = || Some(WebhookUrl::try_from("https://example.com/hook".to_owned()).unwrap());
     let line = |n: u32| {

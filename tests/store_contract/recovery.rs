@@ -158,7 +158,8 @@ fn a_second_process_is_kept_out_and_garbage_is_no_store() {
     let second = open(&fixture.path(), &Limits::default(), ManualClock::new());
     assert!(matches!(second, Err(OpenError::Locked { .. })), "{:?}", second.err());
     let garbage = fixture.dir.path().join("garbage");
-    // The last one is what a file system may leave of a store after a power loss: it is not begun anew silently.
+    // The last one is what a file system may leave of a store after a power loss: it is not begun anew
+    // silently.
     for content in [b"not a database".repeat(100), Vec::new()] {
         std::fs::write(&garbage, &content).unwrap();
         let opened = open(&garbage, &Limits::default(), ManualClock::new());
@@ -170,7 +171,8 @@ fn a_second_process_is_kept_out_and_garbage_is_no_store() {
     assert!(open(&fixture.dir.path().join("no/such/dir"), &Limits::default(), ManualClock::new()).is_err());
 }
 
-/// A server that was killed in the moment of starting a program leaves its lock to that program for an instant.
+/// A server that was killed in the moment of starting a program leaves its lock to that program for an
+/// instant.
 #[test]
 fn a_lock_that_is_given_up_soon_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What users have spent: every end of a job books what it has spent since its last one, and nothing takes it
-//! back.
+//! What users have spent: every end of a job books what it has spent since its last one, and nothing takes
+//! it back.
 
 use super::fixture::{Fixture, open};
 use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, done, id, job, turn};

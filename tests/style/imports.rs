@@ -1,5 +1,5 @@
-//! No import circles between the files of a room. A name that a `mod.rs` exports again counts as an import of
-//! the file that defines it.
+//! No import circles between the files of a room. A name that a `mod.rs` exports again counts as an import
+//! of the file that defines it.
 
 use super::source::{Source, regex, sources};
 use regex::Regex;

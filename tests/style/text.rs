@@ -27,8 +27,8 @@ fn read(path: &PathBuf) -> String {
     fs::read_to_string(path).expect("readable text")
 }
 
-/// The lines of a document that are longer than they may be. A row of a table and a command in a fence cannot
-/// be broken; a line without a space is an address.
+/// The lines of a document that are longer than they may be. A row of a table and a command in a fence
+/// cannot be broken; a line without a space is an address.
 fn long_lines(document: &str, text: &str) -> Vec<String> {
     let (mut is_code, mut found) = (false, Vec::new());
     for (number, line) in text.lines().enumerate() {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
 
-/// A number from the environment. The names do not begin with `NANOCLAW_`: the server refuses unknown ones of
-/// these.
+/// A number from the environment. The names do not begin with `NANOCLAW_`: the server refuses unknown ones
+/// of these.
 pub(crate) fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name} is no number: '{value}'")))

@@ -1,8 +1,8 @@
 //! Power loss at any moment (P1, P2, P4): a seeded workload runs on a disk that remembers what was synced;
 //! from it come images with everything that was synced and any subset of the unsynced sectors. On each the
 //! store has to open, hold everything that was acknowledged or seen, number without gap, and finish every
-//! job; and once more after a second loss during recovery. A control whose syncs lie has to be caught, or the
-//! method proves nothing.
+//! job; and once more after a second loss during recovery. A control whose syncs lie has to be caught, or
+//! the method proves nothing.
 //!
 //! `TEST_IMAGES` sets the number of images, `TEST_SEED` the first seed.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]

@@ -14,8 +14,8 @@ use nanoclaw::ports::{
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By job: the log as it was seen, and the answer once the end was acknowledged or seen. By key, the job that it made. By
-/// batch, its lines.
+/// By job: the log as it was seen, and the answer once the end was acknowledged or seen. By key, the job
+/// that it made. By batch, its lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Oracle {
     jobs: BTreeMap<JobId, Known>,
@@ -32,7 +32,8 @@ struct Known {
 }
 
 impl Oracle {
-    /// Remembers how the store shows a job now. A reader does the same, so that whatever can be read counts as seen.
+    /// Remembers how the store shows a job now. A reader does the same, so that whatever can be read counts
+    /// as seen.
     pub(crate) fn note(&mut self, store: &RedbStore, job: JobId) {
         let log = store.log(job).unwrap();
         let known = self.jobs.entry(job).or_default();
@@ -162,8 +163,8 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The accounts hold what the ended jobs have spent. A job that is tried again has booked what it had spent before, so the
-/// sums meet when everything has ended, and only then for sure.
+/// The accounts hold what the ended jobs have spent. A job that is tried again has booked what it had spent
+/// before, so the sums meet when everything has ended, and only then for sure.
 fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), String> {
     for user in [ANN, BOB] {
         let (mut spent, mut owed, mut running) = (Usage::default(), Usage::default(), Usage::default());
@@ -182,7 +183,8 @@ fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), Str
     Ok(())
 }
 
-/// Each job of a conversation stands in it once, in the order of acceptance, and the conversation counts its messages.
+/// Each job of a conversation stands in it once, in the order of acceptance, and the conversation counts its
+/// messages.
 fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
     for user in [ANN, BOB] {
         let query = ConversationQuery { user, project: None, before: None, limit: 10_000 };
