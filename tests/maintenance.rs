@@ -1,4 +1,4 @@
-//! The store's upkeep with the real binary: backup under load and restore, and a disk that is nearly full.
+//! Store maintenance with the real binary: backup under load, restore, a nearly full disk, and retention.
 
 use crate::support::{Server, command};
 use nanoclaw::domain::limits::Limits;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where nobody listens.
+/// An address where no server listens.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
 fn run(arguments: &[&str]) -> Output {
@@ -33,7 +33,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -45,7 +45,7 @@ fn submit_until(stop: &AtomicBool, server: &Server, accepted: &Mutex<Vec<String>
 }
 
 #[test]
-fn p1_a_backup_under_load_restores_every_job_that_was_acknowledged_before_it() {
+fn p1_a_backup_under_load_contains_every_job_acknowledged_before_it() {
     let server = Server::start();
     let (accepted, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let dir = tempfile::tempdir().expect("a directory");
@@ -60,20 +60,20 @@ fn p1_a_backup_under_load_restores_every_job_that_was_acknowledged_before_it() {
         let before = accepted.lock().expect("lock").clone();
         let made = backup(&file, &server.url, dir.path(), &[]);
         stop.store(true, Ordering::SeqCst);
-        assert!(made.status.success(), "{}", said(&made));
+        assert!(made.status.success(), "{}", stderr(&made));
         before
     });
     let again = backup(&file, &server.url, dir.path(), &[]);
-    assert!(!again.status.success() && said(&again).contains("--force"), "{}", said(&again));
+    assert!(!again.status.success() && stderr(&again).contains("--force"), "{}", stderr(&again));
     assert!(backup(&file, &server.url, dir.path(), &["--force"]).status.success());
     assert!(!dir.path().join("copy.redb.part").exists());
 
     let held = restore(&file, &server.dir.join("data"));
-    assert!(!held.status.success() && said(&held).contains("stop it first"), "{}", said(&held));
+    assert!(!held.status.success() && stderr(&held).contains("stop it first"), "{}", stderr(&held));
 
     let fresh = tempfile::tempdir().expect("a directory");
     let restored = restore(&file, &fresh.path().join("data"));
-    assert!(restored.status.success(), "{}", said(&restored));
+    assert!(restored.status.success(), "{}", stderr(&restored));
     let second = Server::start_in(fresh.path(), "");
     for id in &before {
         assert_eq!(second.wait(id)["status"], "succeeded", "{id}");
@@ -81,27 +81,35 @@ fn p1_a_backup_under_load_restores_every_job_that_was_acknowledged_before_it() {
 }
 
 #[test]
-fn a_backup_without_a_server_reads_the_file_and_garbage_is_never_restored() {
+fn a_backup_without_a_server_reads_the_file_and_restore_refuses_garbage() {
     let mut server = Server::start();
     let id = server.submit(&json!({"input": "hello"}));
     server.wait(&id);
     let data = server.dir.join("data");
     let file = server.dir.join("copy.redb");
     let locked = backup(&file, NOWHERE, &data, &[]);
-    assert!(!locked.status.success() && said(&locked).contains("--server"), "{}", said(&locked));
+    assert!(!locked.status.success() && stderr(&locked).contains("--server"), "{}", stderr(&locked));
     assert!(!file.exists() && !server.dir.join("copy.redb.part").exists());
     server.terminate();
     let made = backup(&file, NOWHERE, &data, &[]);
-    assert!(made.status.success(), "{}", said(&made));
+    assert!(made.status.success(), "{}", stderr(&made));
     let nothing = backup(&server.dir.join("other"), NOWHERE, &server.dir.join("no"), &[]);
-    assert!(said(&nothing).contains("no server answers"), "{}", said(&nothing));
+    assert!(stderr(&nothing).contains("no server answers"), "{}", stderr(&nothing));
 
     let garbage = server.dir.join("garbage");
     std::fs::write(&garbage, "not a store").expect("written");
     let refused = restore(&garbage, &data);
-    assert!(!refused.status.success() && said(&refused).contains("no NanoClaw store"), "{}", said(&refused));
+    assert!(
+        !refused.status.success() && stderr(&refused).contains("no NanoClaw store"),
+        "{}",
+        stderr(&refused)
+    );
     let restored = restore(&file, &data);
-    assert!(restored.status.success() && said(&restored).contains("before-restore-"), "{}", said(&restored));
+    assert!(
+        restored.status.success() && stderr(&restored).contains("before-restore-"),
+        "{}",
+        stderr(&restored)
+    );
     let config = server.dir.join("service.yml");
     let keyed = format!(
         "data_dir: {}\nmodels: [{{id: m, api_url: \"https://x.test/v1\", api_key: \"${{NOBODY_HAS_THIS_KEY}}\"}}]\n",
@@ -109,13 +117,13 @@ fn a_backup_without_a_server_reads_the_file_and_garbage_is_never_restored() {
     );
     std::fs::write(&config, keyed).expect("written");
     let keyless = run(&["restore", text(&file), "--config", text(&config)]);
-    assert!(keyless.status.success(), "a key is the service's: {}", said(&keyless));
+    assert!(keyless.status.success(), "only the service needs to read the key: {}", stderr(&keyless));
     let again = Server::start_in(&server.dir.clone(), "");
     assert_eq!(again.get(&format!("/v1/jobs/{id}")).json()["status"], "succeeded");
 }
 
 #[test]
-fn a_nearly_full_disk_refuses_new_jobs_and_nothing_else() {
+fn a_nearly_full_disk_refuses_only_new_jobs_and_backups() {
     let server = Server::start();
     let early = server.submit(&json!({"input": "hello"}));
     let server = server.crash_and_restart("limits: {disk_free_bytes: 1152921504606846976}");
@@ -127,14 +135,14 @@ fn a_nearly_full_disk_refuses_new_jobs_and_nothing_else() {
     assert!(message.contains("MiB are free") && message.contains("1099511627776 MiB"), "{message}");
     assert!(message.contains("limits.disk_free_bytes"), "{message}");
     assert_eq!(server.get("/healthz").status, 200);
-    assert_eq!(server.wait(&early)["status"], "succeeded", "what was accepted may finish");
+    assert_eq!(server.wait(&early)["status"], "succeeded", "an accepted job may finish");
     assert_eq!(server.get("/v1/backup").status, 507, "a backup would fill the disk");
     let server = server.crash_and_restart("");
     let late = server.submit(&json!({"input": "hello"}));
     assert_eq!(server.wait(&late)["status"], "succeeded");
 }
 
-/// The wall clock, and a monotonic one that is set by hand.
+/// A clock whose monotonic part the test sets.
 struct ManualClock {
     wall_ms: u64,
     passed_ms: AtomicU64,
@@ -152,7 +160,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// What a server with these times would do a minute later, without the minute.
+/// Runs the retention that a server with these options would run a minute later, without waiting.
 fn sweep(file: &Path, retention: RetentionOptions) {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
     let wall_ms = u64::try_from(wall).expect("small") + 1_000;
@@ -168,10 +176,10 @@ fn sweep(file: &Path, retention: RetentionOptions) {
 }
 
 #[test]
-fn p2_a_reader_who_comes_back_is_told_of_what_retention_took() {
+fn p2_a_resumed_stream_reports_events_removed_by_retention_as_a_gap() {
     let mut server = Server::start();
     let id = server.submit(&json!({"input": "stream: 20 words, 20 ms"}));
-    let said = server.wait(&id)["output_text"].clone();
+    let answer = server.wait(&id)["output_text"].clone();
     let whole = server.events(&id);
     crate::support::assert_whole(&whole);
     let last = whole.last().expect("events").seq;
@@ -183,10 +191,14 @@ fn p2_a_reader_who_comes_back_is_told_of_what_retention_took() {
     let (now, never) = (RetentionAge::For(0), RetentionAge::Forever);
     sweep(&file, RetentionOptions { deltas: now, events: never, jobs: never });
     let mut folded = Server::start_in(&dir, "");
-    let told = folded.events(&id);
-    let gap = told.iter().find(|event| event.name == "gap").expect("a gap");
-    assert_eq!(gap.seq, gap.data["to"], "resuming at a gap goes on behind it");
-    assert_eq!(crate::support::text_of(&told), said.as_str().expect("an answer"), "no text is lost");
+    let events_after = folded.events(&id);
+    let gap = events_after.iter().find(|event| event.name == "gap").expect("a gap");
+    assert_eq!(gap.seq, gap.data["to"], "a stream resumed at a gap continues behind it");
+    assert_eq!(
+        crate::support::text_of(&events_after),
+        answer.as_str().expect("an answer"),
+        "no text is lost"
+    );
     let cumulative: Vec<_> = folded.stream(&events, 0).collect();
     assert!(cumulative.iter().all(|event| event.name != "gap"), "{cumulative:?}");
     assert_eq!(folded.stream(&events, gap.seq).next().map(|event| event.seq), Some(gap.seq + 1));
@@ -194,13 +206,13 @@ fn p2_a_reader_who_comes_back_is_told_of_what_retention_took() {
 
     sweep(&file, RetentionOptions { deltas: never, events: now, jobs: never });
     let mut cut = Server::start_in(&dir, "");
-    let told: Vec<_> = cut.stream(&events, 2).collect();
-    assert_eq!(told[0].name, "gap");
-    assert_eq!(told[0].data, json!({"from": 3, "to": last - 1}));
-    assert_eq!((told[1].name.as_str(), told[1].seq, told.len()), ("done", last, 2));
+    let frames: Vec<_> = cut.stream(&events, 2).collect();
+    assert_eq!(frames[0].name, "gap");
+    assert_eq!(frames[0].data, json!({"from": 3, "to": last - 1}));
+    assert_eq!((frames[1].name.as_str(), frames[1].seq, frames.len()), ("done", last, 2));
     assert_eq!(cut.get(&format!("{events}?after={last}")).status, 204);
     assert_eq!(cut.get(&format!("{events}?after={}", last + 1)).status, 400);
-    assert_eq!(cut.get(&format!("/v1/jobs/{id}")).json()["output_text"], said);
+    assert_eq!(cut.get(&format!("/v1/jobs/{id}")).json()["output_text"], answer);
     cut.terminate();
 
     sweep(&file, RetentionOptions { deltas: never, events: never, jobs: now });

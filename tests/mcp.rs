@@ -1,5 +1,5 @@
-//! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, good ones and every
-//! kind of bad one.
+//! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, working and broken
+//! ones.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, command};
@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Patience with a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait on a slow machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the fake server lies.
+/// The directory of the fake server.
 fn fakes() -> String {
     format!("{}/tests/fake_mcp", env!("CARGO_MANIFEST_DIR"))
 }
@@ -22,8 +22,8 @@ fn fake(name: &str, fault: &str, more: &str) -> String {
     format!("  {name}: {{command: python3, args: [{dir}/server.py, {fault}], readable: [{dir}]{more}}}\n")
 }
 
-/// A model that makes the calls that the user's text lists, and answers with their results.
-fn obedient() -> Upstream {
+/// A model that makes the calls listed in the user message and answers with their results.
+fn calling_model() -> Upstream {
     Upstream::start(|request, _| {
         let results = tool_results(request);
         if !results.is_empty() {
@@ -33,11 +33,11 @@ fn obedient() -> Upstream {
             return Answer::text(&results.iter().map(of).collect::<Value>().to_string());
         }
         let messages = request["messages"].as_array().expect("messages");
-        let asked: Vec<(String, Value)> =
+        let calls: Vec<(String, Value)> =
             serde_json::from_str(messages[messages.len() - 1]["content"].as_str().expect("text"))
                 .expect("calls");
         Answer::calls(
-            &asked.iter().map(|(name, arguments)| (name.as_str(), arguments.clone())).collect::<Vec<_>>(),
+            &calls.iter().map(|(name, arguments)| (name.as_str(), arguments.clone())).collect::<Vec<_>>(),
         )
     })
 }
@@ -46,18 +46,18 @@ fn start(upstream: &Upstream, servers: &str) -> Server {
     Server::start_against(upstream, &format!("mcp_servers:\n{servers}"))
 }
 
-fn until(server: &Server, what: &str, condition: impl Fn() -> bool) {
+fn wait_until(server: &Server, what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "it never came to be: {what}\n{}", server.log());
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "timed out waiting until {what}\n{}", server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// Waits until this server of the configuration has told its tools.
-fn told(server: &Server, name: &str) {
-    let is_told = |line: &str| line.contains("has told its tools") && line.contains(name);
-    until(server, name, || server.log().lines().any(is_told));
+/// Waits until this configured server has listed its tools.
+fn wait_for_tools(server: &Server, name: &str) {
+    let has_listed_tools = |line: &str| line.contains("has told its tools") && line.contains(name);
+    wait_until(server, name, || server.log().lines().any(has_listed_tools));
 }
 
 /// The results of these calls.
@@ -68,17 +68,17 @@ fn call(server: &Server, calls: &[(&str, Value)]) -> Vec<Value> {
     serde_json::from_str(ended["output_text"].as_str().expect("text")).expect("results")
 }
 
-fn one(server: &Server, tool: &str, arguments: Value) -> Value {
+fn call_one(server: &Server, tool: &str, arguments: Value) -> Value {
     call(server, &[(tool, arguments)]).remove(0)
 }
 
 #[test]
-fn tools_come_in_and_what_they_answer_goes_to_the_model() {
-    let upstream = obedient();
+fn mcp_tools_are_offered_and_their_results_reach_the_model() {
+    let upstream = calling_model();
     let servers = fake("fake", "normal", ", env: {NAME: Ann, KEY: sk-777777}") + &fake("noisy", "noisy", "");
     let server = start(&upstream, &servers);
-    told(&server, "fake");
-    told(&server, "noisy");
+    wait_for_tools(&server, "fake");
+    wait_for_tools(&server, "noisy");
     let results = call(
         &server,
         &[
@@ -96,7 +96,11 @@ fn tools_come_in_and_what_they_answer_goes_to_the_model() {
         ],
     );
     assert_eq!(results[0]["data"], "héllo", "{}", results[0]);
-    assert_eq!(results[1]["data"], json!({"sum": 5}), "validated and coerced as every tool's arguments are");
+    assert_eq!(
+        results[1]["data"],
+        json!({"sum": 5}),
+        "arguments are validated and coerced like those of every tool"
+    );
     assert_eq!((&results[2]["success"], &results[2]["error"]), (&json!(false), &json!("no such thing")));
     assert!(results[3]["error"].as_str().expect("an error").contains("'fake' refused the call: not today"));
     assert_eq!(
@@ -104,16 +108,20 @@ fn tools_come_in_and_what_they_answer_goes_to_the_model() {
         json!({"attachments": [{"kind": "image", "type": "image/png", "bytes": 3000}]})
     );
     assert!(results[5]["data"].as_str().expect("text").starts_with("Ann in /"), "{}", results[5]);
-    assert!(results[6].to_string().len() < 40_000, "cut for the model");
+    assert!(results[6].to_string().len() < 40_000, "truncated for the model");
     assert!(results[7]["error"].as_str().expect("an error").contains("text"), "{}", results[7]);
     assert_eq!(results[8]["data"], "through the noise");
-    let heard: Value = serde_json::from_str(results[9]["data"].as_str().expect("text")).expect("JSON");
-    assert_eq!(heard["sampling/createMessage"], -32601, "no model is lent: {heard}");
+    let client_answers: Value =
+        serde_json::from_str(results[9]["data"].as_str().expect("text")).expect("JSON");
     assert_eq!(
-        (&heard["elicitation/create"]["action"], &heard["roots/list"]["roots"]),
+        client_answers["sampling/createMessage"], -32601,
+        "sampling is not supported: {client_answers}"
+    );
+    assert_eq!(
+        (&client_answers["elicitation/create"]["action"], &client_answers["roots/list"]["roots"]),
         (&json!("decline"), &json!([]))
     );
-    assert_eq!(results[10]["data"], "the key ***", "P9: what the server was given is not told");
+    assert_eq!(results[10]["data"], "the key ***", "P9: a secret of the server's environment is redacted");
     assert!(!server.log().contains("sk-777777"), "P9: {}", server.log());
     let offered = upstream.requests()[0]["tools"].to_string();
     assert!(offered.contains("mcp_fake_hang") && !offered.contains("mcp_fake_broken"), "{offered}");
@@ -121,17 +129,17 @@ fn tools_come_in_and_what_they_answer_goes_to_the_model() {
 }
 
 #[test]
-fn a_bad_server_costs_only_itself() {
-    let upstream = obedient();
+fn a_broken_mcp_server_does_not_affect_the_others() {
+    let upstream = calling_model();
     let servers = fake("mute", "mute", ", start_timeout_s: 2")
         + "  missing: {command: no-such-program-at-all}\n  nowhere: {url: 'http://127.0.0.1:9/mcp'}\n"
         + &fake("good", "normal", ", enabled_tools: [echo, mcp_good_fail]")
         + &fake("none", "normal", ", enabled_tools: []")
         + &fake("slow", "slow", "");
     let server = start(&upstream, &servers);
-    told(&server, "good");
-    told(&server, "none");
-    assert_eq!(one(&server, "mcp_good_echo", json!({"text": "here"}))["data"], "here");
+    wait_for_tools(&server, "good");
+    wait_for_tools(&server, "none");
+    assert_eq!(call_one(&server, "mcp_good_echo", json!({"text": "here"}))["data"], "here");
     let tools = upstream.requests()[0]["tools"].clone();
     let names: Vec<&str> =
         tools.as_array().expect("tools").iter().filter_map(|t| t["function"]["name"].as_str()).collect();
@@ -139,88 +147,99 @@ fn a_bad_server_costs_only_itself() {
         names.into_iter().filter(|n| n.starts_with("mcp_good") || n.starts_with("mcp_none")).collect();
     assert_eq!(ours, ["mcp_good_echo", "mcp_good_fail"]);
     for why in ["did not tell its tools within 2 s", "no-such-program-at-all", "onnection refused"] {
-        until(&server, why, || server.log().contains(why));
+        wait_until(&server, why, || server.log().contains(why));
     }
-    told(&server, "slow");
-    assert_eq!(one(&server, "mcp_slow_echo", json!({"text": "late"}))["data"], "late");
+    wait_for_tools(&server, "slow");
+    assert_eq!(call_one(&server, "mcp_slow_echo", json!({"text": "late"}))["data"], "late");
 }
 
 #[test]
-fn a_server_that_dies_is_started_again_and_calls_meanwhile_say_so() {
-    let upstream = obedient();
+fn a_crashed_mcp_server_is_restarted_and_calls_meanwhile_fail_with_a_reason() {
+    let upstream = calling_model();
     let server =
         start(&upstream, &(fake("fake", "normal", "") + &fake("once", "normal", ", restart: false")));
-    told(&server, "fake");
-    told(&server, "once");
+    wait_for_tools(&server, "fake");
+    wait_for_tools(&server, "once");
     let error = |result: Value| result["error"].as_str().unwrap_or_default().to_owned();
     for name in ["fake", "once"] {
-        let died = error(one(&server, &format!("mcp_{name}_die"), json!({})));
+        let died = error(call_one(&server, &format!("mcp_{name}_die"), json!({})));
         assert!(died.contains("whether it took effect is unknown"), "{died}");
     }
-    let down = || error(one(&server, "mcp_once_echo", json!({"text": "?"})));
-    until(&server, "it is down", || down().contains("it ended with exit code 3; it is not started again"));
-    until(&server, "it is back", || one(&server, "mcp_fake_echo", json!({"text": "back"}))["data"] == "back");
-    // Dying at once again and again makes the pauses longer, so that a call meets one.
+    let down = || error(call_one(&server, "mcp_once_echo", json!({"text": "?"})));
+    wait_until(&server, "it is down", || {
+        down().contains("it ended with exit code 3; it is not started again")
+    });
+    wait_until(&server, "it is back", || {
+        call_one(&server, "mcp_fake_echo", json!({"text": "back"}))["data"] == "back"
+    });
+    // Repeated crashes make the restart delay longer, so that a call falls into it.
     for _ in 0..3 {
-        until(&server, "it is back", || {
-            one(&server, "mcp_fake_echo", json!({"text": "back"}))["data"] == "back"
+        wait_until(&server, "it is back", || {
+            call_one(&server, "mcp_fake_echo", json!({"text": "back"}))["data"] == "back"
         });
-        one(&server, "mcp_fake_die", json!({}));
+        call_one(&server, "mcp_fake_die", json!({}));
     }
-    until(&server, "a call meets a pause", || {
-        error(one(&server, "mcp_fake_echo", json!({"text": "?"}))).contains("it is started again in")
+    wait_until(&server, "a call falls into a restart delay", || {
+        error(call_one(&server, "mcp_fake_echo", json!({"text": "?"}))).contains("it is started again in")
     });
 }
 
 #[test]
-fn a_call_that_takes_too_long_or_is_cancelled_is_taken_back() {
-    let upstream = obedient();
+fn a_timed_out_or_cancelled_call_is_cancelled_at_the_mcp_server() {
+    let upstream = calling_model();
     let servers = fake("fake", "normal", "") + &fake("quick", "normal", ", timeout_s: 1");
     let server = start(&upstream, &servers);
-    told(&server, "fake");
-    told(&server, "quick");
-    let late = one(&server, "mcp_quick_hang", json!({}));
+    wait_for_tools(&server, "fake");
+    wait_for_tools(&server, "quick");
+    let late = call_one(&server, "mcp_quick_hang", json!({}));
     assert_eq!(late["error"], "the MCP server 'quick' gave no answer within 1 s", "{late}");
-    let flooded = one(&server, "mcp_quick_flood", json!({}));
-    assert_eq!(flooded["success"], json!(false), "a message beyond the bound is dropped");
+    let flooded = call_one(&server, "mcp_quick_flood", json!({}));
+    assert_eq!(flooded["success"], json!(false), "a message over the limit is dropped");
     let reasons = |name: &str| {
-        let result = one(&server, &format!("mcp_{name}_cancelled"), json!({}));
+        let result = call_one(&server, &format!("mcp_{name}_cancelled"), json!({}));
         serde_json::from_str::<Vec<String>>(result["data"].as_str().unwrap_or("[]")).unwrap_or_default()
     };
-    until(&server, "the server is told", || reasons("quick").contains(&"it took too long".to_owned()));
+    wait_until(&server, "the server gets the cancel notification", || {
+        reasons("quick").contains(&"it took too long".to_owned())
+    });
     let id = server.submit(&json!({"input": json!([["mcp_fake_hang", {}]]).to_string()}));
-    until(&server, "it hangs", || {
+    wait_until(&server, "it hangs", || {
         server.get(&format!("/v1/jobs/{id}")).body.contains("running")
             && upstream.requests().iter().any(|r| r.to_string().contains("mcp_fake_hang"))
     });
     std::thread::sleep(Duration::from_millis(500));
     server.post(&format!("/v1/jobs/{id}/cancel"), &json!({}));
     assert_eq!(server.wait(&id)["status"], "cancelled");
-    until(&server, "the server is told", || reasons("fake").contains(&"the user cancelled it".to_owned()));
-}
-
-#[test]
-fn a_server_that_changes_its_tools_is_listed_again() {
-    let upstream = obedient();
-    let server = start(&upstream, &fake("fake", "normal", ""));
-    told(&server, "fake");
-    assert!(
-        one(&server, "mcp_fake_grown", json!({}))["error"].as_str().expect("an error").contains("not found")
-    );
-    assert_eq!(one(&server, "mcp_fake_grow", json!({}))["data"], "grown");
-    until(&server, "the new tool is there", || {
-        one(&server, "mcp_fake_grown", json!({}))["data"] == "called grown"
+    wait_until(&server, "the server gets the cancel notification", || {
+        reasons("fake").contains(&"the user cancelled it".to_owned())
     });
 }
 
 #[test]
-fn shutdown_ends_sessions() {
-    let upstream = obedient();
+fn a_changed_tool_list_of_an_mcp_server_is_read_again() {
+    let upstream = calling_model();
+    let server = start(&upstream, &fake("fake", "normal", ""));
+    wait_for_tools(&server, "fake");
+    assert!(
+        call_one(&server, "mcp_fake_grown", json!({}))["error"]
+            .as_str()
+            .expect("an error")
+            .contains("not found")
+    );
+    assert_eq!(call_one(&server, "mcp_fake_grow", json!({}))["data"], "grown");
+    wait_until(&server, "the new tool is there", || {
+        call_one(&server, "mcp_fake_grown", json!({}))["data"] == "called grown"
+    });
+}
+
+#[test]
+fn shutdown_ends_mcp_sessions() {
+    let upstream = calling_model();
     let mut server = start(&upstream, &(fake("fake", "normal", "") + &fake("mute", "mute", "")));
-    told(&server, "fake");
+    wait_for_tools(&server, "fake");
     let begun = Instant::now();
     assert!(server.terminate().success());
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < WAIT_TIMEOUT, "{:?}", begun.elapsed());
     let log = server.log();
     assert!(log.contains("stopped") && !log.contains("broke down"), "{log}");
 }
@@ -249,8 +268,8 @@ impl Drop for HttpFake {
 }
 
 #[test]
-fn servers_are_reached_over_http_as_json_and_as_events() {
-    let upstream = obedient();
+fn mcp_servers_work_over_http_with_json_and_sse_responses() {
+    let upstream = calling_model();
     let (json_fake, sse_fake) = (HttpFake::start("json"), HttpFake::start("sse"));
     let auth = "headers: {Authorization: Bearer sk-fake-123}, timeout_s: 2";
     let moved = json_fake.1.replace("/mcp", "/moved");
@@ -260,7 +279,7 @@ fn servers_are_reached_over_http_as_json_and_as_events() {
     );
     let server = start(&upstream, &servers);
     for name in ["json", "sse"] {
-        told(&server, name);
+        wait_for_tools(&server, name);
         let results = call(
             &server,
             &[
@@ -271,16 +290,16 @@ fn servers_are_reached_over_http_as_json_and_as_events() {
         );
         assert_eq!((&results[0]["data"], &results[1]["data"]), (&json!("over HTTP"), &json!({"sum": 1})));
         assert_eq!(results[2]["error"], "no such thing");
-        let lost = one(&server, &format!("mcp_{name}_die"), json!({}));
+        let lost = call_one(&server, &format!("mcp_{name}_die"), json!({}));
         assert!(lost["error"].as_str().expect("an error").contains("HTTP 500"), "{lost}");
-        until(&server, "a session that the server has forgotten is opened again", || {
-            one(&server, &format!("mcp_{name}_echo"), json!({"text": "again"}))["data"] == "again"
+        wait_until(&server, "a session that the server lost is opened again", || {
+            call_one(&server, &format!("mcp_{name}_echo"), json!({"text": "again"}))["data"] == "again"
         });
     }
-    let late = one(&server, "mcp_sse_hang", json!({}));
+    let late = call_one(&server, "mcp_sse_hang", json!({}));
     assert_eq!(late["error"], "the MCP server 'sse' gave no answer within 2 s", "{late}");
     for why in ["HTTP 401; put what it wants", "HTTP 307; redirects are not followed"] {
-        until(&server, why, || server.log().contains(why));
+        wait_until(&server, why, || server.log().contains(why));
     }
     assert!(!server.log().contains("sk-fake-123"), "P9");
 }
@@ -297,7 +316,7 @@ fn check(config: &str, arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn check_looks_at_a_server_and_calls_each_tool() {
+fn mcp_check_connects_to_a_server_and_calls_each_tool() {
     let tools = "[echo, get.sum, fail, refuse, picture, pattern]";
     let servers = fake("good", "normal", &format!(", enabled_tools: {tools}"))
         + &fake("hangs", "normal", ", enabled_tools: [hang], timeout_s: 1")

@@ -1,4 +1,4 @@
-//! Messages through `/api`: what is streamed is what a reload shows, whoever stays or leaves.
+//! Messages through `/api`: streams and reloads show the same, also after disconnects, cancels and failures.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};
 use crate::support::{Event, Events, Server};
@@ -26,12 +26,12 @@ fn a_reload_shows_the_same_steps_as_the_stream() {
     let kinds: Vec<_> = seen(&events).iter().map(|step| step["type"].clone()).collect();
     assert_eq!(kinds, ["thinking", "text", "tool_call", "tool_result", "text"]);
     let found = messages(&server, &id);
-    let [asked, answered] = found.as_slice() else { panic!("{found:?}") };
-    let words = json!({
-        "id": asked["id"], "conversation_id": id, "role": "user", "text": "calculate, please",
-        "content": "{\"text\":\"calculate, please\"}", "token_count": 0, "created_at": asked["created_at"],
+    let [question, answered] = found.as_slice() else { panic!("{found:?}") };
+    let expected = json!({
+        "id": question["id"], "conversation_id": id, "role": "user", "text": "calculate, please",
+        "content": "{\"text\":\"calculate, please\"}", "token_count": 0, "created_at": question["created_at"],
     });
-    assert_eq!(*asked, words);
+    assert_eq!(*question, expected);
     assert_eq!(answered["process_steps"], json!(seen(&events)));
     assert_eq!(answered["id"], done.data["message_id"]);
     assert_eq!((&answered["role"], &answered["status"]), (&json!("assistant"), &json!("succeeded")));
@@ -57,7 +57,7 @@ fn a_reload_shows_the_same_steps_as_the_stream() {
     let request = &upstream.requests()[0];
     assert_eq!((&request["temperature"], &request["max_tokens"]), (&json!(0.25), &json!(99)));
     assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be kind."}));
-    // The stream once more, by the message's name.
+    // The same stream, addressed by the message id.
     let path = format!("/api/conversations/{id}/messages/{}/events", answered["id"].as_str().expect("an id"));
     assert_eq!(seen(&server.stream(&path, 0).collect::<Vec<_>>()), seen(&events));
     fails(&server.get(&path.replace("/msg_", "/ask_")), 404, "message not found");
@@ -66,10 +66,10 @@ fn a_reload_shows_the_same_steps_as_the_stream() {
 }
 
 #[test]
-fn what_nobody_has_set_is_not_sent() {
+fn unset_options_are_not_sent_to_the_model() {
     let upstream = echo();
     let server = Server::start_against(&upstream, "");
-    // As the front end hands back what it was shown.
+    // The front end sends the defaults back that it was shown.
     let id = create(&server, &json!({"temperature": 1.0, "max_tokens": 65_536}))["id"].clone();
     say(&server, id.as_str().expect("an id"), &json!({"text": "hi", "tools_enabled": false}));
     let request = &upstream.requests()[0];
@@ -96,8 +96,8 @@ fn files_reach_the_model_as_fenced_blocks() {
     assert_eq!((&found[2]["text"], &found[2]["attachments"]), (&json!(""), &files));
 }
 
-/// Says a few words and then nothing more.
-fn hanging() -> Upstream {
+/// A model that sends a few words and then hangs.
+fn hanging_model() -> Upstream {
     Upstream::start(|request, _| match last_text(request).as_str() {
         "hang" => {
             Answer::stream(vec![Act::Data(content("So far ")), Act::Data(content("so good")), Act::Hang])
@@ -106,17 +106,17 @@ fn hanging() -> Upstream {
     })
 }
 
-/// Reads until a text step stands whole.
-fn until_text(events: &mut Events, text: &str) {
-    assert!(events.any(|event| event.data["content"] == text), "'{text}' never came");
+/// Reads until a text step has this content.
+fn read_until_text(events: &mut Events, text: &str) {
+    assert!(events.any(|event| event.data["content"] == text), "no step with the content '{text}'");
 }
 
 #[test]
-fn a_partial_answer_stays_when_it_is_cancelled() {
-    let server = Server::start_against(&hanging(), "");
+fn a_partial_answer_is_kept_when_the_job_is_cancelled() {
+    let server = Server::start_against(&hanging_model(), "");
     let id = new(&server);
     let (_, mut events) = begin(&server, &id, &json!({"text": "hang"}));
-    until_text(&mut events, "So far so good");
+    read_until_text(&mut events, "So far so good");
     let running = messages(&server, &id);
     assert_eq!((&running[1]["status"], &running[1]["text"]), (&json!("running"), &json!("So far so good")));
     let answer = running[1]["id"].as_str().expect("an id").to_owned();
@@ -131,7 +131,7 @@ fn a_partial_answer_stays_when_it_is_cancelled() {
     }
     let again = format!("/api/conversations/{id}/regenerate/{answer}");
     fails(&server.post(&again, &json!({})), 409, "has not ended");
-    // A second message waits for its turn, and is cancelled as well.
+    // A second message waits in the queue and is cancelled as well.
     let (second, behind) = begin(&server, &id, &json!({"text": "next"}));
     let cancelled = server.post(&format!("/api/conversations/{id}/cancel"), &json!({}));
     assert_eq!(cancelled.json(), json!({"code": 0, "data": {"cancelled": 2}}));
@@ -147,11 +147,11 @@ fn a_partial_answer_stays_when_it_is_cancelled() {
     assert_eq!(cancelled.json()["data"]["cancelled"], 0);
     fails(&server.post("/api/conversations/nope/cancel", &json!({})), 404, "conversation not found");
     let spoken = say(&server, &id, &json!({"text": "and now?"}));
-    assert_eq!(spoken.last().expect("an end").name, "done", "the conversation goes on");
+    assert_eq!(spoken.last().expect("an end").name, "done", "the conversation continues");
 }
 
 #[test]
-fn a_partial_answer_stays_when_the_provider_fails() {
+fn a_partial_answer_is_kept_when_the_provider_fails() {
     let upstream = Upstream::start(|request, _| {
         if tool_results(request).is_empty() {
             let mut answer = Answer::calls(&[("calculator", json!({"expression": "1+1"}))]);
@@ -180,14 +180,14 @@ fn a_partial_answer_stays_when_the_provider_fails() {
 }
 
 #[test]
-fn whoever_leaves_finds_the_answer_and_whoever_leaves_to_stop_has_stopped_it() {
+fn a_disconnect_keeps_the_job_running_unless_on_disconnect_is_cancel() {
     let (asked, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (seen_asked, gate) = (Arc::clone(&asked), Arc::clone(&go));
     let upstream = Upstream::start(move |_, number| {
         seen_asked.fetch_add(1, Ordering::SeqCst);
         if number == 0 {
-            let patience = Instant::now() + Duration::from_secs(60);
-            while gate.load(Ordering::SeqCst) == 0 && Instant::now() < patience {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while gate.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
             }
             return Answer::text("here it is");
@@ -202,7 +202,7 @@ fn whoever_leaves_finds_the_answer_and_whoever_leaves_to_stop_has_stopped_it() {
     assert_eq!(server.wait(&job)["status"], "succeeded");
     assert_eq!(messages(&server, &id)[1]["text"], "here it is");
     let (job, mut events) = begin(&server, &id, &json!({"text": "hi", "on_disconnect": "cancel"}));
-    until_text(&mut events, "never ");
+    read_until_text(&mut events, "never ");
     drop(events);
     let found = wait_for(&server, &id, "the end", |found| found[3]["status"] == "cancelled");
     assert_eq!(found[3]["text"], "never ");
@@ -210,7 +210,7 @@ fn whoever_leaves_finds_the_answer_and_whoever_leaves_to_stop_has_stopped_it() {
 }
 
 #[test]
-fn a_message_to_a_conversation_that_is_deleted_meanwhile_does_not_bring_it_back() {
+fn a_message_does_not_recreate_a_conversation_deleted_meanwhile() {
     let upstream = echo();
     let server = Server::start_against(&upstream, "");
     let id = new(&server);
@@ -224,9 +224,9 @@ fn a_message_to_a_conversation_that_is_deleted_meanwhile_does_not_bring_it_back(
     );
     stream.write_all(head.as_bytes()).expect("sends");
     // The server asks for the body when it has found the conversation.
-    let mut told = [0; 25];
-    stream.read_exact(&mut told).expect("an answer");
-    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut interim = [0; 25];
+    stream.read_exact(&mut interim).expect("an answer");
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
     let path = format!("/api/conversations/{id}");
     assert_eq!(server.ask("DELETE", &path, &Value::Null).status, 200);
     stream.write_all(body.as_bytes()).expect("sends");
@@ -235,11 +235,11 @@ fn a_message_to_a_conversation_that_is_deleted_meanwhile_does_not_bring_it_back(
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     assert!(answer.trim_end().ends_with(r#"{"code":404,"message":"conversation not found"}"#), "{answer}");
     fails(&server.get(&path), 404, "conversation not found");
-    assert_eq!(upstream.requests().len(), 0, "nobody was asked");
+    assert_eq!(upstream.requests().len(), 0, "no model was called");
 }
 
 #[test]
-fn another_answer_takes_the_place_of_the_old_one_and_all_behind_it() {
+fn regenerate_replaces_an_answer_and_removes_all_later_messages() {
     let count = Arc::new(AtomicUsize::new(0));
     let number = Arc::clone(&count);
     let upstream = Upstream::start(move |_, _| {
@@ -269,13 +269,13 @@ fn another_answer_takes_the_place_of_the_old_one_and_all_behind_it() {
     assert_eq!(reply.status, 200);
     assert_eq!(events.last().expect("an end").name, "done");
     let after = messages(&server, &id);
-    assert_eq!(after[..3], before[..3], "what came before it, and its question, stay");
+    assert_eq!(after[..3], before[..3], "the earlier messages and the question stay");
     assert_eq!((after.len(), &after[3]["text"]), (4, &json!("answer 3")));
     assert_ne!(after[3]["id"], before[3]["id"]);
     let request = upstream.requests()[3].clone();
-    let told: Vec<_> =
+    let interim: Vec<_> =
         request["messages"].as_array().expect("messages").iter().map(|m| m["content"].clone()).collect();
-    assert_eq!(told, ["one", "answer 0", "two"]);
+    assert_eq!(interim, ["one", "answer 0", "two"]);
     assert_eq!((&request["temperature"], request.get("tools")), (&json!(0.1), None));
     fails(&server.post(&path(&name(&before[3])), &json!({})), 404, "message not found");
     assert_eq!(show(&server, &id)["message_count"], 4);
@@ -285,15 +285,15 @@ fn another_answer_takes_the_place_of_the_old_one_and_all_behind_it() {
 }
 
 #[test]
-fn a_deleted_message_is_gone_for_models_as_well() {
+fn a_deleted_message_is_not_sent_to_models() {
     let upstream = echo();
     let server = Server::start_against(&upstream, "");
     let id = new(&server);
     say(&server, &id, &json!({"text": "secret"}));
     say(&server, &id, &json!({"text": "plain"}));
     let path = |message: &str| format!("/api/conversations/{id}/messages/{message}");
-    for place in [1, 0] {
-        let message = messages(&server, &id)[place]["id"].as_str().expect("an id").to_owned();
+    for index in [1, 0] {
+        let message = messages(&server, &id)[index]["id"].as_str().expect("an id").to_owned();
         let deleted = server.ask("DELETE", &path(&message), &Value::Null).json();
         assert_eq!(deleted, json!({"code": 0, "message": "deleted"}));
         let again = server.get(&format!("{}/events", path(&message)));
@@ -331,7 +331,7 @@ fn messages_of_one_conversation_are_answered_in_order() {
 }
 
 #[test]
-fn a_message_sent_twice_with_one_key_is_one_message() {
+fn an_idempotency_key_makes_one_message() {
     let server = Server::start_against(&echo(), "");
     let id = new(&server);
     let path = format!("/api/conversations/{id}/messages");

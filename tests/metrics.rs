@@ -1,5 +1,4 @@
-//! `GET /metrics` from outside: what happened is what is counted, in a text that every scraper reads, and it
-//! names nobody.
+//! `GET /metrics`: counters and gauges match what happened, in valid exposition format, without user data.
 
 #[path = "../src/metrics/testing/mod.rs"]
 mod exposition;
@@ -14,10 +13,10 @@ use std::time::{Duration, Instant};
 
 const CONFIG: &str =
     "approval: [text_process]\nworkers: 5\nwebhooks: {allow_private_addresses: [127.0.0.1]}\n";
-/// Stands in names and prompts; no scrape may hold it.
+/// Appears in names and prompts; no scrape may contain it.
 const MARK: &str = "only-for-ann";
 
-/// One scrape, read strictly.
+/// One scrape, parsed strictly.
 struct Scrape {
     text: String,
     samples: BTreeMap<exposition::Series, f64>,
@@ -34,11 +33,11 @@ impl Scrape {
 
     /// The sum over all series of this name that have these labels.
     fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let fits = |series: &exposition::Series| {
+        let matches = |series: &exposition::Series| {
             let has = |(name, value): &(&str, &str)| series.1.get(*name).is_some_and(|found| found == value);
             series.0 == name && labels.iter().all(has)
         };
-        self.samples.iter().filter(|(series, _)| fits(series)).map(|(_, value)| value).sum()
+        self.samples.iter().filter(|(series, _)| matches(series)).map(|(_, value)| value).sum()
     }
 
     #[track_caller]
@@ -62,11 +61,11 @@ fn wait_for(server: &Server, name: &str, labels: &[(&str, &str)], value: f64) ->
     }
 }
 
-/// Answers by what the job was asked.
+/// A model whose answer depends on the prompt.
 fn upstream() -> Upstream {
     Upstream::start(|request, _| {
-        let asked = request["messages"].to_string();
-        let has = |word: &str| asked.contains(word);
+        let messages = request["messages"].to_string();
+        let has = |word: &str| messages.contains(word);
         if has("please-fail") {
             return Answer::error(400, "no");
         }
@@ -93,7 +92,7 @@ fn upstream() -> Upstream {
 }
 
 #[test]
-fn what_happens_is_counted_and_nobody_is_named() {
+fn counters_count_events_and_contain_no_user_data() {
     let (upstream, receiver) = (upstream(), Receiver::start(|_| ReceiverReply::Status(204)));
     let server = Server::start_against(&upstream, CONFIG);
     let before = Scrape::of(&server);
@@ -145,7 +144,7 @@ fn what_happens_is_counted_and_nobody_is_named() {
     for secret in [MARK, tools.as_str(), failed.as_str(), "please-fail"] {
         assert!(!after.text.contains(secret), "P7: {secret} in\n{}", after.text);
     }
-    // What was counted stays counted.
+    // Counters never decrease.
     for ((name, labels), value) in &before.samples {
         if ["_total", "_bucket", "_count"].iter().any(|end| name.ends_with(end)) {
             let now = after.samples.get(&(name.clone(), labels.clone()));
@@ -155,13 +154,13 @@ fn what_happens_is_counted_and_nobody_is_named() {
 }
 
 #[test]
-fn what_stands_is_told_as_it_stands() {
+fn gauges_show_the_current_state() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, CONFIG);
-    let asking = server.submit(&json!({"input": "please-ask"}));
+    let waiting_job = server.submit(&json!({"input": "please-ask"}));
     wait_for(&server, "nanoclaw_jobs_waiting", &[], 1.0);
     server.submit(&json!({"input": "later", "run_at": "2999-01-01T00:00:00Z"}));
-    // Two lines, one after the other: the second is no job yet.
+    // Two lines, one after the other: the second has no job yet.
     let line = |id: &str| json!({"custom_id": id, "body": {"input": "please-hang", "tools": false}});
     let lines = format!("{}\n{}\n", line("a"), line("b"));
     let batch = server.post_text("/v1/batches?concurrency=1", &lines);
@@ -182,14 +181,14 @@ fn what_stands_is_told_as_it_stands() {
     ] {
         scrape.assert(name, &[], value);
     }
-    assert!(scrape.sum("nanoclaw_http_connections", &[]) >= 2.0, "the stream's and this one's");
+    assert!(scrape.sum("nanoclaw_http_connections", &[]) >= 2.0, "the stream's connection and this one");
     wait_for(&server, "nanoclaw_workers_busy", &[], 2.0);
     drop(events);
     wait_for(&server, "nanoclaw_sse_connections", &[], 0.0);
     let id = batch.json()["id"].as_str().expect("an id").to_owned();
     for path in [
         format!("/v1/jobs/{hanging}/cancel"),
-        format!("/v1/jobs/{asking}/cancel"),
+        format!("/v1/jobs/{waiting_job}/cancel"),
         format!("/v1/batches/{id}/cancel"),
     ] {
         let reply = server.post(&path, &Value::Null);
@@ -197,14 +196,14 @@ fn what_stands_is_told_as_it_stands() {
     }
     wait_for(&server, "nanoclaw_jobs_running", &[], 0.0);
     wait_for(&server, "nanoclaw_workers_busy", &[], 0.0);
-    let quiet = wait_for(&server, "nanoclaw_batches_in_progress", &[], 0.0);
-    quiet.assert("nanoclaw_jobs_waiting", &[], 0.0);
-    quiet.assert("nanoclaw_jobs_queued", &[], 1.0);
-    quiet.assert("nanoclaw_jobs_ended_total", &[("outcome", "cancelled")], 3.0);
+    let idle = wait_for(&server, "nanoclaw_batches_in_progress", &[], 0.0);
+    idle.assert("nanoclaw_jobs_waiting", &[], 0.0);
+    idle.assert("nanoclaw_jobs_queued", &[], 1.0);
+    idle.assert("nanoclaw_jobs_ended_total", &[("outcome", "cancelled")], 3.0);
 }
 
 #[test]
-fn jobs_that_wait_for_a_worker_are_ready_and_their_age_grows() {
+fn jobs_waiting_for_a_worker_count_as_ready_and_their_age_grows() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, "workers: 1\n");
     let hanging = server.submit(&json!({"input": "please-hang", "tools": false}));
@@ -216,7 +215,7 @@ fn jobs_that_wait_for_a_worker_are_ready_and_their_age_grows() {
     let age = scrape.sum("nanoclaw_queue_oldest_seconds", &[]);
     let deadline = Instant::now() + Duration::from_secs(60);
     while Scrape::of(&server).sum("nanoclaw_queue_oldest_seconds", &[]) < age + 0.2 {
-        assert!(Instant::now() < deadline, "it does not grow older");
+        assert!(Instant::now() < deadline, "the age does not grow");
     }
     server.post(&format!("/v1/jobs/{hanging}/cancel"), &Value::Null);
     wait_for(&server, "nanoclaw_jobs_ended_total", &[("outcome", "failed")], 3.0);
@@ -234,23 +233,27 @@ fn register(server: &Server, name: &str) -> String {
     reply.json()["data"]["token"].as_str().unwrap_or_else(|| panic!("{}", reply.body)).to_owned()
 }
 
-fn key_that_reads(server: &Server, session: &str) -> String {
-    let wish = json!({"name": "prometheus", "scopes": ["read"]});
-    let made = with(server, session, ("POST", "/api/tokens"), &wish);
+fn read_only_key(server: &Server, session: &str) -> String {
+    let body = json!({"name": "prometheus", "scopes": ["read"]});
+    let made = with(server, session, ("POST", "/api/tokens"), &body);
     let found = made.body.split('"').find(|part| part.starts_with("nck_") && part.len() == 47);
     found.unwrap_or_else(|| panic!("{}", made.body)).to_owned()
 }
 
 #[test]
-fn with_accounts_it_is_an_administrators_unless_the_operator_says_otherwise() {
+fn metrics_with_accounts_need_an_administrator_unless_public() {
     let server = Server::start_with("auth_mode: multi\n");
     let (root, ann) = (register(&server, "root"), register(&server, "ann"));
     let scrape = |key: &str| with(&server, key, ("GET", "/metrics"), &Value::Null).status;
     assert_eq!(server.get("/metrics").status, 401);
     assert_eq!((scrape(&root), scrape(&ann), scrape("nck_made-up")), (200, 403, 401));
-    let (roots, anns) = (key_that_reads(&server, &root), key_that_reads(&server, &ann));
-    assert_eq!((scrape(&roots), scrape(&anns)), (200, 403), "scope read is enough, the role counts");
-    assert_eq!(with(&server, &roots, ("HEAD", "/v1/backup"), &Value::Null).status, 403, "for nothing else");
+    let (roots, anns) = (read_only_key(&server, &root), read_only_key(&server, &ann));
+    assert_eq!((scrape(&roots), scrape(&anns)), (200, 403), "scope read is enough, but the role is checked");
+    assert_eq!(
+        with(&server, &roots, ("HEAD", "/v1/backup"), &Value::Null).status,
+        403,
+        "the key opens nothing else"
+    );
     assert_eq!(with(&server, &root, ("POST", "/metrics"), &json!({})).status, 405);
 
     let open = Server::start_with("auth_mode: multi\nmetrics: {public: true}\n");

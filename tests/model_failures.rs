@@ -1,5 +1,5 @@
-//! What becomes of answers that are cut, empty or late, of providers that fail, and of conversations that
-//! outgrow their model, as a client and the provider see it.
+//! Truncated, empty and late answers, failing providers and too long conversations, as clients and providers
+//! see them.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
 use crate::support::{Server, assert_whole};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A configuration of these models at the upstream; each is `id` and more keys.
+/// A configuration of these models at the upstream; each entry is an `id` and further keys.
 fn models(upstream: &Upstream, models: &[&str], extra: &str) -> String {
     let line = |model: &&str| format!("  - {{api_url: \"{}/v1\", {model}}}\n", upstream.url);
     let list: String = models.iter().map(line).collect();
@@ -23,7 +23,7 @@ fn last_message(request: &Value) -> &Value {
 }
 
 #[test]
-fn a_cut_answer_goes_on_and_is_one_answer() {
+fn a_truncated_answer_is_continued_and_stays_one_answer() {
     let upstream = Upstream::start(|_, number| match number {
         0 => one("The answer ", "length"),
         1 => one("is long.", "stop"),
@@ -45,11 +45,11 @@ fn a_cut_answer_goes_on_and_is_one_answer() {
     assert_eq!(server.get("/v1/usage?conversation_id=c&from=2026-01-01").status, 400);
     let third = &upstream.requests()[2]["messages"];
     assert_eq!(third[1], json!({"role": "assistant", "content": "The answer is long."}), "{third}");
-    assert_eq!(third.as_array().map(Vec::len), Some(3), "no word about the interruption is kept: {third}");
+    assert_eq!(third.as_array().map(Vec::len), Some(3), "the continuation prompt is not kept: {third}");
 }
 
 #[test]
-fn empty_answers_are_asked_for_again_and_then_fail() {
+fn an_empty_answer_is_retried_and_finally_fails_the_job() {
     let upstream = Upstream::start(|request, number| match last_message(request)["content"].as_str() {
         Some("never") => one("", "stop"),
         _ if number < 2 => one("", "stop"),
@@ -65,7 +65,7 @@ fn empty_answers_are_asked_for_again_and_then_fail() {
 }
 
 #[test]
-fn a_stand_in_answers_for_a_model_that_cannot() {
+fn a_fallback_model_answers_when_a_model_fails() {
     let upstream = Upstream::start(|request, _| match request["model"].as_str() {
         Some("broke") => Answer {
             acts: vec![Act::Raw(
@@ -74,7 +74,7 @@ fn a_stand_in_answers_for_a_model_that_cannot() {
             ..Answer::error(429, "")
         },
         Some("cut") => Answer { acts: vec![Act::Data(content("half "))], ..one("", "stop") },
-        _ => one("from the stand-in", "stop"),
+        _ => one("from the fallback", "stop"),
     });
     let config = models(
         &upstream,
@@ -84,10 +84,13 @@ fn a_stand_in_answers_for_a_model_that_cannot() {
     let server = Server::start_with(&config);
     let job = server.submit(&json!({"input": "hi", "model": "broke"}));
     let ended = server.wait(&job);
-    assert_eq!(ended["output_text"], "from the stand-in", "{ended}");
-    assert_eq!(ended["model"], "broke", "what the job asked for");
-    assert_eq!(ended["usage"]["cost_micros"], 20, "of the good one alone: {ended}");
-    assert!(ended["usage"]["total_tokens"].as_u64() > Some(15), "the halves were paid for, too: {ended}");
+    assert_eq!(ended["output_text"], "from the fallback", "{ended}");
+    assert_eq!(ended["model"], "broke", "the job keeps the requested model");
+    assert_eq!(ended["usage"]["cost_micros"], 20, "only the model with a price costs: {ended}");
+    assert!(
+        ended["usage"]["total_tokens"].as_u64() > Some(15),
+        "tokens of partial answers count as well: {ended}"
+    );
     let events = server.events(&job);
     assert_whole(&events);
     let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
@@ -99,12 +102,12 @@ fn a_stand_in_answers_for_a_model_that_cannot() {
 }
 
 #[test]
-fn jobs_wait_for_a_provider_that_has_as_many_calls_as_it_may() {
-    let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let most: &'static AtomicUsize = Box::leak(Box::new(most));
+fn jobs_wait_while_a_provider_is_at_its_concurrency_limit() {
+    let (inside, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let peak: &'static AtomicUsize = Box::leak(Box::new(peak));
     let inside: &'static AtomicUsize = Box::leak(Box::new(inside));
     let upstream = Upstream::start(|_, _| {
-        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        peak.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(1_600));
         inside.fetch_sub(1, Ordering::SeqCst);
         one("done", "stop")
@@ -121,12 +124,12 @@ fn jobs_wait_for_a_provider_that_has_as_many_calls_as_it_may() {
         waited +=
             events.iter().filter(|e| e.data["status"] == "queued" && e.data["reason"].is_string()).count();
     }
-    assert!(waited > 0, "somebody has given its worker back");
-    assert_eq!((upstream.requests().len(), most.load(Ordering::SeqCst)), (4, 1));
+    assert!(waited > 0, "at least one job released its worker");
+    assert_eq!((upstream.requests().len(), peak.load(Ordering::SeqCst)), (4, 1));
 }
 
 #[test]
-fn p4_a_run_that_repeats_a_failing_call_is_closed_with_an_answer() {
+fn p4_a_job_that_repeats_a_failing_call_ends_with_a_final_answer() {
     let upstream = Upstream::start(|request, _| match request.get("tools") {
         Some(_) => Answer::calls(&[("calculator", json!({"expression": "1/0"}))]),
         None => one("it cannot be done", "stop"),
@@ -139,36 +142,36 @@ fn p4_a_run_that_repeats_a_failing_call_is_closed_with_an_answer() {
 }
 
 #[test]
-fn p8_a_conversation_that_outgrows_its_model_is_summarised_once_and_goes_on() {
+fn p8_a_conversation_too_long_for_its_model_is_summarised_and_continues() {
     let upstream = Upstream::start(|request, _| {
-        let asks = request["messages"][0]["content"].as_str().unwrap_or_default();
-        if asks.starts_with("You compress conversations") {
+        let prompt = request["messages"][0]["content"].as_str().unwrap_or_default();
+        if prompt.starts_with("You compress conversations") {
             return one("They counted words.", "stop");
         }
         one(&"word ".repeat(300), "stop")
     });
     let server =
         Server::start_with(&models(&upstream, &["id: m, context_window: 4096, max_output_tokens: 512"], ""));
-    let mut told = Vec::new();
+    let mut summaries = Vec::new();
     for turn in 0..10 {
         let input = format!("question {turn} {}", "more ".repeat(200));
         let job = server.submit(&json!({"input": input, "conversation_id": "long", "tools": false}));
         assert_eq!(server.wait(&job)["status"], "succeeded");
         let events = server.events(&job);
         assert_whole(&events);
-        told.extend(events.into_iter().filter(|event| event.name == "summary").map(|event| event.data));
+        summaries.extend(events.into_iter().filter(|event| event.name == "summary").map(|event| event.data));
     }
-    assert!(!told.is_empty() && told.len() < 5, "kept for the next job, not made anew each time: {told:?}");
-    assert!(told.iter().all(|summary| summary["content"] == "They counted words."), "{told:?}");
+    assert!(!summaries.is_empty() && summaries.len() < 5, "a summary is kept for later jobs: {summaries:?}");
+    assert!(summaries.iter().all(|summary| summary["content"] == "They counted words."), "{summaries:?}");
     let requests = upstream.requests();
     let last = requests.last().expect("requests").to_string();
     assert!(last.contains("They counted words.") && last.contains("question 9"), "{last}");
     assert!(!last.contains("question 0 "), "{last}");
-    assert!(requests.iter().all(|request| request.to_string().len() < 4096 * 4), "none is too long");
+    assert!(requests.iter().all(|request| request.to_string().len() < 4096 * 4), "no request is too long");
 }
 
 #[test]
-fn a_prompt_that_the_provider_finds_too_long_is_shortened_and_sent_again() {
+fn a_prompt_refused_as_too_long_is_summarised_and_sent_again() {
     let upstream = Upstream::start(|request, _| {
         let size = request["messages"].to_string().len();
         match size {
@@ -194,7 +197,7 @@ fn a_prompt_that_the_provider_finds_too_long_is_shortened_and_sent_again() {
 }
 
 #[test]
-fn titles_come_from_the_model_for_titles() {
+fn titles_come_from_the_configured_title_model() {
     let upstream = Upstream::start(|request, _| match request["model"].as_str() {
         Some("titles") => one("\"Greetings\"", "stop"),
         _ => one("hello", "stop"),

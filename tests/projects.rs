@@ -1,5 +1,4 @@
-//! Projects through the real binary: rows, uploads, files, search, and jobs that work in them. Whatever
-//! names a path outside leads nowhere.
+//! Projects through the real binary: settings, uploads, files, search, jobs in projects, and paths outside.
 
 use crate::support::Server;
 use serde_json::{Value, json};
@@ -56,13 +55,13 @@ fn upload(server: &Server, path: &str, parts: &[(&str, Option<&str>, &str)]) -> 
     answer(request.content_type(format!("multipart/form-data; boundary={BOUNDARY}")).send(body))
 }
 
-/// What a good answer holds.
+/// The data of a successful answer.
 fn data((status, body): Answer) -> Value {
     assert_eq!((status, &body["code"]), (200, &json!(0)), "{body}");
     body["data"].clone()
 }
 
-/// Makes a project and tells its path.
+/// Creates a project; returns its route.
 fn make(server: &Server, name: &str) -> String {
     let made = data(send(server, "POST", "/api/projects", &json!({"name": name})));
     format!("/api/projects/{}", made["id"].as_str().expect("an id"))
@@ -72,7 +71,7 @@ fn workspaces(server: &Server) -> PathBuf {
     server.dir.join("data/workspaces")
 }
 
-/// What lies directly in the user's directory, hidden names aside.
+/// The entries of the user's directory, without hidden names.
 fn directories(server: &Server) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(workspaces(server).join("user_1")) else { return Vec::new() };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -81,8 +80,8 @@ fn directories(server: &Server) -> Vec<String> {
     names
 }
 
-/// Waits until the user's directory holds these and no others.
-fn await_directories(server: &Server, wanted: &[&str]) {
+/// Waits until the user's directory has exactly these entries.
+fn wait_for_directories(server: &Server, wanted: &[&str]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while directories(server) != wanted {
         assert!(Instant::now() < deadline, "{:?}, not {wanted:?}", directories(server));
@@ -91,7 +90,7 @@ fn await_directories(server: &Server, wanted: &[&str]) {
 }
 
 #[test]
-fn a_project_is_made_shown_renamed_listed_and_deleted() {
+fn a_project_can_be_created_read_renamed_listed_and_deleted() {
     let server = Server::start();
     let made = data(send(&server, "POST", "/api/projects", &json!({"name": " app ", "description": "d"})));
     assert_eq!(
@@ -105,7 +104,7 @@ fn a_project_is_made_shown_renamed_listed_and_deleted() {
         let (status, refused) = send(&server, "POST", "/api/projects", &bad);
         assert_eq!((status, &refused["code"]), (400, &json!(400)), "{bad}: {refused}");
     }
-    assert_eq!(directories(&server), ["app"], "nothing is made in vain");
+    assert_eq!(directories(&server), ["app"], "a refused request creates no directory");
     let other = make(&server, "other");
     assert_eq!(send(&server, "PUT", &other, &json!({"name": "app"})).0, 400);
     let amended = data(send(&server, "PATCH", &path, &json!({"name": "renamed", "description": null})));
@@ -115,7 +114,11 @@ fn a_project_is_made_shown_renamed_listed_and_deleted() {
     let absolute = shown["absolute_path"].as_str().expect("the one user is an administrator");
     assert!(absolute.ends_with("workspaces/user_1/app"), "{absolute}");
     let first = data(get(&server, "/api/projects?limit=1"));
-    assert_eq!((&first["items"][0]["name"], &first["total"]), (&json!("renamed"), &json!(2)), "changed last");
+    assert_eq!(
+        (&first["items"][0]["name"], &first["total"]),
+        (&json!("renamed"), &json!(2)),
+        "the project that changed last comes first"
+    );
     let next = format!("/api/projects?limit=1&cursor={}", first["next_cursor"].as_str().expect("a cursor"));
     let second = data(get(&server, &next));
     assert_eq!(
@@ -127,12 +130,12 @@ fn a_project_is_made_shown_renamed_listed_and_deleted() {
     }
     assert_eq!(delete(&server, &path), (200, json!({"code": 0, "message": "deleted"})));
     assert_eq!(get(&server, &path).0, 404);
-    await_directories(&server, &["other"]);
+    wait_for_directories(&server, &["other"]);
     assert_eq!(data(get(&server, "/api/projects"))["total"], 1);
 }
 
 #[test]
-fn p7_a_project_that_is_not_there_is_not_there_on_any_route() {
+fn p7_an_unknown_project_is_not_found_on_every_route() {
     let server = Server::start();
     for id in ["proj_00000000000000000000000000", "x", "..%2F..", "job_00000000000000000000000000"] {
         let path = format!("/api/projects/{id}");
@@ -165,7 +168,7 @@ fn p7_a_project_that_is_not_there_is_not_there_on_any_route() {
 }
 
 #[test]
-fn a_folder_becomes_a_project_whatever_the_order_of_its_parts() {
+fn an_uploaded_folder_becomes_a_project_in_any_order_of_parts() {
     let server = Server::start();
     let long = "0123456789abcdef".repeat(40_000);
     let files = [
@@ -188,7 +191,7 @@ fn a_folder_becomes_a_project_whatever_the_order_of_its_parts() {
     let early: Vec<_> = [("name", None, "early")].into_iter().chain(files).collect();
     assert_eq!(data(upload(&server, "/api/projects/upload", &early))["path"], "user_1/early");
     assert_eq!(upload(&server, "/api/projects/upload", &files).0, 400, "the name is taken");
-    await_directories(&server, &["early", "site", "site_1"]);
+    wait_for_directories(&server, &["early", "site", "site_1"]);
     let more = format!("/api/projects/{}/upload", named["id"].as_str().expect("an id"));
     let added =
         data(upload(&server, &more, &[("files", Some("new/x.txt"), "x"), ("files", Some("y.txt"), "y")]));
@@ -196,10 +199,10 @@ fn a_folder_becomes_a_project_whatever_the_order_of_its_parts() {
     let clash = [("files", Some("z.txt"), "z"), ("files", Some("t/index.html"), "other")];
     let (status, refused) = upload(&server, &more, &clash);
     assert!(status == 400 && refused["message"].as_str().expect("words").contains("index.html"), "{refused}");
-    assert_eq!(read(&named, "index.html"), "<p>", "nothing gives way");
+    assert_eq!(read(&named, "index.html"), "<p>", "an existing file is not replaced");
     let deadline = Instant::now() + Duration::from_secs(60);
     while workspaces(&server).join("user_1/site/z.txt").exists() {
-        assert!(Instant::now() < deadline, "what came before the refused file stays");
+        assert!(Instant::now() < deadline, "files before the refused one were not removed");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -242,12 +245,12 @@ fn a_refused_upload_leaves_nothing_behind() {
     let head = format!(
         "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a/b\"\r\n\r\nhalf"
     );
-    assert_eq!(answer(broken.send(head)).0, 400, "it breaks off");
+    assert_eq!(answer(broken.send(head)).0, 400, "the upload is incomplete");
     let plain =
         agent().post(format!("{}/api/projects/upload", server.url)).content_type("text/plain").send("x");
     assert_eq!(answer(plain).0, 400);
     assert_eq!(data(get(&server, "/api/projects"))["total"], 0);
-    await_directories(&server, &[]);
+    wait_for_directories(&server, &[]);
     assert_eq!(
         data(upload(&server, "/api/projects/upload", &[good]))["path"],
         "user_1/top",
@@ -256,7 +259,7 @@ fn a_refused_upload_leaves_nothing_behind() {
 }
 
 #[test]
-fn files_are_written_listed_read_moved_searched_and_removed() {
+fn files_can_be_written_listed_read_moved_searched_and_deleted() {
     let server = Server::start();
     let project = make(&server, "app");
     let file = |path: &str| format!("{project}/files/{path}");
@@ -287,7 +290,7 @@ fn files_are_written_listed_read_moved_searched_and_removed() {
     assert_eq!(
         send(&server, "PATCH", &file("a%20b.txt"), &json!({"new_path": "x/y/z.rs"})).0,
         400,
-        "it exists"
+        "the target exists"
     );
     let search = |body: Value| send(&server, "POST", &format!("{project}/search"), &body);
     let found = data(search(json!({"query": "GRÖSSE"})));
@@ -314,14 +317,14 @@ fn files_are_written_listed_read_moved_searched_and_removed() {
     assert_eq!(put("d", &"й".repeat(2_621_440)).0, 200, "5 MiB");
     let escaped = format!(r#"{{"content":"{}"}}"#, r"\u0439".repeat(2_621_440));
     let request = agent().put(format!("{}{}", server.url, file("d"))).content_type("application/json");
-    assert_eq!(data(answer(request.send(escaped)))["size"], 5_242_880, "however it is escaped");
-    assert_eq!(put("e", &"x".repeat(5_242_881)).0, 400, "a byte more");
+    assert_eq!(data(answer(request.send(escaped)))["size"], 5_242_880, "JSON escapes do not count");
+    assert_eq!(put("e", &"x".repeat(5_242_881)).0, 400, "one byte over the limit");
     std::fs::write(workspaces(&server).join("user_1/app/binary"), [0xff, 0]).expect("a file");
     assert_eq!(get(&server, &file("binary")).0, 400);
 }
 
 #[test]
-fn p7_no_path_leads_out_of_a_project() {
+fn p7_file_routes_cannot_leave_the_project() {
     let server = Server::start();
     let project = make(&server, "app");
     data(send(&server, "PUT", &format!("{project}/files/in.txt"), &json!({"content": "in"})));
@@ -362,7 +365,7 @@ fn p7_no_path_leads_out_of_a_project() {
 }
 
 #[test]
-fn a_job_works_in_its_project_and_what_it_plants_there_leads_nowhere() {
+fn a_job_works_in_its_project_and_its_symlinks_are_not_followed() {
     let server = Server::start();
     let project = make(&server, "app");
     data(send(&server, "PUT", &format!("{project}/files/in.txt"), &json!({"content": "from the files"})));
@@ -383,12 +386,12 @@ fn a_job_works_in_its_project_and_what_it_plants_there_leads_nowhere() {
     let (_, body) = send(&server, "PUT", &format!("{project}/files/passwd"), &json!({"content": "mine"}));
     assert!(!std::fs::read_to_string("/etc/passwd").expect("readable").contains("mine"), "{body}");
     assert_eq!(delete(&server, &project).0, 200);
-    await_directories(&server, &[]);
+    wait_for_directories(&server, &[]);
     assert!(std::path::Path::new("/etc/passwd").exists());
 }
 
-/// The half of an upload of the folder `half`: it stands still once its directory is there.
-fn half_an_upload(server: &Server) -> TcpStream {
+/// Starts an upload of the folder `half` and stops in the middle, once its directory exists.
+fn start_half_upload(server: &Server) -> TcpStream {
     let host = server.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).expect("a connection");
     let head = format!(
@@ -398,29 +401,29 @@ fn half_an_upload(server: &Server) -> TcpStream {
     );
     stream.write_all(head.as_bytes()).expect("sends");
     stream.write_all(&vec![b'x'; 800_000]).expect("sends");
-    await_directories(server, &["half", "kept"]);
-    assert_eq!(data(get(server, "/api/projects"))["total"], 1, "nobody sees it");
+    wait_for_directories(server, &["half", "kept"]);
+    assert_eq!(data(get(server, "/api/projects"))["total"], 1, "an unfinished upload is not listed");
     stream
 }
 
 #[test]
-fn an_upload_whose_client_leaves_is_gone() {
+fn an_upload_whose_client_disconnects_is_removed() {
     let server = Server::start();
     make(&server, "kept");
-    drop(half_an_upload(&server));
-    await_directories(&server, &["kept"]);
+    drop(start_half_upload(&server));
+    wait_for_directories(&server, &["kept"]);
 }
 
 #[test]
-fn what_a_crash_leaves_of_projects_is_swept_by_the_next_start() {
+fn the_next_start_removes_unfinished_uploads_and_deleted_projects() {
     let server = Server::start();
     let project = make(&server, "app");
     make(&server, "kept");
     assert_eq!(delete(&server, &project).0, 200);
-    await_directories(&server, &["kept"]);
-    let upload = half_an_upload(&server);
+    wait_for_directories(&server, &["kept"]);
+    let upload = start_half_upload(&server);
     let server = server.crash_and_restart("");
-    await_directories(&server, &["kept"]);
+    wait_for_directories(&server, &["kept"]);
     assert_eq!(data(get(&server, "/api/projects"))["total"], 1);
     drop(upload);
 }

@@ -1,4 +1,5 @@
-//! A provider's bounds from outside: what it sees of them, and that every job ends well.
+//! Rate limits, concurrency limits and circuit breaker of a provider, with the real binary and with the
+//! router.
 
 use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server with two models of one provider; only one of them has a bound.
+/// A configuration with two models of one provider; only one of them has a rate limit.
 fn two_models(upstream: &Upstream, rate: &str) -> String {
     let url = &upstream.url;
     format!(
@@ -22,14 +23,14 @@ fn two_models(upstream: &Upstream, rate: &str) -> String {
 }
 
 #[test]
-fn p8_a_provider_never_sees_more_calls_at_once_than_it_may() {
-    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (now, seen) = (Arc::clone(&inside), Arc::clone(&most));
+fn p8_a_provider_never_gets_more_concurrent_calls_than_its_limit() {
+    let (inside, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, seen) = (Arc::clone(&inside), Arc::clone(&peak));
     let upstream = Upstream::start(move |_, _| {
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        // The first ones stay until there are two, so that a gate for one would be noticed.
-        let patience = Instant::now() + Duration::from_secs(4);
-        while seen.load(Ordering::SeqCst) < 2 && Instant::now() < patience {
+        // The first call stays until there is a second one, so that a limit of one would be noticed.
+        let deadline = Instant::now() + Duration::from_secs(4);
+        while seen.load(Ordering::SeqCst) < 2 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(Duration::from_millis(60));
@@ -52,12 +53,12 @@ fn p8_a_provider_never_sees_more_calls_at_once_than_it_may() {
         );
     }
     assert_eq!(upstream.requests().len(), 8);
-    assert_eq!(most.load(Ordering::SeqCst), 2, "two at once, and no third");
+    assert_eq!(peak.load(Ordering::SeqCst), 2, "two at once, and no third");
 }
 
 struct TestClock {
     start: Instant,
-    /// Added to the time that really passes.
+    /// Added to the real elapsed time.
     ahead_ms: AtomicUsize,
 }
 
@@ -79,12 +80,12 @@ fn clock() -> Arc<TestClock> {
 }
 
 fn router(models: Value) -> Router {
-    // Nobody waits in place: what cannot begin at once is told so.
+    // No call waits in the router: a call that cannot start at once fails.
     let limits = Limits { model_wait_s: 0, ..Limits::default() };
     Router::new(serde_json::from_value(models).expect("options"), &limits).expect("valid")
 }
 
-/// Asks a model; what came of it, and the usage that was reported last.
+/// Calls a model; returns the result and the last reported usage.
 fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), ModelError>, Option<Usage>) {
     let request = ModelRequest {
         model: model.into(),
@@ -107,7 +108,7 @@ fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), Mode
 }
 
 #[test]
-fn a_provider_that_is_down_is_left_alone_until_it_is_tried_again() {
+fn the_circuit_breaker_stops_calls_to_a_failing_provider_until_a_probe() {
     let upstream = Upstream::start(|_, number| match number {
         0..=4 => Answer::error(500, "boom"),
         _ => Answer::text("back"),
@@ -124,15 +125,15 @@ fn a_provider_that_is_down_is_left_alone_until_it_is_tried_again() {
         panic!("{result:?}")
     };
     assert!(message.contains("has failed 5 times in a row"), "{message}");
-    assert_eq!(upstream.requests().len(), 5, "the sixth ask did not reach the provider");
+    assert_eq!(upstream.requests().len(), 5, "the sixth call did not reach the provider");
     clock.ahead_ms.store(5_000, Ordering::SeqCst);
-    assert_eq!(ask(&router, "b", &clock).0, Ok(()), "the probe finds it back");
+    assert_eq!(ask(&router, "b", &clock).0, Ok(()), "the probe succeeds");
     assert_eq!(ask(&router, "a", &clock).0, Ok(()));
     assert_eq!(upstream.requests().len(), 7);
 }
 
 #[test]
-fn a_provider_that_limits_requests_is_heeded_by_all_its_models_and_is_not_down() {
+fn a_rate_limit_applies_to_all_models_of_a_provider_without_opening_the_circuit() {
     let upstream = Upstream::start(|_, number| match number {
         0 => Answer::error(429, "slow down").with_header("retry-after", "600"),
         1..=8 => Answer::error(429, "slow down"),
@@ -145,7 +146,7 @@ fn a_provider_that_limits_requests_is_heeded_by_all_its_models_and_is_not_down()
     let (result, _) = ask(&router, "b", &clock);
     assert!(
         matches!(result, Err(ModelError::Busy { retry_after_ms: 300_000..=900_000, .. })),
-        "the other model heeds it: {result:?}"
+        "the limit applies to the other model: {result:?}"
     );
     assert_eq!(upstream.requests().len(), 1);
     clock.ahead_ms.store(600_000, Ordering::SeqCst);
@@ -153,11 +154,15 @@ fn a_provider_that_limits_requests_is_heeded_by_all_its_models_and_is_not_down()
         let (result, _) = ask(&router, "a", &clock);
         assert!(matches!(result, Err(ModelError::Unavailable { .. })), "{result:?}");
     }
-    assert_eq!(ask(&router, "a", &clock).0, Ok(()), "eight in a row, and it was asked each time");
+    assert_eq!(
+        ask(&router, "a", &clock).0,
+        Ok(()),
+        "after eight rate limits in a row the circuit is still closed"
+    );
 }
 
 #[test]
-fn what_is_spent_is_told_with_its_price() {
+fn usage_contains_the_cost_of_a_priced_model() {
     let upstream = Upstream::start(|_, _| Answer::text("hello"));
     let url = format!("{}/v1", upstream.url);
     let price = json!({"prompt": 1_000, "completion": 3_000.5});

@@ -1,5 +1,5 @@
-//! Runs the READMEs: their curl lines in a shell against a real server, their configurations through `config
-//! check`. Compares their figures with BENCHMARKS.md.
+//! Runs the READMEs: curl lines in a shell against a real server, configurations through `config check`.
+//! Compares their figures with BENCHMARKS.md.
 
 use crate::support::Server;
 use std::process::Command;
@@ -8,7 +8,7 @@ const ENGLISH: &str = include_str!("../README.md");
 const CHINESE: &str = include_str!("../README.zh-CN.md");
 const BENCHMARKS: &str = include_str!("../BENCHMARKS.md");
 
-/// What the lines print if the text around them is true.
+/// The output of the lines if the text around them is true.
 const WANTED: [&str; 13] = [
     "HTTP/1.1 202",
     "391",
@@ -102,7 +102,7 @@ fn measured_values(readme: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_figure_of_the_readmes_stands_in_the_benchmarks() {
+fn every_figure_of_the_readmes_appears_in_the_benchmarks() {
     let english = measured_values(ENGLISH);
     assert!(english.len() >= 10, "{english:?}");
     assert_eq!(english, measured_values(CHINESE));

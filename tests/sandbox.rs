@@ -1,4 +1,5 @@
-//! Programs of models in the real server: many at once, none left behind, also when the server is killed.
+//! Sandboxed programs in the real server: many at once, and no process remains, even when the server is
+//! killed.
 
 use crate::support::Server;
 use serde_json::json;
@@ -26,10 +27,10 @@ fn descendants(ancestor: u32) -> Vec<u32> {
     found
 }
 
-fn until(what: &str, patience: Duration, condition: impl Fn() -> bool) {
+fn wait_until(what: &str, timeout: Duration, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < patience, "it never came to be: {what}");
+        assert!(start.elapsed() < timeout, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -40,7 +41,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[test]
-fn p5_sixty_four_programs_at_once_and_the_server_answers() {
+fn p5_the_server_answers_while_sixty_four_programs_run() {
     let server = Server::start_with("workers: 64\n");
     let jobs: Vec<(String, usize)> = (0..64)
         .map(|number| {
@@ -65,11 +66,11 @@ fn p5_sixty_four_programs_at_once_and_the_server_answers() {
     assert!(slowest < Duration::from_secs(2), "/healthz took {slowest:?}");
     let guests =
         || descendants(server.pid()).into_iter().filter(|pid| name_of(*pid) == "nanoclaw-guest").count();
-    until("no guest is left", Duration::from_secs(5), || guests() == 0);
+    wait_until("no guest is left", Duration::from_secs(5), || guests() == 0);
 }
 
 #[test]
-fn p5_a_killed_server_takes_every_guest_along() {
+fn p5_a_killed_server_leaves_no_guest_process() {
     let mut server = Server::start();
     let spins = [
         call("execute_python", &json!({"code": "while True: pass", "strictness": "lenient"})),
@@ -80,7 +81,7 @@ fn p5_a_killed_server_takes_every_guest_along() {
         server.submit(spin);
     }
     let sleeps = |pids: &[u32]| pids.iter().filter(|pid| name_of(**pid) == "sleep").count();
-    until("all of them run", Duration::from_secs(20), || {
+    wait_until("all of them run", Duration::from_secs(20), || {
         let all = descendants(server.pid());
         let guests = all.iter().filter(|pid| name_of(**pid) == "nanoclaw-guest").count();
         guests >= 2 && sleeps(&all) >= 3

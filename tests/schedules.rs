@@ -1,5 +1,5 @@
-//! Schedules through the real binary: they fire, outlive `kill -9`, end when deleted, and say what is wrong
-//! with a request.
+//! Schedules through the real binary: firing, `kill -9`, missed runs, deletion, lists, and errors for bad
+//! requests.
 
 use crate::support::Server;
 use serde_json::{Value, json};
@@ -18,15 +18,15 @@ fn create(server: &Server, body: &Value) -> String {
     path
 }
 
-/// The schedule once it has fired so often.
-fn fired(server: &Server, path: &str, runs: u64) -> Value {
+/// Waits until the schedule has fired this often.
+fn wait_until_fired(server: &Server, path: &str, runs: u64) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let value = server.get(path).json();
         if value["runs"].as_u64().expect("runs") >= runs {
             return value;
         }
-        assert!(Instant::now() < deadline, "it does not fire: {value}\n{}", server.log());
+        assert!(Instant::now() < deadline, "the schedule does not fire: {value}\n{}", server.log());
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -44,36 +44,36 @@ fn delete(server: &Server, path: &str) -> (u16, String) {
 }
 
 #[test]
-fn p1_a_schedule_fires_outlives_a_crash_and_ends_when_deleted() {
+fn p1_a_schedule_fires_survives_a_crash_and_stops_when_deleted() {
     let server = Server::start();
     let job = json!({"input": "hello", "metadata": {"k": "v"}});
     let path = create(&server, &json!({"name": "often", "every_s": 1, "job": job}));
-    let seen = fired(&server, &path, 2);
+    let seen = wait_until_fired(&server, &path, 2);
     assert_eq!(
         (&seen["object"], &seen["name"], &seen["every_s"]),
         (&json!("schedule"), &json!("often"), &json!(1))
     );
     assert_eq!((&seen["at"], &seen["cron"], &seen["tz"]), (&Value::Null, &Value::Null, &json!("UTC")));
-    assert_eq!(seen["job"], job, "as it was given");
+    assert_eq!(seen["job"], job, "the job is kept as given");
     let made = server.wait(seen["last_run"]["job_id"].as_str().expect("a job"));
     assert_eq!((&made["status"], &made["metadata"]["k"]), (&json!("succeeded"), &json!("v")));
     let before = server.get(&path).json()["runs"].as_u64().expect("runs");
     let server = server.crash_and_restart("");
-    fired(&server, &path, before + 2);
+    wait_until_fired(&server, &path, before + 2);
     let (status, body) = delete(&server, &path);
     let body: Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!((status, &body["object"], &body["deleted"]), (200, &json!("schedule.deleted"), &json!(true)));
     assert_eq!((server.get(&path).status, delete(&server, &path).0), (404, 404));
     let made = jobs_of(&server, &path);
     std::thread::sleep(Duration::from_millis(2_500));
-    assert_eq!(jobs_of(&server, &path), made, "what was made stays, and no more is made");
+    assert_eq!(jobs_of(&server, &path), made, "existing jobs stay and no new job is created");
 }
 
 #[test]
-fn one_time_runs_once_and_stays_to_be_seen_with_its_outcome() {
+fn a_one_time_schedule_runs_once_and_keeps_its_result() {
     let server = Server::start();
     let path = create(&server, &json!({"at": now_s() + 1, "job": {"input": "hello"}}));
-    let seen = fired(&server, &path, 1);
+    let seen = wait_until_fired(&server, &path, 1);
     assert_eq!(seen["next_run_at"], Value::Null);
     server.wait(seen["last_run"]["job_id"].as_str().expect("a job"));
     let ended = server.get(&path).json();
@@ -82,27 +82,27 @@ fn one_time_runs_once_and_stays_to_be_seen_with_its_outcome() {
 }
 
 #[test]
-fn what_was_due_while_the_server_was_down_runs_once() {
+fn runs_missed_while_the_server_was_down_are_made_up_once() {
     let mut server = Server::start();
     let path = create(&server, &json!({"every_s": 1, "job": {"input": "hello"}}));
     let dir = server.dir.clone();
-    fired(&server, &path, 1);
-    let looked = Instant::now();
+    wait_until_fired(&server, &path, 1);
+    let checked = Instant::now();
     let runs = server.get(&path).json()["runs"].as_u64().expect("runs");
     server.kill();
-    let up = looked.elapsed();
+    let up = checked.elapsed();
     std::thread::sleep(Duration::from_secs(10));
     let started = Instant::now();
     let next = Server::start_in(&dir, "");
-    let seen = fired(&next, &path, runs + 1)["runs"].as_u64().expect("runs");
-    // One for what was missed, one for each second in which a server was up, begun ones included.
+    let seen = wait_until_fired(&next, &path, runs + 1)["runs"].as_u64().expect("runs");
+    // One run for the missed ones, and one for each started second in which a server ran.
     let most = runs + 3 + (up + started.elapsed()).as_secs();
     assert!(seen <= most, "{seen} runs, at most {most}");
     drop(next);
 }
 
 #[test]
-fn cron_shows_its_next_run_in_its_zone() {
+fn a_cron_schedule_computes_its_next_run_in_its_time_zone() {
     let server = Server::start();
     let body = json!({"cron": "0 0 1 1 *", "tz": "america/new_york", "job": {"input": "happy new year"}});
     let seen = server.get(&create(&server, &body)).json();
@@ -115,7 +115,7 @@ fn cron_shows_its_next_run_in_its_zone() {
 }
 
 #[test]
-fn schedules_are_listed_page_by_page_and_bounded() {
+fn schedules_are_listed_in_pages_and_limited_in_number() {
     let server = Server::start_with("limits: {schedules: 3}");
     let body = json!({"cron": "@yearly", "job": {"input": "x"}});
     let paths: Vec<String> = (0..3).map(|_| create(&server, &body)).collect();
@@ -135,11 +135,11 @@ fn schedules_are_listed_page_by_page_and_bounded() {
     let cursor = first["next_cursor"].as_str().expect("a cursor");
     let second = server.get(&format!("/v1/schedules?limit=2&cursor={cursor}")).json();
     assert_eq!((ids(&second), &second["has_more"]), (vec![paths[0].clone()], &json!(false)));
-    assert!(second["data"][0].get("job").is_none(), "lists leave out what is asked for");
+    assert!(second["data"][0].get("job").is_none(), "lists omit the job");
 }
 
 #[test]
-fn a_bad_request_is_told_what_is_wrong() {
+fn a_bad_schedule_request_names_the_invalid_field() {
     let server = Server::start();
     let job = json!({"input": "x"});
     for (body, param, word) in [
@@ -168,10 +168,10 @@ fn a_bad_request_is_told_what_is_wrong() {
         assert_eq!((reply.status, &error["param"]), (400, &param), "{body}: {}", reply.body);
         assert!(error["message"].as_str().expect("words").contains(word), "{body}: {}", reply.body);
     }
-    // A key that nobody remembers would promise what is not kept.
+    // Idempotency keys are not supported here, so they are refused and not ignored.
     let (json, key) = (("content-type", "application/json"), ("idempotency-key", "k"));
-    let order = json!({"every_s": 60, "job": {"input": "x"}}).to_string();
-    let keyed = server.request(("POST", "/v1/schedules"), &[json, key], &order);
+    let text = json!({"every_s": 60, "job": {"input": "x"}}).to_string();
+    let keyed = server.request(("POST", "/v1/schedules"), &[json, key], &text);
     assert_eq!(
         (keyed.status, &keyed.json()["error"]["param"]),
         (400, &json!("Idempotency-Key")),

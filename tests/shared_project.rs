@@ -1,5 +1,5 @@
-//! Commands of jobs and clients work with the same files: what one side makes, the other can use, and what a
-//! command plants leads a client nowhere.
+//! Commands of jobs and clients share the files of a project; clients do not follow symlinks that a command
+//! made.
 
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
@@ -11,7 +11,7 @@ use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const ROOM: StorageAllowance = StorageAllowance { project_bytes: 1 << 30, project_entries: 10_000 };
+const ALLOWANCE: StorageAllowance = StorageAllowance { project_bytes: 1 << 30, project_entries: 10_000 };
 
 #[test]
 fn commands_and_clients_share_a_project() {
@@ -28,7 +28,7 @@ fn commands_and_clients_share_a_project() {
         updated_at_ms: 0,
     };
     files.make(&project).expect("a project");
-    files.write(&project, "in/from_client", "hello\n", ROOM).expect("written");
+    files.write(&project, "in/from_client", "hello\n", ALLOWANCE).expect("written");
     let canary = home.path().join("canary");
     std::fs::write(&canary, "secret").expect("a canary");
     let sandbox = Sandbox::new(SandboxOptions {
@@ -55,8 +55,8 @@ fn commands_and_clients_share_a_project() {
     for planted in ["link", "root/etc/passwd"] {
         assert!(matches!(files.read(&project, planted), Err(FileError::WrongKind(_))), "{planted}");
     }
-    files.write(&project, "out/deep/file", "client's", ROOM).expect("written over a command's file");
-    files.write(&project, "link", "client's", ROOM).expect("written in a link's place");
+    files.write(&project, "out/deep/file", "client's", ALLOWANCE).expect("written over a command's file");
+    files.write(&project, "link", "client's", ALLOWANCE).expect("written in a link's place");
     files.delete(&project, "out").expect("deleted");
     files.remove(&project).expect("removed");
     assert_eq!(std::fs::read_to_string(canary).expect("a canary"), "secret");

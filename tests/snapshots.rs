@@ -1,5 +1,5 @@
-//! What people read, held against `tests/snapshots`: every help page, errors and their hints, a job in pipes
-//! and in colour. `UPDATE_SNAPSHOTS=1 cargo test --test all snapshots` rewrites them.
+//! Compares help pages, errors with hints, and the output of a job, plain and coloured, with
+//! `tests/snapshots`. `UPDATE_SNAPSHOTS=1 cargo test --test all snapshots` rewrites them.
 
 use crate::support::{Server, command};
 use regex::Regex;
@@ -7,14 +7,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-/// Lines of a help page: a terminal of the usual size shows a command's, and the first one with a little
-/// more.
+/// Maximum lines of the help page of a command, and of the first page.
 const PAGE_LINES: usize = 32;
 const FIRST_PAGE_LINES: usize = 40;
 
 const COLUMNS: usize = 80;
 
-/// What differs from run to run, and what stands for it.
+/// Patterns that differ from run to run, and their replacements.
 const FILTERS: &[(&str, &str)] = &[
     (r"job_[0-9A-HJKMNP-TV-Z]{26}", "job_ID"),
     (r"127\.0\.0\.1:\d{4,5}", "127.0.0.1:PORT"),
@@ -44,21 +43,21 @@ fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-/// A command line and all that came of it.
-fn told(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+/// The transcript of a command: its arguments, output and exit code.
+fn transcript(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let output = run(arguments, variables);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8").replace('\u{1b}', "␛");
-    let mut told = format!("$ nanoclaw {}\n", arguments.join(" "));
+    let mut log = format!("$ nanoclaw {}\n", arguments.join(" "));
     for (stream, bytes) in [("out", &output.stdout), ("err", &output.stderr)] {
         for line in text(bytes).lines() {
-            writeln!(told, "{stream}| {line}").expect("written");
+            writeln!(log, "{stream}| {line}").expect("written");
         }
     }
-    writeln!(told, "exit {}\n", output.status.code().expect("a code")).expect("written");
-    told
+    writeln!(log, "exit {}\n", output.status.code().expect("a code")).expect("written");
+    log
 }
 
-/// The names of all commands, from the pages that are written for them.
+/// The names of all commands, from their manual pages.
 fn commands(dir: &Path) -> Vec<Vec<String>> {
     let output = run(&["man", dir.to_str().expect("UTF-8")], &[]);
     assert!(output.status.success());
@@ -84,7 +83,7 @@ fn every_help_page_fits_a_screen() {
         let most = if words.is_empty() { FIRST_PAGE_LINES } else { PAGE_LINES };
         assert!(page.lines().count() <= most, "{words:?} has {} lines:\n{page}", page.lines().count());
         for line in page.lines() {
-            // An example is one line, to be copied.
+            // An example is one line, so that it can be copied.
             let is_example = line.trim_start().contains("nanoclaw ");
             assert!(is_example || line.chars().count() <= COLUMNS, "{words:?}: {line}");
         }
@@ -97,13 +96,13 @@ fn every_help_page_fits_a_screen() {
 }
 
 #[test]
-fn errors_come_with_a_hint() {
+fn errors_have_a_hint() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("bad.yml"), "lisen: 127.0.0.1:1\n").expect("written");
     let bad = dir.path().join("bad.yml").to_str().expect("UTF-8").to_owned();
     let server = Server::start();
-    let on = |words: &[&str]| told(words, &[("NANOCLAW_SERVER", server.url.as_str())]);
-    let off = |words: &[&str]| told(words, &[("NANOCLAW_SERVER", "http://127.0.0.1:9")]);
+    let on = |words: &[&str]| transcript(words, &[("NANOCLAW_SERVER", server.url.as_str())]);
+    let off = |words: &[&str]| transcript(words, &[("NANOCLAW_SERVER", "http://127.0.0.1:9")]);
     let unknown = "job_01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let all = [
         off(&["batchs"]),
@@ -128,17 +127,18 @@ fn errors_come_with_a_hint() {
 }
 
 #[test]
-fn a_job_reads_well_in_pipes_and_in_colour() {
+fn a_job_is_printed_plain_in_pipes_and_coloured_on_request() {
     let server = Server::start();
     let prompt = "tool: calculator {\"expression\": \"17*23\"}\ntool: calculator {\"expression\": \"17*\"}";
     let ask = ["ask", "--thinking", prompt];
-    let plain = told(&ask, &[("NANOCLAW_SERVER", &server.url)]);
+    let plain = transcript(&ask, &[("NANOCLAW_SERVER", &server.url)]);
     check("ask-plain", &plain);
-    let coloured = told(&ask, &[("NANOCLAW_SERVER", &server.url), ("CLICOLOR_FORCE", "1")]);
+    let coloured = transcript(&ask, &[("NANOCLAW_SERVER", &server.url), ("CLICOLOR_FORCE", "1")]);
     check("ask-coloured", &coloured);
-    check("jobs", &told(&["jobs"], &[("NANOCLAW_SERVER", &server.url)]));
-    let quiet = told(&ask, &[("NANOCLAW_SERVER", &server.url), ("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]);
-    assert!(!quiet.contains('␛'), "NO_COLOR is the stronger one: {quiet}");
+    check("jobs", &transcript(&["jobs"], &[("NANOCLAW_SERVER", &server.url)]));
+    let quiet =
+        transcript(&ask, &[("NANOCLAW_SERVER", &server.url), ("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]);
+    assert!(!quiet.contains('␛'), "NO_COLOR wins over CLICOLOR_FORCE: {quiet}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn completion_scripts_parse() {
         let script = dir.path().join(shell);
         assert!(output.status.success() && output.stdout.len() > 1_000, "{shell}");
         std::fs::write(&script, &output.stdout).expect("written");
-        // Of the shells only bash is on every machine.
+        // Only bash is installed on every machine.
         match std::process::Command::new(shell).arg("-n").arg(&script).output() {
             Ok(parsed) => assert!(parsed.status.success(), "{shell}: {parsed:?}"),
             Err(error) => assert!(shell != "bash", "{shell}: {error}"),
@@ -158,7 +158,7 @@ fn completion_scripts_parse() {
 }
 
 #[test]
-fn the_main_page_is_a_manual_page() {
+fn man_prints_a_manual_page() {
     let page = String::from_utf8(run(&["man"], &[]).stdout).expect("UTF-8");
     assert!(page.contains(".TH nanoclaw 1") && page.contains("nanoclaw\\-ask(1)"), "{page}");
 }

@@ -53,7 +53,7 @@ fn by_callers(callers: u64, each: u64, call: impl Fn(u128) + Sync) -> f64 {
 
 #[test]
 #[ignore = "a measurement"]
-fn submits_and_whole_lives_per_second() {
+fn measure_submits_and_complete_jobs_per_second() {
     let dir = TempDir::new_in(".").unwrap();
     for (callers, each) in [(1, 300), (8, 500), (64, 500), (512, 100)] {
         let store = open(&dir.path().join(format!("{callers}.redb")));
@@ -77,7 +77,7 @@ fn submits_and_whole_lives_per_second() {
 
 #[test]
 #[ignore = "a measurement"]
-fn a_large_store_opens_at_once_after_a_kill() {
+fn measure_opening_a_large_store_after_a_kill() {
     let dir = TempDir::new_in(".").unwrap();
     let path = dir.path().join("large.redb");
     let store = open(&path);

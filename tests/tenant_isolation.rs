@@ -1,5 +1,5 @@
-//! P7 as a matrix: every route that the server describes of itself, tried by one user with the ids of
-//! another. What is another's answers exactly as what is not there.
+//! P7 as a matrix: every route of `/openapi.json`, called by one user with the ids of another user. The
+//! answer must equal the answer for an unknown id.
 
 use crate::support::Server;
 use serde_json::{Value, json};
@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 const CONFIG: &str = "auth_mode: multi\nwebhooks: {allow_private_addresses: [127.0.0.1]}\nlimits: {user_requests_per_minute: 0}\n";
-/// Stands in everything of Ann's; no answer to Bob may hold it.
+/// Appears in all of Ann's data; no answer to Bob may contain it.
 const MARK: &str = "only-for-ann";
 
-/// Somebody who has come in.
-struct Person<'s> {
+/// A logged-in user.
+struct Client<'s> {
     server: &'s Server,
     token: String,
 }
 
 /// Status and body.
-type Said = (u16, String);
+type StatusAndBody = (u16, String);
 
-impl<'s> Person<'s> {
+impl<'s> Client<'s> {
     fn register(server: &'s Server, name: &str) -> Self {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
         let reply = server.post("/api/auth/register", &body);
@@ -27,7 +27,7 @@ impl<'s> Person<'s> {
         Self { server, token: reply.json()["data"]["token"].as_str().expect("a token").to_owned() }
     }
 
-    fn send(&self, method: &str, path: &str, (kind, body): (&str, &str)) -> Said {
+    fn send(&self, method: &str, path: &str, (kind, body): (&str, &str)) -> StatusAndBody {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(60)))
@@ -52,19 +52,19 @@ impl<'s> Person<'s> {
         serde_json::from_str(&text).unwrap_or(Value::Null)
     }
 
-    fn get(&self, path: &str) -> Said {
+    fn get(&self, path: &str) -> StatusAndBody {
         self.send("GET", path, ("text/plain", ""))
     }
 }
 
-/// What Ann has, by the place in a path where its id stands.
-struct Belongings {
+/// Ann's ids, by the route prefix that they belong to.
+struct OwnedIds {
     ids: BTreeMap<&'static str, String>,
     ask: String,
     answer: String,
 }
 
-fn settle(ann: &Person<'_>) -> Belongings {
+fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let said = json!({"name": format!("{MARK}-project"), "description": MARK});
     let project = ann.json("POST", "/api/projects", &said)["data"]["id"].as_str().expect("an id").to_owned();
     ann.json("PUT", &format!("/api/projects/{project}/files/secret.txt"), &json!({"content": MARK}));
@@ -99,10 +99,10 @@ fn settle(ann: &Person<'_>) -> Belongings {
         ("/api/tokens", token),
         ("/api/users", profile["data"]["id"].to_string()),
     ];
-    Belongings { ids: ids.into_iter().collect(), ask, answer }
+    OwnedIds { ids: ids.into_iter().collect(), ask, answer }
 }
 
-fn delivery(ann: &Person<'_>) -> String {
+fn delivery(ann: &Client<'_>) -> String {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let list: Value = serde_json::from_str(&ann.get("/v1/webhooks").1).expect("a list");
@@ -114,8 +114,8 @@ fn delivery(ann: &Person<'_>) -> String {
     }
 }
 
-/// Something of the same form that nobody has.
-fn nobodys(id: &str) -> String {
+/// An id of the same form that no user has.
+fn unknown_id(id: &str) -> String {
     if id.chars().all(|c| c.is_ascii_digit()) {
         return "4000000".to_owned();
     }
@@ -124,7 +124,7 @@ fn nobodys(id: &str) -> String {
     format!("{head}{other}")
 }
 
-/// A body that the route takes.
+/// A body that the route accepts.
 fn body(method: &str, path: &str) -> (&'static str, String) {
     let json = |value: Value| ("application/json", value.to_string());
     if method == "GET" || method == "DELETE" {
@@ -148,7 +148,7 @@ fn body(method: &str, path: &str) -> (&'static str, String) {
     }
 }
 
-/// The path with these ids at its places.
+/// The path with these ids filled in.
 fn filled(path: &str, id: &str, message: &str) -> String {
     path.replace("{id}", id)
         .replace("{mid}", message)
@@ -160,8 +160,8 @@ fn routes(server: &Server) -> Vec<(String, String)> {
     let document = server.get("/openapi.json").json();
     let mut routes = Vec::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
-        for (method, told) in methods.as_object().expect("methods") {
-            if !told["security"].is_array() {
+        for (method, operation) in methods.as_object().expect("methods") {
+            if !operation["security"].is_array() {
                 routes.push((method.to_uppercase(), path.clone()));
             }
         }
@@ -171,14 +171,14 @@ fn routes(server: &Server) -> Vec<(String, String)> {
 }
 
 #[test]
-fn p7_every_route_answers_anothers_id_as_one_that_is_not_there() {
+fn p7_every_route_treats_ids_of_other_users_as_unknown() {
     let server = Server::start_with(CONFIG);
-    let _root = Person::register(&server, "root");
-    let (ann, bob) = (Person::register(&server, "ann"), Person::register(&server, "bob"));
-    let anns = settle(&ann);
+    let _root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let anns = create_everything(&ann);
     let bobs =
         bob.json("POST", "/api/conversations", &json!({}))["data"]["id"].as_str().expect("an id").to_owned();
-    let before: Vec<Said> = views(&ann, &anns);
+    let before: Vec<StatusAndBody> = views(&ann, &anns);
     let mut tried = 0;
     for (method, path) in routes(&server) {
         let Some((_, id)) = anns.ids.iter().find(|(place, _)| path.starts_with(&format!("{place}/{{")))
@@ -188,13 +188,13 @@ fn p7_every_route_answers_anothers_id_as_one_that_is_not_there() {
         for message in [&anns.ask, &anns.answer] {
             let (kind, body) = body(&method, &path);
             let theirs = bob.send(&method, &filled(&path, id, message), (kind, &body));
-            let none = bob.send(&method, &filled(&path, &nobodys(id), message), (kind, &body));
-            assert_eq!(theirs, none, "{method} {path}: another's and nobody's differ");
+            let none = bob.send(&method, &filled(&path, &unknown_id(id), message), (kind, &body));
+            assert_eq!(theirs, none, "{method} {path}: the answers for a foreign and an unknown id differ");
             let wanted = if path.starts_with("/api/users") { 403 } else { 404 };
             assert_eq!(theirs.0, wanted, "{method} {path}: {}", theirs.1);
             if path.contains("{mid}") {
                 let inside = bob.send(&method, &filled(&path, &bobs, message), (kind, &body));
-                let nobody = bob.send(&method, &filled(&path, &bobs, &nobodys(message)), (kind, &body));
+                let nobody = bob.send(&method, &filled(&path, &bobs, &unknown_id(message)), (kind, &body));
                 assert_eq!(inside, nobody, "{method} {path}: Ann's message inside Bob's conversation");
                 assert!(inside.0 == 404 || inside.0 == 400, "{method} {path}: {}", inside.1);
             }
@@ -205,11 +205,11 @@ fn p7_every_route_answers_anothers_id_as_one_that_is_not_there() {
         }
     }
     assert!(tried >= 30, "only {tried} routes were tried");
-    assert_eq!(views(&ann, &anns), before, "something of Ann's has changed");
+    assert_eq!(views(&ann, &anns), before, "Ann's data has changed");
 }
 
-/// Everything of Ann's as she sees it.
-fn views(ann: &Person<'_>, anns: &Belongings) -> Vec<Said> {
+/// Ann's data as she sees it.
+fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
     let id = |place: &str| anns.ids[place].clone();
     let paths = [
         format!("/v1/jobs/{}", id("/v1/jobs")),
@@ -221,17 +221,17 @@ fn views(ann: &Person<'_>, anns: &Belongings) -> Vec<Said> {
         "/api/tokens".to_owned(),
         "/api/auth/profile".to_owned(),
     ];
-    let said: Vec<Said> = paths.iter().map(|path| ann.get(path)).collect();
+    let said: Vec<StatusAndBody> = paths.iter().map(|path| ann.get(path)).collect();
     assert!(said.iter().all(|(status, _)| *status == 200), "{said:?}");
     said
 }
 
 #[test]
-fn p7_lists_searches_and_sums_tell_nothing_of_another() {
+fn p7_lists_searches_and_totals_show_nothing_of_other_users() {
     let server = Server::start_with(CONFIG);
-    let _root = Person::register(&server, "root");
-    let (ann, bob) = (Person::register(&server, "ann"), Person::register(&server, "bob"));
-    let anns = settle(&ann);
+    let _root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let anns = create_everything(&ann);
     for (method, path) in routes(&server) {
         if method != "GET" || path.contains('{') || path == "/v1/backup" {
             continue;
@@ -243,13 +243,13 @@ fn p7_lists_searches_and_sums_tell_nothing_of_another() {
         };
         let (status, text) = bob.get(&asked);
         assert!(status == 200 || status == 403, "{asked}: {status} {text}");
-        assert!(!text.contains(MARK), "{asked} tells of Ann: {text}");
+        assert!(!text.contains(MARK), "{asked} shows data of Ann: {text}");
         for id in anns.ids.values().filter(|id| id.len() > 8) {
-            assert!(!text.contains(id.as_str()), "{asked} tells {id}");
+            assert!(!text.contains(id.as_str()), "{asked} shows {id}");
         }
     }
     let spent = bob.get("/v1/usage").1;
-    assert!(spent.contains("\"data\":[]"), "Bob has spent nothing: {spent}");
+    assert!(spent.contains("\"data\":[]"), "Bob has no usage: {spent}");
     let other = ann.json("GET", "/api/auth/profile", &json!({}))["data"]["id"].to_string();
     for id in [other.as_str(), "4000000", "all"] {
         let (status, _) = bob.get(&format!("/api/stats/tokens?period=daily&user_id={id}"));
@@ -258,13 +258,13 @@ fn p7_lists_searches_and_sums_tell_nothing_of_another() {
 }
 
 #[test]
-fn p7_work_in_anothers_project_or_under_anothers_names_stays_ones_own() {
+fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
     let server = Server::start_with(CONFIG);
-    let _root = Person::register(&server, "root");
-    let (ann, bob) = (Person::register(&server, "ann"), Person::register(&server, "bob"));
-    let anns = settle(&ann);
+    let _root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let anns = create_everything(&ann);
     let project = &anns.ids["/api/projects"];
-    let nobody = nobodys(project);
+    let nobody = unknown_id(project);
     let asked = |project: &str| {
         let job = json!({"input": "x", "project_id": project});
         let line = json!({"custom_id": "a", "body": job});
@@ -288,10 +288,10 @@ fn p7_work_in_anothers_project_or_under_anothers_names_stays_ones_own() {
     assert_eq!(theirs, none);
     assert!(theirs.iter().all(|(status, _)| *status == 404 || *status == 400), "{theirs:?}");
 
-    // The same name of a conversation, the same idempotency key: each has their own.
+    // Each user has their own conversation names and idempotency keys.
     let history = bob.json("POST", "/v1/jobs?wait=30", &json!({"input": "hello", "conversation_id": "chat"}));
     assert!(!history.to_string().contains(MARK), "{history}");
-    let once = |person: &Person<'_>, input: &str| {
+    let submit_with_key = |person: &Client<'_>, input: &str| {
         let agent = ureq::agent();
         let reply = agent
             .post(format!("{}/v1/jobs?wait=30", server.url))
@@ -300,8 +300,11 @@ fn p7_work_in_anothers_project_or_under_anothers_names_stays_ones_own() {
             .content_type("application/json")
             .send(json!({"input": input}).to_string());
         let reply = reply.expect("a reply");
-        assert!(reply.headers().get("idempotency-replayed").is_none(), "another's key is not seen");
+        assert!(
+            reply.headers().get("idempotency-replayed").is_none(),
+            "the key of another user has no effect"
+        );
     };
-    once(&ann, "one");
-    once(&bob, "two");
+    submit_with_key(&ann, "one");
+    submit_with_key(&bob, "two");
 }

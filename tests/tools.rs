@@ -1,5 +1,5 @@
-//! The tool system through the real binary: what models get of their calls, what operators see of them, and
-//! calls by hand.
+//! The tool system through the real binary: results for models, the audit log for operators, and `nanoclaw
+//! tools`.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, command};
@@ -9,11 +9,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// A model that makes these batches of calls, one after the other, and then says `done`.
-fn caller(batches: Vec<Vec<(&'static str, Value)>>) -> Upstream {
+/// A model that makes these batches of calls, one after the other, and then answers `done`.
+fn calling_model(batches: Vec<Vec<(&'static str, Value)>>) -> Upstream {
     Upstream::start(move |request, _| {
-        let asked = request["messages"].as_array().cloned().unwrap_or_default();
-        let turns = asked.iter().filter(|message| message["tool_calls"].is_array()).count();
+        let messages = request["messages"].as_array().cloned().unwrap_or_default();
+        let turns = messages.iter().filter(|message| message["tool_calls"].is_array()).count();
         match batches.get(turns) {
             Some(batch) => Answer::calls(batch),
             None => Answer::text("done"),
@@ -21,13 +21,13 @@ fn caller(batches: Vec<Vec<(&'static str, Value)>>) -> Upstream {
     })
 }
 
-/// What the model was told last, of all its calls.
-fn told(upstream: &Upstream) -> Vec<Value> {
+/// All results in the last request to the model.
+fn last_results(upstream: &Upstream) -> Vec<Value> {
     let last = upstream.requests().last().cloned().expect("a request");
-    tool_results(&last).iter().map(whole).collect()
+    tool_results(&last).iter().map(parsed_content).collect()
 }
 
-fn whole(message: &Value) -> Value {
+fn parsed_content(message: &Value) -> Value {
     let text = message["content"].as_str().expect("a text");
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -46,8 +46,8 @@ fn audit(server: &Server, job: &str) -> Vec<Value> {
 }
 
 #[test]
-fn calls_are_forgiven_refused_and_deduplicated_as_the_model_reads() {
-    let upstream = caller(vec![vec![
+fn tool_calls_are_repaired_refused_and_deduplicated() {
+    let upstream = calling_model(vec![vec![
         ("calculator", json!({"arguments": {"expression": "6*7"}})),
         ("Calculater", json!({"expression": "1"})),
         ("calculator", json!({"expresion": "1"})),
@@ -57,35 +57,36 @@ fn calls_are_forgiven_refused_and_deduplicated_as_the_model_reads() {
     ]]);
     let server = Server::start_against(&upstream, "");
     let id = run(&server, &json!({"input": "go"}));
-    let told = told(&upstream);
-    assert_eq!((&told[0]["success"], &told[0]["data"]["result"]), (&json!(true), &json!(42)));
-    assert_eq!(told[1]["error"], "Tool not found: Calculater. Did you mean 'calculator'?");
-    let misfit = told[2]["error"].as_str().expect("refused");
+    let results = last_results(&upstream);
+    assert_eq!((&results[0]["success"], &results[0]["data"]["result"]), (&json!(true), &json!(42)));
+    assert_eq!(results[1]["error"], "Tool not found: Calculater. Did you mean 'calculator'?");
+    let mismatch = results[2]["error"].as_str().expect("refused");
     assert!(
-        misfit.contains("unexpected parameter expresion") && misfit.contains("missing required expression")
+        mismatch.contains("unexpected parameter expresion")
+            && mismatch.contains("missing required expression")
     );
-    assert_eq!(told[3]["success"], false, "{}", told[3]);
-    assert_eq!((&told[4]["success"], &told[4]["data"]["valid"]), (&json!(true), &json!(false)));
-    assert_eq!((&told[5]["data"]["result"], &told[5]["duplicate"]), (&json!(42), &json!(true)));
+    assert_eq!(results[3]["success"], false, "{}", results[3]);
+    assert_eq!((&results[4]["success"], &results[4]["data"]["valid"]), (&json!(true), &json!(false)));
+    assert_eq!((&results[5]["data"]["result"], &results[5]["duplicate"]), (&json!(42), &json!(true)));
     let skipped: Vec<Value> = audit(&server, &id).iter().map(|entry| entry["skipped"].clone()).collect();
     let count = |why: &Value| skipped.iter().filter(|skipped| *skipped == why).count();
-    assert_eq!(skipped.len(), 6, "every call is on record");
+    assert_eq!(skipped.len(), 6, "the audit log has every call");
     assert_eq!((count(&json!("refused")), count(&json!("duplicate")), count(&Value::Null)), (2, 1, 3));
 }
 
 #[test]
-fn a_pure_read_is_answered_from_the_cache_and_0_switches_it_off() {
+fn a_repeated_cacheable_call_is_answered_from_the_cache_unless_ttl_is_zero() {
     let calls = || vec![("calculator", json!({"expression": "6 * 7"}))];
     let failing = || vec![("calculator", json!({"expression": "1/0"}))];
     let batches = || vec![calls(), calls(), failing(), failing()];
     for (extra, is_cached) in [("", true), ("tool_cache: {ttl_s: 0}\n", false)] {
-        let upstream = caller(batches());
+        let upstream = calling_model(batches());
         let server = Server::start_against(&upstream, extra);
         let id = run(&server, &json!({"input": "go"}));
-        let told = told(&upstream);
-        let cached: Vec<bool> = told.iter().map(|result| result["cached"] == true).collect();
-        assert_eq!(cached, [false, is_cached, false, false], "{told:?}");
-        assert_eq!(told[1]["data"]["result"], 42);
+        let results = last_results(&upstream);
+        let cached: Vec<bool> = results.iter().map(|result| result["cached"] == true).collect();
+        assert_eq!(cached, [false, is_cached, false, false], "{results:?}");
+        assert_eq!(results[1]["data"]["result"], 42);
         let skipped: Vec<Value> = audit(&server, &id).iter().map(|entry| entry["skipped"].clone()).collect();
         let second = if is_cached { json!("cached") } else { Value::Null };
         assert_eq!(skipped, [Value::Null, second, Value::Null, Value::Null]);
@@ -93,9 +94,9 @@ fn a_pure_read_is_answered_from_the_cache_and_0_switches_it_off() {
 }
 
 #[test]
-fn p9_the_audit_log_tells_of_every_call_and_of_no_secret() {
+fn p9_the_audit_log_contains_every_call_and_no_secret() {
     let secret = "hunter2-hunter2";
-    let upstream = caller(vec![vec![
+    let upstream = calling_model(vec![vec![
         ("text_process", json!({"text": format!("Bearer {secret}"), "operation": "upper"})),
         (
             "json_process",
@@ -127,7 +128,7 @@ fn p9_the_audit_log_tells_of_every_call_and_of_no_secret() {
 }
 
 #[test]
-fn tools_are_listed_as_people_see_them() {
+fn the_tool_list_shows_origin_approval_and_schema_of_each_tool() {
     let server = Server::start_with("approval: [bash, execute_*]\n");
     let list = server.get("/v1/tools").json();
     let tools = list["data"].as_array().expect("tools");
@@ -152,14 +153,14 @@ fn tools_are_listed_as_people_see_them() {
 }
 
 #[test]
-fn a_bad_pattern_for_approval_is_told_by_its_key() {
+fn a_bad_approval_pattern_is_reported_with_its_key() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), "approval: [bash, 'file write']\n").expect("written");
     let (code, _, err) = cli(dir.path(), &["config", "check"], "");
     assert!(code == Some(78) && err.contains("approval[1]"), "{err}");
 }
 
-/// Runs the command over this directory: its code, stdout and stderr.
+/// Runs the command on this directory; returns its exit code, stdout and stderr.
 fn cli(dir: &Path, arguments: &[&str], stdin: &str) -> (Option<i32>, String, String) {
     let (config, data) = (dir.join("config.yml"), dir.join("data"));
     let mut child = command(arguments)
@@ -170,15 +171,15 @@ fn cli(dir: &Path, arguments: &[&str], stdin: &str) -> (Option<i32>, String, Str
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");
-    // A command that reads nothing has closed the pipe.
+    // A command that does not read stdin has closed the pipe.
     drop(child.stdin.take().expect("its stdin").write_all(stdin.as_bytes()));
     let output = child.wait_with_output().expect("ends");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Everything that the command does, wherever it does it.
-fn call_by_hand(dir: &Path) {
+/// Runs every form of `nanoclaw tools` on this directory, with or without a server.
+fn run_tools_commands(dir: &Path) {
     let (code, out, err) = cli(dir, &["tools"], "");
     assert!(code == Some(0) && out.lines().any(|line| line.starts_with("calculator ")), "{out} {err}");
     let (_, out, _) = cli(dir, &["tools", "--json"], "");
@@ -206,18 +207,19 @@ fn call_by_hand(dir: &Path) {
     }
     let (code, _, err) = cli(dir, &["tools", "call", "calculator", "{}", "--project", "nope"], "");
     assert_eq!(code, Some(2), "{err}");
-    let nobodys = ["tools", "call", "calculator", "{}", "--project", "proj_00000000000000000000000000"];
-    let (code, out, err) = cli(dir, &nobodys, "");
+    let unknown_project =
+        ["tools", "call", "calculator", "{}", "--project", "proj_00000000000000000000000000"];
+    let (code, out, err) = cli(dir, &unknown_project, "");
     assert!(code == Some(1) && out.is_empty() && err.contains("project"), "{out} {err}");
     let log = std::fs::read_to_string(dir.join("data/audit/audit.jsonl")).expect("the audit log");
     assert!(log.lines().count() >= 5 && log.contains("\"6*7\""), "{log}");
 }
 
 #[test]
-fn tools_are_called_by_hand_with_the_server_down_and_up() {
+fn tools_call_works_with_and_without_a_running_server() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), "").expect("written");
-    call_by_hand(dir.path());
+    run_tools_commands(dir.path());
     let server = Server::start_in(dir.path(), "");
-    call_by_hand(&server.dir);
+    run_tools_commands(&server.dir);
 }

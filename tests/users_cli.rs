@@ -1,4 +1,5 @@
-//! `nanoclaw user` and `nanoclaw token`, with the server down and with it up, and what their keys open.
+//! `nanoclaw user` and `nanoclaw token`, with and without a running server, and the access that their keys
+//! give.
 
 use crate::support::{Server, command};
 use serde_json::{Value, json};
@@ -12,15 +13,15 @@ use std::sync::mpsc;
 const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse battery";
 
-/// What a call came to.
-struct Told {
+/// The exit code and output of a command.
+struct Ran {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-/// Runs the command over this server's directory with a line on stdin.
-fn run(dir: &Path, arguments: &[&str], line: &str) -> Told {
+/// Runs the command on this server's directory with a line on stdin.
+fn run(dir: &Path, arguments: &[&str], line: &str) -> Ran {
     let (config, data) = (dir.join("config.yml"), dir.join("data"));
     let mut child = command(arguments)
         .args(["--config".as_ref(), config.as_os_str(), "--data-dir".as_ref(), data.as_os_str()])
@@ -34,13 +35,13 @@ fn run(dir: &Path, arguments: &[&str], line: &str) -> Told {
     drop(child.stdin.take().expect("its stdin").write_all(format!("{line}\n").as_bytes()));
     let output = child.wait_with_output().expect("ends");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Told { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 fn ok(dir: &Path, arguments: &[&str], line: &str) -> String {
-    let told = run(dir, arguments, line);
-    assert_eq!(told.code, Some(0), "{arguments:?}: {}", told.err);
-    told.out
+    let ran = run(dir, arguments, line);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.err);
+    ran.out
 }
 
 fn json(dir: &Path, arguments: &[&str]) -> Value {
@@ -48,23 +49,26 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
 }
 
 fn refused(dir: &Path, arguments: &[&str], line: &str, why: &str) {
-    let told = run(dir, arguments, line);
-    assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{arguments:?}: {}", told.err);
-    assert!(told.err.contains(why), "{arguments:?}: {}", told.err);
+    let ran = run(dir, arguments, line);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{arguments:?}: {}", ran.err);
+    assert!(ran.err.contains(why), "{arguments:?}: {}", ran.err);
 }
 
-/// A directory as a server would have it, in which none runs.
-fn closed() -> tempfile::TempDir {
+/// A server directory without a running server.
+fn stopped_server_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), MULTI).expect("written");
     dir
 }
 
-/// Everything that the two commands do, wherever they do it.
-fn look_after_accounts(dir: &Path) {
+/// Runs every `nanoclaw user` command, with or without a server.
+fn manage_accounts(dir: &Path) {
     let ann = ok(dir, &["user", "add", "Ann", "--email", "ann@example.org", "--password-stdin"], PASSWORD);
-    assert!(ann.starts_with("2 ") && ann.contains("Ann") && ann.contains("admin"), "the first one is: {ann}");
-    // Stdin is no terminal here, so a line of it is the password without being told.
+    assert!(
+        ann.starts_with("2 ") && ann.contains("Ann") && ann.contains("admin"),
+        "the first account is an administrator: {ann}"
+    );
+    // Stdin is not a terminal, so its first line is the password without `--password-stdin`.
     let bob = ok(dir, &["user", "add", "bob"], PASSWORD);
     assert!(bob.starts_with("3 ") && bob.contains("user"), "{bob}");
     refused(dir, &["user", "add", "ANN"], PASSWORD, "the name is taken");
@@ -85,11 +89,11 @@ fn look_after_accounts(dir: &Path) {
     assert_eq!(ok(dir, &["user", "list"], "").lines().count(), 3);
 }
 
-fn look_after_tokens(dir: &Path) {
+fn manage_tokens(dir: &Path) {
     let scopes = ["token", "new", "--user", "bob", "--name", "ci", "--scopes", "read", "--expires-in", "30d"];
-    let told = run(dir, &scopes, "");
-    let key = told.out.trim_end();
-    assert!(key.starts_with("nck_") && key.len() == 47 && !told.err.contains(key), "{key}: {}", told.err);
+    let made = run(dir, &scopes, "");
+    let key = made.out.trim_end();
+    assert!(key.starts_with("nck_") && key.len() == 47 && !made.err.contains(key), "{key}: {}", made.err);
     ok(dir, &["token", "new"], "");
     let all = json(dir, &["token", "list", "--json"]);
     let owners: Vec<&str> =
@@ -110,50 +114,50 @@ fn look_after_tokens(dir: &Path) {
 }
 
 #[test]
-fn accounts_and_tokens_are_looked_after_while_no_server_runs() {
-    let dir = closed();
-    look_after_accounts(dir.path());
-    look_after_tokens(dir.path());
-    assert!(!dir.path().join("data/control.json").exists(), "no server, no way in");
+fn accounts_and_tokens_can_be_managed_while_no_server_runs() {
+    let dir = stopped_server_dir();
+    manage_accounts(dir.path());
+    manage_tokens(dir.path());
+    assert!(!dir.path().join("data/control.json").exists(), "without a server there is no control file");
     let server = Server::start_in(dir.path(), MULTI);
     let users = json(dir.path(), &["user", "list", "--json"]);
-    assert_eq!(users.as_array().map(Vec::len), Some(3), "the server finds what was made");
+    assert_eq!(users.as_array().map(Vec::len), Some(3), "the server sees the accounts");
     drop(server);
 }
 
 #[test]
-fn p9_accounts_and_tokens_are_looked_after_through_the_server_that_runs() {
+fn p9_accounts_and_tokens_can_be_managed_through_a_running_server() {
     let mut server = Server::start_with(MULTI);
     let dir = server.dir.clone();
     let control = dir.join("data/control.json");
-    assert_eq!(std::fs::metadata(&control).expect("the way in").permissions().mode() & 0o777, 0o600);
-    look_after_accounts(&dir);
-    look_after_tokens(&dir);
-    let key = std::fs::read_to_string(&control).expect("the way in");
+    assert_eq!(std::fs::metadata(&control).expect("the control file").permissions().mode() & 0o777, 0o600);
+    manage_accounts(&dir);
+    manage_tokens(&dir);
+    let key = std::fs::read_to_string(&control).expect("the control file");
     let key = serde_json::from_str::<Value>(&key).expect("JSON")["key"].as_str().expect("a key").to_owned();
     assert!(!server.log().contains(&key) && !server.log().contains("nck_"), "no key in the log");
     assert!(server.terminate().success());
-    assert!(!control.exists(), "it goes with its server");
+    assert!(!control.exists(), "the control file is removed with its server");
     assert_eq!(json(&dir, &["user", "list", "--json"]).as_array().map(Vec::len), Some(3));
 }
 
 #[test]
-fn a_way_in_that_a_killed_server_left_is_not_taken() {
+fn a_control_file_of_a_killed_server_is_ignored() {
     let mut server = Server::start_with(MULTI);
     let dir = server.dir.clone();
     server.kill();
     assert!(dir.join("data/control.json").exists());
     assert!(ok(&dir, &["user", "add", "ann"], PASSWORD).contains("ann"), "the store is free");
     let next = Server::start_in(&dir, MULTI);
-    assert!(ok(&dir, &["user", "list"], "").contains("ann"), "and the next server has a way in of its own");
+    assert!(ok(&dir, &["user", "list"], "").contains("ann"), "the next server has its own control file");
     drop(next);
 }
 
-/// Somebody who answers `{}` to everything, and the first line of each request.
-fn foreign() -> (String, mpsc::Receiver<String>) {
+/// A foreign server that answers `{}` to everything; returns its address and the first line of each request.
+fn start_foreign_server() -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
-    let (sender, asked) = mpsc::channel();
+    let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut lines =
@@ -165,28 +169,28 @@ fn foreign() -> (String, mpsc::Receiver<String>) {
             drop(stream.write_all(answer.as_bytes()));
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 #[test]
-fn p9_whoever_else_listens_at_the_servers_address_gets_no_password() {
+fn p9_a_foreign_server_at_the_control_address_gets_no_password() {
     let server = Server::start_with(MULTI);
     let control = server.dir.join("data/control.json");
-    let (address, asked) = foreign();
-    let told = std::fs::read_to_string(&control).expect("the way in");
-    let mut told: Value = serde_json::from_str(&told).expect("JSON");
-    assert_eq!(told["address"], server.url.as_str());
-    told["address"] = address.into();
-    std::fs::write(&control, told.to_string()).expect("written");
+    let (address, requests) = start_foreign_server();
+    let content = std::fs::read_to_string(&control).expect("the control file");
+    let mut content: Value = serde_json::from_str(&content).expect("JSON");
+    assert_eq!(content["address"], server.url.as_str());
+    content["address"] = address.into();
+    std::fs::write(&control, content.to_string()).expect("written");
     let eve = run(&server.dir, &["user", "add", "eve"], PASSWORD);
     assert_eq!(eve.code, Some(1), "{} {}", eve.out, eve.err);
     assert!(eve.err.contains("is not the server that holds the store"), "{}", eve.err);
-    let asked: Vec<String> = asked.try_iter().collect();
-    assert_eq!(asked, ["GET /api/users?limit=1 HTTP/1.1"], "and nothing more");
+    let requests: Vec<String> = requests.try_iter().collect();
+    assert_eq!(requests, ["GET /api/users?limit=1 HTTP/1.1"], "no further request");
 }
 
 #[test]
-fn client_commands_show_their_token_and_hear_how_to_get_one() {
+fn client_commands_send_their_token_and_explain_how_to_create_one() {
     let server = Server::start_with(MULTI);
     let dir = server.dir.clone();
     ok(&dir, &["user", "add", "ann"], PASSWORD);
@@ -202,8 +206,8 @@ fn client_commands_show_their_token_and_hear_how_to_get_one() {
     assert!(wrong.code == Some(1) && wrong.err.contains("$NANOCLAW_TOKEN"), "{}", wrong.err);
     let shown = with(&["--token", &key]);
     assert_eq!(shown.code, Some(0), "{}", shown.err);
-    let asked = run(&dir, &["ask", "hello", "--server", &server.url, "--token", &key], "");
-    assert_eq!(asked.code, Some(0), "{}", asked.err);
+    let answered = run(&dir, &["ask", "hello", "--server", &server.url, "--token", &key], "");
+    assert_eq!(answered.code, Some(0), "{}", answered.err);
     let bearer = format!("Bearer {key}");
     let headers: &[(&str, &str)] = &[("authorization", &bearer)];
     assert_eq!(server.get_with("/v1/jobs", headers).json()["data"].as_array().map(Vec::len), Some(1));
@@ -212,11 +216,11 @@ fn client_commands_show_their_token_and_hear_how_to_get_one() {
         .expect("an id")
         .to_owned();
     ok(&dir, &["token", "revoke", &id], "");
-    assert_eq!(server.get_with("/v1/jobs", headers).status, 401, "revoked is revoked at once");
+    assert_eq!(server.get_with("/v1/jobs", headers).status, 401, "a revoked token is invalid at once");
 }
 
 #[test]
-fn a_new_password_or_a_closed_account_ends_what_was_opened_with_the_old_one() {
+fn a_password_change_or_a_disabled_account_ends_sessions_and_tokens() {
     let server = Server::start_with(MULTI);
     let dir = server.dir.clone();
     ok(&dir, &["user", "add", "ann"], PASSWORD);
@@ -239,11 +243,11 @@ fn a_new_password_or_a_closed_account_ends_what_was_opened_with_the_old_one() {
     let key = format!("Bearer {}", ok(&dir, &["token", "new", "--user", "bob"], "").trim_end());
     assert_eq!((status(&bobs), status(&key)), (200, 200));
     ok(&dir, &["user", "disable", "bob"], "");
-    assert_eq!((status(&bobs), status(&key)), (401, 401), "by no way at all");
+    assert_eq!((status(&bobs), status(&key)), (401, 401), "neither session nor token works");
 }
 
 #[test]
-fn p8_an_accounts_quota_holds_back_its_work_and_nobody_elses() {
+fn p8_a_quota_limits_only_the_jobs_of_its_account() {
     let server = Server::start_with(MULTI);
     let dir = server.dir.clone();
     ok(&dir, &["user", "add", "ann"], PASSWORD);
@@ -257,7 +261,11 @@ fn p8_an_accounts_quota_holds_back_its_work_and_nobody_elses() {
         server.request((method, path), &[("authorization", bearer)], &body.to_string())
     };
     let slow = json!({"input": "stream: 10000 words, 1000 ms"});
-    assert_eq!(send("PATCH", "/api/users/3", &bob, &json!({"quota": null})).status, 403, "an admin's matter");
+    assert_eq!(
+        send("PATCH", "/api/users/3", &bob, &json!({"quota": null})).status,
+        403,
+        "only an administrator sets quotas"
+    );
     let quota = json!({"quota": {"unfinished_jobs": 1}});
     assert_eq!(send("PATCH", "/api/users/3", &ann, &quota).status, 200);
     let first = send("POST", "/v1/jobs", &bob, &slow);

@@ -1,5 +1,5 @@
-//! The tools of the web through the real binary: a scripted model calls them, and servers on loopback
-//! answer. Nothing here leaves the machine.
+//! The web tools through the real binary: a scripted model calls them, and servers on loopback answer. No
+//! request leaves the machine.
 
 use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream, tool_results};
@@ -11,25 +11,25 @@ use std::time::Duration;
 
 const OPEN: &str = "web: {allow_private_addresses: [127.0.0.1], timeout_s: 20}";
 
-/// What a site answers to a request.
-enum Says {
+/// The answer of a site to a request.
+enum SiteReply {
     Whole(Vec<u8>),
-    /// A byte now and then, for ever.
+    /// One byte every 50 ms, without end.
     Drip,
 }
 
-/// A site on loopback. Remembers whoever connects, and every request, whole.
+/// A site on loopback that records every request.
 struct Site {
     url: String,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
-    fn start(script: impl Fn(&str) -> Says + Send + Sync + 'static) -> Self {
+    fn start(script: impl Fn(&str) -> SiteReply + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0", script)
     }
 
-    fn at(address: &str, script: impl Fn(&str) -> Says + Send + Sync + 'static) -> Self {
+    fn at(address: &str, script: impl Fn(&str) -> SiteReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(address).expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -51,7 +51,7 @@ impl Site {
 fn serve(
     mut stream: TcpStream,
     log: &Mutex<Vec<String>>,
-    script: &dyn Fn(&str) -> Says,
+    script: &dyn Fn(&str) -> SiteReply,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut whole, mut length) = (String::new(), 0);
@@ -70,8 +70,8 @@ fn serve(
     let target = whole.split(' ').nth(1).unwrap_or_default().to_owned();
     log.lock().expect("no panic").push(whole);
     match script(&target) {
-        Says::Whole(bytes) => stream.write_all(&bytes),
-        Says::Drip => {
+        SiteReply::Whole(bytes) => stream.write_all(&bytes),
+        SiteReply::Drip => {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")?;
             loop {
                 stream.write_all(b".")?;
@@ -81,24 +81,24 @@ fn serve(
     }
 }
 
-fn page(status: u16, headers: &str, body: &[u8]) -> Says {
+fn page(status: u16, headers: &str, body: &[u8]) -> SiteReply {
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status} Said\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n\r\n"
     );
-    Says::Whole([head.as_bytes(), body].concat())
+    SiteReply::Whole([head.as_bytes(), body].concat())
 }
 
-fn html(body: &str) -> Says {
+fn html(body: &str) -> SiteReply {
     page(200, "content-type: text/html; charset=utf-8", body.as_bytes())
 }
 
-fn redirect(to: &str) -> Says {
+fn redirect(to: &str) -> SiteReply {
     page(302, &format!("location: {to}"), b"")
 }
 
-/// A model that makes the calls which it is told to make.
-fn obedient() -> Upstream {
+/// A model that makes the calls listed in the user message.
+fn calling_model() -> Upstream {
     Upstream::start(|request, _| {
         if !tool_results(request).is_empty() {
             return Answer::text("done");
@@ -112,13 +112,14 @@ fn obedient() -> Upstream {
     })
 }
 
-/// What the model reads of the calls.
+/// The results of these calls as the model reads them.
 fn results(server: &Server, upstream: &Upstream, calls: &Value) -> Vec<Value> {
     let ended = server.wait(&server.submit(&json!({"input": calls.to_string()})));
     assert_eq!(ended["status"], "succeeded", "{ended}");
     let requests = upstream.requests();
-    let told = tool_results(requests.last().expect("a request"));
-    told.iter()
+    let answers = tool_results(requests.last().expect("a request"));
+    answers
+        .iter()
         .map(|result| serde_json::from_str(result["content"].as_str().expect("a text")).expect("JSON"))
         .collect()
 }
@@ -132,7 +133,7 @@ const ARTICLE: &str = "<html><head><title>Tea</title><meta name=description cont
     thousands of years, in <a href='/more'>many countries</a> of this world, every day, by everyone.</p></main></body></html>";
 
 #[test]
-fn pages_are_read_in_every_form_and_marked_as_somebody_else_s_words() {
+fn fetched_pages_are_extracted_in_every_format_and_marked_untrusted() {
     let site = Site::start(|path| match path {
         "/tea" => html(ARTICLE),
         "/start" => redirect("/tea"),
@@ -143,7 +144,7 @@ fn pages_are_read_in_every_form_and_marked_as_somebody_else_s_words() {
         "/png" => page(200, "content-type: image/png", b"\x89PNG\0\0\0"),
         _ => page(404, "content-type: text/html", b"<p>There is nothing <b>here</b>."),
     });
-    let upstream = obedient();
+    let upstream = calling_model();
     let server = Server::start_against(&upstream, OPEN);
     let url = |path: &str| format!("{}{path}", site.url);
     let call = |path: &str, form: &str| json!(["fetch_page", {"url": url(path), "extract_type": form}]);
@@ -189,10 +190,10 @@ fn pages_are_read_in_every_form_and_marked_as_somebody_else_s_words() {
 }
 
 #[test]
-fn p9_without_an_exception_nobody_on_this_machine_is_asked() {
+fn p9_loopback_addresses_are_refused_in_every_spelling() {
     let site = Site::start(|_| html("secret"));
     let port = site.url.rsplit(':').next().expect("a port").to_owned();
-    let upstream = obedient();
+    let upstream = calling_model();
     let server = Server::start_against(&upstream, "");
     let hosts =
         ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"];
@@ -218,7 +219,7 @@ fn p9_redirects_to_private_addresses_are_refused_before_they_are_requested() {
         "/hop" => redirect("/away"),
         _ => redirect("/loop"),
     });
-    let upstream = obedient();
+    let upstream = calling_model();
     let server = Server::start_against(&upstream, OPEN);
     for path in ["/away", "/hop"] {
         let refused = fetched(&server, &upstream, &json!({"url": format!("{}{path}", site.url)}));
@@ -227,23 +228,29 @@ fn p9_redirects_to_private_addresses_are_refused_before_they_are_requested() {
     let before = site.seen().len();
     let endless = fetched(&server, &upstream, &json!({"url": format!("{}/loop", site.url)}));
     assert!(endless["error"].as_str().expect("an error").contains("more than 5 times"), "{endless}");
-    assert_eq!((site.seen().len() - before, inner.seen().len()), (6, 0), "five redirects, no visit inside");
+    assert_eq!(
+        (site.seen().len() - before, inner.seen().len()),
+        (6, 0),
+        "five redirects and no request to the private address"
+    );
 }
 
 #[test]
-fn p8_large_packed_and_slow_pages_are_bounded() {
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    packer.write_all(&vec![b' '; 11 << 20]).expect("packs");
-    let bomb = packer.finish().expect("packs");
+fn p8_large_compressed_and_slow_pages_hit_their_limits() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&vec![b' '; 11 << 20]).expect("packs");
+    let bomb = encoder.finish().expect("packs");
     assert!(bomb.len() < 100_000);
     let site = Site::start(move |path| match path {
         "/bomb" => page(200, "content-type: text/plain\r\ncontent-encoding: gzip", &bomb),
         "/large" => page(200, "content-type: text/plain", &vec![b'x'; 11 << 20]),
-        // No length is told before.
-        "/stream" => Says::Whole([b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &vec![b'x'; 11 << 20]].concat()),
-        _ => Says::Drip,
+        // The answer has no content-length.
+        "/stream" => {
+            SiteReply::Whole([b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &vec![b'x'; 11 << 20]].concat())
+        }
+        _ => SiteReply::Drip,
     });
-    let upstream = obedient();
+    let upstream = calling_model();
     let server =
         Server::start_against(&upstream, "web: {allow_private_addresses: [127.0.0.1], timeout_s: 3}");
     let urls: Vec<String> =
@@ -264,7 +271,7 @@ fn p8_large_packed_and_slow_pages_are_bounded() {
 }
 
 #[test]
-fn several_pages_come_back_in_the_order_of_the_call() {
+fn crawl_batch_returns_pages_in_the_order_of_the_call() {
     let site = Site::start(|path| match path {
         "/0" => {
             std::thread::sleep(Duration::from_millis(300));
@@ -273,7 +280,7 @@ fn several_pages_come_back_in_the_order_of_the_call() {
         "/4" => page(500, "", b"broken"),
         path => html(&format!("<p>page {path}")),
     });
-    let upstream = obedient();
+    let upstream = calling_model();
     let server = Server::start_against(&upstream, OPEN);
     let urls: Vec<String> = (0..10).map(|n| format!("{}/{n}", site.url)).collect();
     let crawled = results(&server, &upstream, &json!([["crawl_batch", {"urls": urls}]])).remove(0);
@@ -337,7 +344,7 @@ fn search_site() -> Site {
 }
 
 #[test]
-fn every_provider_of_searches_is_asked_as_it_wants_to_be() {
+fn each_search_provider_gets_requests_in_its_own_format() {
     let site = search_site();
     for (options, title, asked) in [
         ("provider: duckduckgo, region: us-en", "Duck", "GET /html/?q=rust+%26+tea&kl=us-en "),
@@ -349,7 +356,7 @@ fn every_provider_of_searches_is_asked_as_it_wants_to_be() {
         ("provider: searxng, region: en", "Found", "GET /search?q=rust+%26+tea&format=json&language=en "),
         ("provider: tavily, api_key: k-tavily", "Found", "POST /search "),
     ] {
-        let upstream = obedient();
+        let upstream = calling_model();
         let server = search_server(&site, &upstream, options);
         let search = json!([["web_search", {"query": "rust & tea", "max_results": 1}]]);
         let result = results(&server, &upstream, &search).remove(0);
@@ -377,18 +384,18 @@ fn every_provider_of_searches_is_asked_as_it_wants_to_be() {
 }
 
 #[test]
-fn failures_of_providers_are_told_and_the_weather_says_where_it_comes_from() {
+fn provider_failures_are_reported_and_weather_names_its_source() {
     let site = search_site();
-    let upstream = obedient();
+    let upstream = calling_model();
     let server = search_server(&site, &upstream, "provider: duckduckgo");
     let calls = json!([
         ["web_search", {"query": "robot"}],
         ["get_weather", {"city": "Paris"}],
         ["get_weather", {"city": "Atlantis"}],
     ]);
-    let told = results(&server, &upstream, &calls);
-    assert!(told[0]["error"].as_str().expect("an error").contains("robot"), "{}", told[0]);
-    let weather = &told[1]["data"];
+    let read = results(&server, &upstream, &calls);
+    assert!(read[0]["error"].as_str().expect("an error").contains("robot"), "{}", read[0]);
+    let weather = &read[1]["data"];
     assert_eq!(
         (&weather["source"], &weather["simulated"]),
         (&json!("open-meteo"), &json!(false)),
@@ -396,8 +403,8 @@ fn failures_of_providers_are_told_and_the_weather_says_where_it_comes_from() {
     );
     assert_eq!((&weather["temperature"], &weather["humidity"]), (&json!(7.5), &json!(81)));
     assert_eq!((&weather["description"], &weather["country"]), (&json!("light rain"), &json!("France")));
-    assert!(told[2]["error"].as_str().expect("an error").contains("No city 'Atlantis'"), "{}", told[2]);
-    let other = obedient();
+    assert!(read[2]["error"].as_str().expect("an error").contains("No city 'Atlantis'"), "{}", read[2]);
+    let other = calling_model();
     let busy = search_server(&site, &other, "provider: searxng");
     let limited = results(&busy, &other, &json!([["web_search", {"query": "limit"}]])).remove(0);
     assert!(limited["error"].as_str().expect("an error").contains("too often"), "{limited}");

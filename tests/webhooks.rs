@@ -1,4 +1,4 @@
-//! Webhooks from outside: what a receiver hears, that a crash loses none, and where none goes.
+//! Webhooks: content, signatures, retries, crashes, and addresses that are refused.
 
 use crate::support::Server;
 use crate::support::receiver::{Arrival, Receiver, ReceiverReply};
@@ -15,7 +15,7 @@ const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NEW: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const ALLOW: &str = "webhooks: {allow_private_addresses: [127.0.0.1]}";
 
-/// As a receiver verifies: the signature over what arrived, made with a secret that it knows.
+/// Verifies a signature like a receiver, with a secret that it knows.
 fn is_signed(arrival: &Arrival, secret: &str) -> bool {
     let key = STANDARD.decode(secret.trim().strip_prefix("whsec_").expect("a secret")).expect("base64");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key");
@@ -33,7 +33,7 @@ fn run(server: &Server, host: &str, receiver: &Receiver) -> String {
     id
 }
 
-/// The only delivery, once it is in this state.
+/// Waits until the only delivery is in this state.
 fn delivery(server: &Server, state: &str) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -48,15 +48,19 @@ fn delivery(server: &Server, state: &str) -> Value {
 }
 
 #[test]
-fn p9_a_receiver_hears_what_the_client_reads_signed_with_each_secret() {
+fn p9_a_webhook_contains_the_job_signed_with_each_secret() {
     let receiver = Receiver::start(|_| ReceiverReply::Status(204));
     let config = format!("webhooks: {{allow_private_addresses: [127.0.0.0/8], secrets: [{NEW}, {OLD}]}}");
     let server = Server::start_with(&config);
     let id = run(&server, "127.0.0.1", &receiver);
     let arrived = &receiver.arrivals(1)[0];
-    assert_eq!(arrived.body, server.get(&format!("/v1/jobs/{id}")).body.trim_end(), "byte by byte");
+    assert_eq!(
+        arrived.body,
+        server.get(&format!("/v1/jobs/{id}")).body.trim_end(),
+        "the body equals the job byte by byte"
+    );
     assert!(is_signed(arrived, OLD) && is_signed(arrived, NEW));
-    assert!(!is_signed(arrived, "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"), "this test can fail");
+    assert!(!is_signed(arrived, "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"), "a wrong secret does not verify");
     assert_eq!(arrived.path, "/hook?token=s3cret");
     assert_eq!(arrived.header("content-type"), "application/json");
     assert!(arrived.header("user-agent").starts_with("nanoclaw/"));
@@ -70,7 +74,7 @@ fn p9_a_receiver_hears_what_the_client_reads_signed_with_each_secret() {
 }
 
 #[test]
-fn p9_no_name_leads_to_a_private_address_that_is_not_allowed() {
+fn p9_webhooks_to_private_addresses_are_refused_unless_allowed() {
     let receiver = Receiver::start(|_| ReceiverReply::Status(200));
     let server = Server::start();
     let literal = json!({"input": "x", "webhook_url": format!("http://127.0.0.1:{}/", receiver.port)});
@@ -84,11 +88,11 @@ fn p9_no_name_leads_to_a_private_address_that_is_not_allowed() {
         server.post(&format!("/v1/webhooks/{}/retry", dead["id"].as_str().expect("an id")), &json!({}));
     assert_eq!((again.status, &again.json()["state"]), (202, &json!("pending")));
     delivery(&server, "dead");
-    assert!(receiver.arrivals(0).is_empty(), "not even once");
+    assert!(receiver.arrivals(0).is_empty(), "no request was sent");
 }
 
 #[test]
-fn p1_a_webhook_survives_the_crash_that_interrupts_it_and_keeps_its_id() {
+fn p1_a_webhook_delivery_survives_a_crash_and_keeps_its_id() {
     let receiver =
         Receiver::start(
             |number| if number == 0 { ReceiverReply::Nothing } else { ReceiverReply::Status(200) },
@@ -101,7 +105,7 @@ fn p1_a_webhook_survives_the_crash_that_interrupts_it_and_keeps_its_id() {
     assert_eq!(arrived[0].header("webhook-id"), arrived[1].header("webhook-id"));
     assert_eq!(arrived[0].body, arrived[1].body);
     assert_eq!(delivery(&server, "delivered")["subject"], json!(id));
-    // Nobody has configured a secret: the server's own has survived, too.
+    // No secret is configured: the generated secret survives the crash as well.
     let file = server.dir.join("data/webhook_secret");
     let secret = std::fs::read_to_string(&file).expect("the secret");
     assert!(arrived.iter().all(|one| is_signed(one, &secret)));
@@ -109,16 +113,16 @@ fn p1_a_webhook_survives_the_crash_that_interrupts_it_and_keeps_its_id() {
 }
 
 #[test]
-fn a_failed_webhook_waits_and_is_tried_at_once_when_asked() {
+fn a_failed_webhook_delivery_waits_and_can_be_retried_at_once() {
     let receiver = Receiver::start(|number| ReceiverReply::Status(if number == 0 { 503 } else { 200 }));
     let server = Server::start_with(ALLOW);
     run(&server, "127.0.0.1", &receiver);
     receiver.arrivals(1);
     let deadline = Instant::now() + Duration::from_secs(60);
     let path = format!("/v1/webhooks/{}", receiver.arrivals(1)[0].header("webhook-id"));
-    // The try is written down a moment after it was answered.
+    // The attempt is stored shortly after its answer.
     while server.get(&path).json()["tries"] == 0 {
-        assert!(Instant::now() < deadline, "the try is not written down");
+        assert!(Instant::now() < deadline, "the attempt is not stored");
         std::thread::sleep(Duration::from_millis(20));
     }
     server.post(&format!("{path}/retry"), &json!({}));
@@ -130,16 +134,16 @@ fn a_failed_webhook_waits_and_is_tried_at_once_when_asked() {
 }
 
 #[test]
-fn each_of_many_ends_is_reported_under_an_id_of_its_own() {
+fn each_ended_job_has_a_webhook_delivery_with_its_own_id() {
     let receiver = Receiver::start(|_| ReceiverReply::Status(200));
     let server = Server::start_with(ALLOW);
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     let submit = |n: usize| server.submit(&json!({"input": format!("{n}"), "webhook_url": url}));
     let jobs: BTreeSet<String> = (0..40).map(submit).collect();
     let arrived = receiver.arrivals(40);
-    let told = |one: &Arrival| -> Value { serde_json::from_str(&one.body).expect("JSON") };
+    let job_of = |one: &Arrival| -> Value { serde_json::from_str(&one.body).expect("JSON") };
     let subjects: BTreeSet<String> =
-        arrived.iter().map(|one| told(one)["id"].as_str().expect("an id").to_owned()).collect();
+        arrived.iter().map(|one| job_of(one)["id"].as_str().expect("an id").to_owned()).collect();
     let ids: BTreeSet<&str> = arrived.iter().map(|one| one.header("webhook-id")).collect();
     assert_eq!((subjects, ids.len()), (jobs, 40));
 }
@@ -156,16 +160,16 @@ fn a_receiver_that_hangs_does_not_hold_up_a_shutdown() {
 }
 
 #[test]
-fn p9_a_secret_that_is_none_stops_the_start_and_is_not_repeated() {
+fn p9_an_invalid_webhook_secret_is_refused_and_not_printed() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("config.yml");
     for config in ["webhooks: {secrets: [whsec_tooshort]}", "webhooks: {secrets: whsec_tooshort}"] {
         std::fs::write(&file, config).expect("writes");
         let checked =
             crate::support::command(&["config", "check", "--config"]).arg(&file).output().expect("runs");
-        let said =
+        let output =
             String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
-        assert!(!checked.status.success() && said.contains("webhooks.secrets"), "{said}");
-        assert!(!said.contains("tooshort"), "{said}");
+        assert!(!checked.status.success() && output.contains("webhooks.secrets"), "{output}");
+        assert!(!output.contains("tooshort"), "{output}");
     }
 }

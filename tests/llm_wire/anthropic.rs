@@ -29,7 +29,7 @@ fn router(address: SocketAddr, options: &Value) -> Router {
     Router::new(serde_json::from_value(json!([model])).expect("options"), &limits()).expect("valid")
 }
 
-/// Tells each request's head and body, and answers with the next of the answers, all on one connection.
+/// Sends each request's head and body to the test and answers with the next answer, all on one connection.
 fn scripted(answers: Vec<String>) -> (SocketAddr, Receiver<(String, Value)>) {
     let (sender, receiver) = channel();
     let answers = Mutex::new(answers.into_iter());
@@ -87,7 +87,7 @@ fn ask(router: &Router, request: &ModelRequest, cancel: &CancelToken) -> Call {
 }
 
 #[test]
-fn a_message_goes_to_its_path_with_its_headers() {
+fn a_request_has_the_anthropic_path_and_headers() {
     let whole = streamed(&message(&[said("hello")], "end_turn", 3));
     let (address, seen) = scripted(vec![whole.clone(), whole]);
     let options = json!({
@@ -123,7 +123,7 @@ fn a_loopback_provider_needs_no_key() {
 }
 
 #[test]
-fn a_pause_is_gone_on_with_until_the_end_of_the_turn() {
+fn a_paused_turn_is_continued_until_it_ends() {
     let search =
         json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "q"}});
     let found = json!({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []});
@@ -143,7 +143,7 @@ fn a_pause_is_gone_on_with_until_the_end_of_the_turn() {
 }
 
 #[test]
-fn a_provider_that_pauses_for_ever_is_left_after_five_times() {
+fn a_turn_that_pauses_more_than_five_times_ends_as_truncated() {
     let paused = streamed(&message(&[said("on ")], "pause_turn", 1));
     let (address, seen) = scripted(vec![paused; 9]);
     let call = ask(&router(address, &json!({})), &request(), &cancel());
@@ -153,7 +153,7 @@ fn a_provider_that_pauses_for_ever_is_left_after_five_times() {
 }
 
 #[test]
-fn a_pause_does_not_outlive_its_leash() {
+fn cancelling_ends_a_paused_turn_and_keeps_its_usage() {
     let first = streamed(&message(&[said("I look. ")], "pause_turn", 10));
     let (told, asked_again) = channel();
     let told = Mutex::new(told);
@@ -173,11 +173,11 @@ fn a_pause_does_not_outlive_its_leash() {
     });
     let call = ask(&router(address, &json!({})), &request(), &cancel);
     assert_eq!((call.text.as_str(), call.result), ("I look. ", Err(ModelError::Stopped)));
-    assert_eq!(call.spent, Usage::new(10, 5), "what it has cost is known");
+    assert_eq!(call.spent, Usage::new(10, 5), "the usage of the first call is kept");
 }
 
 #[test]
-fn p9_failures_show_neither_key_nor_address() {
+fn p9_provider_errors_contain_neither_key_nor_address() {
     let said = "the key topsecret at http://127.0.0.1/v1 is bad";
     let error = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": said}});
     let refusal = |head: &str, kind: &str| answer(head, &error(kind).to_string());

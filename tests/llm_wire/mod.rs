@@ -1,5 +1,5 @@
-//! The models' wire against real sockets: providers that answer, hang, drip, refuse, and calls that are cut
-//! short.
+//! Model calls over real sockets: providers that answer, hang, stall or refuse, and calls that are
+//! cancelled.
 
 mod anthropic;
 mod openai;

@@ -1,4 +1,4 @@
-//! The cases, each with a provider of its own.
+//! The OpenAI-style wire format; each test has its own provider.
 
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::limits::Limits;
@@ -34,7 +34,7 @@ impl Clock for RealClock {
     }
 }
 
-/// Serves each connection on a thread of its own, for the life of the test process.
+/// Serves each connection on its own thread until the test process ends.
 pub(super) fn provider(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("has an address");
@@ -48,7 +48,7 @@ pub(super) fn provider(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Soc
     address
 }
 
-/// Reads one request; its head and body.
+/// Reads one request; returns its head and body.
 pub(super) fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -64,7 +64,7 @@ pub(super) fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String,
     Some((head, body))
 }
 
-/// Holds the connection open until the client goes.
+/// Holds the connection open until the client closes it.
 pub(super) fn linger(stream: &mut impl Read) {
     drop(std::io::copy(stream, &mut std::io::sink()));
 }
@@ -143,7 +143,7 @@ fn assert_cancels(router: &Router) -> Call {
     let call = ask(router, cancel);
     assert_eq!(call.result, Err(ModelError::Stopped));
     let after =
-        call.took.checked_sub(Duration::from_millis(450)).expect("it was not ended before the cancel");
+        call.took.checked_sub(Duration::from_millis(450)).expect("the call did not end before the cancel");
     assert!(after < Duration::from_secs(1), "took {after:?} after the cancel");
     call
 }
@@ -179,13 +179,13 @@ fn an_answer_streams_and_the_connection_is_reused() {
 }
 
 #[test]
-fn a_provider_that_never_answers_is_left_within_a_second() {
+fn cancelling_ends_a_call_without_any_answer_within_a_second() {
     let address = provider(|mut stream| linger(&mut stream));
     assert_cancels(&router(&base(address), &limits()));
 }
 
 #[test]
-fn a_provider_that_stalls_after_its_head_is_left_within_a_second() {
+fn cancelling_ends_a_stalled_stream_within_a_second() {
     let address = provider(|stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
@@ -197,7 +197,7 @@ fn a_provider_that_stalls_after_its_head_is_left_within_a_second() {
 }
 
 #[test]
-fn a_provider_that_drips_bytes_is_left_within_a_second() {
+fn cancelling_ends_a_stream_of_slow_comments_within_a_second() {
     for pause in [1_000, 5] {
         let address = provider(move |stream| {
             let mut stream = BufReader::new(stream);
@@ -212,7 +212,7 @@ fn a_provider_that_drips_bytes_is_left_within_a_second() {
 }
 
 #[test]
-fn comments_and_empty_pieces_for_ever_are_no_answer() {
+fn a_stream_of_only_comments_or_empty_deltas_times_out() {
     let empty = event("", None);
     for what in [":\n\n".to_owned(), empty] {
         let address = provider(move |stream| {
@@ -230,13 +230,13 @@ fn comments_and_empty_pieces_for_ever_are_no_answer() {
 }
 
 #[test]
-fn a_tls_handshake_that_hangs_is_left_within_a_second() {
+fn cancelling_ends_a_hanging_tls_handshake_within_a_second() {
     let address = provider(|mut stream| linger(&mut stream));
     assert_cancels(&router(&format!("https://{address}/v1"), &limits()));
 }
 
 #[test]
-fn a_provider_that_speaks_no_tls_is_told_as_such() {
+fn a_provider_without_tls_is_reported_as_a_failed_secure_connection() {
     let address = provider(|mut stream| drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
     let call = ask(&router(&format!("https://{address}/v1"), &limits()), cancel());
     let message = "the secure connection to the model's provider failed".to_owned();
@@ -254,7 +254,7 @@ fn deaf() -> (TcpListener, Vec<TcpStream>) {
 }
 
 #[test]
-fn a_connection_that_does_not_come_about_is_left_within_a_second() {
+fn cancelling_ends_a_hanging_connect_within_a_second() {
     let (listener, _full) = deaf();
     let address = listener.local_addr().expect("has an address");
     assert_cancels(&router(&base(address), &limits()));
@@ -266,7 +266,7 @@ fn a_connection_that_does_not_come_about_is_left_within_a_second() {
 }
 
 #[test]
-fn a_provider_that_takes_no_bytes_is_left_within_a_second() {
+fn shutdown_ends_an_upload_that_the_provider_does_not_read() {
     let address = provider(|stream| {
         CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_secs(20));
         drop(stream);
@@ -286,7 +286,7 @@ fn a_provider_that_takes_no_bytes_is_left_within_a_second() {
 }
 
 #[test]
-fn the_deadline_and_the_sink_end_a_call_too() {
+fn a_deadline_or_a_breaking_sink_ends_a_call() {
     let address = provider(|stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
@@ -300,13 +300,13 @@ fn the_deadline_and_the_sink_end_a_call_too() {
     assert!(call.took < Duration::from_millis(1_300), "{:?}", call.took);
     let result =
         router.ask(&request(), &call.cancel.with_timeout(Duration::ZERO), &mut |_| ControlFlow::Continue(()));
-    assert_eq!(result, Err(ModelError::Stopped), "a pulled cancel asks nobody");
+    assert_eq!(result, Err(ModelError::Stopped), "a cancelled token sends no request");
     let result = router.ask(&request(), &cancel(), &mut |_| ControlFlow::Break(()));
     assert_eq!(result, Err(ModelError::Stopped));
 }
 
 #[test]
-fn silence_beyond_the_idle_timeout_is_unavailable() {
+fn silence_beyond_the_idle_timeout_makes_the_provider_unavailable() {
     let address = provider(|mut stream| linger(&mut stream));
     let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), cancel());
     let message = "the model's provider was silent for 1 s".to_owned();
@@ -315,7 +315,7 @@ fn silence_beyond_the_idle_timeout_is_unavailable() {
 }
 
 #[test]
-fn an_answer_with_a_finish_reason_needs_no_end() {
+fn an_answer_with_a_finish_reason_is_complete_without_a_stream_end() {
     let address = provider(|stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
@@ -330,7 +330,10 @@ fn an_answer_with_a_finish_reason_needs_no_end() {
         read_request(&mut stream);
         write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
     });
-    assert!(ask(&router(&base(address), &limits()), cancel()).result.is_ok(), "nor a whole body");
+    assert!(
+        ask(&router(&base(address), &limits()), cancel()).result.is_ok(),
+        "a complete body is not needed"
+    );
 }
 
 /// What a client is told of an answer with this head and body.
@@ -352,7 +355,7 @@ pub(super) fn answer(head: &str, body: &str) -> String {
 }
 
 #[test]
-fn refusals_and_troubles_are_told_apart() {
+fn provider_errors_are_mapped_to_model_errors() {
     let said = r#"{"error":{"message":"the key topsecret at http://127.0.0.1/v1 is bad"}}"#;
     assert!(matches!(told(answer("401 Unauthorized", said)), ModelError::Denied(_)));
     let error = told(answer("400 Bad Request", said));
@@ -384,7 +387,7 @@ fn refusals_and_troubles_are_told_apart() {
 }
 
 #[test]
-fn nobody_at_the_address_is_unavailable() {
+fn an_unreachable_address_makes_the_provider_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("has an address");
     drop(listener);
@@ -396,7 +399,7 @@ fn nobody_at_the_address_is_unavailable() {
 }
 
 #[test]
-fn an_unknown_model_is_not_found() {
+fn an_unknown_model_gives_not_found() {
     let router = router("http://127.0.0.1:1/v1", &limits());
     let other = ModelRequest { model: "other".into(), ..request() };
     let result = router.ask(&other, &cancel(), &mut |_| ControlFlow::Continue(()));

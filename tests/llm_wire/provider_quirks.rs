@@ -1,5 +1,4 @@
-//! Requests as each provider likes them, over real sockets: what is configured, what is packed, what is
-//! learned.
+//! Provider differences over real sockets: configured fields, compressed answers, unsupported parameters.
 
 use super::openai::{ask, cancel, limits, provider, read_request};
 use flate2::Compression;
@@ -15,10 +14,10 @@ use std::time::Duration;
 const GOOD: &str =
     "data: {\"choices\":[{\"delta\":{\"content\":\"fine\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// The heads and bodies that a provider was asked with.
+/// The heads and bodies of the requests to a provider.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A provider that answers each request by what `answer` makes of its body.
+/// A provider that answers each request with `answer` of its body.
 fn strict(answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static) -> (String, Asked) {
     let asked = Asked::default();
     let seen = Arc::clone(&asked);
@@ -45,7 +44,7 @@ fn router(url: &str, more: &Value) -> Router {
 }
 
 #[test]
-fn a_field_that_a_provider_does_not_know_is_left_out_and_stays_out() {
+fn a_field_unknown_to_the_provider_is_omitted_from_then_on() {
     let (url, asked) = strict(|body| {
         let unknown = ["stream_options", "max_tokens"].iter().find(|field| body.get(**field).is_some());
         match unknown {
@@ -68,7 +67,7 @@ fn a_field_that_a_provider_does_not_know_is_left_out_and_stays_out() {
 }
 
 #[test]
-fn what_does_not_help_is_not_tried_for_ever() {
+fn an_unhelpful_omission_of_fields_is_not_repeated() {
     let said = json!({"error": {"message": "Unsupported: stream_options, temperature, model"}}).to_string();
     let (url, asked) = strict(move |_| (400, said.clone()));
     let call = ask(&router(&url, &json!({})), cancel());
@@ -77,7 +76,7 @@ fn what_does_not_help_is_not_tried_for_ever() {
 }
 
 #[test]
-fn the_configured_name_fields_and_headers_are_sent() {
+fn the_configured_model_name_fields_and_headers_are_sent() {
     let (url, asked) = strict(|_| (200, GOOD.to_owned()));
     let more = json!({
         "upstream_id": "vendor/model",
@@ -131,7 +130,7 @@ fn send_packed(coding: &'static str, parts: Vec<Vec<u8>>, hangs: bool) -> String
 }
 
 #[test]
-fn an_answer_that_is_packed_though_nobody_asked_is_read() {
+fn an_unrequested_gzip_answer_is_decoded() {
     for coding in ["gzip", "x-gzip", "GZIP"] {
         let url = send_packed(coding, packed(&[GOOD]), false);
         let call = ask(&router(&url, &json!({})), cancel());
@@ -140,7 +139,7 @@ fn an_answer_that_is_packed_though_nobody_asked_is_read() {
 }
 
 #[test]
-fn what_has_come_of_a_packed_answer_is_handed_on_and_the_leash_still_holds() {
+fn a_partial_gzip_answer_is_delivered_and_the_call_can_be_cancelled() {
     let first = "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n";
     for coding in ["gzip", "x-gzip"] {
         let mut parts = packed(&[first, GOOD]);

@@ -1,4 +1,4 @@
-//! Conversations through `/api`, in short words: making one, saying something in it, and looking at it.
+//! Helpers for conversations through `/api`: create one, send messages, read it.
 
 use super::upstream::{Act, Answer, Upstream, content, reasoning, tool_results};
 use super::{Event, Events, Reply, Server};
@@ -6,25 +6,25 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Calculates once when asked to, and echoes what it was told last.
+/// A model that calls the calculator if asked to, and echoes the last user message.
 pub(crate) fn echo() -> Upstream {
     Upstream::start(|request, _| {
-        let asked = last_text(request);
-        if asked.contains("calculate") && tool_results(request).is_empty() {
+        let question = last_text(request);
+        if question.contains("calculate") && tool_results(request).is_empty() {
             let mut answer = Answer::calls(&[("calculator", json!({"expression": "6*7"}))]);
             answer.acts.insert(0, Act::Data(content("Let me see. ")));
             answer.acts.insert(0, Act::Data(reasoning("hm")));
             return answer;
         }
-        Answer::text(&format!("You said: {asked}"))
+        Answer::text(&format!("You said: {question}"))
     })
 }
 
-/// What the user said last.
+/// The last user message of a request.
 pub(crate) fn last_text(request: &Value) -> String {
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
-    let said = messages.iter().rev().find(|message| message["role"] == "user");
-    said.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
+    let last = messages.iter().rev().find(|message| message["role"] == "user");
+    last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
 }
 
 pub(crate) fn create(server: &Server, body: &Value) -> Value {
@@ -46,7 +46,7 @@ pub(crate) fn say(server: &Server, conversation: &str, body: &Value) -> Vec<Even
     events.collect()
 }
 
-/// Sends a message: its job, and its stream.
+/// Sends a message; returns its job id and its stream.
 pub(crate) fn begin(server: &Server, conversation: &str, body: &Value) -> (String, Events) {
     let path = format!("/api/conversations/{conversation}/messages");
     let (reply, events) = server.open(&path, &[], body);
@@ -70,8 +70,7 @@ pub(crate) fn show(server: &Server, conversation: &str) -> Value {
     page(server, &format!("/api/conversations/{conversation}"))
 }
 
-/// The steps that a client has at the end of a stream: the newest frame of each id, without those that were
-/// discarded.
+/// The steps that a client has at the end of a stream: the newest frame of each id, without discarded steps.
 pub(crate) fn seen(events: &[Event]) -> Vec<Value> {
     let mut steps = BTreeMap::new();
     for event in events {
@@ -88,7 +87,7 @@ pub(crate) fn seen(events: &[Event]) -> Vec<Value> {
     steps.into_values().collect()
 }
 
-/// Waits until the conversation looks as it should.
+/// Waits until `is` accepts the messages of the conversation.
 pub(crate) fn wait_for(
     server: &Server,
     conversation: &str,

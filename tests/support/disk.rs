@@ -1,4 +1,4 @@
-//! A disk in memory that knows what was synced, and makes images of what a power loss may leave.
+//! An in-memory disk that tracks synced sectors and makes images of what a power loss may leave.
 
 use redb::StorageBackend;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(crate) enum Syncs {
     Lie,
 }
 
-/// Small and seeded: splitmix64.
+/// A small seeded generator: splitmix64.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRandom(pub(crate) u64);
 
@@ -29,23 +29,23 @@ impl SeededRandom {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    /// One of these.
+    /// A random element of `among`.
     pub(crate) fn pick<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
         among.get(usize::try_from(self.below(among.len().max(1) as u64)).unwrap())
     }
 }
 
-/// Stands between the store and the disk: it may look at the disk, and it may fail the operation.
+/// Runs before operations of the store on the disk; may inspect the disk and fail the operation.
 pub(crate) trait DiskHook: Debug + Send + Sync {
-    /// Told before every write, sync and change of length.
+    /// Called before every write, sync and change of length.
     fn before_write(&self, disk: &Disk) -> io::Result<()>;
 }
 
 #[derive(Debug, Default)]
 struct Sectors {
-    /// What a read sees.
+    /// The bytes that a read returns.
     current: Vec<u8>,
-    /// What is safe.
+    /// The bytes that survive a power loss.
     durable: Vec<u8>,
     /// Every version of every sector written since the last sync.
     unsynced: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -56,27 +56,27 @@ struct Sectors {
 /// The disk; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
-    platter: Arc<Mutex<Sectors>>,
+    sectors: Arc<Mutex<Sectors>>,
     syncs: Syncs,
-    fate: Option<Arc<dyn DiskHook>>,
+    hook: Option<Arc<dyn DiskHook>>,
 }
 
 impl Disk {
-    /// A disk with this on it, safe.
-    pub(crate) fn with(image: Vec<u8>, syncs: Syncs, fate: Option<Arc<dyn DiskHook>>) -> Self {
-        let platter = Sectors { current: image.clone(), durable: image, ..Sectors::default() };
-        Self { platter: Arc::new(Mutex::new(platter)), syncs, fate }
+    /// A disk with this durable content.
+    pub(crate) fn with(image: Vec<u8>, syncs: Syncs, hook: Option<Arc<dyn DiskHook>>) -> Self {
+        let sectors = Sectors { current: image.clone(), durable: image, ..Sectors::default() };
+        Self { sectors: Arc::new(Mutex::new(sectors)), syncs, hook }
     }
 
-    /// What a power loss now leaves.
+    /// One possible content after a power loss now.
     pub(crate) fn image(&self, random: &mut SeededRandom) -> Vec<u8> {
-        let platter = self.platter.lock().unwrap();
-        let mut image = platter.durable.clone();
-        let lengths: Vec<_> = std::iter::once(image.len()).chain(platter.lengths.iter().copied()).collect();
+        let sectors = self.sectors.lock().unwrap();
+        let mut image = sectors.durable.clone();
+        let lengths: Vec<_> = std::iter::once(image.len()).chain(sectors.lengths.iter().copied()).collect();
         image.resize(*random.pick(&lengths).unwrap(), 0);
-        // Anything from hardly a sector to nearly all of them.
+        // From almost no sector to nearly all of them.
         let odds = random.below(11);
-        for (sector, versions) in &platter.unsynced {
+        for (sector, versions) in &sectors.unsynced {
             let start = sector * SECTOR;
             if random.below(10) < odds && start < image.len() {
                 let version = random.pick(versions).unwrap();
@@ -87,66 +87,66 @@ impl Disk {
         image
     }
 
-    /// What every reader of the living machine sees.
+    /// The content without a power loss.
     pub(crate) fn content(&self) -> Vec<u8> {
-        self.platter.lock().unwrap().current.clone()
+        self.sectors.lock().unwrap().current.clone()
     }
 
     fn before_write(&self) -> io::Result<()> {
-        self.fate.as_ref().map_or(Ok(()), |fate| fate.before_write(self))
+        self.hook.as_ref().map_or(Ok(()), |hook| hook.before_write(self))
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.platter.lock().unwrap().current.len() as u64)
+        Ok(self.sectors.lock().unwrap().current.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).unwrap();
-        let platter = self.platter.lock().unwrap();
-        let bytes = platter.current.get(start..start + out.len());
+        let sectors = self.sectors.lock().unwrap();
+        let bytes = sectors.current.get(start..start + out.len());
         out.copy_from_slice(bytes.ok_or_else(|| io::Error::other("read past the end"))?);
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.before_write()?;
-        let mut platter = self.platter.lock().unwrap();
+        let mut sectors = self.sectors.lock().unwrap();
         let len = usize::try_from(len).unwrap();
-        platter.current.resize(len, 0);
-        platter.lengths.push(len);
+        sectors.current.resize(len, 0);
+        sectors.lengths.push(len);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
         self.before_write()?;
         if self.syncs == Syncs::Hold {
-            let platter = &mut *self.platter.lock().unwrap();
-            platter.durable.resize(platter.current.len(), 0);
-            for sector in std::mem::take(&mut platter.unsynced).into_keys() {
-                let end = (sector * SECTOR + SECTOR).min(platter.current.len());
+            let sectors = &mut *self.sectors.lock().unwrap();
+            sectors.durable.resize(sectors.current.len(), 0);
+            for sector in std::mem::take(&mut sectors.unsynced).into_keys() {
+                let end = (sector * SECTOR + SECTOR).min(sectors.current.len());
                 let start = (sector * SECTOR).min(end);
-                platter.durable[start..end].copy_from_slice(&platter.current[start..end]);
+                sectors.durable[start..end].copy_from_slice(&sectors.current[start..end]);
             }
-            platter.lengths.clear();
+            sectors.lengths.clear();
         }
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.before_write()?;
-        let platter = &mut *self.platter.lock().unwrap();
+        let sectors = &mut *self.sectors.lock().unwrap();
         let start = usize::try_from(offset).unwrap();
         let end = start + data.len();
-        let Some(place) = platter.current.get_mut(start..end) else {
+        let Some(target) = sectors.current.get_mut(start..end) else {
             return Err(io::Error::other("write past the end"));
         };
-        place.copy_from_slice(data);
+        target.copy_from_slice(data);
         for sector in (start / SECTOR)..end.div_ceil(SECTOR) {
             let from = sector * SECTOR;
-            let version = platter.current[from..(from + SECTOR).min(platter.current.len())].to_vec();
-            platter.unsynced.entry(sector).or_default().push(version);
+            let version = sectors.current[from..(from + SECTOR).min(sectors.current.len())].to_vec();
+            sectors.unsynced.entry(sector).or_default().push(version);
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! What black-box tests need: the real binary on port 0, a client, and a scripted upstream. Owns the
-//! processes that it starts; nothing is left when a test ends.
+//! Support for black-box tests: the real binary on port 0, a client, and a scripted upstream. Processes end
+//! with their test.
 
 pub(crate) mod chat;
 pub(crate) mod disk;
@@ -23,7 +23,7 @@ pub(crate) fn setting(name: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name} is no number: '{value}'")))
 }
 
-/// A running server with a directory of its own.
+/// A running server with its own directory.
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) dir: PathBuf,
@@ -50,18 +50,18 @@ impl Server {
         Self::start_with(&against(upstream, extra))
     }
 
-    /// A server over an existing directory.
+    /// A server on an existing directory.
     pub(crate) fn start_in(dir: &Path, config: &str) -> Self {
         Self::start_binary(Path::new(BINARY), dir, config)
     }
 
-    /// Another build's server.
+    /// A server of another build.
     pub(crate) fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
         let mut command = bare(binary);
         if !config.contains("disk_free") {
-            // A test machine with a full disk is no failure of ours.
+            // The test must not fail because the disk of the machine is nearly full.
             command.envs([
                 ("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"),
                 ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0"),
@@ -84,12 +84,12 @@ impl Server {
         Self { url, dir: dir.to_owned(), child, keep: None }
     }
 
-    /// What it has logged.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    /// `kill -9`, then another server over the same directory.
+    /// `kill -9`, then another server on the same directory.
     pub(crate) fn crash_and_restart(mut self, config: &str) -> Self {
         self.child.kill().expect("kill -9");
         self.child.wait().expect("reap");
@@ -104,7 +104,7 @@ impl Server {
         self.child.wait().expect("reap");
     }
 
-    /// SIGTERM and the wait for the end.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         let pid = i32::try_from(self.child.id()).expect("a pid");
         let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
@@ -132,7 +132,7 @@ impl Server {
         Reply::read(request.send(body.to_string()))
     }
 
-    /// Any method with these headers; an empty body is none.
+    /// Sends a request with these headers; an empty body is left out.
     pub(crate) fn request(
         &self,
         (method, path): (&str, &str),
@@ -146,13 +146,13 @@ impl Server {
         Reply::read(agent().run(self.built((method, path), headers, body.to_owned())))
     }
 
-    /// Any method with a JSON body; `null` is none.
+    /// Sends a request with a JSON body; `null` sends no body.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Reply {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         self.request((method, path), &[("content-type", "application/json")], &text)
     }
 
-    /// Asks for a stream with a POST: the answer's headers, and its events as they come.
+    /// Opens a stream with a POST; returns the response head and the events as they arrive.
     pub(crate) fn open(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> (Reply, Events) {
         let all: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
         let request = self.built(("POST", path), &all, body.to_string());
@@ -232,7 +232,7 @@ pub(crate) fn against(upstream: &upstream::Upstream, extra: &str) -> String {
     )
 }
 
-/// The binary with arguments and nothing of this process's environment but `PATH`.
+/// The binary with these arguments and, of this environment, only `PATH`.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = bare(Path::new(BINARY));
     command.args(arguments);
@@ -253,7 +253,7 @@ fn agent() -> ureq::Agent {
         .new_agent()
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -290,7 +290,7 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-/// The frames of an event stream as they arrive; comments and `retry:` are passed over.
+/// The frames of an event stream as they arrive; comments and `retry:` are skipped.
 pub(crate) struct Events {
     lines: BufReader<Box<dyn Read>>,
 }
@@ -332,7 +332,7 @@ pub(crate) fn text_of(events: &[Event]) -> String {
         .collect()
 }
 
-/// Ids are 1, 2, 3 … without a gap, and one terminal event is the last.
+/// Asserts that ids are 1, 2, 3 … without a gap and that the last event is the only terminal one.
 pub(crate) fn assert_whole(events: &[Event]) {
     let ids: Vec<u64> = events.iter().map(|e| e.seq).collect();
     assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>(), "ids have no gap");

@@ -1,11 +1,11 @@
-//! A receiver of webhooks on loopback. Owns what it answers and remembers what it was sent, byte by byte.
+//! A receiver of webhooks on loopback that records every request byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// What arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) path: String,
@@ -20,19 +20,19 @@ impl Arrival {
     }
 }
 
-/// What it answers.
+/// An answer of the receiver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReceiverReply {
     /// This status.
     Status(u16),
-    /// Nothing, for ever.
+    /// No answer; the connection stays open.
     Nothing,
 }
 
 #[derive(Default)]
 struct Arrivals {
     all: Mutex<Vec<Arrival>>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 /// The running receiver; it ends with the test process.
@@ -42,7 +42,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Starts answering: what to, by the number of the arrival, from 0.
+    /// Starts the receiver; the script maps the number of a request, from 0, to its answer.
     pub(crate) fn start(script: impl Fn(usize) -> ReceiverReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -57,13 +57,13 @@ impl Receiver {
         Self { port, arrivals }
     }
 
-    /// Everything that has arrived once it is at least `count`.
+    /// Waits for at least `count` requests and returns all of them.
     pub(crate) fn arrivals(&self, count: usize) -> Vec<Arrival> {
         let all = self.arrivals.all.lock().expect("no panic");
-        let patience = Duration::from_secs(60);
+        let timeout = Duration::from_secs(60);
         let few = |all: &mut Vec<Arrival>| all.len() < count;
-        let (all, timeout) = self.arrivals.bell.wait_timeout_while(all, patience, few).expect("no panic");
-        assert!(!timeout.timed_out(), "{} of {count} webhooks arrived", all.len());
+        let (all, waited) = self.arrivals.changed.wait_timeout_while(all, timeout, few).expect("no panic");
+        assert!(!waited.timed_out(), "{} of {count} webhooks arrived", all.len());
         all.clone()
     }
 }
@@ -75,7 +75,7 @@ fn serve(stream: TcpStream, seen: &Arrivals, script: &dyn Fn(usize) -> ReceiverR
         let number = {
             let mut all = seen.all.lock().expect("no panic");
             all.push(arrival);
-            seen.bell.notify_all();
+            seen.changed.notify_all();
             all.len() - 1
         };
         match script(number) {

@@ -1,5 +1,4 @@
-//! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common
-//! things.
+//! Shared by the tests of the store: a manual clock, small jobs, and short constructors.
 
 use nanoclaw::domain::conversation::{Conversation, ConversationSettings};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StepKind};
@@ -19,7 +18,7 @@ pub(crate) const ANN: UserId = UserId(1);
 /// The other one.
 pub(crate) const BOB: UserId = UserId(2);
 
-/// Stands still until it is moved.
+/// A clock that moves only when the test advances it.
 #[derive(Debug, Default)]
 pub(crate) struct ManualClock(AtomicU64);
 
@@ -29,7 +28,7 @@ impl ManualClock {
         Arc::new(Self(AtomicU64::new(1_000_000)))
     }
 
-    /// Moves it.
+    /// Advances the clock.
     pub(crate) fn advance(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }
@@ -94,13 +93,13 @@ pub(crate) fn delta(index: u32, offset: u64, text: &str) -> Record {
     Event::Delta { index, kind: StepKind::Text, offset, first_seq: 0, text: text.to_owned() }.into()
 }
 
-/// A call to a model that ended well and cost this; `None`: the model that the job names.
+/// A successful model call with this usage; without a model, the job's model was called.
 pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
     let model = model.map(str::to_owned);
     EngineMark::ModelFinished { finish_reason: FinishReason::Stop, usage, model, echo: None }.into()
 }
 
-/// A good end.
+/// A successful outcome.
 pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
     let event = Event::Done {
         message_id: job.message_id(),
@@ -113,18 +112,18 @@ pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
     JobOutcome { event, output_text: text.to_owned(), messages, summary: None }
 }
 
-/// An end as the engine writes it for a cancelled job.
+/// The outcome that the engine writes for a cancelled job.
 pub(crate) fn cancelled() -> JobOutcome {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
     JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None }
 }
 
-/// A name of a conversation.
+/// A conversation id.
 pub(crate) fn name(text: &str) -> ConversationId {
     ConversationId::try_from(text.to_owned()).unwrap()
 }
 
-/// A conversation without messages, made at this time.
+/// A conversation without messages, created at this time.
 pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
     let settings = ConversationSettings {
         model: "demo".to_owned(),

@@ -1,5 +1,4 @@
-//! A scripted provider on loopback that speaks the OpenAI-style wire format. Owns what it answers and
-//! remembers what it was asked.
+//! A scripted provider on loopback that speaks the OpenAI-style wire format and records its requests.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// One thing that an answer does.
+/// One action of an answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     /// Sends a chunk of this JSON as `data: …`.
@@ -16,11 +15,11 @@ pub(crate) enum Act {
     Raw(String),
     /// Waits.
     Pause(Duration),
-    /// Says nothing more and keeps the connection.
+    /// Sends nothing more and keeps the connection open.
     Hang,
 }
 
-/// What the upstream answers to one request.
+/// The answer to one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -28,7 +27,7 @@ pub(crate) struct Answer {
     pub(crate) acts: Vec<Act>,
 }
 
-/// Decides on the answer: the request's JSON and its number, from 0.
+/// Maps the JSON of a request and its number, from 0, to the answer.
 pub(crate) type Script = Box<dyn Fn(&Value, usize) -> Answer + Send + Sync>;
 
 /// The running upstream; it ends with the test process.
@@ -53,7 +52,7 @@ impl Upstream {
         Self { url, requests }
     }
 
-    /// Everything it was asked, in order.
+    /// All requests in order.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.requests.lock().expect("no panic").clone()
     }
