@@ -74,7 +74,7 @@ pub(super) fn backup(
         let result = json!({"file": args.file, "bytes": bytes, "source": source});
         return Ok(terminal.line(&result.to_string())?);
     }
-    terminal.say(&format!("{} MiB from {source}", bytes.div_ceil(MIB)));
+    terminal.info(&format!("{} MiB from {source}", bytes.div_ceil(MIB)));
     Ok(terminal.line(&shown.to_string())?)
 }
 
@@ -98,9 +98,9 @@ pub(super) fn restore(
         return Ok(terminal.line(&json!({"store": store, "kept": kept}).to_string())?);
     }
     if let Some(kept) = kept {
-        terminal.say(&format!("the previous store is kept as {}", kept.display()));
+        terminal.info(&format!("the previous store is kept as {}", kept.display()));
     }
-    terminal.say("jobs that were queued or running in the backup run again when the server starts");
+    terminal.info("jobs that were queued or running in the backup run again when the server starts");
     Ok(terminal.line(&store.display().to_string())?)
 }
 

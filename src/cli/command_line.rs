@@ -9,8 +9,9 @@ use crate::config::{Config, ConfigError, Sources};
 use crate::domain::secret::Secret;
 use crate::ports::Clock;
 use admin::{AccountAdmin, token, user};
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use jobs::{approval, ask, list};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -114,7 +115,8 @@ pub(super) enum Command {
     /// Print a completion script for a shell
     Completions {
         /// Your shell
-        shell: manual::Shell,
+        #[arg(value_parser = PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>()))]
+        shell: Shell,
     },
     /// Print the manual page, or write the pages of all commands
     Man(manual::ManArgs),

@@ -30,32 +30,32 @@ const EVENTS_BEFORE_KILL: u64 = 12;
 /// Runs the demonstration; fails if the server does not keep its promises.
 pub(super) fn demo(clock: &Arc<dyn Clock>, terminal: &Terminal) -> Result<(), CliError> {
     let dir = TempDir::create(&**clock)?;
-    terminal.say("1. A server starts on a free port, with a store of its own.");
+    terminal.info("1. A server starts on a free port, with a store of its own.");
     let mut server = DemoServer::start(&dir.0)?;
-    terminal.say(&format!("   {} (data in {})\n", server.url, dir.0.display()));
+    terminal.info(&format!("   {} (data in {})\n", server.url, dir.0.display()));
 
-    terminal.say("2. A job is accepted (202), stored, and run: the scripted demo model calls a tool and a sandboxed program.");
+    terminal.info("2. A job is accepted (202), stored, and run: the scripted demo model calls a tool and a sandboxed program.");
     let demo = Demo { clock, terminal };
     let client = ApiClient::new(&server.url, None)?;
     let id = demo.submit(&client, TOOL_JOB)?;
     let shown = demo.watch(&client, &id, 0, u64::MAX)?;
     Demo::check_answer(&client, &id, &shown)?;
 
-    terminal.say("\n3. A job streams; the server is killed with kill -9 in mid-stream.");
+    terminal.info("\n3. A job streams; the server is killed with kill -9 in mid-stream.");
     let id = demo.submit(&client, STREAM_JOB)?;
     let mut shown = demo.watch(&client, &id, 0, EVENTS_BEFORE_KILL)?;
     server.kill();
     let last = shown.last().map_or(0, |event| event.seq);
-    terminal.say(&format!("\n   killed after event {last}."));
+    terminal.info(&format!("\n   killed after event {last}."));
 
-    terminal.say(
+    terminal.info(
         "\n4. It starts again with the same store; the stream resumes after the last event that was shown.",
     );
     let server = DemoServer::start(&dir.0)?;
     let client = ApiClient::new(&server.url, None)?;
     shown.extend(demo.watch(&client, &id, last, u64::MAX)?);
     Demo::check_answer(&client, &id, &shown)?;
-    terminal.say(&format!(
+    terminal.info(&format!(
         "\nDone: {} events, numbered 1 to {} without a gap, across a crash. Nothing was lost or repeated.",
         shown.len(),
         shown.len()
@@ -76,7 +76,7 @@ impl Demo<'_> {
             .get("id")
             .and_then(Value::as_str)
             .ok_or_else(|| CliError::failed("the server named no job id").hint("see: nanoclaw doctor"))?;
-        self.terminal.say(&format!("   {id}"));
+        self.terminal.info(&format!("   {id}"));
         Ok(id.to_owned())
     }
 
@@ -89,7 +89,8 @@ impl Demo<'_> {
         count: u64,
     ) -> Result<Vec<ClientEvent>, CliError> {
         let (mut render, mut shown) = (JobRenderer::new(self.terminal, id, false), Vec::new());
-        EventFollower::new(client, self.clock, self.terminal, id, after).run(&mut |event| {
+        let (clock, terminal) = (self.clock, self.terminal);
+        EventFollower { client, clock, terminal, job: id, after, is_known: after > 0 }.run(&mut |event| {
             render.show(event)?;
             shown.push(event.clone());
             Ok(if shown.len() as u64 >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -3,6 +3,7 @@
 use super::error::CliError;
 use super::terminal::Terminal;
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
+use std::fmt::Display;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,12 +49,9 @@ fn parse_language(text: &str) -> Result<Language, String> {
 }
 
 fn parse_level(text: &str) -> Result<Level, String> {
-    match text {
-        "lenient" => Ok(Level::Lenient),
-        "standard" => Ok(Level::Standard),
-        "strict" => Ok(Level::Strict),
-        other => Err(format!("'{other}' is none of: lenient, standard, strict")),
-    }
+    let levels = [Level::Lenient, Level::Standard, Level::Strict];
+    let found = levels.into_iter().find(|level| level.name() == text);
+    found.ok_or_else(|| format!("'{text}' is none of: lenient, standard, strict"))
 }
 
 /// Runs the program and exits with the program's exit code.
@@ -77,7 +75,7 @@ pub(super) fn exec(
         terminal.line(&text)?;
     } else {
         terminal.data(&record.stdout)?;
-        terminal.echo(&record.stderr)?;
+        terminal.program_error(&record.stderr)?;
         explain(&record, terminal);
     }
     Ok(exit_code(&record))
@@ -107,7 +105,7 @@ fn explain(record: &RunRecord, terminal: &Terminal) {
         return;
     }
     let why = record.error.clone().unwrap_or_else(|| record.status.to_string());
-    terminal.say(&format!("nanoclaw: {}: {why}", record.status));
+    terminal.info(&format!("nanoclaw: {}: {why}", record.status));
 }
 
 fn exit_code(record: &RunRecord) -> ExitCode {
@@ -132,20 +130,20 @@ fn guess_language(file: &Path) -> Result<Language, CliError> {
 }
 
 fn read_code(file: &Path) -> Result<String, CliError> {
-    let cannot = |why: String| {
+    let cannot_read = |why: &dyn Display| {
         CliError::failed(format!("cannot read '{}': {why}", file.display()))
             .hint("a program is a file of UTF-8 text, or '-' for stdin")
     };
-    let mut bytes = Vec::new();
-    if file == Path::new("-") {
-        std::io::stdin().take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
+    let source: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(std::io::stdin())
     } else {
-        let opened = std::fs::File::open(file).map_err(|e| cannot(e.to_string()))?;
-        opened.take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
-    }
+        Box::new(std::fs::File::open(file).map_err(|error| cannot_read(&error))?)
+    };
+    let mut bytes = Vec::new();
+    source.take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|error| cannot_read(&error))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
-        cannot(format!("it is not UTF-8 text (line {line}, byte {valid})"))
+        cannot_read(&format!("it is not UTF-8 text (line {line}, byte {valid})"))
     })
 }

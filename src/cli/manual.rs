@@ -3,7 +3,7 @@
 
 use super::error::CliError;
 use super::terminal::Terminal;
-use clap_complete::shells;
+use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,6 @@ pub(super) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// The supported shells.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(super) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
 /// Prints the main page, or writes all pages and prints their paths.
 pub(super) fn man(args: &ManArgs, mut root: clap::Command, terminal: &Terminal) -> Result<(), CliError> {
     let Some(dir) = &args.dir else {
@@ -29,33 +21,24 @@ pub(super) fn man(args: &ManArgs, mut root: clap::Command, terminal: &Terminal) 
         Man::new(root).render(&mut page)?;
         return Ok(terminal.data(&String::from_utf8_lossy(&page))?);
     };
-    let cannot = |path: &Path, why: std::io::Error| {
-        CliError::failed(format!("cannot write '{}': {why}", path.display()))
-            .hint("name a directory that you may write to")
-    };
-    std::fs::create_dir_all(dir).map_err(|why| cannot(dir, why))?;
+    std::fs::create_dir_all(dir).map_err(|error| cannot_write(dir, &error))?;
     root.build();
-    let mut pages = Vec::new();
-    collect(&root, &mut pages);
-    for (name, page) in pages {
-        let path = dir.join(name);
-        std::fs::write(&path, page?).map_err(|why| cannot(&path, why))?;
-        terminal.line(&path.display().to_string())?;
-    }
-    Ok(())
+    write_pages(&root, dir, terminal)
 }
 
-/// File name and content.
-type ManualPage = (String, std::io::Result<Vec<u8>>);
+/// Writes the pages of a command and of its subcommands.
+fn write_pages(command: &clap::Command, dir: &Path, terminal: &Terminal) -> Result<(), CliError> {
+    let page = Man::new(command.clone());
+    let path = dir.join(page.get_filename());
+    page.generate_to(dir).map_err(|error| cannot_write(&path, &error))?;
+    terminal.line(&path.display().to_string())?;
+    let mut subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    subcommands.try_for_each(|subcommand| write_pages(subcommand, dir, terminal))
+}
 
-fn collect(command: &clap::Command, pages: &mut Vec<ManualPage>) {
-    let man = Man::new(command.clone());
-    let mut page = Vec::new();
-    let rendered = man.render(&mut page);
-    pages.push((man.get_filename(), rendered.map(|()| page)));
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        collect(below, pages);
-    }
+fn cannot_write(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!("cannot write '{}': {error}", path.display()))
+        .hint("name a directory that you may write to")
 }
 
 pub(super) fn completions(
@@ -64,11 +47,6 @@ pub(super) fn completions(
     terminal: &Terminal,
 ) -> Result<(), CliError> {
     let mut script = Vec::new();
-    let name = "nanoclaw";
-    match shell {
-        Shell::Bash => clap_complete::generate(shells::Bash, &mut commands, name, &mut script),
-        Shell::Zsh => clap_complete::generate(shells::Zsh, &mut commands, name, &mut script),
-        Shell::Fish => clap_complete::generate(shells::Fish, &mut commands, name, &mut script),
-    }
+    clap_complete::generate(shell, &mut commands, "nanoclaw", &mut script);
     Ok(terminal.data(&String::from_utf8_lossy(&script))?)
 }

@@ -85,7 +85,7 @@ fn print(checked: &Checked, as_json: bool, terminal: &Terminal) -> Result<(), Cl
         terminal.line(format!("{:<wide$}  {word:<10}  {}", tool.name, tool.detail).trim_end())?;
     }
     let count = |verdict: Verdict| checked.tools.iter().filter(|tool| tool.result == verdict).count();
-    terminal.say(&format!(
+    terminal.info(&format!(
         "{} tools: {} answered, {} answered with an error, {} failed, {} skipped",
         checked.tools.len(),
         count(Verdict::Ok),

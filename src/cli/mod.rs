@@ -11,6 +11,7 @@ mod doctor;
 mod error;
 mod exec;
 mod help;
+mod interrupt;
 mod jobs;
 mod logging;
 mod manual;
@@ -60,10 +61,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Prints the error of a failed command and returns its exit code.
 fn report_error(error: &CliError, wants_json: bool, terminal: &Terminal) -> ExitCode {
-    if wants_json && !error.is_silent() {
-        terminal.complain(&error.to_json().to_string());
-    } else if !error.is_silent() {
-        terminal.complain(&error.to_string());
+    if !error.is_silent() {
+        terminal.error(&if wants_json { error.to_json().to_string() } else { error.to_string() });
     }
     error.exit_code()
 }
@@ -76,16 +75,17 @@ impl Command {
         match self {
             Self::Serve(args) => serve::serve(&common.load(args.flags())?, terminal).map(done),
             Self::Demo => demo::demo(&clock, terminal).map(done),
-            Self::Ask(args) => ask::ask(&client()?, args, terminal),
-            Self::Tail(args) => ask::tail(&client()?, args, terminal),
+            Self::Ask(args) => ask::ask(&client()?, args, terminal).map(done),
+            Self::Tail(args) => ask::tail(&client()?, args, terminal).map(done),
             Self::Batch(args) => {
-                batch::batch(&client()?, common.sources(Vec::new()).state_home(), args, terminal)
+                let state_home = common.sources(Vec::new()).state_home();
+                batch::batch(&client()?, state_home, args, terminal).map(done)
             }
             Self::Jobs(args) => list::list(&client()?, args, terminal).map(done),
             Self::Cancel(args) => list::cancel(&client()?, args, terminal).map(done),
             Self::Approve(args) => approval::approve(&client()?, args, terminal).map(done),
             Self::Deny(args) => approval::deny(&client()?, args, terminal).map(done),
-            Self::Retry(args) => ask::retry(&client()?, args, terminal),
+            Self::Retry(args) => ask::retry(&client()?, args, terminal).map(done),
             Self::Backup(args) => {
                 let data_dir = || common.data_dir();
                 backup::backup(&common.store_server()?, data_dir, args, terminal).map(done)
@@ -93,10 +93,7 @@ impl Command {
             Self::Restore(args) => backup::restore(&common.data_dir()?, &*clock, args, terminal).map(done),
             Self::User(command) => user::user(|| common.account_admin(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.account_admin()?, command, terminal).map(done),
-            Self::Tools(args) => {
-                let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-                tools::tools(&common.load(Vec::new())?, &clock, args, terminal)
-            }
+            Self::Tools(args) => tools::tools(&common.load(Vec::new())?, &clock, args, terminal),
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution.clone(), args, terminal),
             Self::Doctor(args) => {
                 doctor::doctor(common.load(Vec::new()), || common.load_keyless(), args, terminal)

@@ -26,10 +26,8 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
     logging::start(&config.log);
     // With JSON logs, stderr carries nothing but JSON lines.
     let is_json = config.log.format == LogFormat::Json;
-    let banner = terminal.twin();
-    let on_report = move |report: &SandboxReport| {
-        if is_json { log_report(report) } else { print_report(report, &banner) }
-    };
+    let banner = terminal.clone();
+    let on_report = move |report: &SandboxReport| print_report(report, is_json, &banner);
     let app = App::start(config, Box::new(on_report)).map_err(|error| explain(&error))?;
     terminal.line(&app.bound().to_string())?;
     if is_json {
@@ -43,7 +41,7 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
 }
 
 fn print_banner(config: &Config, app: &App, terminal: &Terminal) {
-    terminal.say(&format!(
+    terminal.info(&format!(
         "nanoclaw {}\n  listening  {}\n  data       {}\n  workers    {}\n  model      {}",
         env!("CARGO_PKG_VERSION"),
         app.bound(),
@@ -53,19 +51,17 @@ fn print_banner(config: &Config, app: &App, terminal: &Terminal) {
     ));
 }
 
-/// The result of the self-test as a log line.
-fn log_report(report: &SandboxReport) {
+/// The result of the self-test: a log line, or the last lines of the banner.
+fn print_report(report: &SandboxReport, is_json: bool, terminal: &Terminal) {
     let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
-    tracing::info!(levels = levels.join(", "), python = report.python.version, "the sandbox was tested");
-}
-
-/// The result of the self-test as the last line of the banner.
-fn print_report(report: &SandboxReport, terminal: &Terminal) {
-    let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
-    let usable = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
+    let levels = levels.join(", ");
+    if is_json {
+        return tracing::info!(levels, python = report.python.version, "the sandbox was tested");
+    }
+    let usable = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels };
     let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
     let layers = &report.layers;
-    terminal.say(&format!("  sandbox    {usable} ({python}, JavaScript)\n  layers     optional: {layers}"));
+    terminal.info(&format!("  sandbox    {usable} ({python}, JavaScript)\n  layers     optional: {layers}"));
 }
 
 fn explain(error: &AppError) -> CliError {

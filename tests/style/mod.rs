@@ -108,7 +108,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("figment", &["config"]),
     ("html5gum", &["tools"]),
     ("encoding_rs", &["tools"]),
-    ("url", &["tools", "web"]),
+    ("url", &["tools", "web", "cli"]),
     ("jsonschema", &["mcp", "tools"]),
     ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
     // `store`, `ports` and tests of `webhooks` use its one-shot and watch channels without async code.

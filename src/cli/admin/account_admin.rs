@@ -8,12 +8,12 @@ pub(crate) trait AccountAdmin {
     fn register(&self, body: Map<String, Value>) -> Result<Value, CliError>;
     fn users(&self) -> Result<Vec<Value>, CliError>;
     /// The account of this name, if there is one.
-    fn named(&self, name: &str) -> Result<Option<Value>, CliError>;
+    fn user_named(&self, name: &str) -> Result<Option<Value>, CliError>;
     /// Changes an account; takes the body of `PATCH /api/users/{id}`.
     fn change(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError>;
     fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError>;
     /// Creates a token; takes the body of `POST /api/users/{id}/tokens`.
-    fn mint(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError>;
+    fn create_token(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError>;
     /// Revokes a token; an unknown one is an error.
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError>;
 }

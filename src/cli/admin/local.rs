@@ -10,7 +10,7 @@ use crate::domain::secret::Secret;
 use crate::http::api_key::{SecretKind, generate};
 use crate::http::password::hash_password;
 use crate::http::{NewUserRequest, TokenRequest, TokenResponse, UserResponse, change_of};
-use crate::ports::{Clock, Entropy, NewToken, StoreError, Users};
+use crate::ports::{Clock, Entropy, NewToken, Users};
 use crate::store::RedbStore;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -21,30 +21,23 @@ use std::sync::Arc;
 const PAGE: usize = 1_000;
 
 pub(crate) struct LocalAdmin {
-    store: Arc<RedbStore>,
-    clock: Arc<dyn Clock>,
-    limits: Limits,
+    pub(super) store: Arc<RedbStore>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) limits: Limits,
 }
 
 impl LocalAdmin {
-    pub(crate) fn new(store: Arc<RedbStore>, clock: Arc<dyn Clock>, limits: Limits) -> Self {
-        Self { store, clock, limits }
-    }
-
     fn account(&self, user: u32) -> Result<Account, CliError> {
-        let found = self.store.account(UserId(user)).map_err(failed)?;
-        found.ok_or_else(|| {
-            CliError::failed("there is no such user").hint("all there are: nanoclaw user list")
-        })
+        self.store.account(UserId(user)).map_err(failed)?.ok_or_else(no_such_user)
     }
 }
 
 impl AccountAdmin for LocalAdmin {
     fn register(&self, body: Map<String, Value>) -> Result<Value, CliError> {
-        let newcomer = NewUserRequest::read(body).map_err(failed)?;
-        let hash = hashed(&newcomer.password)?;
-        let made = self.store.register(newcomer.into_account(hash, self.clock.now_ms())).wait();
-        to_json(UserResponse::of(made.map_err(failed)?))
+        let request = NewUserRequest::read(body).map_err(failed)?;
+        let hash = hashed(&request.password)?;
+        let account = self.store.register(request.into_account(hash, self.clock.now_ms())).wait();
+        to_json(UserResponse::of(account.map_err(failed)?))
     }
 
     fn users(&self) -> Result<Vec<Value>, CliError> {
@@ -52,30 +45,23 @@ impl AccountAdmin for LocalAdmin {
         loop {
             let page = self.store.accounts(after, PAGE).map_err(failed)?;
             after = page.accounts.last().map(|last| last.id);
-            for account in page.accounts {
-                users.push(to_json(UserResponse::of(account))?);
-            }
+            users.extend(page.accounts.into_iter().map(UserResponse::of));
             if !page.has_more {
-                return Ok(users);
+                return users.into_iter().map(to_json).collect();
             }
         }
     }
 
-    fn named(&self, name: &str) -> Result<Option<Value>, CliError> {
-        self.store
-            .account_named(name)
-            .map_err(failed)?
-            .map(|found| to_json(UserResponse::of(found)))
-            .transpose()
+    fn user_named(&self, name: &str) -> Result<Option<Value>, CliError> {
+        let account = self.store.account_named(name).map_err(failed)?;
+        account.map(|account| to_json(UserResponse::of(account))).transpose()
     }
 
     fn change(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
         let (mut change, password) = change_of(body, &self.account(user)?).map_err(failed)?;
         change.password = password.map(|password| hashed(&password)).transpose()?;
         let changed = self.store.change_account(UserId(user), change).wait().map_err(failed)?;
-        to_json(UserResponse::of(changed.ok_or_else(|| {
-            CliError::failed("there is no such user").hint("all there are: nanoclaw user list")
-        })?))
+        to_json(UserResponse::of(changed.ok_or_else(no_such_user)?))
     }
 
     fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError> {
@@ -83,24 +69,29 @@ impl AccountAdmin for LocalAdmin {
         tokens.into_iter().map(|token| to_json(TokenResponse::of(token))).collect()
     }
 
-    fn mint(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
+    fn create_token(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
         let owner = self.account(user)?;
-        let wish = TokenRequest::read(body).map_err(failed)?;
-        let minted = generate(SecretKind::Key, &SystemEntropy);
+        let request = TokenRequest::read(body).map_err(failed)?;
+        let generated = generate(SecretKind::Key, &SystemEntropy);
         let now_ms = self.clock.now_ms();
         let id = TokenId::from_bits(IdGenerator::default().mint(now_ms, SystemEntropy.random()));
-        let token = wish.into_token((id, owner.id), now_ms, minted.hint);
-        let new = NewToken { token: token.clone(), digest: minted.digest };
+        let token = request.into_token((id, owner.id), now_ms, generated.hint);
+        let new = NewToken { token: token.clone(), digest: generated.digest };
         self.store.store_token(new, self.limits.tokens).wait().map_err(failed)?;
-        to_json(TokenResponse::of(token).with_key(&minted.secret))
+        to_json(TokenResponse::of(token).with_key(&generated.secret))
     }
 
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {
-        let gone = || CliError::failed("there is no such token").hint("all there are: nanoclaw token list");
-        let id: TokenId = token.parse().map_err(|_| gone())?;
-        let was_there: Result<bool, StoreError> = self.store.revoke_token(UserId(user), id).wait();
-        if was_there.map_err(failed)? { Ok(()) } else { Err(gone()) }
+        let unknown =
+            || CliError::failed("there is no such token").hint("all there are: nanoclaw token list");
+        let id: TokenId = token.parse().map_err(|_| unknown())?;
+        let is_revoked = self.store.revoke_token(UserId(user), id).wait().map_err(failed)?;
+        if is_revoked { Ok(()) } else { Err(unknown()) }
     }
+}
+
+fn no_such_user() -> CliError {
+    CliError::failed("there is no such user").hint("all there are: nanoclaw user list")
 }
 
 fn hashed(password: &Secret) -> Result<PasswordHash, CliError> {
@@ -108,8 +99,8 @@ fn hashed(password: &Secret) -> Result<PasswordHash, CliError> {
 }
 
 /// As the HTTP API shows it.
-fn to_json(view: impl Serialize) -> Result<Value, CliError> {
-    serde_json::to_value(view).map_err(failed)
+fn to_json(response: impl Serialize) -> Result<Value, CliError> {
+    serde_json::to_value(response).map_err(failed)
 }
 
 /// The message that the HTTP API would send.

@@ -16,11 +16,11 @@ pub(crate) fn password(from_stdin: bool, terminal: &Terminal) -> Result<Secret, 
         return line(&stdin).map(Secret::from);
     }
     let echo_off = EchoOff::start(&stdin)?;
-    terminal.ask("password: ");
+    terminal.prompt("password: ");
     let first = line(&stdin)?;
-    terminal.ask("\nagain: ");
+    terminal.prompt("\nagain: ");
     let second = line(&stdin)?;
-    terminal.ask("\n");
+    terminal.prompt("\n");
     drop(echo_off);
     if first == second {
         Ok(first.into())

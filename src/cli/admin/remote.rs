@@ -10,9 +10,7 @@ use serde_json::{Map, Value};
 /// Accounts read at once.
 const PAGE: usize = 100;
 
-pub(crate) struct RemoteAdmin {
-    client: ApiClient,
-}
+pub(crate) struct RemoteAdmin(pub(super) ApiClient);
 
 /// Connects to the server that wrote this control file.
 pub(crate) fn connect(control: &ControlAddress) -> Result<ApiClient, CliError> {
@@ -32,21 +30,15 @@ fn verify_server(client: &ApiClient) -> Result<(), CliError> {
     Err(CliError::failed(message).hint("the server may just be starting: try again in a moment"))
 }
 
-impl RemoteAdmin {
-    pub(crate) fn new(client: ApiClient) -> Self {
-        Self { client }
-    }
-}
-
 impl AccountAdmin for RemoteAdmin {
     fn register(&self, body: Map<String, Value>) -> Result<Value, CliError> {
-        self.client.post("/api/users", Some(&body.into())).map(data)
+        self.0.post("/api/users", Some(&body.into())).map(data)
     }
 
     fn users(&self) -> Result<Vec<Value>, CliError> {
         let (mut users, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = self.client.get(&format!("/api/users?limit={PAGE}{cursor}")).map(data)?;
+            let page = self.0.get(&format!("/api/users?limit={PAGE}{cursor}")).map(data)?;
             users.extend(items(page.get("items")));
             match page.get("next_cursor").and_then(Value::as_str) {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -55,26 +47,26 @@ impl AccountAdmin for RemoteAdmin {
         }
     }
 
-    fn named(&self, name: &str) -> Result<Option<Value>, CliError> {
-        let page = self.client.get(&format!("/api/users?username={}", encoded(name))).map(data)?;
+    fn user_named(&self, name: &str) -> Result<Option<Value>, CliError> {
+        let page = self.0.get(&format!("/api/users?username={}", encoded(name))).map(data)?;
         Ok(items(page.get("items")).into_iter().next())
     }
 
     fn change(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
-        self.client.patch(&format!("/api/users/{user}"), &body.into()).map(data)
+        self.0.patch(&format!("/api/users/{user}"), &body.into()).map(data)
     }
 
     fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError> {
-        let list = self.client.get(&format!("/api/users/{user}/tokens")).map(data)?;
+        let list = self.0.get(&format!("/api/users/{user}/tokens")).map(data)?;
         Ok(items(Some(&list)))
     }
 
-    fn mint(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
-        self.client.post(&format!("/api/users/{user}/tokens"), Some(&body.into())).map(data)
+    fn create_token(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
+        self.0.post(&format!("/api/users/{user}/tokens"), Some(&body.into())).map(data)
     }
 
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {
-        self.client.delete(&format!("/api/users/{user}/tokens/{}", path_segment(token)?)).map(drop)
+        self.0.delete(&format!("/api/users/{user}/tokens/{}", path_segment(token)?)).map(drop)
     }
 }
 
@@ -95,18 +87,7 @@ fn items(list: Option<&Value>) -> Vec<Value> {
 
 /// A query value, percent-encoded.
 fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => encoded.push(char::from(byte)),
-            other => encoded.extend(['%', digit(other >> 4), digit(other & 0xf)]),
-        }
-    }
-    encoded
-}
-
-fn digit(half: u8) -> char {
-    char::from_digit(u32::from(half), 16).unwrap_or('0').to_ascii_uppercase()
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 #[cfg(test)]

@@ -58,21 +58,21 @@ pub(crate) fn token(
     terminal: &Terminal,
 ) -> Result<(), CliError> {
     match command {
-        TokenCommand::New(args) => mint(admin, args, terminal),
+        TokenCommand::New(args) => create(admin, args, terminal),
         TokenCommand::List { user, json } => list(admin, user.as_deref(), *json, terminal),
         TokenCommand::Revoke { id, json } => revoke(admin, id, *json, terminal),
     }
 }
 
-fn mint(admin: &dyn AccountAdmin, args: &TokenNewArgs, terminal: &Terminal) -> Result<(), CliError> {
+fn create(admin: &dyn AccountAdmin, args: &TokenNewArgs, terminal: &Terminal) -> Result<(), CliError> {
     let owner = named(admin, &args.user)?;
     let body = json!({"name": args.name, "scopes": args.scopes, "expires_in_s": args.expires_in});
-    let made = admin.mint(number(&owner)?, object(body))?;
+    let created = admin.create_token(number(&owner)?, object(body))?;
     if args.json {
-        return Ok(terminal.line(&made.to_string())?);
+        return Ok(terminal.line(&created.to_string())?);
     }
-    terminal.say(&describe(&made, &args.user));
-    Ok(terminal.line(text(&made, "key"))?)
+    terminal.info(&describe(&created, &args.user));
+    Ok(terminal.line(text(&created, "key"))?)
 }
 
 fn list(
@@ -113,7 +113,7 @@ fn revoke(admin: &dyn AccountAdmin, id: &str, json: bool, terminal: &Terminal) -
             if json {
                 return Ok(terminal.line(&json!({"id": id, "user": user, "revoked": true}).to_string())?);
             }
-            terminal.say(&format!("{id} of {user} is revoked"));
+            terminal.info(&format!("{id} of {user} is revoked"));
             return Ok(());
         }
     }

@@ -87,7 +87,7 @@ pub(crate) fn user(
 
 /// The account of this name; an unknown one is an error.
 pub(crate) fn named(admin: &dyn AccountAdmin, name: &str) -> Result<Value, CliError> {
-    admin.named(name)?.ok_or_else(|| {
+    admin.user_named(name)?.ok_or_else(|| {
         CliError::failed(format!("there is no user '{name}'")).hint("all there are: nanoclaw user list")
     })
 }

@@ -32,7 +32,7 @@ impl BatchInput {
             CliError::failed(format!("cannot read '{name}': {error}"))
                 .hint("give a file of JSON lines, or '-' for stdin")
         };
-        let (mut file, path) = if is_stdin {
+        let (file, path) = if is_stdin {
             (copy_stdin(dir).map_err(cannot)?, None)
         } else {
             let file = File::open(path).map_err(cannot)?;
@@ -46,13 +46,12 @@ impl BatchInput {
         let mut hasher = Sha256::new();
         let bytes = io::copy(&mut BufReader::with_capacity(1 << 16, &file), &mut HashWriter(&mut hasher));
         let bytes = bytes.map_err(cannot)?;
-        file.rewind().map_err(cannot)?;
         Ok(Self { name, path, bytes, digest: hasher.finalize().into(), file })
     }
 
     /// Reads it from the start.
-    pub(super) fn reader(&mut self) -> io::Result<InputReader<'_>> {
-        self.file.rewind()?;
+    pub(super) fn reader(&self) -> io::Result<InputReader<'_>> {
+        (&self.file).rewind()?;
         Ok(InputReader { file: &self.file, left: self.bytes, failure: None })
     }
 }
@@ -119,14 +118,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("jobs.jsonl");
         std::fs::write(&path, "one\ntwo\n").expect("written");
-        let mut source = BatchInput::open(&path, dir.path()).expect("opened");
-        let text = |source: &mut BatchInput| {
+        let source = BatchInput::open(&path, dir.path()).expect("opened");
+        let text = |source: &BatchInput| {
             let mut text = String::new();
             source.reader().and_then(|mut reader| reader.read_to_string(&mut text)).map(|_| text)
         };
-        assert_eq!(text(&mut source).expect("read"), "one\ntwo\n");
+        assert_eq!(text(&source).expect("read"), "one\ntwo\n");
         std::fs::write(&path, "one\ntwo\nthree\n").expect("written");
-        assert_eq!(text(&mut source).expect("read"), "one\ntwo\n", "what was appended is not sent");
+        assert_eq!(text(&source).expect("read"), "one\ntwo\n", "what was appended is not sent");
         std::fs::write(&path, "one").expect("written");
         let mut reader = source.reader().expect("opened");
         assert!(reader.read_to_end(&mut Vec::new()).is_err(), "a short body would be another batch");

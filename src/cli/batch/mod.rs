@@ -8,25 +8,18 @@ mod resume;
 mod run;
 
 use crate::app::system::{SystemClock, SystemEntropy};
-use crate::app::{INTERRUPTED_EXIT, on_interrupt};
 use crate::cli::client::ApiClient;
 use crate::cli::error::CliError;
+use crate::cli::interrupt::{exit_on_interrupt, unless_interrupted};
 use crate::cli::terminal::Terminal;
-use crate::ports::{CancelReason, CancelToken, Clock, Entropy};
+use crate::ports::{CancelToken, Entropy};
 use input::BatchInput;
 use output::ResultTarget;
-use progress::{BatchProgress, BatchResponse};
+use progress::{BatchLineCounts, BatchProgress, BatchResponse};
 use resume::ResumeState;
-use run::{BatchCommandRun, BatchRunOptions};
-use serde_json::Value;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use run::BatchCommandRun;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
-
-/// Time between two checks for Ctrl-C.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -60,7 +53,7 @@ pub(super) fn batch(
     state_home: Option<PathBuf>,
     args: &BatchArgs,
     terminal: &Terminal,
-) -> Result<ExitCode, CliError> {
+) -> Result<(), CliError> {
     if args.json && args.output.is_none() && !args.detach {
         return Err(CliError::usage("--json and the results would share stdout")
             .hint("give the results a file: --output OUT"));
@@ -68,125 +61,75 @@ pub(super) fn batch(
     let folder = ResumeState::folder(state_home)?;
     let input = BatchInput::open(&args.file, &folder)?;
     let target = ResultTarget::find(args.output.as_deref(), &input)?;
-    let entropy = Arc::new(SystemEntropy);
-    let resume_state = resume_or_start(client, &folder, &input, args.new, &*entropy)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let (stop, progress) = (CancelToken::new(Arc::clone(&clock)), BatchProgress::new(terminal));
-    let batch_run = BatchCommandRun {
-        client: client.clone(),
-        clock,
-        entropy,
-        stop: stop.clone(),
-        progress: progress.twin(),
-        input,
-        resume_state: resume_state.clone(),
-        options: BatchRunOptions { concurrency: args.concurrency, detach: args.detach, target },
+    let resume_state = resume_or_start(client, &folder, &input, args.new)?;
+    let stop = CancelToken::new(Arc::new(SystemClock::new()));
+    let progress = BatchProgress::new(terminal);
+    let report = {
+        let (client, terminal, progress) = (client.clone(), terminal.clone(), progress.clone());
+        let (path, is_to_cancel) = (resume_state.path.clone(), args.cancel_on_interrupt);
+        move || {
+            progress.end();
+            report_interrupt(&client, &path, is_to_cancel, &terminal);
+        }
     };
-    let interrupted = stop.clone();
-    on_interrupt(move || interrupted.cancel(CancelReason::Cancelled))
-        .map_err(|error| CliError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
-    let (result_sender, result_receiver) = channel();
-    let working = std::thread::Builder::new()
-        .name("batch".to_owned())
-        .spawn(move || drop(result_sender.send(batch_run.run())));
-    working.map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
-    let result = await_end(&result_receiver, &stop);
+    exit_on_interrupt(&stop, report)?;
+    let run = BatchCommandRun { client, stop: &stop, progress: &progress, input, resume_state, args, target };
+    let result = run.run();
     progress.end();
-    match result {
-        Some(result) => result.and_then(|(response, batch)| report(&response, &batch, args, terminal)),
-        None => Ok(report_interrupt(client, &resume_state, args, terminal)),
-    }
+    report_end(&unless_interrupted(result, &stop)?, args, terminal)
 }
 
 /// The saved state of an interrupted run, else a new one. A new run checks first that the server is
 /// reachable.
 fn resume_or_start(
     client: &ApiClient,
-    folder: &std::path::Path,
+    folder: &Path,
     input: &BatchInput,
     is_new: bool,
-    entropy: &dyn Entropy,
 ) -> Result<ResumeState, CliError> {
     let path = ResumeState::path(folder, client.base(), input);
-    let found = if is_new { None } else { ResumeState::load(&path)? };
-    found.map_or_else(
-        || {
-            client.check_reachable()?;
-            ResumeState::create(path, client.base(), input, entropy.random())
-        },
-        Ok,
-    )
-}
-
-type BatchOutcome = Result<(BatchResponse, Value), CliError>;
-
-/// The result of the run. `None` after Ctrl-C.
-fn await_end(result_receiver: &Receiver<BatchOutcome>, stop: &CancelToken) -> Option<BatchOutcome> {
-    loop {
-        let is_stopped = stop.reason().is_some();
-        match result_receiver.recv_timeout(POLL_INTERVAL) {
-            Ok(Ok(end)) => return Some(Ok(end)),
-            _ if is_stopped || stop.reason().is_some() => return None,
-            Ok(Err(error)) => return Some(Err(error)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Some(Err(
-                    CliError::failed("the batch's thread panicked").hint("the same command resumes it")
-                ));
-            }
-        }
+    if !is_new && let Some(found) = ResumeState::load(&path)? {
+        return Ok(found);
     }
+    client.check_reachable()?;
+    ResumeState::create(path, client.base(), input, SystemEntropy.random())
 }
 
 /// Prints the outcome of a finished or detached batch.
-fn report(
-    response: &BatchResponse,
-    batch: &Value,
-    args: &BatchArgs,
-    terminal: &Terminal,
-) -> Result<ExitCode, CliError> {
+fn report_end(batch: &BatchResponse, args: &BatchArgs, terminal: &Terminal) -> Result<(), CliError> {
     if args.json {
-        terminal.line(&batch.to_string())?;
+        terminal.line(&batch.json.to_string())?;
     } else if args.detach {
-        terminal.line(&response.id)?;
+        terminal.line(&batch.id)?;
     }
     if args.detach {
-        terminal.say("the same command without --detach waits for the results");
-        return Ok(ExitCode::SUCCESS);
+        terminal.info("the same command without --detach waits for the results");
+        return Ok(());
     }
-    let counts = response.request_counts;
-    let into = args.output.as_ref().map_or_else(String::new, |out| format!(": {}", out.display()));
-    terminal.say(&format!(
-        "{} {}, {} lines succeeded, {} failed{into}",
-        response.id, response.status, counts.completed, counts.failed
-    ));
-    if counts.failed == 0 {
-        return Ok(ExitCode::SUCCESS);
+    let BatchLineCounts { total, completed, failed } = batch.request_counts;
+    let file = args.output.as_ref().map_or_else(String::new, |file| format!(": {}", file.display()));
+    let (id, status) = (&batch.id, &batch.status);
+    terminal.info(&format!("{id} {status}, {completed} lines succeeded, {failed} failed{file}"));
+    if failed == 0 {
+        return Ok(());
     }
-    Err(CliError::failed(format!("{} of {} lines failed", counts.failed, counts.total))
-        .hint("'error' in a result says why"))
+    Err(CliError::failed(format!("{failed} of {total} lines failed")).hint("'error' in a result says why"))
 }
 
 /// Says what happens to the batch after Ctrl-C, and cancels it if asked to.
-fn report_interrupt(
-    client: &ApiClient,
-    resume_state: &ResumeState,
-    args: &BatchArgs,
-    terminal: &Terminal,
-) -> ExitCode {
-    let now = resume_state.reload();
-    match now.as_ref().and_then(ResumeState::batch) {
-        None => terminal.say("interrupted during the upload; the same command resumes it"),
-        Some(id) if args.cancel_on_interrupt => match cancel(client, id, resume_state) {
-            Ok(()) => terminal.say(&format!("{id} is cancelled")),
-            Err(error) => terminal.complain(&error.to_string()),
+fn report_interrupt(client: &ApiClient, state: &Path, is_to_cancel: bool, terminal: &Terminal) {
+    let state = ResumeState::load(state).ok().flatten();
+    match state.as_ref().and_then(|state| Some((state, state.batch.as_deref()?))) {
+        None => terminal.info("interrupted during the upload; the same command resumes it"),
+        Some((state, id)) if is_to_cancel => match cancel(client, id, state) {
+            Ok(()) => terminal.info(&format!("{id} is cancelled")),
+            Err(error) => terminal.error(&error.to_string()),
         },
-        Some(id) => terminal.say(&format!("{id} continues on the server; the same command resumes it")),
+        Some((_, id)) => terminal.info(&format!("{id} continues on the server; the same command resumes it")),
     }
-    ExitCode::from(INTERRUPTED_EXIT)
 }
 
-fn cancel(client: &ApiClient, id: &str, resume_state: &ResumeState) -> Result<(), CliError> {
+fn cancel(client: &ApiClient, id: &str, state: &ResumeState) -> Result<(), CliError> {
     client.post(&run::path(id, "/cancel")?, None)?;
-    resume_state.forget()
+    state.delete()
 }

@@ -3,7 +3,7 @@
 use super::input::BatchInput;
 use crate::cli::error::CliError;
 use std::fs::File;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Suffix of the incomplete file.
@@ -48,58 +48,39 @@ impl ResultTarget {
             CliError::failed(format!("cannot write to '{}': {error}", path.display()))
                 .hint("name a file in a directory that you may write to: --output OUT")
         };
-        Ok(match self {
-            Self::Stdout => ResultWriter::Stdout(BufWriter::new(io::stdout())),
+        let (file, part): (Box<dyn Write>, _) = match self {
+            Self::Stdout => (Box::new(io::stdout()), None),
             Self::Device(path) => {
                 let file = File::options().write(true).open(path).map_err(|e| cannot(path, e))?;
-                ResultWriter::Device(BufWriter::new(file))
+                (Box::new(file), None)
             }
             Self::File(path) => {
                 let mut part = path.clone().into_os_string();
                 part.push(PART);
                 let part = PathBuf::from(part);
                 let file = File::create(&part).map_err(|e| cannot(&part, e))?;
-                ResultWriter::Part { file: BufWriter::new(file), part, path: path.clone() }
+                let same = file.try_clone().map_err(|e| cannot(&part, e))?;
+                (Box::new(file), Some((same, part, path.clone())))
             }
-        })
+        };
+        Ok(ResultWriter { out: BufWriter::new(file), part })
     }
 }
 
-#[derive(Debug)]
-pub(super) enum ResultWriter {
-    Stdout(BufWriter<Stdout>),
-    /// Written directly.
-    Device(BufWriter<File>),
-    /// Written to a temporary file, then renamed.
-    Part {
-        file: BufWriter<File>,
-        /// Path of the temporary file.
-        part: PathBuf,
-        /// Final path.
-        path: PathBuf,
-    },
+pub(super) struct ResultWriter {
+    pub(super) out: BufWriter<Box<dyn Write>>,
+    /// A temporary file behind `out`, its path and its final path.
+    part: Option<(File, PathBuf, PathBuf)>,
 }
 
 impl ResultWriter {
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stdout(out) => out.write_all(bytes),
-            Self::Device(file) | Self::Part { file, .. } => file.write_all(bytes),
-        }
-    }
-
     /// Flushes everything; a file is synced and renamed.
-    pub(super) fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Stdout(mut out) => out.flush(),
-            Self::Device(mut file) => file.flush(),
-            Self::Part { mut file, part, path } => {
-                file.flush()?;
-                file.get_ref().sync_all()?;
-                std::fs::rename(&part, &path)?;
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-            }
-        }
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.out.flush()?;
+        let Some((file, part, path)) = self.part else { return Ok(()) };
+        file.sync_all()?;
+        std::fs::rename(&part, &path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 }

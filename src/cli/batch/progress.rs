@@ -1,15 +1,13 @@
 //! Progress of a batch on stderr: a bar on a terminal, otherwise lines at the start and the end.
 
 use crate::cli::terminal::Terminal;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::cli::terminal::progress::draw;
+use indicatif::ProgressBar;
 use serde::Deserialize;
-use std::time::Duration;
+use serde_json::Value;
 
 /// Template of the bar. `{msg}` is the number of failures.
 const BAR: &str = "{bar:30} {pos}/{len}{msg}  {per_sec}  ETA {eta}";
-
-/// Time between two redraws.
-const TICK: Duration = Duration::from_millis(500);
 
 /// The fields of a batch that are needed here.
 #[derive(Debug, Clone, Deserialize)]
@@ -19,6 +17,9 @@ pub(super) struct BatchResponse {
     /// `in_progress`, `completed`, `cancelling`, `cancelled`.
     pub(super) status: String,
     pub(super) request_counts: BatchLineCounts,
+    /// The whole batch as the server sent it.
+    #[serde(skip)]
+    pub(super) json: Value,
 }
 
 /// Lines of a batch.
@@ -42,7 +43,8 @@ impl BatchLineCounts {
     }
 }
 
-#[derive(Debug)]
+/// All clones share the bar.
+#[derive(Debug, Clone)]
 pub(super) struct BatchProgress {
     terminal: Terminal,
     bar: ProgressBar,
@@ -50,12 +52,7 @@ pub(super) struct BatchProgress {
 
 impl BatchProgress {
     pub(super) fn new(terminal: &Terminal) -> Self {
-        Self { terminal: terminal.twin(), bar: ProgressBar::hidden() }
-    }
-
-    /// A second handle to the same bar, for another thread.
-    pub(super) fn twin(&self) -> Self {
-        Self { terminal: self.terminal.twin(), bar: self.bar.clone() }
+        Self { terminal: terminal.clone(), bar: ProgressBar::hidden() }
     }
 
     /// Whether a bar is shown.
@@ -64,24 +61,18 @@ impl BatchProgress {
     }
 
     /// A line of information above the bar.
-    pub(super) fn say(&self, text: &str) {
-        self.bar.suspend(|| self.terminal.say(text));
+    pub(super) fn info(&self, text: &str) {
+        self.bar.suspend(|| self.terminal.info(text));
     }
 
     /// Shows the bar, if stderr is a terminal.
     pub(super) fn begin(&self, counts: BatchLineCounts) {
-        if !self.is_watched() {
-            return;
+        if self.is_watched() {
+            self.bar.set_length(counts.total);
+            self.bar.set_position(counts.done());
+            self.bar.reset_eta(); // lines done before this run do not count for the speed
+            draw(&self.bar, BAR);
         }
-        self.bar.set_length(counts.total);
-        // A template that does not parse only changes the look; a test checks it.
-        if let Ok(style) = ProgressStyle::with_template(BAR) {
-            self.bar.set_style(style);
-        }
-        self.bar.set_position(counts.done());
-        self.bar.reset_eta(); // lines done before this run do not count for the speed
-        self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        self.bar.enable_steady_tick(TICK);
     }
 
     pub(super) fn show(&self, counts: BatchLineCounts) {
@@ -101,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_template_is_valid() {
-        assert!(ProgressStyle::with_template(BAR).is_ok());
+        assert!(indicatif::ProgressStyle::with_template(BAR).is_ok());
     }
 
     #[test]

@@ -3,32 +3,31 @@
 
 use super::input::BatchInput;
 use crate::cli::error::CliError;
+use crate::store::AtomicFile;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Folder inside the user's state directory.
 const FOLDER: &str = "nanoclaw/batches";
 
 /// The content of the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ResumeRecord {
+pub(super) struct ResumeState {
+    #[serde(skip)]
+    pub(super) path: PathBuf,
     /// The server; only for people who read the file.
     server: String,
     /// The input file; only for people who read the file.
     file: String,
-    key: String,
-    batch: Option<String>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct ResumeState {
-    path: PathBuf,
-    record: ResumeRecord,
+    /// The idempotency key of the upload.
+    pub(super) key: String,
+    /// The batch id, once the server has sent it.
+    pub(super) batch: Option<String>,
 }
 
 impl ResumeState {
@@ -50,8 +49,8 @@ impl ResumeState {
         let place = source.path.as_ref().map_or(&b"-"[..], |path| path.as_os_str().as_bytes());
         let hasher = Sha256::new().chain_update(server).chain_update([0]).chain_update(place);
         let hash: [u8; 32] = hasher.chain_update([0]).chain_update(source.digest).finalize().into();
-        let (head, tail) = hash.split_at(16);
-        folder.join(format!("{:032x}{:032x}.json", number(head), number(tail)))
+        let name = hash.iter().fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
+        folder.join(format!("{name}.json"))
     }
 
     /// Reads the state that an earlier run left.
@@ -61,9 +60,9 @@ impl ResumeState {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(cannot("read", path, &error)),
         };
-        let record = serde_json::from_slice(&text)
+        let state: Self = serde_json::from_slice(&text)
             .map_err(|error| cannot("read", path, &error).hint("start a new batch with --new"))?;
-        Ok(Some(Self { path: path.to_owned(), record }))
+        Ok(Some(Self { path: path.to_owned(), ..state }))
     }
 
     /// Writes a new state, over any earlier one.
@@ -74,41 +73,25 @@ impl ResumeState {
         random: u128,
     ) -> Result<Self, CliError> {
         let (server, file) = (server.to_owned(), source.name.clone());
-        let record = ResumeRecord { server, file, key: key(random), batch: None };
-        let state = Self { path, record };
+        let state = Self { path, server, file, key: key(random), batch: None };
         state.write()?;
         Ok(state)
     }
 
-    /// Reads the state again.
-    pub(super) fn reload(&self) -> Option<Self> {
-        Self::load(&self.path).ok().flatten()
-    }
-
-    /// The idempotency key of the upload.
-    pub(super) fn key(&self) -> &str {
-        &self.record.key
-    }
-
-    /// The batch id, once the server has sent it.
-    pub(super) fn batch(&self) -> Option<&str> {
-        self.record.batch.as_deref()
-    }
-
     /// Saves the batch id.
-    pub(super) fn keep(&mut self, batch: &str) -> Result<(), CliError> {
-        self.record.batch = Some(batch.to_owned());
+    pub(super) fn save_batch(&mut self, batch: &str) -> Result<(), CliError> {
+        self.batch = Some(batch.to_owned());
         self.write()
     }
 
     /// Starts over with a new key: the old batch is gone.
-    pub(super) fn renew(&mut self, random: u128) -> Result<(), CliError> {
-        (self.record.key, self.record.batch) = (key(random), None);
+    pub(super) fn restart(&mut self, random: u128) -> Result<(), CliError> {
+        (self.key, self.batch) = (key(random), None);
         self.write()
     }
 
-    /// Deletes the state.
-    pub(super) fn forget(&self) -> Result<(), CliError> {
+    /// Deletes the file.
+    pub(super) fn delete(&self) -> Result<(), CliError> {
         match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(cannot("remove", &self.path, &error))
@@ -117,29 +100,17 @@ impl ResumeState {
         }
     }
 
+    /// Replaces the file: after a crash it has the old or the new content, never a part.
     fn write(&self) -> Result<(), CliError> {
-        let text = serde_json::to_vec_pretty(&self.record).map_err(|e| CliError::failed(e.to_string()))?;
-        replace(&self.path, &text).map_err(|error| cannot("write", &self.path, &error))
+        let text = serde_json::to_vec_pretty(self).map_err(|e| CliError::failed(e.to_string()))?;
+        let draft = AtomicFile::begin(&self.path);
+        let written = draft.and_then(|draft| draft.file().write_all(&text).and_then(|()| draft.finish()));
+        written.map_err(|error| cannot("write", &self.path, &error))
     }
-}
-
-fn number(bytes: &[u8]) -> u128 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 fn key(random: u128) -> String {
     format!("nanoclaw-batch-{random:032x}")
-}
-
-/// Replaces the file: after a crash it has the old or the new content, never a part.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension(format!("{}.new", std::process::id()));
-    let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-    let mut file = options?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 fn cannot(what: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {
@@ -164,9 +135,9 @@ mod tests {
         let path = ResumeState::path(&folder, "http://s", &a);
         assert!(ResumeState::load(&path).expect("read").is_none());
         let mut state = ResumeState::create(path.clone(), "http://s", &a, 7).expect("written");
-        state.keep("batch_1").expect("written");
+        state.save_batch("batch_1").expect("written");
         let found = ResumeState::load(&path).expect("read").expect("there");
-        assert_eq!((found.key(), found.batch()), (state.key(), Some("batch_1")));
+        assert_eq!((&found.key, found.batch.as_deref()), (&state.key, Some("batch_1")));
         let again = ResumeState::path(&folder, "http://s", &source(dir.path(), "a", "one"));
         assert_eq!(again, path);
         for other in [
@@ -176,8 +147,8 @@ mod tests {
         ] {
             assert_ne!(other, path);
         }
-        found.forget().expect("removed");
-        found.forget().expect("removing nothing is fine");
+        found.delete().expect("removed");
+        found.delete().expect("removing nothing is fine");
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "nothing else is left");
     }
 

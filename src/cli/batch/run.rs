@@ -1,18 +1,20 @@
 //! One run of a batch, across restarts of the server: save the state, upload, save the id, wait, fetch the
 //! results, delete the state.
 
+use super::BatchArgs;
 use super::input::BatchInput;
 use super::output::{ResultTarget, ResultWriter};
-use super::progress::{BatchLineCounts, BatchProgress, BatchResponse};
+use super::progress::{BatchProgress, BatchResponse};
 use super::resume::ResumeState;
+use crate::app::system::SystemEntropy;
 use crate::cli::client::address::path_segment;
 use crate::cli::client::retry::{RequestRetry, RetryError};
 use crate::cli::client::{ApiClient, RequestError, refusal};
 use crate::cli::error::CliError;
-use crate::ports::{CancelToken, Clock, Entropy};
+use crate::ports::{CancelToken, Entropy};
+use serde::Deserialize;
 use serde_json::Value;
-use std::io::{self, BufRead, BufReader, Read};
-use std::sync::Arc;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
 /// Seconds for which the server may delay a status response: short while a progress bar is shown.
@@ -24,134 +26,114 @@ const SERVER_GONE_ADVICE: &str = "the batch is stored there: the same command re
 /// Longest line of a result, bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
-#[derive(Debug, Clone)]
-pub(super) struct BatchRunOptions {
-    /// Jobs in the queue at once; `None` for the setting of the server.
-    pub(super) concurrency: Option<u32>,
-    /// Exit after the upload.
-    pub(super) detach: bool,
-    pub(super) target: ResultTarget,
-}
-
-/// Everything that the thread of the run needs.
-pub(super) struct BatchCommandRun {
-    pub(super) client: ApiClient,
-    pub(super) clock: Arc<dyn Clock>,
-    /// For a new idempotency key, if the batch of the saved one is gone.
-    pub(super) entropy: Arc<dyn Entropy>,
+pub(super) struct BatchCommandRun<'a> {
+    pub(super) client: &'a ApiClient,
     /// Cancelled by Ctrl-C.
-    pub(super) stop: CancelToken,
-    pub(super) progress: BatchProgress,
+    pub(super) stop: &'a CancelToken,
+    pub(super) progress: &'a BatchProgress,
     pub(super) input: BatchInput,
     /// The saved state of this run.
     pub(super) resume_state: ResumeState,
-    pub(super) options: BatchRunOptions,
+    pub(super) args: &'a BatchArgs,
+    pub(super) target: ResultTarget,
 }
 
-impl BatchCommandRun {
-    /// Uploads the lines, or resumes the saved batch, and waits for its end. Returns the batch as parsed
-    /// and as sent.
-    pub(super) fn run(mut self) -> Result<(BatchResponse, Value), CliError> {
-        let (response, batch) = match self.resume()? {
-            Some(found) => found,
+impl BatchCommandRun<'_> {
+    /// Uploads the lines, or resumes the saved batch, and waits for its end.
+    pub(super) fn run(mut self) -> Result<BatchResponse, CliError> {
+        let mut batch = match self.resume()? {
+            Some(batch) => batch,
             None => self.send()?,
         };
-        if self.options.detach {
-            return Ok((response, batch));
+        if self.args.detach {
+            return Ok(batch);
         }
-        self.progress.begin(response.request_counts);
-        let (response, batch) = if response.has_ended() { (response, batch) } else { self.wait(&response)? };
+        self.progress.begin(batch.request_counts);
+        if !batch.has_ended() {
+            batch = self.wait(&batch.id)?;
+        }
         self.progress.end();
-        self.fetch(&response)?;
-        self.resume_state.forget()?;
-        Ok((response, batch))
+        self.fetch(&batch)?;
+        self.resume_state.delete()?;
+        Ok(batch)
     }
 
     /// The saved batch, if there is one and the server still has it.
-    fn resume(&mut self) -> Result<Option<(BatchResponse, Value)>, CliError> {
-        let Some(id) = self.resume_state.batch().map(str::to_owned) else { return Ok(None) };
+    fn resume(&mut self) -> Result<Option<BatchResponse>, CliError> {
+        let Some(id) = self.resume_state.batch.clone() else { return Ok(None) };
         let path = path(&id, "")?;
-        let say = |text: &str| self.progress.say(text);
-        let found = self.retry(&say).run(&mut || self.client.get_waiting(&path, Duration::ZERO));
+        let found = self.retry().run(&mut || self.client.get_waiting(&path, Duration::ZERO));
         match found {
             Ok(batch) => {
-                let response = read(&batch)?;
-                let BatchLineCounts { total, .. } = response.request_counts;
-                let done = response.request_counts.done();
-                self.progress.say(&format!("{id} goes on: {done} of {total} lines done"));
-                Ok(Some((response, batch)))
+                let batch = read(batch)?;
+                let (total, done) = (batch.request_counts.total, batch.request_counts.done());
+                self.progress.info(&format!("{id} goes on: {done} of {total} lines done"));
+                Ok(Some(batch))
             }
-            Err(RetryError::Refused { status: 404, .. }) => {
-                self.progress.say(&format!("{id} is no longer on the server: the lines are sent again"));
-                self.resume_state.renew(self.entropy.random())?;
+            Err(RetryError::Refused(404, _)) => {
+                self.progress.info(&format!("{id} is no longer on the server: the lines are sent again"));
+                self.resume_state.restart(SystemEntropy.random())?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    fn send(&mut self) -> Result<(BatchResponse, Value), CliError> {
-        let concurrency = self.options.concurrency.map_or_else(String::new, |n| format!("?concurrency={n}"));
+    fn send(&mut self) -> Result<BatchResponse, CliError> {
+        let concurrency = self.args.concurrency.map_or_else(String::new, |n| format!("?concurrency={n}"));
         let path = format!("/v1/batches{concurrency}");
-        let say = |text: &str| self.progress.say(text);
-        let retry =
-            RequestRetry { clock: &*self.clock, stop: &self.stop, say: &say, hint: SERVER_GONE_ADVICE };
-        let (bytes, name) = (self.input.bytes, self.input.name.clone());
+        let (bytes, name) = (self.input.bytes, &self.input.name);
         // The inner result is an error of the file: it is not retried.
-        let sent = retry.run(&mut || {
+        let sent = self.retry().run(&mut || {
             let mut body = match self.input.reader() {
                 Ok(body) => body,
                 Err(error) => return Ok(Err(error)),
             };
-            let sent = self.client.upload(&path, self.resume_state.key(), &mut body, bytes);
+            let sent = self.client.upload(&path, &self.resume_state.key, &mut body, bytes);
             body.failure.map_or_else(|| sent.map(Ok), |error| Ok(Err(error)))
         });
         let batch = match sent {
-            Ok(Ok(batch)) => batch,
+            Ok(Ok(batch)) => read(batch)?,
             Ok(Err(error)) => return Err(CliError::failed(format!("cannot read '{name}': {error}"))),
             // The server keeps nothing of a refused upload; the next run is a new batch.
-            Err(RetryError::Refused { status, message }) if (400..500).contains(&status) => {
-                self.resume_state.forget()?;
+            Err(RetryError::Refused(status, message)) if (400..500).contains(&status) => {
+                self.resume_state.delete()?;
                 return Err(refusal(status, format!("{name}: {message}")));
             }
             Err(error) => return Err(error.into()),
         };
-        let response = read(&batch)?;
-        self.resume_state.keep(&response.id)?;
-        let BatchLineCounts { total, .. } = response.request_counts;
-        self.progress.say(&format!("{}: {total} lines accepted", response.id));
-        Ok((response, batch))
+        self.resume_state.save_batch(&batch.id)?;
+        self.progress.info(&format!("{}: {} lines accepted", batch.id, batch.request_counts.total));
+        Ok(batch)
     }
 
-    fn wait(&self, response: &BatchResponse) -> Result<(BatchResponse, Value), CliError> {
+    fn wait(&self, id: &str) -> Result<BatchResponse, CliError> {
         let wait_s = if self.progress.is_watched() { WATCHED_WAIT_S } else { WAIT_S };
-        let path = path(&response.id, &format!("?wait={wait_s}"))?;
-        let say = |text: &str| self.progress.say(text);
+        let path = path(id, &format!("?wait={wait_s}"))?;
         loop {
             let wait = Duration::from_secs(wait_s);
-            let batch = self.retry(&say).run(&mut || self.client.get_waiting(&path, wait))?;
-            let response = read(&batch)?;
-            self.progress.show(response.request_counts);
-            if response.has_ended() {
-                return Ok((response, batch));
+            let batch = read(self.retry().run(&mut || self.client.get_waiting(&path, wait))?)?;
+            self.progress.show(batch.request_counts);
+            if batch.has_ended() {
+                return Ok(batch);
             }
         }
     }
 
     /// Writes all results. If the stream breaks off, it is read again and written lines are skipped.
-    fn fetch(&self, response: &BatchResponse) -> Result<(), CliError> {
-        let path = path(&response.id, "/results")?;
-        let (mut output, mut written) = (self.options.target.open()?, 0);
-        let say = |text: &str| self.progress.say(text);
-        self.retry(&say).run(&mut || {
+    fn fetch(&self, batch: &BatchResponse) -> Result<(), CliError> {
+        let path = path(&batch.id, "/results")?;
+        let (mut output, mut written) = (self.target.open()?, 0);
+        self.retry().run(&mut || {
             let lines = self.client.lines(&path)?;
-            copy(lines, &mut written, response.request_counts.total, &mut output)
+            copy(lines, &mut written, batch.request_counts.total, &mut output)
         })??;
         Ok(output.finish()?)
     }
 
-    fn retry<'a>(&'a self, say: &'a dyn Fn(&str)) -> RequestRetry<'a> {
-        RequestRetry { clock: &*self.clock, stop: &self.stop, say, hint: SERVER_GONE_ADVICE }
+    fn retry(&self) -> RequestRetry<'_> {
+        let report = Box::new(|text: &str| self.progress.info(text));
+        RequestRetry { stop: self.stop, report, hint: SERVER_GONE_ADVICE }
     }
 }
 
@@ -173,7 +155,7 @@ fn copy(
         if number <= *written {
             continue;
         }
-        if let Err(error) = output.write(&line) {
+        if let Err(error) = output.out.write_all(&line) {
             return Ok(Err(error));
         }
         *written = number;
@@ -181,11 +163,14 @@ fn copy(
     Ok(Ok(()))
 }
 
-fn read(batch: &Value) -> Result<BatchResponse, CliError> {
-    serde_json::from_value(batch.clone()).map_err(|error| {
-        CliError::failed(format!("the server answered with something that is not a batch: {error}"))
-            .hint("is it a NanoClaw server of this version? name another with --server")
-    })
+fn read(json: Value) -> Result<BatchResponse, CliError> {
+    match BatchResponse::deserialize(&json) {
+        Ok(batch) => Ok(BatchResponse { json, ..batch }),
+        Err(error) => {
+            Err(CliError::failed(format!("the server answered with something that is not a batch: {error}"))
+                .hint("is it a NanoClaw server of this version? name another with --server"))
+        }
+    }
 }
 
 /// The batch's path, if its id can stand in a path unescaped.

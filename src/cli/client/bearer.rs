@@ -2,39 +2,25 @@
 
 use crate::cli::error::CliError;
 use crate::domain::secret::Secret;
+use ureq::SendBody;
+use ureq::http::Request;
 use ureq::http::header::{AUTHORIZATION, HeaderValue};
-use ureq::http::{Request, Response};
 use ureq::middleware::{Middleware, MiddlewareNext};
-use ureq::{Body, SendBody};
 
-/// The header, or none without a key.
-#[derive(Debug, Default)]
-pub(crate) struct BearerAuth(Option<HeaderValue>);
-
-impl BearerAuth {
-    pub(crate) fn new(key: &Secret) -> Result<Self, CliError> {
-        let key = key.reveal().trim();
-        if key.is_empty() {
-            return Ok(Self(None)); // an empty $NANOCLAW_TOKEN
-        }
-        let mut line = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
+/// Adds nothing without a key.
+pub(crate) fn bearer_auth(key: Option<&Secret>) -> Result<impl Middleware, CliError> {
+    // $NANOCLAW_TOKEN may be empty.
+    let key = key.map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
+    let mut line =
+        key.map(|key| HeaderValue::from_str(&format!("Bearer {key}"))).transpose().map_err(|_| {
             CliError::usage("the token is invalid: it has characters that a header cannot carry")
                 .hint("it looks like nck_ and 43 letters, digits, '-' or '_'")
         })?;
+    if let Some(line) = &mut line {
         line.set_sensitive(true);
-        Ok(Self(Some(line)))
     }
-}
-
-impl Middleware for BearerAuth {
-    fn handle(
-        &self,
-        mut request: Request<SendBody>,
-        next: MiddlewareNext,
-    ) -> Result<Response<Body>, ureq::Error> {
-        if let Some(line) = &self.0 {
-            request.headers_mut().insert(AUTHORIZATION, line.clone());
-        }
+    Ok(move |mut request: Request<SendBody>, next: MiddlewareNext| {
+        request.headers_mut().extend(line.clone().map(|line| (AUTHORIZATION, line)));
         next.handle(request)
-    }
+    })
 }

@@ -10,16 +10,19 @@ mod unix_socket;
 use crate::cli::error::CliError;
 use crate::domain::secret::Secret;
 use address::is_origin;
-use bearer::BearerAuth;
+use bearer::bearer_auth;
 use early_response::EarlyResponseConnector;
 pub(super) use response::{EventStreamError, RequestError, refusal};
-use response::{MAX_RESPONSE_BYTES, describe, is_disconnect, parse, reason, unexpected_response};
+use response::{describe, is_disconnect, parse, read_text, reason, unexpected_response};
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
 use unix_socket::UnixConnector;
+use ureq::config::Config;
+use ureq::http::Response;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, DefaultConnector};
+use ureq::{Agent, Body};
 
 /// Address of a server with the default configuration.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
@@ -53,7 +56,7 @@ pub(crate) struct ApiClient {
     base: String,
     /// Prefix of all request paths.
     origin: String,
-    agent: ureq::Agent,
+    agent: Agent,
 }
 
 impl ApiClient {
@@ -65,29 +68,17 @@ impl ApiClient {
             return Err(CliError::usage(format!("'{base}' is not a server URL"))
                 .hint("give one like http://127.0.0.1:8787, or unix:/run/nanoclaw.sock"));
         }
-        let bearer = key.map(BearerAuth::new).transpose()?;
-        let config = ureq::Agent::config_builder()
+        let config = Agent::config_builder()
             .http_status_as_error(false)
-            .middleware(bearer.unwrap_or_default())
+            .middleware(bearer_auth(key)?)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             // Until the response begins; the body may take longer. Requests with `?wait=` set a longer one.
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
             .build();
-        let resolver = DefaultResolver::default();
         let (origin, agent) = match socket {
-            Some(path) => {
-                let connector = UnixConnector(path.into()).chain(EarlyResponseConnector);
-                (LOCAL, ureq::Agent::with_parts(config, connector, resolver))
-            }
-            None => (
-                base,
-                ureq::Agent::with_parts(
-                    config,
-                    DefaultConnector::new().chain(EarlyResponseConnector),
-                    resolver,
-                ),
-            ),
+            Some(path) => (LOCAL, agent(config, UnixConnector(path.into()))),
+            None => (base, agent(config, DefaultConnector::new())),
         };
         Ok(Self { base: base.to_owned(), origin: origin.to_owned(), agent })
     }
@@ -107,36 +98,30 @@ impl ApiClient {
             Err(ureq::Error::Timeout(ureq::Timeout::RecvResponse)) => Ok(false),
             // The server closed the connection: it is probably restarting.
             Err(ureq::Error::Io(error)) if is_disconnect(&error) => Ok(true),
-            Err(error) => Err(self.unreachable_because(&error)),
+            Err(error) => Err(self.unreachable(&describe(&error))),
         }
     }
 
     /// Reads `/readyz`, whose status is 200 or 503.
     pub(crate) fn readiness(&self) -> Result<Value, String> {
         let request = self.agent.get(self.url("/readyz")).config();
-        let request = request.timeout_global(Some(READY_TIMEOUT)).build();
-        let response = request.call().map_err(|e| describe(&e))?;
-        let status = response.status();
-        let body = response.into_body().into_with_config().limit(MAX_RESPONSE_BYTES);
-        let text = body.read_to_string().map_err(|e| describe(&e))?;
+        let response = request.timeout_global(Some(READY_TIMEOUT)).build().call();
+        let (status, text) = response.and_then(read_text).map_err(|error| describe(&error))?;
         serde_json::from_str(&text).map_err(|_| format!("it answers {status} without JSON"))
     }
 
     /// Reads a JSON resource; the server may delay the response by `wait`.
     pub(crate) fn get_waiting(&self, path: &str, wait: Duration) -> Result<Value, RequestError> {
         let timeout = wait.saturating_add(RESPONSE_TIMEOUT);
-        let request =
-            self.agent.get(self.url(path)).config().timeout_recv_response(Some(timeout)).build().call();
-        parse(request, RETRYABLE)
+        let request = self.agent.get(self.url(path)).config().timeout_recv_response(Some(timeout));
+        parse(request.build().call(), RETRYABLE)
     }
 
     /// Posts a JSON object with an idempotency key, so that the request can be repeated.
     pub(crate) fn submit(&self, path: &str, key: &str, body: &Value) -> Result<Value, RequestError> {
         let request = self.agent.post(self.url(path)).header("idempotency-key", key);
-        let request = request.content_type("application/json").config();
-        let request = request.timeout_recv_response(Some(RESPONSE_TIMEOUT)).build();
         // 429 is final here: the quota is used up.
-        parse(request.send(body.to_string()), &[408, 502, 503, 504])
+        parse(request.content_type("application/json").send(body.to_string()), &[408, 502, 503, 504])
     }
 
     /// Streams a body of `bytes` bytes with an idempotency key.
@@ -155,50 +140,43 @@ impl ApiClient {
             .content_type("application/jsonl")
             .config()
             .timeout_per_write(Some(SILENCE_TIMEOUT))
-            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .build();
         parse(request.send(ureq::SendBody::from_reader(body)), RETRYABLE)
     }
 
     /// Opens a stream of JSON lines.
     pub(crate) fn lines(&self, path: &str) -> Result<Box<dyn Read>, RequestError> {
-        let request = self.agent.get(self.url(path)).config();
-        let request = request
-            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
-            .timeout_per_read(Some(SILENCE_TIMEOUT))
-            .build();
-        match request.call() {
+        let request = self.agent.get(self.url(path)).config().timeout_per_read(Some(SILENCE_TIMEOUT));
+        match request.build().call() {
             Ok(response) if response.status().is_success() => {
                 Ok(Box::new(response.into_body().into_reader()))
             }
-            answer => Err(parse(answer, RETRYABLE)
+            response => Err(parse(response, RETRYABLE)
                 .err()
                 .unwrap_or_else(|| RequestError::Unavailable("no results".to_owned()))),
         }
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Value, CliError> {
-        let response = self.agent.get(self.url(path)).call().map_err(|e| self.unreachable_because(&e))?;
-        self.read_json(response)
+        self.read_json(self.agent.get(self.url(path)).call())
     }
 
     /// Posts a JSON object, or an empty body.
     pub(crate) fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, CliError> {
         let request = self.agent.post(self.url(path));
-        let sent = match body {
+        self.read_json(match body {
             Some(body) => request.content_type("application/json").send(body.to_string()),
             None => request.send_empty(),
-        };
-        self.read_json(sent.map_err(|e| self.unreachable_because(&e))?)
+        })
     }
 
     pub(crate) fn patch(&self, path: &str, body: &Value) -> Result<Value, CliError> {
         let request = self.agent.patch(self.url(path)).content_type("application/json");
-        self.read_json(request.send(body.to_string()).map_err(|e| self.unreachable_because(&e))?)
+        self.read_json(request.send(body.to_string()))
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<Value, CliError> {
-        self.read_json(self.agent.delete(self.url(path)).call().map_err(|e| self.unreachable_because(&e))?)
+        self.read_json(self.agent.delete(self.url(path)).call())
     }
 
     /// Opens a job's event stream after a cursor, in delta format. `None` if there is nothing more (204).
@@ -210,7 +188,6 @@ impl ApiClient {
             .header("accept", "text/event-stream")
             .header("last-event-id", after.to_string())
             .config()
-            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
             .timeout_per_read(Some(SILENCE_TIMEOUT))
             .build();
         let response = request.call().map_err(|e| EventStreamError::Unreachable(describe(&e)))?;
@@ -222,7 +199,7 @@ impl ApiClient {
                 Err(EventStreamError::Busy(format!("it answers {}", response.status())))
             }
             _ => Err(EventStreamError::Refused(
-                self.read_json(response).err().unwrap_or_else(|| unexpected_response("no event stream")),
+                self.read_json(Ok(response)).err().unwrap_or_else(|| unexpected_response("no event stream")),
             )),
         }
     }
@@ -237,7 +214,7 @@ impl ApiClient {
         let request = self.agent.get(self.url(path)).config().timeout_recv_response(None).build();
         let Ok(response) = request.call() else { return Ok(None) };
         if response.status().as_u16() != 200 {
-            let refused = self.read_json(response).err();
+            let refused = self.read_json(Ok(response)).err();
             return Err(refused.unwrap_or_else(|| unexpected_response("no file")));
         }
         let body = response.into_body();
@@ -249,25 +226,18 @@ impl ApiClient {
         format!("{}{path}", self.origin)
     }
 
-    fn unreachable_because(&self, error: &ureq::Error) -> CliError {
-        self.unreachable(&describe(error))
-    }
-
     /// The error for a server that does not answer.
     pub(crate) fn unreachable(&self, reason: &str) -> CliError {
         CliError::failed(format!("cannot reach the server at {}: {reason}", self.base))
             .hint("start one with 'nanoclaw serve', or name another with --server")
     }
 
-    fn read_json(&self, response: ureq::http::Response<ureq::Body>) -> Result<Value, CliError> {
-        let status = response.status();
-        let text =
-            response.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_string().map_err(
-                |e| {
-                    CliError::failed(format!("the response of {} broke off: {e}", self.base))
-                        .hint("try again; if it happens again, the server's log says why")
-                },
-            )?;
+    fn read_json(&self, response: Result<Response<Body>, ureq::Error>) -> Result<Value, CliError> {
+        let response = response.map_err(|error| self.unreachable(&describe(&error)))?;
+        let (status, text) = read_text(response).map_err(|error| {
+            CliError::failed(format!("the response of {} broke off: {error}", self.base))
+                .hint("try again; if it happens again, the server's log says why")
+        })?;
         let value: Value = serde_json::from_str(&text).map_err(|_| {
             CliError::failed(format!(
                 "{} answered {status} without JSON; is it a NanoClaw server?",
@@ -281,4 +251,8 @@ impl ApiClient {
         let message = reason(&value).unwrap_or("no reason given");
         Err(refusal(status.as_u16(), format!("the server refused ({status}): {message}")))
     }
+}
+
+fn agent(config: Config, connector: impl Connector) -> Agent {
+    Agent::with_parts(config, connector.chain(EarlyResponseConnector), DefaultResolver::default())
 }

@@ -2,9 +2,11 @@
 
 use crate::cli::error::CliError;
 use serde_json::Value;
+use ureq::Body;
+use ureq::http::{Response, StatusCode};
 
 /// Longest JSON response that is read, bytes.
-pub(super) const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why there is no event stream.
 pub(crate) enum EventStreamError {
@@ -21,13 +23,8 @@ pub(crate) enum EventStreamError {
 pub(crate) enum RequestError {
     /// No server answered, or it was busy: the same request may succeed later.
     Unavailable(String),
-    /// The server refused the request.
-    Refused {
-        /// HTTP status.
-        status: u16,
-        /// Its message.
-        message: String,
-    },
+    /// The server refused the request, with this HTTP status and message.
+    Refused(u16, String),
 }
 
 /// The error for a refused request, with advice for its status.
@@ -60,25 +57,30 @@ pub(super) fn reason(response: &Value) -> Option<&str> {
     response.pointer("/error/message").or_else(|| response.get("message")).and_then(Value::as_str)
 }
 
-/// The JSON of a successful response, else whether another try may help.
-pub(super) fn parse(
-    response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    retryable: &[u16],
-) -> Result<Value, RequestError> {
-    let response = response.map_err(|e| RequestError::Unavailable(describe(&e)))?;
+/// Status and body of a response.
+pub(super) fn read_text(response: Response<Body>) -> Result<(StatusCode, String), ureq::Error> {
     let status = response.status();
     let body = response.into_body().into_with_config().limit(MAX_RESPONSE_BYTES);
-    let text = body.read_to_string().map_err(|e| RequestError::Unavailable(describe(&e)))?;
-    let value = serde_json::from_str::<Value>(&text).ok();
-    let message = value.as_ref().and_then(reason);
-    match (status.as_u16(), value.as_ref()) {
-        (200..=299, Some(_)) => Ok(value.unwrap_or_default()),
-        (code, _) if retryable.contains(&code) => Err(RequestError::Unavailable(
-            message.map_or_else(|| format!("it answers {status}"), str::to_owned),
-        )),
-        (status, _) => {
-            let not_json = "it answered without JSON; is it a NanoClaw server?";
-            Err(RequestError::Refused { status, message: message.unwrap_or(not_json).to_owned() })
+    Ok((status, body.read_to_string()?))
+}
+
+/// The JSON of a successful response, else whether another try may help.
+pub(super) fn parse(
+    response: Result<Response<Body>, ureq::Error>,
+    retryable: &[u16],
+) -> Result<Value, RequestError> {
+    let (status, text) =
+        response.and_then(read_text).map_err(|error| RequestError::Unavailable(describe(&error)))?;
+    let value: Option<Value> = serde_json::from_str(&text).ok();
+    let message = value.as_ref().and_then(reason).map(str::to_owned);
+    match value {
+        Some(value) if status.is_success() => Ok(value),
+        _ if retryable.contains(&status.as_u16()) => {
+            Err(RequestError::Unavailable(message.unwrap_or_else(|| format!("it answers {status}"))))
+        }
+        _ => {
+            let not_json = || "it answered without JSON; is it a NanoClaw server?".to_owned();
+            Err(RequestError::Refused(status.as_u16(), message.unwrap_or_else(not_json)))
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
+use serde::Serialize;
 use serde_json::{Value, json};
 
+#[derive(Serialize)]
 pub(super) struct DoctorCheck {
     /// Stable: scripts look for it.
     name: String,
@@ -40,12 +42,8 @@ pub(super) fn is_healthy(checks: &[DoctorCheck]) -> bool {
 
 pub(super) fn print(checks: &[DoctorCheck], as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
     if as_json {
-        let listed: Vec<Value> = checks
-            .iter()
-            .map(|f| json!({"name": f.name, "ok": f.ok, "found": f.found, "advice": f.advice, "facts": f.facts}))
-            .collect();
-        let version = env!("CARGO_PKG_VERSION");
-        let report = json!({"ok": is_healthy(checks), "version": version, "checks": listed});
+        let (is_healthy, version) = (is_healthy(checks), env!("CARGO_PKG_VERSION"));
+        let report = json!({"ok": is_healthy, "version": version, "checks": checks});
         return Ok(terminal.line(&report.to_string())?);
     }
     for check in checks {

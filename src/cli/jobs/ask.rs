@@ -1,14 +1,13 @@
 //! `nanoclaw ask`, `nanoclaw tail` and `nanoclaw retry`: start, join or retry a job, and stream it.
 
 use super::list::show;
-use super::watch::{JobWatch, WatchOptions, watch};
+use super::watch::{WatchOptions, watch};
 use crate::cli::client::ApiClient;
 use crate::cli::client::address::path_segment;
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
 use serde_json::{Value, json};
 use std::io::Read;
-use std::process::ExitCode;
 
 /// Longest prompt that is read from stdin, bytes. The server has its own limit, `limits.input_bytes`.
 const MAX_PROMPT_BYTES: u64 = 16 * 1024 * 1024;
@@ -73,40 +72,37 @@ pub(crate) struct RetryArgs {
 }
 
 /// Submits a job and streams it. Fails if the job fails.
-pub(crate) fn ask(client: &ApiClient, args: &AskArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
+pub(crate) fn ask(client: &ApiClient, args: &AskArgs, terminal: &Terminal) -> Result<(), CliError> {
     let body = body(args)?;
-    let (detach, json) = (args.detach, args.json);
-    let output = terminal.twin();
-    watch(client, terminal, WatchOptions { json, cancel: args.cancel_on_interrupt }, move |watch| {
+    watch(client, terminal, WatchOptions { json: args.json, cancel: args.cancel_on_interrupt }, |watch| {
         let job = watch.submit(&body)?;
         let id = id(&job)?;
-        if detach {
-            return Ok(output.line(&if json { job.to_string() } else { id.to_owned() })?);
+        if args.detach {
+            return Ok(terminal.line(&if args.json { job.to_string() } else { id.to_owned() })?);
         }
-        output.say(id);
+        terminal.info(id);
         watch.stream(id, 0, true)
     })
 }
 
 /// Joins a job's stream. Fails if the job fails.
-pub(crate) fn tail(client: &ApiClient, args: &TailArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
-    let (job, after) = (path_segment(&args.job)?.to_owned(), args.after);
-    let work = move |watch: &JobWatch| watch.stream(&job, after, false);
-    watch(client, terminal, WatchOptions { json: args.json, cancel: false }, work)
+pub(crate) fn tail(client: &ApiClient, args: &TailArgs, terminal: &Terminal) -> Result<(), CliError> {
+    let job = path_segment(&args.job)?;
+    let options = WatchOptions { json: args.json, cancel: false };
+    watch(client, terminal, options, |watch| watch.stream(job, args.after, args.after > 0))
 }
 
 /// Runs a failed job again and streams its new events. Fails if the job fails again.
-pub(crate) fn retry(client: &ApiClient, args: &RetryArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
-    let (id, detach, json) = (path_segment(&args.job)?.to_owned(), args.detach, args.json);
-    let output = terminal.twin();
-    watch(client, terminal, WatchOptions { json, cancel: args.cancel_on_interrupt }, move |watch| {
-        let job = watch.client().post(&format!("/v1/jobs/{id}/retry"), None)?;
-        if detach {
-            return show(&job, json, &output);
+pub(crate) fn retry(client: &ApiClient, args: &RetryArgs, terminal: &Terminal) -> Result<(), CliError> {
+    let id = path_segment(&args.job)?;
+    watch(client, terminal, WatchOptions { json: args.json, cancel: args.cancel_on_interrupt }, |watch| {
+        let job = client.post(&format!("/v1/jobs/{id}/retry"), None)?;
+        if args.detach {
+            return show(&job, args.json, terminal);
         }
         // Events up to here belong to the failure that the user knows.
         let after = job.get("last_event_id").and_then(Value::as_u64).unwrap_or(0);
-        watch.stream(&id, after, true)
+        watch.stream(id, after, true)
     })
 }
 
@@ -118,17 +114,17 @@ fn id(job: &Value) -> Result<&str, CliError> {
 }
 
 fn body(args: &AskArgs) -> Result<Value, CliError> {
-    let mut body = json!({"input": prompt(&args.text)?});
-    let mut set = |key: &str, value: Option<Value>| {
-        if let (Some(value), Some(body)) = (value, body.as_object_mut()) {
-            body.insert(key.to_owned(), value);
-        }
-    };
-    set("model", args.model.clone().map(Value::from));
-    set("project_id", args.project.clone().map(Value::from));
-    set("strictness", args.strictness.clone().map(Value::from));
-    set("conversation_id", args.conversation.clone().map(Value::from));
-    set("thinking", args.thinking.then_some(Value::Bool(true)));
+    let mut body = json!({
+        "input": prompt(&args.text)?,
+        "model": args.model,
+        "project_id": args.project,
+        "strictness": args.strictness,
+        "conversation_id": args.conversation,
+        "thinking": args.thinking.then_some(true),
+    });
+    if let Some(fields) = body.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
     Ok(body)
 }
 

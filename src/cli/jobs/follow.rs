@@ -1,7 +1,7 @@
 //! Follows a job's events to the end, across disconnects and restarts of the server: it reconnects with the
 //! number of the last event.
 
-use crate::cli::client::retry::{FIRST_PAUSE, GIVE_UP_AFTER_MS, next_pause};
+use crate::cli::client::retry::Outage;
 use crate::cli::client::{ApiClient, EventStreamError};
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
@@ -32,45 +32,30 @@ impl ClientEvent {
 }
 
 pub(crate) struct EventFollower<'a> {
-    client: &'a ApiClient,
-    clock: &'a Arc<dyn Clock>,
-    terminal: &'a Terminal,
-    job: &'a str,
-    after: u64,
+    pub(crate) client: &'a ApiClient,
+    pub(crate) clock: &'a Arc<dyn Clock>,
+    pub(crate) terminal: &'a Terminal,
+    pub(crate) job: &'a str,
+    /// The last event that has been shown.
+    pub(crate) after: u64,
     /// Whether the server has responded before: only then is an unreachable server retried.
-    is_known: bool,
+    pub(crate) is_known: bool,
 }
 
-impl<'a> EventFollower<'a> {
-    /// Follows the events of `job` after the cursor.
-    pub(crate) fn new(
-        client: &'a ApiClient,
-        clock: &'a Arc<dyn Clock>,
-        terminal: &'a Terminal,
-        job: &'a str,
-        after: u64,
-    ) -> Self {
-        Self { client, clock, terminal, job, after, is_known: after > 0 }
-    }
-
-    /// The server has responded before.
-    pub(crate) fn known(self) -> Self {
-        Self { is_known: true, ..self }
-    }
-
+impl EventFollower<'_> {
     /// Passes each event once and in order to `show`, until the job ends or `show` breaks.
     pub(crate) fn run(
         mut self,
         show: &mut dyn FnMut(&ClientEvent) -> Result<ControlFlow<()>, CliError>,
     ) -> Result<(), CliError> {
-        let (mut lost_since_ms, mut pause) = (None, FIRST_PAUSE);
+        let (mut outage, never) = (Outage::default(), CancelToken::new(Arc::clone(self.clock)));
         loop {
             let seen = self.after;
             let lost = match self.client.events(self.job, self.after) {
                 Ok(None) => return Ok(()),
                 Ok(Some(mut body)) => {
-                    if lost_since_ms.is_some() {
-                        self.terminal.say(&format!("resumed after event {}", self.after));
+                    if outage.has_begun() {
+                        self.terminal.info(&format!("resumed after event {}", self.after));
                     }
                     self.is_known = true;
                     if self.read(&mut body, show)?.is_break() {
@@ -89,23 +74,20 @@ impl<'a> EventFollower<'a> {
                     reason
                 }
             };
-            if self.after > seen {
-                (lost_since_ms, pause) = (None, FIRST_PAUSE);
+            let after = self.after;
+            if after > seen {
+                outage = Outage::default();
             }
-            let now_ms = self.clock.monotonic_ms();
-            if lost_since_ms.is_none() {
-                let after = self.after;
-                self.terminal
-                    .say(&format!("connection lost after event {after} ({lost}); waiting for the server"));
+            if !outage.has_begun() {
+                let lost = format!("connection lost after event {after} ({lost}); waiting for the server");
+                self.terminal.info(&lost);
             }
-            if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > GIVE_UP_AFTER_MS {
+            if !outage.pause(&never) {
+                let job = self.job;
                 return Err(CliError::failed("the server did not come back").hint(format!(
-                    "the job continues there; see it with: nanoclaw tail {} --after {}",
-                    self.job, self.after
+                    "the job continues there; see it with: nanoclaw tail {job} --after {after}"
                 )));
             }
-            self.clock.sleep(&CancelToken::new(Arc::clone(self.clock)), pause);
-            pause = next_pause(pause);
         }
     }
 

@@ -1,5 +1,6 @@
 //! `nanoclaw jobs` and `nanoclaw cancel`.
 
+use super::render::one_line;
 use super::watch::cancel as cancel_job;
 use crate::cli::client::ApiClient;
 use crate::cli::error::CliError;
@@ -62,9 +63,9 @@ pub(crate) fn show(job: &Value, json: bool, terminal: &Terminal) -> Result<(), C
 /// One line: id, state, model, and the beginning of the answer or error.
 pub(crate) fn describe(job: &Value) -> String {
     let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default();
-    let said = job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
-    let preview: String =
-        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
+    let summary =
+        job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
+    let preview: String = one_line(summary).chars().take(PREVIEW_CHARS).collect();
     let line = format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"));
     line.trim_end().to_owned()
 }

@@ -57,11 +57,6 @@ impl Terminal {
         Self { out: stream_of(StreamTarget::Out, out), err: stream_of(StreamTarget::Err, err) }
     }
 
-    /// A second handle, for another thread.
-    pub(crate) fn twin(&self) -> Self {
-        self.clone()
-    }
-
     /// Whether stderr is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.err.is_terminal
@@ -93,33 +88,31 @@ impl Terminal {
     }
 
     /// Writes a program's own stderr output.
-    pub(crate) fn echo(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn program_error(&self, text: &str) -> io::Result<()> {
         let shown = if self.err.is_terminal { visible(text) } else { Cow::Borrowed(text) };
         self.err.write(shown.as_bytes())
     }
 
     /// Writes an error message.
-    pub(crate) fn complain(&self, text: &str) {
-        self.tell(ERROR, &format!("{text}\n"));
+    pub(crate) fn error(&self, text: &str) {
+        self.message(ERROR, &format!("{text}\n"));
     }
 
     /// Writes a prompt; the answer is typed behind it.
-    pub(crate) fn ask(&self, text: &str) {
-        self.tell(Style::new(), text);
+    pub(crate) fn prompt(&self, text: &str) {
+        self.message(Style::new(), text);
     }
 
     /// Writes a line of information.
-    pub(crate) fn say(&self, text: &str) {
-        self.tell(Style::new().dimmed(), &format!("{text}\n"));
+    pub(crate) fn info(&self, text: &str) {
+        self.message(Style::new().dimmed(), &format!("{text}\n"));
     }
 
     /// Writes a message in a style, where stderr shows styles. A message that cannot be written is dropped.
-    pub(crate) fn tell(&self, style: Style, text: &str) {
+    pub(crate) fn message(&self, style: Style, text: &str) {
         let shown = visible(text);
-        let (body, end) = match shown.strip_suffix('\n') {
-            Some(body) => (body, "\n"),
-            None => (&*shown, ""),
-        };
+        let body = shown.strip_suffix('\n').unwrap_or(&shown);
+        let end = if body.len() < shown.len() { "\n" } else { "" };
         let is_plain = !self.err.has_colour || body.is_empty() || style == Style::new();
         let styled = if is_plain { format!("{body}{end}") } else { format!("{style}{body}{style:#}{end}") };
         drop(self.err.write(styled.as_bytes()));
@@ -206,7 +199,7 @@ mod tests {
         let (screen, pipe) = (FakeTerminal::watched(false), FakeTerminal::piped());
         for terminal in [&screen.terminal, &pipe.terminal] {
             terminal.data("a\u{1b}[2Jb").expect("written");
-            terminal.say("c\u{1b}[2Jd");
+            terminal.info("c\u{1b}[2Jd");
         }
         assert_eq!(screen.out(), "a␛[2Jbc␛[2Jd\n");
         assert_eq!((pipe.out().as_str(), pipe.err().as_str()), ("a\u{1b}[2Jb", "c␛[2Jd\n"));

@@ -47,15 +47,20 @@ impl TaskProgress {
     fn begin(template: &str, terminal: &Terminal) -> Self {
         let bar = ProgressBar::hidden();
         if terminal.is_watched() {
-            // A template that does not parse only changes the look; a test checks them.
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-            bar.enable_steady_tick(TICK);
+            draw(&bar, template);
         }
         Self(bar)
     }
+}
+
+/// Draws the bar on stderr until it is finished.
+pub(crate) fn draw(bar: &ProgressBar, template: &str) {
+    // A template that does not parse only changes the look; tests check them.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    bar.enable_steady_tick(TICK);
 }
 
 impl Drop for TaskProgress {

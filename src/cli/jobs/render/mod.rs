@@ -7,7 +7,8 @@ use crate::cli::jobs::follow::ClientEvent;
 use crate::cli::terminal::{ERROR, THINKING, TOOL, Terminal};
 use anstyle::Style;
 use serde_json::Value;
-use tool_text::{cut, one_line};
+use tool_text::cut;
+pub(crate) use tool_text::one_line;
 
 pub(crate) struct JobRenderer<'a> {
     terminal: &'a Terminal,
@@ -17,7 +18,7 @@ pub(crate) struct JobRenderer<'a> {
     /// The step whose text ends the current line.
     open: Option<RenderedStep>,
     /// Answer text by step, in pipes: a step may still be discarded, so it is written when it is complete.
-    held: Vec<(String, String)>,
+    buffered: Vec<(String, String)>,
     end: Option<JobEnd>,
 }
 
@@ -37,7 +38,7 @@ enum JobEnd {
 impl<'a> JobRenderer<'a> {
     /// `json` prints one event a line instead.
     pub(crate) fn new(terminal: &'a Terminal, job: &'a str, json: bool) -> Self {
-        Self { terminal, job, json, open: None, held: Vec::new(), end: None }
+        Self { terminal, job, json, open: None, buffered: Vec::new(), end: None }
     }
 
     /// Whether the last event was an end without an answer.
@@ -84,7 +85,7 @@ impl<'a> JobRenderer<'a> {
             }
             ("error", _) => {
                 self.finish()?;
-                self.terminal.complain(&format!("error: {} ({})", text("content"), text("code")));
+                self.terminal.error(&format!("error: {} ({})", text("content"), text("code")));
                 Ok(())
             }
             ("done", _) => self.finish(),
@@ -92,10 +93,10 @@ impl<'a> JobRenderer<'a> {
         }
     }
 
-    /// Writes the held text and ends an open line.
+    /// Writes the buffered text and ends an open line.
     pub(crate) fn finish(&mut self) -> Result<(), CliError> {
         self.end_line()?;
-        for (_, text) in std::mem::take(&mut self.held) {
+        for (_, text) in std::mem::take(&mut self.buffered) {
             self.terminal.data(&text)?;
             if !text.ends_with('\n') {
                 self.terminal.data("\n")?;
@@ -107,7 +108,7 @@ impl<'a> JobRenderer<'a> {
     fn end_line(&mut self) -> Result<(), CliError> {
         match self.open.take() {
             Some(RenderedStep { at_line_start: true, .. }) | None => {}
-            Some(RenderedStep { is_thinking: true, .. }) => self.terminal.tell(Style::new(), "\n"),
+            Some(RenderedStep { is_thinking: true, .. }) => self.terminal.message(Style::new(), "\n"),
             Some(_) => self.terminal.data("\n")?,
         }
         Ok(())
@@ -115,7 +116,7 @@ impl<'a> JobRenderer<'a> {
 
     fn thinking(&mut self, step: &str, delta: &str) -> Result<(), CliError> {
         self.begin(step, delta, true)?;
-        self.terminal.tell(THINKING, delta);
+        self.terminal.message(THINKING, delta);
         Ok(())
     }
 
@@ -125,9 +126,9 @@ impl<'a> JobRenderer<'a> {
             return Ok(self.terminal.data(delta)?);
         }
         self.end_line()?;
-        match self.held.last_mut() {
-            Some((held, text)) if held == step => text.push_str(delta),
-            _ => self.held.push((step.to_owned(), delta.to_owned())),
+        match self.buffered.last_mut() {
+            Some((buffered, text)) if buffered == step => text.push_str(delta),
+            _ => self.buffered.push((step.to_owned(), delta.to_owned())),
         }
         Ok(())
     }
@@ -152,19 +153,19 @@ impl<'a> JobRenderer<'a> {
     /// A line for each step of a sub-agent.
     fn agent(&mut self, kind: &str, data: &Value) -> Result<(), CliError> {
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
-        let did = match kind {
+        let action = match kind {
             "tool_call" => format!("→ {} {}", text("name"), text("arguments")),
             "tool_result" => format!("← {} {}", text("name"), text("content")),
             _ => text("content").to_owned(),
         };
-        let line = format!("  [{}] {}", text("agent"), one_line(&did));
+        let line = format!("  [{}] {}", text("agent"), one_line(&action));
         self.note(&cut(&line, self.terminal.columns()))
     }
 
     fn discard(&mut self, step: &str) -> Result<(), CliError> {
-        let held = self.held.len();
-        self.held.retain(|(kept, _)| kept != step);
-        if self.held.len() == held {
+        let before = self.buffered.len();
+        self.buffered.retain(|(kept, _)| kept != step);
+        if self.buffered.len() == before {
             self.note("(the step above was cut off and is repeated)")?;
         }
         Ok(())
@@ -172,7 +173,7 @@ impl<'a> JobRenderer<'a> {
 
     fn note(&mut self, text: &str) -> Result<(), CliError> {
         self.end_line()?;
-        self.terminal.say(text);
+        self.terminal.info(text);
         Ok(())
     }
 
@@ -180,7 +181,7 @@ impl<'a> JobRenderer<'a> {
     fn lines(&self, lines: &[String], style: Style) {
         for (at, line) in lines.iter().enumerate() {
             let style = if at == 0 { style } else { THINKING };
-            self.terminal.tell(style, &format!("{line}\n"));
+            self.terminal.message(style, &format!("{line}\n"));
         }
     }
 }

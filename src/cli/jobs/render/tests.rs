@@ -131,10 +131,10 @@ fn p2_a_step_that_was_cut_off_is_written_once() {
 
 #[test]
 fn waiting_calls_are_shown_with_the_commands_that_decide() {
-    let told = approval_advice(
+    let advice = approval_advice(
         "bash (a) waits for approval: POST /v1/jobs/job_1/approve or /v1/jobs/job_1/deny",
         "job_1",
     );
     let hint = "decide with: nanoclaw approve job_1, or: nanoclaw deny job_1 --reason TEXT";
-    assert_eq!(told, format!("bash (a) waits for approval; {hint}"));
+    assert_eq!(advice, format!("bash (a) waits for approval; {hint}"));
 }

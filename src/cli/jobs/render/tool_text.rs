@@ -34,7 +34,7 @@ pub(crate) fn result(name: &str, content: &str, columns: usize) -> (bool, Vec<St
     let lines = match shown {
         None | Some(Value::Null) => vec![head],
         Some(Value::Object(map)) => object(&head, map, (RESULT_LINES, columns)),
-        Some(Value::String(said)) => text(&head, said, columns),
+        Some(Value::String(string)) => text(&head, string, columns),
         Some(other) => text(&head, &other.to_string(), columns),
     };
     (is_success, lines)
@@ -49,13 +49,13 @@ fn time(result: &Value) -> String {
 }
 
 /// Text after the head if it fits on the line, else below.
-fn text(head: &str, said: &str, columns: usize) -> Vec<String> {
-    let short = format!("{head}  {}", said.trim_end());
-    if !said.trim_end().contains('\n') && short.width() <= columns {
+fn text(head: &str, content: &str, columns: usize) -> Vec<String> {
+    let short = format!("{head}  {}", content.trim_end());
+    if !content.trim_end().contains('\n') && short.width() <= columns {
         return vec![short];
     }
     let mut lines = vec![head.to_owned()];
-    lines.extend(block(said, "    ", (RESULT_LINES, columns)));
+    lines.extend(block(content, "    ", (RESULT_LINES, columns)));
     lines
 }
 
@@ -155,8 +155,8 @@ mod tests {
     fn no_line_is_wider_than_the_terminal() {
         let wide = "日本語".repeat(100);
         let arguments = serde_json::json!({"code": format!("{wide}\n{wide}"), "x": wide}).to_string();
-        let told = serde_json::json!({"success": true, "data": {"output": wide}}).to_string();
-        let lines = [call("t", &arguments, 50), result("t", &told, 50).1, call("t", &wide, 50)].concat();
+        let content = serde_json::json!({"success": true, "data": {"output": wide}}).to_string();
+        let lines = [call("t", &arguments, 50), result("t", &content, 50).1, call("t", &wide, 50)].concat();
         assert!(lines.iter().all(|line| line.width() <= 50), "{lines:?}");
         assert!(lines.iter().any(|line| line.ends_with('…')), "{lines:?}");
     }
