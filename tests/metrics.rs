@@ -1,6 +1,6 @@
 //! `GET /metrics`: counters and gauges match what happened, in valid exposition format, without user data.
 
-#[path = "../src/metrics/testing/mod.rs"]
+#[path = "../src/metrics/testing.rs"]
 mod exposition;
 use crate::support::receiver::{Receiver, ReceiverReply};
 use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};

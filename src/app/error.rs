@@ -60,6 +60,9 @@ pub enum AppError {
     /// An address range that the check of the configuration let pass.
     #[error("web.allow_private_addresses {0}")]
     BadWebRange(AddressRangeError),
+    /// The metrics.
+    #[error("cannot register the metrics: {0}")]
+    Metrics(#[from] crate::metrics::MetricsError),
     /// The socket.
     #[error("cannot listen on {listen}: {source}")]
     Listen {

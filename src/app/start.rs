@@ -21,10 +21,8 @@ use crate::engine::{Backoff, EngineLimits, EnginePorts};
 use crate::http::api_key::{self, SecretKind};
 use crate::http::{AppDependencies, AuthSettings, HttpListener, ShutdownSender, serve};
 use crate::llm::Router;
-use crate::metrics::{Facts, Metrics, Scrape};
-use crate::ports::{
-    Audit, Clock, Entropy, Exposition, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces,
-};
+use crate::metrics::{Metrics, Scrape, ServerInfo};
+use crate::ports::{Audit, Clock, Entropy, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces};
 use crate::store::RedbStore;
 use crate::tools::BashRules;
 use crate::workspace::HostFiles;
@@ -50,7 +48,8 @@ impl App {
         let inherited = socket_activation::take(config.auth_mode)?;
         process::harden();
         // Everything that can fail by its configuration alone comes before any side effect.
-        let (metrics, meter) = metrics(config, &*clock);
+        let metrics = Arc::new(Metrics::new(server_info(config, &*clock))?);
+        let meter: Arc<dyn Meter> = Arc::<Metrics>::clone(&metrics);
         let router = Router::new(config.models.clone(), &config.limits)?;
         let model: Arc<dyn Model> = Arc::new(router.with_meter(&meter));
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
@@ -96,11 +95,10 @@ impl App {
         let (stages, shutdown) = ShutdownSender::new();
         let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let (exposition, control_key) = (exposition(metrics, &store), key.digest);
-        let http = HttpParts { probes, addresses, files, audit, session_key, control_key, exposition };
-        let dependencies = Arc::new(http_dependencies(config, &ports, &store, http));
-        let serving = runtime.spawn(serve(listener, dependencies, shutdown));
-        let drain = Duration::from_secs(config.limits.drain_s);
+        let control_key = key.digest;
+        let http = HttpParts { probes, addresses, files, audit, session_key, control_key, metrics };
+        let dependencies = http_dependencies(config, &ports, &store, http);
+        let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
             runtime,
             signals,
@@ -114,7 +112,7 @@ impl App {
             store,
             self_test,
             bound,
-            drain,
+            drain: Duration::from_secs(config.limits.drain_s),
         })
     }
 }
@@ -179,7 +177,7 @@ struct HttpParts {
     audit: Arc<dyn Audit>,
     session_key: Vec<u8>,
     control_key: SecretDigest,
-    exposition: Arc<dyn Exposition>,
+    metrics: Arc<Metrics>,
 }
 
 fn probes(
@@ -201,7 +199,7 @@ fn http_dependencies(
     store: &Arc<RedbStore>,
     http: HttpParts,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, files, audit, session_key, control_key, exposition } = http;
+    let HttpParts { probes, addresses, files, audit, session_key, control_key, metrics } = http;
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -229,7 +227,7 @@ fn http_dependencies(
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
         meter: Arc::clone(&ports.meter),
-        exposition,
+        exposition: Arc::new(Scrape { metrics, store: Arc::<RedbStore>::clone(store) }),
         probes,
         limits: config.limits.clone(),
         default_model: config.default_model.clone(),
@@ -239,18 +237,11 @@ fn http_dependencies(
     }
 }
 
-/// The registry, as the reader and the writer of samples.
-fn metrics(config: &Config, clock: &dyn Clock) -> (Arc<Metrics>, Arc<dyn Meter>) {
-    let metrics = Arc::new(Metrics::new(Facts {
+fn server_info(config: &Config, clock: &dyn Clock) -> ServerInfo {
+    ServerInfo {
         version: env!("CARGO_PKG_VERSION"),
         started_at_ms: clock.now_ms(),
         workers: config.workers,
         models: config.models.iter().map(|model| model.id.clone()).collect(),
-    }));
-    (Arc::clone(&metrics), metrics)
-}
-
-/// The content of `/metrics`.
-fn exposition(metrics: Arc<Metrics>, store: &Arc<RedbStore>) -> Arc<dyn Exposition> {
-    Arc::new(Scrape { metrics, store: Arc::<RedbStore>::clone(store) })
+    }
 }

@@ -1,114 +1,164 @@
-//! A family of metrics: one name, and a value for each set of labels. Owns the bound on how many of these there are: what
-//! comes later is counted under `other` (P8).
+//! A family of metrics with a bounded number of series (P8).
 
-use super::text::{Text, labels};
-use super::value::Metric;
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use prometheus::core::{MetricVec, MetricVecBuilder};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
-/// Sets of labels that one family keeps. A route has some ten with its methods and statuses, a tool or a model two.
-pub(super) const SERIES: usize = 1_000;
+/// Maximum number of series in a family. A route needs about ten, for its methods and statuses.
+pub(super) const MAX_SERIES: usize = 1_000;
 
-/// What stands for every label of what comes too late.
+/// The value of every label of further series.
 pub(super) const OTHER: &str = "other";
-/// As many as any family has labels.
+/// As many labels as any family has.
 const OTHERS: [&str; 4] = [OTHER; 4];
 
-/// What a family is called.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct About {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) labels: &'static [&'static str],
+/// What a family needs of the three types of metrics.
+pub(super) trait MetricFamily: Clone {
+    type Series: Clone;
+    /// The series with these label values; `None` if their number is wrong.
+    fn series(&self, values: &[&str]) -> Option<Self::Series>;
 }
 
-/// The family.
-#[derive(Debug)]
-pub(super) struct Family<M> {
-    about: About,
-    make: fn() -> M,
-    /// By their labels as they are told.
-    series: RwLock<BTreeMap<String, Arc<M>>>,
+impl<B: MetricVecBuilder> MetricFamily for MetricVec<B> {
+    type Series = B::M;
+
+    fn series(&self, values: &[&str]) -> Option<B::M> {
+        self.get_metric_with_label_values(values).ok()
+    }
 }
 
-impl<M: Metric> Family<M> {
-    pub(super) fn new(about: About, make: fn() -> M) -> Self {
-        Self { about, make, series: RwLock::default() }
+pub(super) struct Family<F: MetricFamily> {
+    vector: F,
+    labels: usize,
+    /// By their label values, joined with NUL.
+    series: RwLock<HashMap<String, F::Series>>,
+}
+
+impl<F: MetricFamily> Debug for Family<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Family").finish_non_exhaustive()
+    }
+}
+
+impl<F: MetricFamily> Family<F> {
+    /// A family without labels has its only series from the start.
+    pub(super) fn new(vector: F, labels: usize) -> Self {
+        let family = Self { vector, labels, series: RwLock::default() };
+        if labels == 0 {
+            family.declare(&[]);
+        }
+        family
     }
 
-    /// The value of these labels, as many as the family has.
-    pub(super) fn of(&self, values: &[&str]) -> Arc<M> {
-        self.of_or(values, &OTHERS)
+    /// Makes the series visible before its first measurement.
+    pub(super) fn declare(&self, values: &[&str]) {
+        drop(self.series(values, None));
     }
 
-    /// The same; what comes too late is counted under `late`, of which there must be few.
-    pub(super) fn of_or(&self, values: &[&str], late: &[&str]) -> Arc<M> {
-        let key = labels(self.about.labels, values);
-        if let Some(found) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Arc::clone(found);
+    /// The series with these label values. Above the limit, the series of `overflow`, which must have few
+    /// different values; by default every label of it is `other`.
+    pub(super) fn series(&self, values: &[&str], overflow: Option<&[&str]>) -> Option<F::Series> {
+        let key = values.join("\0");
+        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Some(known.clone());
         }
-        let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let is_late = series.len() >= SERIES && !series.contains_key(&key);
-        let key = if is_late { labels(self.about.labels, late) } else { key };
-        Arc::clone(series.entry(key).or_insert_with(|| Arc::new((self.make)())))
+        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let (key, values) = if all.len() >= MAX_SERIES && !all.contains_key(&key) {
+            let overflow = overflow.or_else(|| OTHERS.get(..self.labels))?;
+            (overflow.join("\0"), overflow)
+        } else {
+            (key, values)
+        };
+        let series = self.vector.series(values)?;
+        Some(all.entry(key).or_insert(series).clone())
+    }
+}
+
+impl Family<IntCounterVec> {
+    pub(super) fn add(&self, values: &[&str], count: u64) {
+        if let Some(counter) = self.series(values, None) {
+            counter.inc_by(count);
+        }
+    }
+}
+
+impl Family<IntGaugeVec> {
+    pub(super) fn set(&self, values: &[&str], value: i64) {
+        if let Some(gauge) = self.series(values, None) {
+            gauge.set(value);
+        }
     }
 
-    /// All of it; nothing while there is no value.
-    pub(super) fn tell(&self, text: &mut Text) {
-        let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
-        if series.is_empty() {
-            return;
+    pub(super) fn change(&self, difference: i64) {
+        if let Some(gauge) = self.series(&[], None) {
+            gauge.add(difference);
         }
-        text.head(self.about.name, M::KIND, self.about.help);
-        for (labels, metric) in series.iter() {
-            metric.tell(self.about.name, labels, text);
+    }
+}
+
+impl Family<HistogramVec> {
+    pub(super) fn observe(&self, values: &[&str], value: f64) {
+        if let Some(histogram) = self.series(values, None) {
+            histogram.observe(value);
         }
+    }
+
+    pub(super) fn observe_us(&self, values: &[&str], us: u64) {
+        self.observe(values, Duration::from_micros(us).as_secs_f64());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::value::Counter;
     use super::*;
+    use prometheus::{Opts, Registry, TextEncoder};
 
-    fn family() -> Family<Counter> {
-        let about = About { name: "n_total", help: "what", labels: &["tool", "outcome"] };
-        Family::new(about, Counter::default)
+    fn family() -> (Family<IntCounterVec>, Registry) {
+        let counters =
+            IntCounterVec::new(Opts::new("n_total", "help"), &["tool", "outcome"]).expect("a family");
+        let registry = Registry::new();
+        registry.register(Box::new(counters.clone())).expect("registered");
+        (Family::new(counters, 2), registry)
     }
 
-    fn told(family: &Family<Counter>) -> String {
-        let mut text = Text::default();
-        family.tell(&mut text);
-        text.into_string()
-    }
-
-    #[test]
-    fn head_stands_once_and_an_empty_family_says_nothing() {
-        let family = family();
-        assert_eq!(told(&family), "");
-        family.of(&["b", "ok"]).add(1);
-        family.of(&["a", "ok"]).add(2);
-        family.of(&["b", "ok"]).add(3);
-        let expected = "# HELP n_total what\n# TYPE n_total counter\n\
-            n_total{tool=\"a\",outcome=\"ok\"} 2\nn_total{tool=\"b\",outcome=\"ok\"} 4\n";
-        assert_eq!(told(&family), expected);
+    fn text(registry: &Registry) -> String {
+        TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
     }
 
     #[test]
-    fn p8_the_number_of_series_is_bounded_and_nothing_goes_uncounted() {
-        let family = family();
-        for number in 0..SERIES + 500 {
-            family.of(&[&format!("tool{number}"), "ok"]).add(1);
+    fn a_family_has_one_head_and_an_empty_family_is_left_out() {
+        let (family, registry) = family();
+        assert_eq!(text(&registry), "");
+        family.add(&["b", "ok"], 1);
+        family.add(&["a", "ok"], 2);
+        family.add(&["b", "ok"], 3);
+        let expected = "# HELP n_total help\n# TYPE n_total counter\n\
+            n_total{outcome=\"ok\",tool=\"a\"} 2\nn_total{outcome=\"ok\",tool=\"b\"} 4\n";
+        assert_eq!(text(&registry), expected);
+    }
+
+    #[test]
+    fn p8_the_number_of_series_is_bounded_and_every_measurement_is_counted() {
+        let (family, registry) = family();
+        for number in 0..MAX_SERIES + 500 {
+            family.add(&[&format!("tool{number}"), "ok"], 1);
         }
-        let text = told(&family);
-        assert_eq!(text.lines().count(), 2 + SERIES + 1);
-        assert!(
-            text.contains("n_total{tool=\"other\",outcome=\"other\"} 500\n"),
-            "the rest stands under other"
-        );
-        family.of_or(&["new", "ok"], &["new", OTHER]).add(1);
-        assert!(told(&family).contains("n_total{tool=\"new\",outcome=\"other\"} 1\n"), "what is known stays");
-        family.of(&["tool3", "ok"]).add(1);
-        assert!(told(&family).contains("n_total{tool=\"tool3\",outcome=\"ok\"} 2\n"), "the known go on");
+        let rendered = text(&registry);
+        assert_eq!(rendered.lines().count(), 2 + MAX_SERIES + 1);
+        assert!(rendered.contains("n_total{outcome=\"other\",tool=\"other\"} 500\n"), "{rendered}");
+        family.series(&["new", "ok"], Some(&["new", OTHER])).expect("a series").inc_by(1);
+        assert!(text(&registry).contains("n_total{outcome=\"other\",tool=\"new\"} 1\n"), "known labels stay");
+        family.add(&["tool3", "ok"], 1);
+        assert!(text(&registry).contains("n_total{outcome=\"ok\",tool=\"tool3\"} 2\n"), "known series go on");
+    }
+
+    #[test]
+    fn a_wrong_number_of_labels_is_not_counted() {
+        let (family, registry) = family();
+        family.add(&["a"], 1);
+        assert_eq!(text(&registry), "");
     }
 }

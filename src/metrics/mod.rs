@@ -1,10 +1,7 @@
-//! What `GET /metrics` says. Owns the names, labels and buckets of all metrics, the counting (`meter`), and Prometheus' text
-//! format 0.0.4 (`text`); refuses to know what it counts: the rooms note it through [`crate::ports::Meter`], and what stands
-//! in the store is asked for when somebody comes to fetch it (`scrape`).
+//! `GET /metrics`: counts [`crate::ports::Measurement`]s and reads the state of the store for each scrape.
 //!
-//! A family keeps a bounded number of series (`family`, P8); no label names a user or what is a user's (P7).
+//! A family keeps a bounded number of series (P8). No label names a user or data of a user (P7).
 
-mod buckets;
 mod families;
 mod family;
 mod meter;
@@ -12,10 +9,9 @@ mod process;
 mod scrape;
 #[cfg(test)]
 mod testing;
-mod text;
-mod value;
 
-pub use meter::{Facts, Metrics};
+pub use meter::{Metrics, ServerInfo};
+pub use prometheus::Error as MetricsError;
 pub use scrape::Scrape;
 
 #[cfg(test)]

@@ -1,44 +1,63 @@
-//! What the kernel says of this process, under the names that all client libraries of Prometheus use. Owns the reading of
-//! `/proc/self`; what cannot be read is left out.
+//! Metrics of this process from `/proc/self`, named as in all Prometheus client libraries. A value that
+//! cannot be read is left out.
 
-use super::text::{Kind, Text};
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{Counter, Error, Gauge};
+use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// Of `/proc/self/stat`, counted behind the name in brackets: processor time in user and in system mode, ticks.
+/// Fields of `/proc/self/stat` after the process name: processor time in user and in system mode, ticks.
 const UTIME: usize = 11;
 const STIME: usize = 12;
-/// Of `/proc/self/statm`: resident pages.
+/// Field of `/proc/self/statm`: resident pages.
 const RESIDENT: usize = 1;
 
-/// All of it.
-pub(super) fn tell(text: &mut Text, started_at_ms: u64) {
-    let started_s = started_at_ms / 1_000;
-    text.single("process_start_time_seconds", Kind::Gauge, "When it was started, unix seconds.", started_s);
-    if let Some(seconds) = cpu_seconds() {
-        let help = "Processor time, user and system.";
-        text.single("process_cpu_seconds_total", Kind::Counter, help, seconds);
-    }
-    if let Some(bytes) = resident_bytes() {
-        text.single("process_resident_memory_bytes", Kind::Gauge, "Resident memory.", bytes);
-    }
-    if let Some(open) = open_fds() {
-        text.single("process_open_fds", Kind::Gauge, "Open file descriptors.", open);
-    }
-    if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
-        text.single("process_max_fds", Kind::Gauge, "The most file descriptors that it may have.", most);
-    }
+/// A family with one value.
+pub(super) fn gauge(name: &str, help: &str, value: f64) -> Result<Vec<MetricFamily>, Error> {
+    let gauge = Gauge::new(name, help)?;
+    gauge.set(value);
+    Ok(gauge.collect())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "processor time of centuries would lose its last digits")]
+#[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]
+pub(super) fn families(started_at_ms: u64) -> Result<Vec<MetricFamily>, Error> {
+    let mut families = Vec::new();
+    if let Some(seconds) = cpu_seconds() {
+        let counter = Counter::new("process_cpu_seconds_total", "Processor time, user and system.")?;
+        counter.inc_by(seconds);
+        families.extend(counter.collect());
+    }
+    for (name, help, value) in [
+        (
+            "process_start_time_seconds",
+            "When it was started, unix seconds.",
+            Some((started_at_ms / 1_000) as f64),
+        ),
+        ("process_resident_memory_bytes", "Resident memory.", resident_bytes().map(|bytes| bytes as f64)),
+        ("process_open_fds", "Open file descriptors.", open_fds().map(|open| open as f64)),
+        (
+            "process_max_fds",
+            "The most file descriptors that it may have.",
+            getrlimit(Resource::Nofile).current.map(|limit| limit as f64),
+        ),
+    ] {
+        if let Some(value) = value {
+            families.extend(gauge(name, help, value)?);
+        }
+    }
+    Ok(families)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only processor time of centuries loses its last digits")]
 fn cpu_seconds() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let ticks = ticks_of(&stat)?;
+    let ticks = ticks_of(&fs::read_to_string("/proc/self/stat").ok()?)?;
     let per_second = rustix::param::clock_ticks_per_second();
     (per_second > 0).then(|| ticks as f64 / per_second as f64)
 }
 
 fn ticks_of(stat: &str) -> Option<u64> {
-    // The name may hold spaces and brackets of its own.
+    // The process name may contain spaces and brackets.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(number(UTIME)?.saturating_add(number(STIME)?))
@@ -58,9 +77,10 @@ fn open_fds() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus::TextEncoder;
 
     #[test]
-    fn a_strange_name_does_not_move_the_fields() {
+    fn a_process_name_with_brackets_does_not_move_the_fields() {
         let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 100 0 0 0 40 2 0 0 20 0 5 0 99 1 2 3";
         assert_eq!(ticks_of(stat), Some(42));
         assert_eq!(ticks_of("7 (a) S 1"), None);
@@ -68,9 +88,8 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_and_descriptors() {
-        let mut text = Text::default();
-        tell(&mut text, 1_700_000_000_123);
-        let text = text.into_string();
+        let families = families(1_700_000_000_123).expect("families");
+        let text = TextEncoder::new().encode_to_string(&families).expect("text");
         assert!(text.contains("\nprocess_start_time_seconds 1700000000\n"), "{text}");
         for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
             assert!(text.contains(&format!("\n{name} ")), "{name}");

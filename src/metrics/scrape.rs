@@ -1,64 +1,74 @@
-//! One fetch: what was counted, what stands in the store now, and the process itself. A store that does not answer costs
-//! its own figures and nothing else: it is then that somebody looks.
+//! One scrape: the counted metrics, the state of the store, and the process. If the store cannot be read,
+//! only its own metrics are missing.
 
 use super::meter::Metrics;
-use super::process;
-use super::text::{Kind, Text};
+use super::process::{self, gauge};
 use crate::ports::{Exposition, StatsSource, StoreStats};
+use prometheus::proto::MetricFamily;
+use prometheus::{Error, TextEncoder};
 use std::sync::Arc;
 
-/// What `GET /metrics` fetches from.
+/// The sources of `GET /metrics`.
 pub struct Scrape {
-    /// What was counted.
+    /// The counted metrics.
     pub metrics: Arc<Metrics>,
-    /// What stands in the store.
+    /// The state of the store.
     pub store: Arc<dyn StatsSource>,
+}
+
+impl Scrape {
+    fn families(&self) -> Result<Vec<MetricFamily>, Error> {
+        let mut families = self.metrics.registry.gather();
+        let stats = self.store.stats();
+        let is_up = f64::from(u8::from(stats.is_ok()));
+        families.extend(gauge("nanoclaw_store_up", "Whether the store can be read.", is_up)?);
+        match stats {
+            Ok(stats) => {
+                for (name, help, value) in store_gauges(&stats) {
+                    families.extend(gauge(name, help, value)?);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot read the metrics of the store"),
+        }
+        families.extend(process::families(self.metrics.started_at_ms)?);
+        Ok(families)
+    }
 }
 
 impl Exposition for Scrape {
     fn render(&self) -> String {
-        let mut text = Text::default();
-        self.metrics.tell(&mut text);
-        let census = self
-            .store
-            .stats()
-            .inspect_err(|error| tracing::warn!(%error, "the store's figures cannot be read"));
-        text.single(
-            "nanoclaw_store_up",
-            Kind::Gauge,
-            "Whether the store can be read.",
-            u8::from(census.is_ok()),
-        );
-        if let Ok(census) = census {
-            tell(&mut text, &census);
-        }
-        process::tell(&mut text, self.metrics.facts.started_at_ms);
-        text.into_string()
+        let text = self.families().and_then(|families| TextEncoder::new().encode_to_string(&families));
+        text.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot render the metrics");
+            String::new()
+        })
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "an age of millennia would lose its milliseconds")]
-fn tell(text: &mut Text, census: &StoreStats) {
-    for (name, help, value) in [
+#[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]
+fn store_gauges(stats: &StoreStats) -> Vec<(&'static str, &'static str, f64)> {
+    let mut gauges = vec![
         (
-            "jobs_queued",
+            "nanoclaw_jobs_queued",
             "Jobs that have not begun, lines of batches that are no jobs yet included.",
-            census.queued,
+            stats.queued as f64,
         ),
-        ("jobs_ready", "Queued jobs that may run now.", census.ready),
-        ("jobs_delayed", "Queued jobs that wait for their time.", census.delayed),
-        ("jobs_running", "Jobs that a worker holds.", census.running),
-        ("jobs_waiting", "Jobs that wait for somebody's approval of calls.", census.waiting),
-        ("batches_in_progress", "Batches that have not ended.", census.batches),
-        ("webhooks_pending", "Webhooks that are still to be delivered.", census.deliveries),
-        ("store_file_bytes", "Size of the store's file.", census.file_bytes),
-    ] {
-        text.single(&format!("nanoclaw_{name}"), Kind::Gauge, help, value);
-    }
-    let age_s = census.oldest_ready_ms as f64 / 1_000.0;
-    let help = "How long the oldest job that may run has been waiting; 0 when there is none.";
-    text.single("nanoclaw_queue_oldest_seconds", Kind::Gauge, help, age_s);
-    if let Some(free) = census.disk_free_bytes {
-        text.single("nanoclaw_store_disk_free_bytes", Kind::Gauge, "What the store's disk has left.", free);
-    }
+        ("nanoclaw_jobs_ready", "Queued jobs that may run now.", stats.ready as f64),
+        ("nanoclaw_jobs_delayed", "Queued jobs that wait for their time.", stats.delayed as f64),
+        ("nanoclaw_jobs_running", "Jobs that a worker holds.", stats.running as f64),
+        ("nanoclaw_jobs_waiting", "Jobs that wait for somebody's approval of calls.", stats.waiting as f64),
+        ("nanoclaw_batches_in_progress", "Batches that have not ended.", stats.batches as f64),
+        ("nanoclaw_webhooks_pending", "Webhooks that are still to be delivered.", stats.deliveries as f64),
+        ("nanoclaw_store_file_bytes", "Size of the store's file.", stats.file_bytes as f64),
+        (
+            "nanoclaw_queue_oldest_seconds",
+            "How long the oldest job that may run has been waiting; 0 when there is none.",
+            stats.oldest_ready_ms as f64 / 1_000.0,
+        ),
+    ];
+    let free = stats.disk_free_bytes.map(|bytes| bytes as f64);
+    gauges.extend(
+        free.map(|bytes| ("nanoclaw_store_disk_free_bytes", "What the store's disk has left.", bytes)),
+    );
+    gauges
 }

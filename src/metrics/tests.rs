@@ -1,8 +1,8 @@
-//! The whole text, as scrapers read it.
+//! The whole text, read as scrapers read it.
 
-use super::family::SERIES;
+use super::family::MAX_SERIES;
 use super::testing::read;
-use super::{Facts, Metrics, Scrape};
+use super::{Metrics, Scrape, ServerInfo};
 use crate::domain::event::FailureCode;
 use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
@@ -10,9 +10,9 @@ use crate::ports::{CircuitState, Exposition, Measurement, Meter, StatsSource, St
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Told(Result<StoreStats, StoreError>);
+struct FixedStats(Result<StoreStats, StoreError>);
 
-impl StatsSource for Told {
+impl StatsSource for FixedStats {
     fn stats(&self) -> Result<StoreStats, StoreError> {
         self.0.clone()
     }
@@ -20,16 +20,17 @@ impl StatsSource for Told {
 
 fn metrics() -> Arc<Metrics> {
     let models = ["demo".to_owned()].into();
-    Arc::new(Metrics::new(Facts { version: "9.9.9", started_at_ms: 5_000, workers: 3, models }))
+    let server = ServerInfo { version: "9.9.9", started_at_ms: 5_000, workers: 3, models };
+    Arc::new(Metrics::new(server).expect("metrics"))
 }
 
-fn scrape(metrics: &Arc<Metrics>, census: Result<StoreStats, StoreError>) -> BTreeMap<String, f64> {
-    let text = Scrape { metrics: Arc::clone(metrics), store: Arc::new(Told(census)) }.render();
+fn scrape(metrics: &Arc<Metrics>, stats: Result<StoreStats, StoreError>) -> BTreeMap<String, f64> {
+    let text = Scrape { metrics: Arc::clone(metrics), store: Arc::new(FixedStats(stats)) }.render();
     let samples = read(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
-    let shown = |labels: BTreeMap<String, String>| {
+    let joined = |labels: BTreeMap<String, String>| {
         labels.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
     };
-    samples.into_iter().map(|((name, labels), value)| (format!("{name} {}", shown(labels)), value)).collect()
+    samples.into_iter().map(|((name, labels), value)| (format!("{name} {}", joined(labels)), value)).collect()
 }
 
 #[track_caller]
@@ -38,8 +39,8 @@ fn assert_value(samples: &BTreeMap<String, f64>, series: &str, value: f64) {
     assert!(found.is_some_and(|found| (found - value).abs() < 1e-9), "{series}: {found:?}, not {value}");
 }
 
-/// One of everything that can happen.
-fn everything() -> Vec<Measurement<'static>> {
+/// One measurement of every kind.
+fn every_measurement() -> Vec<Measurement<'static>> {
     vec![
         Measurement::Accepted(2),
         Measurement::Claimed { waited_us: 20_000 },
@@ -85,14 +86,14 @@ fn everything() -> Vec<Measurement<'static>> {
 }
 
 #[test]
-fn every_sample_is_counted_and_the_text_keeps_to_the_format() {
+fn every_measurement_is_counted_and_the_text_is_valid() {
     let metrics = metrics();
-    for sample in everything() {
-        metrics.record(sample);
+    for measurement in every_measurement() {
+        metrics.record(measurement);
     }
-    let census =
+    let stats =
         StoreStats { queued: 7, oldest_ready_ms: 1_500, disk_free_bytes: Some(99), ..StoreStats::default() };
-    let samples = scrape(&metrics, Ok(census));
+    let samples = scrape(&metrics, Ok(stats));
     for (series, value) in [
         ("nanoclaw_build_info version=9.9.9", 1.0),
         ("nanoclaw_workers ", 3.0),
@@ -136,7 +137,7 @@ fn every_sample_is_counted_and_the_text_keeps_to_the_format() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_costs_its_own_figures_alone() {
+fn a_store_that_cannot_be_read_hides_only_its_own_metrics() {
     let samples = scrape(&metrics(), Err(StoreError::Closed));
     assert_value(&samples, "nanoclaw_store_up ", 0.0);
     assert_value(&samples, "nanoclaw_jobs_accepted_total ", 0.0);
@@ -144,9 +145,9 @@ fn a_store_that_cannot_be_read_costs_its_own_figures_alone() {
 }
 
 #[test]
-fn p8_models_that_nobody_configured_are_one_and_tools_are_bounded() {
+fn p8_unknown_models_share_a_series_and_tools_are_bounded() {
     let metrics = metrics();
-    for number in 0..SERIES * 2 {
+    for number in 0..MAX_SERIES * 2 {
         let name = format!("made-up-{number}");
         metrics.record(Measurement::Spent { model: &name, usage: Usage::new(1, 0) });
         metrics.record(Measurement::ToolCalled { tool: Some(&name), outcome: "succeeded", took_us: Some(1) });
@@ -154,12 +155,44 @@ fn p8_models_that_nobody_configured_are_one_and_tools_are_bounded() {
     let samples = scrape(&metrics, Ok(StoreStats::default()));
     assert_value(&samples, "nanoclaw_tokens_total kind=prompt,model=other", 2_000.0);
     let tools = samples.keys().filter(|s| s.starts_with("nanoclaw_tool_call_duration_seconds_count"));
-    assert_eq!(tools.count(), SERIES + 1);
+    assert_eq!(tools.count(), MAX_SERIES + 1);
     assert_value(&samples, "nanoclaw_tool_call_duration_seconds_count outcome=other,tool=other", 1_000.0);
 }
 
 #[test]
-fn codes_are_told_as_clients_read_them() {
+fn a_bound_belongs_to_its_own_bucket() {
+    let metrics = metrics();
+    for took_us in [0, 250, 251, 1_000_000, 90_000_000] {
+        metrics.record(Measurement::Committed { writes: 1, took_us });
+    }
+    let samples = scrape(&metrics, Ok(StoreStats::default()));
+    for (bound, count) in
+        [("0.00025", 2.0), ("0.0005", 3.0), ("0.25", 3.0), ("1", 4.0), ("5", 4.0), ("+Inf", 5.0)]
+    {
+        assert_value(&samples, &format!("nanoclaw_store_commit_seconds_bucket le={bound}"), count);
+    }
+    assert_value(&samples, "nanoclaw_store_commit_seconds_sum ", 91.000_501);
+    assert_value(&samples, "nanoclaw_store_commit_seconds_count ", 5.0);
+}
+
+#[test]
+fn a_gauge_may_be_negative() {
+    let metrics = metrics();
+    metrics.record(Measurement::WorkerFree);
+    assert_value(&scrape(&metrics, Ok(StoreStats::default())), "nanoclaw_workers_busy ", -1.0);
+}
+
+#[test]
+fn labels_are_escaped() {
+    let metrics = metrics();
+    let tool = "x\"y\\z\n";
+    metrics.record(Measurement::ToolCalled { tool: Some(tool), outcome: "refused", took_us: None });
+    let samples = scrape(&metrics, Ok(StoreStats::default()));
+    assert_value(&samples, &format!("nanoclaw_tool_calls_skipped_total reason=refused,tool={tool}"), 1.0);
+}
+
+#[test]
+fn error_codes_are_those_of_the_api() {
     use FailureCode::{
         Cancelled, ContextTooLong, Internal, MaxTotalTokens, ModelNotFound, OutputTooLarge, Poison,
         ProviderError, Timeout,
@@ -171,7 +204,7 @@ fn codes_are_told_as_clients_read_them() {
 }
 
 #[test]
-fn the_reader_of_the_tests_forgives_nothing() {
+fn the_reader_of_the_tests_is_strict() {
     let head = "# HELP a what\n# TYPE a histogram\n";
     for (text, is_good) in [
         (format!("{head}a_bucket{{le=\"1\"}} 1\na_bucket{{le=\"+Inf\"}} 2\na_sum 3\na_count 2\n"), true),

@@ -94,6 +94,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("argon2", &["http"]),
     ("matchit", &["http"]),
     ("multer", &["http"]),
+    ("prometheus", &["metrics"]),
     ("ignore", &["workspace"]),
     ("globset", &["workspace"]),
     ("encoding_rs", &["tools", "web"]),

@@ -1,13 +1,13 @@
-//! A reader of the text format that forgives nothing: what it takes, every scraper takes. The black-box tests use it, too.
+//! A strict reader of the text format 0.0.4, for tests: every scraper reads what it accepts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name and labels of a sample.
 pub(crate) type Series = (String, BTreeMap<String, String>);
 
-/// Every sample, or where and how the text breaks the format.
+/// All samples, or the line that is not valid and why.
 pub(crate) fn read(text: &str) -> Result<BTreeMap<Series, f64>, String> {
-    let mut reader = Reader::default();
+    let mut reader = TextReader::default();
     if !text.ends_with('\n') {
         return Err("the last line has no end".to_owned());
     }
@@ -19,17 +19,17 @@ pub(crate) fn read(text: &str) -> Result<BTreeMap<Series, f64>, String> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TextReader {
     samples: BTreeMap<Series, f64>,
     seen: BTreeSet<String>,
-    /// The family of the last HELP, and its TYPE once that has come.
+    /// The family of the last HELP, and its TYPE once it was read.
     family: String,
     kind: Option<String>,
     /// The samples of the family, in their order.
     current: Vec<(Series, f64)>,
 }
 
-impl Reader {
+impl TextReader {
     fn line(&mut self, line: &str) -> Result<(), &'static str> {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').ok_or("no help")?;
@@ -71,7 +71,7 @@ impl Reader {
         self.samples.insert(series, value).is_none().then_some(()).ok_or("a series twice")
     }
 
-    /// Of a histogram: bounds rise, counts do not fall, the last bucket is +Inf and what `_count` says.
+    /// Checks a histogram: bounds rise, counts do not fall, the last bucket is `+Inf` and equals `_count`.
     fn end_family(&mut self) -> Result<(), String> {
         let samples = std::mem::take(&mut self.current);
         let fault = |why: &str| Err(format!("{}: {why}", self.family));
