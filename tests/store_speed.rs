@@ -1,4 +1,4 @@
-//! Measurements of the store alone, not run by default: `cargo test --release --test all store_speed --
+//! Benchmarks of the store, not run by default: `cargo test --release --test all store_speed --
 //! --ignored --nocapture`.
 
 use crate::support::store::{ANN, BOB, delta, done, id, job, turn};

@@ -42,7 +42,7 @@ fn on_large_stacks(threads: u64, work: impl Fn() + Sync) {
 }
 
 #[test]
-fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
+fn p1_p2_p3_p4_random_faults_break_no_promise() {
     let first = setting("TEST_SEED").unwrap_or(1);
     let count = setting("TEST_SEED").map_or(setting("TEST_SEEDS").unwrap_or(SEEDS), |_| 1);
     let (next, total, failed) =
@@ -110,7 +110,7 @@ fn caught(flaw: Flaw, seeds: u64) -> u64 {
 }
 
 #[test]
-fn every_flaw_that_is_built_in_is_caught() {
+fn every_injected_flaw_is_detected() {
     let early = [Flaw::LyingDisk, Flaw::EarlyAck, Flaw::AllIdempotent, Flaw::SplitEnd, Flaw::ForgetsKeys];
     let late = [Flaw::Hasty, Flaw::LosesMail, Flaw::FiresTwice, Flaw::LosesLine, Flaw::Unasked];
     for flaw in early.into_iter().chain(late) {
@@ -153,7 +153,7 @@ fn cut(names: &str, flaw: Flaw, end_at: u64) -> (Vec<String>, Vec<(String, Strin
 }
 
 #[test]
-fn p3_a_kill_between_any_two_writes_repeats_no_effect_of_any_kind_of_tool() {
+fn p3_a_kill_between_any_two_writes_repeats_no_tool_effect() {
     for names in
         ["pure", "effect", "sandbox", "network", "guarded", "effect pure sandbox guarded network effect"]
     {
@@ -186,7 +186,7 @@ fn p3_a_kill_between_any_two_writes_repeats_no_effect_of_any_kind_of_tool() {
 }
 
 #[test]
-fn p3_a_tool_that_lies_about_its_effects_is_caught_by_some_cut() {
+fn p3_a_tool_that_wrongly_claims_idempotence_is_detected() {
     let caught = (0..60).filter(|point| !cut("effect", Flaw::AllIdempotent, *point).0.is_empty()).count();
     assert!(caught > 0, "the cuts have no teeth");
 }

@@ -1,4 +1,4 @@
-//! Jobs that wait for somebody's approval: every way in and out of the wait.
+//! Jobs that wait for approval: decisions, timeout, cancel, crash, batches and removal of the conversation.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cost, done, id, job, turn};
@@ -20,7 +20,7 @@ fn call(id_ref: &str) -> ToolCall {
     ToolCall { id_ref: id_ref.to_owned(), name: "bash".to_owned(), arguments: "{}".to_owned() }
 }
 
-/// Claims the next job and lets it wait for `a` and `b`.
+/// Claims the next job and makes it wait for approval of the calls `a` and `b`.
 fn ask(fixture: &Fixture) -> JobId {
     let lease = fixture.claim();
     fixture.store.append(lease.fence(), vec![cost(None, Usage::new(9, 1))], Urgency::Now).wait().unwrap();
@@ -30,7 +30,7 @@ fn ask(fixture: &Fixture) -> JobId {
     lease.job.id
 }
 
-/// Two jobs of a conversation, of which the first waits.
+/// Two jobs of a conversation; the first waits for approval.
 fn waiting() -> Fixture {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
@@ -52,7 +52,7 @@ fn pending(job: &Job) -> Vec<String> {
     job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default()
 }
 
-/// The end of the log, from the question on.
+/// The log from the approval request on.
 fn since_asked(fixture: &Fixture) -> Vec<Record> {
     let log = fixture.store.log(id(1)).unwrap();
     let asked = |record: &Record| matches!(record, Record::Mark(EngineMark::ApprovalAsked { .. }));
@@ -80,7 +80,7 @@ fn queued(reason: &str) -> Record {
 }
 
 #[test]
-fn a_job_waits_through_crashes_and_its_conversation_waits_behind_it() {
+fn a_waiting_job_survives_crashes_and_blocks_its_conversation() {
     let fixture = waiting();
     let before = shown(&fixture);
     assert_eq!((before.status, pending(&before)), (JobStatus::Waiting, strings(&["a", "b"])));
@@ -89,20 +89,23 @@ fn a_job_waits_through_crashes_and_its_conversation_waits_behind_it() {
         (before.attempt, before.crashes, before.failed_runs, before.usage),
         (0, 0, 0, Usage::new(9, 1))
     );
-    assert_eq!(fixture.claim_all(), [], "nothing runs, nor does its conversation overtake it");
+    assert_eq!(fixture.claim_all(), [], "neither the job nor a later job of its conversation runs");
     let fixture = fixture.crash().crash();
-    assert_eq!(shown(&fixture), before, "a start does not requeue it, and counts no crash");
+    assert_eq!(shown(&fixture), before, "a restart does not requeue the job and counts no crash");
     assert_eq!(fixture.claim_all(), []);
     assert_eq!(
         since_asked(&fixture),
         [EngineMark::ApprovalAsked { id_refs: strings(&["a", "b"]) }.into(), asks(&["a", "b"])]
     );
     let page = fixture.store.events(id(1), 0, 10).unwrap();
-    assert!(page.events.iter().map(|event| event.seq).eq(1..=before.last_event_id), "marks have no number");
+    assert!(
+        page.events.iter().map(|event| event.seq).eq(1..=before.last_event_id),
+        "marks have no sequence number"
+    );
 }
 
 #[test]
-fn it_is_listed_counted_and_neither_deleted_nor_retried() {
+fn a_waiting_job_is_listed_and_counted_but_cannot_be_deleted_or_retried() {
     let fixture = waiting();
     let of = |status| JobQuery { user: ANN, status, parent: None, before: None, limit: 10 };
     let ids =
@@ -119,7 +122,7 @@ fn it_is_listed_counted_and_neither_deleted_nor_retried() {
 }
 
 #[test]
-fn an_approval_of_all_queues_it_at_once_at_its_place() {
+fn approving_all_calls_queues_the_job_at_its_old_position() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN), job(2, ANN), job(3, ANN)]);
     ask(&fixture);
@@ -132,14 +135,14 @@ fn an_approval_of_all_queues_it_at_once_at_its_place() {
     let lease = fixture.claim();
     let counted =
         (lease.job.id, lease.job.attempt, lease.job.failed_runs, lease.job.crashes, lease.job.epoch);
-    assert_eq!(counted, (id(1), 1, 0, 0, 2), "before those that came after it; the old lease is fenced");
-    assert_eq!(fixture.claim_all(), [id(2), id(3)], "it stands in one place only");
+    assert_eq!(counted, (id(1), 1, 0, 0, 2), "the job precedes later jobs; the old lease is fenced");
+    assert_eq!(fixture.claim_all(), [id(2), id(3)], "the job is queued once");
     fixture.clock.advance(10 * TIMEOUT_MS);
-    assert_eq!(fixture.claim_all(), [], "no time is left to pass");
+    assert_eq!(fixture.claim_all(), [], "no approval timeout remains");
 }
 
 #[test]
-fn calls_are_decided_one_by_one_and_the_job_waits_for_the_last() {
+fn calls_can_be_decided_one_by_one_and_the_last_decision_queues_the_job() {
     let fixture = waiting();
     let partly = decide(&fixture, ANN, false, &["b"]).unwrap().unwrap();
     assert_eq!((partly.status, pending(&partly)), (JobStatus::Waiting, strings(&["a"])));
@@ -157,28 +160,28 @@ fn calls_are_decided_one_by_one_and_the_job_waits_for_the_last() {
 }
 
 #[test]
-fn the_same_word_twice_is_one_and_another_is_refused() {
+fn a_repeated_decision_is_idempotent_and_a_conflicting_one_is_refused() {
     let fixture = waiting();
     decide(&fixture, ANN, false, &["b"]).unwrap();
     let told = fixture.store.log(id(1)).unwrap().len();
     assert_eq!(decide(&fixture, ANN, false, &["b"]).unwrap().unwrap().status, JobStatus::Waiting);
     let strange = |calls: &[&str], approve| decide(&fixture, ANN, approve, calls);
     let not_pending = |id_ref: &str| Err(StoreError::NotPending { id_ref: id_ref.to_owned() });
-    assert_eq!(strange(&["b"], true), not_pending("b"), "it was denied");
+    assert_eq!(strange(&["b"], true), not_pending("b"), "the call was denied");
     assert_eq!(strange(&["a", "zzz"], true), not_pending("zzz"));
     assert_eq!((fixture.store.log(id(1)).unwrap().len(), pending(&shown(&fixture))), (told, strings(&["a"])));
     decide(&fixture, ANN, true, &["a"]).unwrap();
     let lease = fixture.claim();
     let wrong = |status| Err(StoreError::WrongState { status });
     let repeated = decide(&fixture, ANN, true, &["a"]).unwrap().unwrap();
-    assert_eq!(repeated.status, JobStatus::Running, "as it then stands");
-    assert_eq!(decide(&fixture, ANN, true, &[]), wrong(JobStatus::Running), "one of them was denied");
+    assert_eq!(repeated.status, JobStatus::Running, "a repeated decision returns the current state");
+    assert_eq!(decide(&fixture, ANN, true, &[]), wrong(JobStatus::Running), "one of the calls was denied");
     fixture.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
     assert_eq!(decide(&fixture, ANN, true, &["a"]), wrong(JobStatus::Succeeded));
 }
 
 #[test]
-fn p7_nobody_decides_about_anothers_job_and_none_that_does_not_wait() {
+fn p7_only_the_owner_decides_and_only_for_a_waiting_job() {
     let fixture = waiting();
     let before = fixture.store.log(id(1)).unwrap();
     for calls in [&["a"][..], &[]] {
@@ -195,7 +198,7 @@ fn p7_nobody_decides_about_anothers_job_and_none_that_does_not_wait() {
 }
 
 #[test]
-fn nobody_decides_in_time_what_is_left_is_denied_and_the_job_goes_on() {
+fn an_approval_timeout_denies_the_pending_calls_and_queues_the_job() {
     let fixture = waiting();
     decide(&fixture, ANN, true, &["a"]).unwrap();
     fixture.clock.advance(TIMEOUT_MS - 1);
@@ -210,11 +213,11 @@ fn nobody_decides_in_time_what_is_left_is_denied_and_the_job_goes_on() {
     assert_eq!(*id_refs, strings(&["b"]));
     assert!(reason.starts_with("nobody decided within 60 s"), "{reason}");
     assert_eq!(*told, queued("some of the calls were approved, the others denied"));
-    assert_eq!(fixture.claim_all(), [], "one of a conversation at a time");
+    assert_eq!(fixture.claim_all(), [], "one job of a conversation runs at a time");
 }
 
 #[test]
-fn a_waiting_job_is_cancelled_at_once_and_its_conversation_goes_on() {
+fn cancelling_a_waiting_job_ends_it_and_unblocks_its_conversation() {
     let fixture = waiting();
     let ended = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((ended.status, &ended.approval, ended.usage), (JobStatus::Cancelled, &None, Usage::new(9, 1)));
@@ -229,12 +232,12 @@ fn a_waiting_job_is_cancelled_at_once_and_its_conversation_goes_on() {
     assert_eq!(
         (fixture.claim_all(), fixture.store.unfinished_count(ANN, 10)),
         (vec![], Ok(1)),
-        "it has left every queue"
+        "the job is in no queue"
     );
 }
 
 #[test]
-fn p4_a_cancellation_that_came_first_ends_it_instead() {
+fn p4_an_earlier_cancel_ends_the_job_instead_of_a_wait() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -247,7 +250,7 @@ fn p4_a_cancellation_that_came_first_ends_it_instead() {
 }
 
 #[test]
-fn a_job_may_wait_time_and_again_and_becomes_no_poison() {
+fn waiting_for_approval_repeatedly_resets_the_crash_count() {
     let mut fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     for _ in 0..4 {
@@ -261,7 +264,7 @@ fn a_job_may_wait_time_and_again_and_becomes_no_poison() {
 }
 
 #[test]
-fn a_line_of_a_batch_waits_and_the_batch_with_it() {
+fn a_batch_waits_for_the_approval_of_a_line() {
     let fixture = Fixture::new();
     let (batch, spec) = (BatchId::from_bits(1), job(1, ANN).spec);
     let line = |n: u32| NewLine { custom_id: n.to_string(), spec: spec.clone() };
@@ -270,7 +273,7 @@ fn a_line_of_a_batch_waits_and_the_batch_with_it() {
     let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 2, concurrency: 1, webhook_url: None };
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
     let first = ask(&fixture);
-    assert_eq!(fixture.claim_all(), [], "it keeps its place among those that run at once");
+    assert_eq!(fixture.claim_all(), [], "a waiting line still counts for the concurrency");
     let approve = ApprovalDecision { approve: true, id_refs: None, reason: None };
     assert!(fixture.store.decide(ANN, first, approve).wait().unwrap().is_some());
     while let Some(lease) = fixture.store.claim(1).wait().unwrap().pop() {
@@ -293,12 +296,12 @@ fn a_line_of_a_batch_waits_and_the_batch_with_it() {
     assert_eq!(
         fixture.store.job(ANN, waits).unwrap().unwrap().status,
         JobStatus::Cancelled,
-        "a cancelled batch waits for nobody"
+        "cancelling a batch cancels its waiting lines"
     );
 }
 
 #[test]
-fn a_removed_conversation_takes_its_waiting_job_along() {
+fn removing_a_conversation_cancels_its_waiting_job() {
     let fixture = waiting();
     let name = crate::support::store::name("chat");
     fixture.store.remove_conversation(ANN, name).wait().unwrap();

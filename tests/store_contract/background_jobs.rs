@@ -1,4 +1,4 @@
-//! Jobs that a job's model asked for: they run beside their conversation, and what they say comes into it.
+//! Background jobs, which a job's model starts: they run in parallel and answer in their conversation.
 
 use super::fixture::Fixture;
 use super::messages::shown;
@@ -57,19 +57,19 @@ fn spawned(fixture: &Fixture, user: UserId) -> Vec<JobId> {
 }
 
 #[test]
-fn a_job_beside_its_conversation_neither_waits_nor_is_waited_for() {
+fn a_background_job_runs_in_parallel_with_its_conversation() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let parent = fixture.claim();
     spawn(&fixture, child(2, ANN, 1, "chat"), 8).unwrap();
     let slow = fixture.claim();
-    assert_eq!(slow.job.id, id(2), "it runs while its parent does");
+    assert_eq!(slow.job.id, id(2), "the background job runs in parallel with its parent");
     assert!(fixture.store.history(&slow.job, 100).unwrap().turns.is_empty());
     fixture.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
     fixture.submit([turn(3, ANN, "chat")]);
     let next = fixture.claim();
-    assert_eq!(next.job.id, id(3), "the next one does not wait for it");
-    assert_eq!(history(&fixture, 3), ["question 1", "answer 1"], "what has not ended is not there");
+    assert_eq!(next.job.id, id(3), "the next job does not wait for it");
+    assert_eq!(history(&fixture, 3), ["question 1", "answer 1"], "an unfinished job is not in the history");
     assert_eq!(
         shown(&fixture.store, ANN, None, 9).0,
         ["?1", "!1", "?2", "!2", "?3", "!3"],
@@ -79,27 +79,27 @@ fn a_job_beside_its_conversation_neither_waits_nor_is_waited_for() {
     fixture.store.finish(next.fence(), vec![], plain(3)).wait().unwrap();
     fixture.submit([turn(4, ANN, "chat")]);
     let later = ["question 1", "answer 1", "question 2", "answer 2", "question 3", "answer 3"];
-    assert_eq!(history(&fixture, 4), later, "a later job knows what it said");
+    assert_eq!(history(&fixture, 4), later, "a later job sees its answer");
     assert!(spawned(&fixture, ANN).is_empty());
 }
 
 #[test]
-fn p1_it_is_there_after_a_crash_and_one_call_makes_one() {
+fn p1_a_background_job_survives_a_crash_and_its_key_makes_only_one() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let _parent = fixture.claim();
     spawn(&fixture, child(2, ANN, 1, "chat"), 8).unwrap();
     let fixture = fixture.crash();
     let again = fixture.store.spawn(child(3, ANN, 1, "chat"), key(2), 8).wait().unwrap();
-    assert!(matches!(again, Idempotent::Replayed(job) if job.id == id(2)), "the key names the first");
+    assert!(matches!(again, Idempotent::Replayed(job) if job.id == id(2)), "the key returns the first job");
     assert_eq!(spawned(&fixture, ANN), [id(2)]);
     let mut ready = fixture.claim_all();
     ready.sort_unstable();
-    assert_eq!(ready, [id(1), id(2)], "both are claimed anew, beside each other");
+    assert_eq!(ready, [id(1), id(2)], "both are claimed again and run in parallel");
 }
 
 #[test]
-fn p7_p8_users_have_as_many_as_the_bound_says_each() {
+fn p7_p8_background_jobs_are_limited_for_each_user() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, BOB, "chat")]);
     for number in 3..=4 {
@@ -107,7 +107,7 @@ fn p7_p8_users_have_as_many_as_the_bound_says_each() {
     }
     assert_eq!(spawn(&fixture, child(5, ANN, 1, "chat"), 2), Err(StoreError::SpawnedFull { limit: 2 }));
     let again = fixture.store.spawn(child(9, ANN, 1, "chat"), key(3), 2).wait().unwrap();
-    assert!(matches!(again, Idempotent::Replayed(_)), "what is there already is told all the same");
+    assert!(matches!(again, Idempotent::Replayed(_)), "a replay is answered even at the limit");
     spawn(&fixture, child(6, BOB, 2, "chat"), 2).unwrap();
     assert_eq!((spawned(&fixture, ANN), spawned(&fixture, BOB)), (vec![id(3), id(4)], vec![id(6)]));
     let cancelled = fixture.store.cancel(ANN, id(3)).wait().unwrap().unwrap();
@@ -118,11 +118,15 @@ fn p7_p8_users_have_as_many_as_the_bound_says_each() {
             && fixture.store.spec(ANN, id(1)).unwrap().is_some()
     );
     let gone = spawn(&fixture, child(8, ANN, 1, "other"), 8);
-    assert_eq!(gone, Err(StoreError::NoConversation), "it makes no conversation");
+    assert_eq!(gone, Err(StoreError::NoConversation), "a background job creates no conversation");
     let homeless = NewJob { in_existing: false, ..child(10, BOB, 2, "chat") };
     let spec = nanoclaw::domain::job::JobSpec { conversation_id: None, ..homeless.spec };
     spawn(&fixture, NewJob { spec, ..homeless }, 8).unwrap();
-    assert_eq!(spawned(&fixture, BOB), [id(6), id(10)], "one without a conversation counts as well");
+    assert_eq!(
+        spawned(&fixture, BOB),
+        [id(6), id(10)],
+        "a background job without a conversation counts as well"
+    );
 }
 
 #[test]
@@ -149,7 +153,7 @@ fn children_are_listed_by_their_parent() {
 }
 
 #[test]
-fn a_summary_that_overtook_it_does_not_swallow_its_answer() {
+fn a_summary_made_meanwhile_does_not_hide_the_answer_of_a_background_job() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let parent = fixture.claim();
@@ -166,20 +170,16 @@ fn a_summary_that_overtook_it_does_not_swallow_its_answer() {
     fixture.submit([turn(5, ANN, "chat")]);
     assert_eq!(history(&fixture, 5), ["question 4", "answer 4", "question 2", "answer 2"]);
     let (all, _) = shown(&fixture.store, ANN, None, 20);
-    assert_eq!(
-        all,
-        ["?1", "!1", "?3", "!3", "?4", "!4", "?2", "!2", "?5"],
-        "at the end of what was said then"
-    );
+    assert_eq!(all, ["?1", "!1", "?3", "!3", "?4", "!4", "?2", "!2", "?5"], "the late answer comes last");
     let now = fixture.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count;
-    assert_eq!(now, count + 2, "its answer, and the new question");
-    assert!(fixture.store.delete(ANN, id(2)).wait().unwrap(), "nothing of it is left behind");
+    assert_eq!(now, count + 2, "the late answer and the new question");
+    assert!(fixture.store.delete(ANN, id(2)).wait().unwrap(), "the job and its messages are deleted");
     let query = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 20 };
     assert_eq!(fixture.store.jobs(&query).unwrap().jobs.len(), 4);
 }
 
 #[test]
-fn a_summary_that_overtook_it_does_not_swallow_what_a_cancelled_one_was_asked() {
+fn a_summary_made_meanwhile_does_not_hide_a_cancelled_background_question() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let parent = fixture.claim();
@@ -189,17 +189,17 @@ fn a_summary_that_overtook_it_does_not_swallow_what_a_cancelled_one_was_asked() 
     fixture.submit([turn(3, ANN, "chat")]);
     let summary = ConversationSummary { content: "one".to_owned(), through: 2 };
     end(&fixture, 3, JobOutcome { summary: Some(summary), ..plain(3) });
-    // In the queue again when it is cancelled: its place there has the old number.
+    // The job is cancelled while it is queued again with its old number.
     fixture.store.release(slow.fence()).wait().unwrap();
     let cancelled = fixture.store.cancel(ANN, id(2)).wait().unwrap().unwrap();
     assert_eq!(cancelled.status, JobStatus::Cancelled);
     fixture.submit([turn(4, ANN, "chat")]);
     assert_eq!(history(&fixture, 4), ["question 3", "answer 3", "question 2"]);
-    assert!(fixture.store.delete(ANN, id(2)).wait().unwrap(), "nothing of it is left behind");
+    assert!(fixture.store.delete(ANN, id(2)).wait().unwrap(), "the job and its messages are deleted");
 }
 
 #[test]
-fn a_conversation_that_goes_stops_what_runs_beside_it() {
+fn removing_a_conversation_cancels_its_background_jobs() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(9, ANN, "other")]);
     spawn(&fixture, child(2, ANN, 1, "chat"), 8).unwrap();
@@ -217,7 +217,7 @@ fn a_conversation_that_goes_stops_what_runs_beside_it() {
 }
 
 #[test]
-fn an_answer_is_given_anew_unless_a_later_job_beside_it_runs() {
+fn regenerate_is_refused_while_a_later_background_job_runs() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let parent = fixture.claim();
@@ -231,7 +231,10 @@ fn an_answer_is_given_anew_unless_a_later_job_beside_it_runs() {
         job: turn(number, ANN, "chat"),
     };
     let refused = fixture.store.regenerate(ANN, name("chat"), again(1, 10)).wait();
-    assert!(matches!(refused, Err(StoreError::WrongState { .. })), "it would go with its parent's answer");
+    assert!(
+        matches!(refused, Err(StoreError::WrongState { .. })),
+        "regenerating the parent's answer would remove the background job"
+    );
     assert!(fixture.store.regenerate(ANN, name("chat"), again(3, 11)).wait().unwrap().is_some());
     fixture.store.finish(slow.fence(), vec![], plain(2)).wait().unwrap();
     end(&fixture, 11, plain(11));

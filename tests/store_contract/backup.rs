@@ -1,4 +1,4 @@
-//! Copies of a store: whole, made beside the writer, and back in its place.
+//! Backup and restore: complete snapshots while writes continue, and restores that keep the old file.
 
 use super::fixture::{Fixture, open};
 use super::projects;
@@ -40,8 +40,7 @@ fn busy() -> Fixture {
     fixture
 }
 
-/// A batch of which a line has ended, another runs, and one that is being stored; a key, a schedule,
-/// webhooks.
+/// Adds batches, an idempotency key, a schedule, webhooks, accounts, a token and projects.
 fn fill_the_other_tables(fixture: &Fixture) {
     let url = || Some(WebhookUrl::try_from("https://example.com/hook".to_owned()).unwrap());
     let line = |n: u32| {
@@ -99,7 +98,7 @@ fn tables(path: &Path) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
+fn a_backup_has_all_rows_of_all_tables_and_mode_0600() {
     let fixture = busy();
     let copy = fixture.dir.path().join("copy.redb");
     std::fs::write(&copy, "an older backup").unwrap();
@@ -109,7 +108,7 @@ fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
     let original = fixture.dir.path().join("original.redb");
     std::fs::copy(fixture.path(), &original).unwrap();
     let copied = tables(&copy);
-    // Nothing is written in between: a table that the copy forgot, or cut, shows here.
+    // Nothing is written in between, so a missing or truncated table is detected here.
     assert_eq!(copied, tables(&original));
     // Only a damaged store has rows in quarantine.
     let has_rows = |(name, rows): (&String, &u64)| *rows > 0 || name == "quarantine";
@@ -118,11 +117,11 @@ fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
     let store = open(&copy, &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
     let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();
-    assert_eq!(claimed.len(), 4, "those that were ready, and the two that ran");
+    assert_eq!(claimed.len(), 4, "the ready jobs and the two running ones");
 }
 
 #[test]
-fn a_backup_is_one_moment_and_the_writer_goes_on_meanwhile() {
+fn a_backup_is_one_snapshot_while_writes_continue() {
     let fixture = Fixture::new();
     let text = "x".repeat(1_000_000);
     for n in 1..=20 {
@@ -143,11 +142,15 @@ fn a_backup_is_one_moment_and_the_writer_goes_on_meanwhile() {
     let rows = tables(&copy);
     let jobs = rows["jobs"];
     assert!(jobs >= 20, "{jobs}");
-    assert_eq!([rows["specs"], rows["owned"], rows["ready"], rows["log"]], [jobs; 4], "one moment");
+    assert_eq!(
+        [rows["specs"], rows["owned"], rows["ready"], rows["log"]],
+        [jobs; 4],
+        "all tables are from one snapshot"
+    );
 }
 
 #[test]
-fn a_copy_without_a_name_leaves_nothing_in_the_directory() {
+fn an_unnamed_copy_leaves_no_file_in_the_directory() {
     let fixture = busy();
     let before = std::fs::read_dir(fixture.dir.path()).unwrap().count();
     let copy = fixture.store.copy().unwrap();
@@ -156,7 +159,7 @@ fn a_copy_without_a_name_leaves_nothing_in_the_directory() {
 }
 
 #[test]
-fn a_backup_that_the_disk_has_no_room_for_is_refused_before_it_begins() {
+fn a_backup_is_refused_when_the_disk_has_too_little_space() {
     let limits = Limits { disk_free_bytes: 1 << 60, ..Limits::default() };
     let fixture = Fixture::with(&limits);
     assert!(matches!(fixture.store.copy(), Err(StoreError::LowDisk { .. })));
@@ -165,7 +168,7 @@ fn a_backup_that_the_disk_has_no_room_for_is_refused_before_it_begins() {
 }
 
 #[test]
-fn a_store_that_nobody_holds_is_copied_as_it_is_and_one_that_is_held_is_not() {
+fn a_closed_store_can_be_copied_and_an_open_one_is_locked() {
     let fixture = busy();
     let target = fixture.dir.path().join("copy.redb");
     let draft = AtomicFile::begin(&target).unwrap();
@@ -177,7 +180,7 @@ fn a_store_that_nobody_holds_is_copied_as_it_is_and_one_that_is_held_is_not() {
 }
 
 #[test]
-fn p1_a_restore_keeps_what_was_there_and_refuses_before_it_touches_anything() {
+fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
     let (fixture, other) = (busy(), Fixture::new());
     let copy = fixture.dir.path().join("copy.redb");
     fixture.store.backup_to(&copy).unwrap();
@@ -199,7 +202,7 @@ fn p1_a_restore_keeps_what_was_there_and_refuses_before_it_touches_anything() {
     drop(redb::Database::create(other.dir.path().join("empty")).unwrap());
     assert!(
         restore(&other.path(), &other.dir.path().join("empty"), 5).is_err(),
-        "a database of somebody else"
+        "a database that is not a store"
     );
     assert!(restore(&other.path(), &other.dir.path().join("absent"), 5).is_err());
     assert!(std::fs::read(other.path()).unwrap() == before, "refused restores touch nothing");
@@ -214,7 +217,7 @@ fn p1_a_restore_keeps_what_was_there_and_refuses_before_it_touches_anything() {
 }
 
 #[test]
-fn a_restore_replaces_a_store_that_no_longer_opens() {
+fn a_restore_replaces_a_store_that_cannot_be_opened() {
     let fixture = busy();
     let copy = fixture.dir.path().join("copy.redb");
     fixture.store.backup_to(&copy).unwrap();

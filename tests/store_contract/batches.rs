@@ -1,4 +1,4 @@
-//! Batches: accepted whole or not at all, worked off with bounded room, counted exactly, cancelled at once.
+//! Batches: atomic acceptance, limited concurrency, exact counts, cancel, retry and results.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job};
@@ -23,7 +23,7 @@ fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
     NewBatch { id: batch(number), user, created_at_ms, lines, concurrency, webhook_url: None }
 }
 
-/// A batch of so many lines, accepted.
+/// Accepts a batch of `count` lines.
 fn accept(fixture: &Fixture, number: u128, count: u32, concurrency: u32) -> Batch {
     fixture.store.fill(batch(number), 0, lines(0, count)).wait().unwrap();
     match fixture.store.accept(new(number, ANN, count, concurrency), None).wait().unwrap() {
@@ -39,7 +39,7 @@ fn counts(total: u32, completed: u32, failed: u32) -> BatchCounts {
     BatchCounts { total, completed, failed }
 }
 
-/// Runs everything that is ready, until nothing is.
+/// Runs all ready jobs until none is left.
 fn work_off(fixture: &Fixture) -> u32 {
     let mut runs = 0;
     while let Some(lease) = fixture.store.claim(1).wait().unwrap().pop() {
@@ -50,21 +50,21 @@ fn work_off(fixture: &Fixture) -> u32 {
 }
 
 #[test]
-fn nothing_of_a_batch_runs_before_it_is_accepted_and_a_crash_forgets_it() {
+fn no_line_runs_before_its_batch_is_accepted_and_a_crash_drops_the_lines() {
     let fixture = Fixture::new();
     fixture.store.fill(batch(1), 0, lines(0, 10)).wait().unwrap();
     assert_eq!(fixture.claim_all(), []);
     assert_eq!(fixture.store.batch(ANN, batch(1)), Ok(None));
     let after = fixture.crash();
     let late = after.store.accept(new(1, ANN, 10, 10), None).wait();
-    assert_eq!(late, Err(StoreError::Abandoned), "the lines are gone");
+    assert_eq!(late, Err(StoreError::Abandoned), "the crash dropped the lines");
     assert_eq!(after.claim_all(), []);
     fixture.store.abandon(batch(1)).wait().unwrap();
     assert_eq!(fixture.claim_all(), []);
 }
 
 #[test]
-fn p1_an_accepted_batch_runs_every_line_once_through_crashes() {
+fn p1_an_accepted_batch_runs_every_line_once_across_crashes() {
     let mut fixture = Fixture::new();
     let accepted = accept(&fixture, 1, 25, 4);
     assert_eq!((accepted.status, accepted.counts), (BatchStatus::InProgress, counts(25, 0, 0)));
@@ -86,17 +86,17 @@ fn p1_an_accepted_batch_runs_every_line_once_through_crashes() {
 }
 
 #[test]
-fn p8_no_more_jobs_of_a_batch_than_its_concurrency_are_in_the_queue() {
+fn p8_a_batch_queues_at_most_as_many_jobs_as_its_concurrency() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 10, 3);
     let leases = fixture.store.claim(100).wait().unwrap();
     assert_eq!(leases.len(), 3);
     fixture.store.finish(leases[1].fence(), vec![], done(leases[1].job.id, "x")).wait().unwrap();
-    assert_eq!(fixture.claim_all().len(), 1, "one has ended, one begins");
+    assert_eq!(fixture.claim_all().len(), 1, "one line has ended, so one starts");
 }
 
 #[test]
-fn one_users_batch_does_not_starve_anothers_job() {
+fn a_batch_does_not_starve_jobs_of_another_user() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 1_000, 1_000);
     let mut chat = job(5, BOB);
@@ -107,7 +107,7 @@ fn one_users_batch_does_not_starve_anothers_job() {
 }
 
 #[test]
-fn results_come_in_input_order_and_ends_in_their_own() {
+fn results_come_in_input_order_and_ended_lines_in_order_of_their_end() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 4, 4);
     let leases = fixture.store.claim(4).wait().unwrap();
@@ -117,7 +117,7 @@ fn results_come_in_input_order_and_ends_in_their_own() {
     let mut news = fixture.store.watch_batch(batch(1));
     news.borrow_and_update();
     end(2);
-    assert!(news.has_changed().unwrap(), "whoever waits hears of it");
+    assert!(news.has_changed().unwrap(), "the watch changes");
     end(0);
     let numbers = |page: nanoclaw::ports::ResultPage| page.results.iter().map(|r| r.line).collect::<Vec<_>>();
     assert_eq!(numbers(fixture.store.results(batch(1), 0, 100).unwrap()), [0, 2]);
@@ -132,15 +132,19 @@ fn results_come_in_input_order_and_ends_in_their_own() {
 }
 
 #[test]
-fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
+fn a_cancelled_batch_starts_no_line_and_has_a_result_for_every_line() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 10, 3);
     let running = fixture.claim();
     assert_eq!(fixture.store.cancel_batch(BOB, batch(1)).wait(), Ok(None), "P7");
     let told = fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
     assert_eq!((told.status, told.counts), (BatchStatus::Cancelling, counts(10, 0, 9)));
-    assert!(running.cancel.reason().is_some(), "the running one is told");
-    assert_eq!(fixture.store.ended(batch(1), 0, 100).unwrap().results.len(), 2, "two ended in the queue");
+    assert!(running.cancel.reason().is_some(), "the lease of the running line is cancelled");
+    assert_eq!(
+        fixture.store.ended(batch(1), 0, 100).unwrap().results.len(),
+        2,
+        "two queued lines ended at once"
+    );
     assert_eq!(fixture.claim_all(), []);
     fixture.store.finish(running.fence(), vec![], crate::support::store::cancelled()).wait().unwrap();
     let ended = shown(&fixture, 1);
@@ -150,16 +154,20 @@ fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
     let page = fixture.store.results(batch(1), 0, 100).unwrap();
     let never = page.results.iter().filter(|r| r.outcome == LineOutcome::NotStarted).count();
     assert_eq!((page.results.len(), never), (10, 7));
-    assert_eq!(fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap(), ended, "twice is once");
+    assert_eq!(
+        fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap(),
+        ended,
+        "a repeated cancel changes nothing"
+    );
     let limits = Limits { queue_jobs: 1, ..Limits::default() };
     assert!(
         fixture.crash_with(&limits).store.submit(vec![job(1, ANN)]).wait().is_ok(),
-        "its share of the queue is free"
+        "its lines no longer count for the queue"
     );
 }
 
 #[test]
-fn a_batch_has_to_fit_into_the_queue() {
+fn a_batch_that_does_not_fit_into_the_queue_is_refused() {
     let fixture = Fixture::with(&Limits { queue_jobs: 5, ..Limits::default() });
     fixture.store.fill(batch(1), 0, lines(0, 6)).wait().unwrap();
     let full = fixture.store.accept(new(1, ANN, 6, 2), None).wait();
@@ -172,7 +180,7 @@ fn a_batch_has_to_fit_into_the_queue() {
 }
 
 #[test]
-fn a_key_makes_one_batch_and_is_no_key_of_a_job() {
+fn a_batch_key_makes_one_batch_and_cannot_be_reused_for_a_job() {
     let fixture = Fixture::new();
     let key = IdempotencyKey { key: [1; 32], fingerprint: [2; 32] };
     for number in [1, 2] {
@@ -188,7 +196,7 @@ fn a_key_makes_one_batch_and_is_no_key_of_a_job() {
 }
 
 #[test]
-fn a_line_that_is_retried_is_counted_anew() {
+fn a_retried_line_is_counted_again_by_its_new_end() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 2, 2);
     let lease = fixture.claim();
@@ -225,7 +233,7 @@ fn fail(fixture: &Fixture) -> nanoclaw::domain::id::JobId {
 }
 
 #[test]
-fn an_ended_batch_goes_on_when_a_line_is_retried_and_ends_once_more() {
+fn retrying_a_line_reopens_an_ended_batch_until_the_line_ends() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 2, 1);
     let job = fail(&fixture);
@@ -238,10 +246,10 @@ fn an_ended_batch_goes_on_when_a_line_is_retried_and_ends_once_more() {
     let open = shown(&fixture, 1);
     assert_eq!((open.status, open.counts), (BatchStatus::InProgress, counts(2, 1, 0)));
     assert_eq!(open.finished_at_ms, None);
-    assert!(!fixture.store.ended(batch(1), 0, 10).unwrap().is_last, "a reader waits for the end");
+    assert!(!fixture.store.ended(batch(1), 0, 10).unwrap().is_last, "the list of ended lines is open again");
     watch.borrow_and_update();
     assert_eq!(work_off(&fixture), 1);
-    assert!(watch.has_changed().unwrap(), "whoever waits hears of the second end");
+    assert!(watch.has_changed().unwrap(), "the watch changes at the second end");
     let ended = shown(&fixture, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 2, 0)));
     assert!(ended.finished_at_ms.is_some());
@@ -249,7 +257,7 @@ fn an_ended_batch_goes_on_when_a_line_is_retried_and_ends_once_more() {
 }
 
 #[test]
-fn a_cancelled_batch_begins_nothing_more_when_a_line_is_retried() {
+fn retrying_a_line_of_a_cancelled_batch_starts_no_other_line() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 4, 1);
     let job = fail(&fixture);
@@ -263,7 +271,7 @@ fn a_cancelled_batch_begins_nothing_more_when_a_line_is_retried() {
         (shown(&fixture, 1).status, shown(&fixture, 1).counts),
         (BatchStatus::Cancelling, counts(4, 0, 3))
     );
-    assert_eq!(work_off(&fixture), 1, "the line that somebody asked for, and no other");
+    assert_eq!(work_off(&fixture), 1, "only the retried line runs");
     assert_eq!(
         (shown(&fixture, 1).status, shown(&fixture, 1).counts),
         (BatchStatus::Cancelled, counts(4, 1, 3))
@@ -272,7 +280,7 @@ fn a_cancelled_batch_begins_nothing_more_when_a_line_is_retried() {
 }
 
 #[test]
-fn a_deleted_line_says_so_in_the_results() {
+fn a_deleted_line_appears_as_deleted_in_the_results() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 1, 1);
     let lease = fixture.claim();
@@ -282,7 +290,7 @@ fn a_deleted_line_says_so_in_the_results() {
 }
 
 #[test]
-fn p8_lines_that_weigh_much_begin_a_few_at_a_time_and_all_of_them_run() {
+fn p8_large_lines_are_started_a_few_at_a_time_and_all_run() {
     let fixture = Fixture::new();
     let mut heavy = lines(0, 12);
     for line in &mut heavy {
@@ -294,7 +302,7 @@ fn p8_lines_that_weigh_much_begin_a_few_at_a_time_and_all_of_them_run() {
     assert!((4..8).contains(&first.len()), "{}", first.len());
     fixture.store.finish(first[0].fence(), vec![], done(first[0].job.id, "x")).wait().unwrap();
     let second = fixture.store.claim(100).wait().unwrap();
-    assert!(!second.is_empty(), "an end lets more begin");
+    assert!(!second.is_empty(), "an end makes room for more lines");
     for lease in first.iter().skip(1).chain(&second) {
         fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
     }
@@ -303,7 +311,7 @@ fn p8_lines_that_weigh_much_begin_a_few_at_a_time_and_all_of_them_run() {
 }
 
 #[test]
-fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
+fn p7_batches_are_listed_newest_first_for_their_owner_only() {
     let fixture = Fixture::new();
     for number in 1..=5 {
         accept(&fixture, number, 1, 1);
@@ -324,7 +332,7 @@ fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
 }
 
 #[test]
-fn p8_lines_that_have_no_job_yet_count_as_unfinished_jobs_of_their_user() {
+fn p8_lines_without_a_job_count_as_unfinished_jobs_of_their_user() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 50, 2);
     fixture.submit([job(100, ANN), job(101, BOB)]);

@@ -1,4 +1,4 @@
-//! Cancelling, and its race with the end of the job.
+//! Cancelling jobs, and the race of a cancel with the end of the job.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, delta, done, id, job};
@@ -12,20 +12,20 @@ fn last_event(fixture: &Fixture, n: u128) -> Event {
 }
 
 #[test]
-fn p4_a_queued_job_ends_at_once_with_one_terminal_event() {
+fn p4_cancelling_a_queued_job_writes_one_terminal_event() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let ended = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((ended.status, ended.last_event_id), (JobStatus::Cancelled, 2));
     assert_eq!(ended.error.as_ref().unwrap().code, FailureCode::Cancelled);
     assert!(matches!(last_event(&fixture, 1), Event::Error { code: FailureCode::Cancelled, .. }));
-    assert_eq!(fixture.store.cancel(ANN, id(1)).wait(), Ok(Some(ended)), "twice is once");
+    assert_eq!(fixture.store.cancel(ANN, id(1)).wait(), Ok(Some(ended)), "a repeated cancel changes nothing");
     assert_eq!(fixture.claim_all(), []);
     assert_eq!(fixture.store.output(id(1)), Ok(Some(String::new())));
 }
 
 #[test]
-fn p7_nobody_cancels_or_sees_anothers_job() {
+fn p7_a_job_can_be_read_and_cancelled_only_by_its_owner() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     assert_eq!(fixture.store.cancel(BOB, id(1)).wait(), Ok(None));
@@ -35,7 +35,7 @@ fn p7_nobody_cancels_or_sees_anothers_job() {
 }
 
 #[test]
-fn a_running_job_is_told_and_its_worker_ends_it() {
+fn cancelling_a_running_job_cancels_its_lease_and_the_worker_ends_it() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -48,7 +48,7 @@ fn a_running_job_is_told_and_its_worker_ends_it() {
 }
 
 #[test]
-fn a_cancelled_job_that_is_given_back_ends_instead_of_running_again() {
+fn releasing_a_cancelled_job_ends_it() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -59,7 +59,7 @@ fn a_cancelled_job_that_is_given_back_ends_instead_of_running_again() {
 }
 
 #[test]
-fn p4_a_crash_does_not_forget_a_cancellation() {
+fn p4_a_cancel_request_survives_a_crash() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let _lease = fixture.claim();
@@ -70,7 +70,7 @@ fn p4_a_crash_does_not_forget_a_cancellation() {
 }
 
 #[test]
-fn p4_cancel_against_finish_leaves_one_end_whoever_wins() {
+fn p4_concurrent_cancel_and_finish_leave_one_terminal_event() {
     let fixture = Fixture::new();
     for n in 1..=100 {
         fixture.submit([job(n, ANN)]);
@@ -84,7 +84,7 @@ fn p4_cancel_against_finish_leaves_one_end_whoever_wins() {
         barrier.wait();
         let finished = fixture.store.finish(lease.fence(), vec![], done(id(n), "x")).wait();
         let seen = canceller.join().unwrap();
-        assert_eq!(finished, Ok(()), "the lease holds until its own end");
+        assert_eq!(finished, Ok(()), "the lease is valid until the job ends");
         let ended = fixture.store.job(ANN, id(n)).unwrap().unwrap();
         assert_eq!(ended.status, JobStatus::Succeeded);
         let events = fixture.store.events(id(n), 0, 100).unwrap().events;
@@ -92,7 +92,7 @@ fn p4_cancel_against_finish_leaves_one_end_whoever_wins() {
         assert_eq!(
             seen.status.is_terminal(),
             !seen.cancel_requested,
-            "before the end: asked; after it: as it is"
+            "a cancel before the end sets the flag; after the end it changes nothing"
         );
         assert_eq!(
             fixture.store.finish(lease.fence(), vec![], cancelled()).wait(),

@@ -1,4 +1,4 @@
-//! Cancel against finish, and against release, from two threads at once (P4).
+//! Races of cancel with finish and with release from two threads (P4).
 
 use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job};
 use nanoclaw::domain::job::JobStatus;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 const ROUNDS: u128 = 1_000;
-/// For one round on the slowest machine.
+/// Maximum time of one round on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The worker's side of a round: it looks at its flag as late as it can, as the engine does.
+/// The worker's side of a round: checks the cancel token as late as possible, like the engine.
 fn end(store: &RedbStore, lease: &Lease, round: u128) {
     let (fence, job) = (lease.fence(), lease.job.id);
     let ended = match (lease.cancel.reason(), round % 4) {
@@ -35,7 +35,7 @@ fn works(
     std::thread::spawn(move || {
         for (lease, round) in inbox {
             start.wait();
-            // Now the one is first, now the other, now both at once.
+            // Different pauses let either side or both come first.
             let pause_us = u64::try_from(round % 7 * 150).unwrap();
             lease.cancel.wait(Duration::from_micros(pause_us));
             end(&store, &lease, round);
@@ -46,7 +46,7 @@ fn works(
 }
 
 #[test]
-fn p4_cancel_raced_against_finish_a_thousand_times_leaves_one_terminal_event() {
+fn p4_a_thousand_races_of_cancel_and_finish_leave_one_end_each() {
     let (clock, options) = (ManualClock::new() as Arc<dyn Clock>, StoreOptions::default());
     let store = RedbStore::open_with_backend(
         redb::backends::InMemoryBackend::new,
@@ -60,13 +60,16 @@ fn p4_cancel_raced_against_finish_a_thousand_times_leaves_one_terminal_event() {
     for round in 1..=ROUNDS {
         store.submit(vec![job(round, ANN)]).wait().unwrap();
         let lease = store.claim(1).wait().unwrap().pop().expect("the job of this round");
-        assert_eq!(lease.job.id, id(round), "nothing is left of earlier rounds");
+        assert_eq!(lease.job.id, id(round), "earlier rounds left no job");
         leases.send((lease, round)).unwrap();
         start.wait();
-        let answer = store.cancel(ANN, id(round)).wait().unwrap().expect("its user's job");
-        ended.recv_timeout(PATIENCE).expect("the worker is done");
-        let row = store.job(ANN, id(round)).unwrap().expect("it is there");
-        assert!(row.status.is_terminal(), "round {round}: cancelled as {answer:?}, and it goes on: {row:?}");
+        let answer = store.cancel(ANN, id(round)).wait().unwrap().expect("the job of its user");
+        ended.recv_timeout(PATIENCE).expect("the worker has ended the job");
+        let row = store.job(ANN, id(round)).unwrap().expect("the job exists");
+        assert!(
+            row.status.is_terminal(),
+            "round {round}: cancelled as {answer:?}, but the job continues: {row:?}"
+        );
         let page = store.events(id(round), 0, 1_000).unwrap();
         let terminal: Vec<_> = page.events.iter().filter(|event| event.event.is_terminal()).collect();
         assert_eq!(terminal.len(), 1, "round {round}: {page:?}");
@@ -79,5 +82,5 @@ fn p4_cancel_raced_against_finish_a_thousand_times_leaves_one_terminal_event() {
         was_cancelled += u32::from(row.status == JobStatus::Cancelled);
     }
     println!("{succeeded} succeeded, {was_cancelled} were cancelled");
-    assert!(succeeded > 0 && was_cancelled > 0, "one side always wins: no race");
+    assert!(succeeded > 0 && was_cancelled > 0, "one side always wins, so there was no race");
 }

@@ -1,4 +1,4 @@
-//! Who runs next: priority, fairness, time, conversations, bounds.
+//! Which job is claimed next: priority, fairness, time, conversations, and limits.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job, turn};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
-fn users_take_turns_inside_a_priority() {
+fn users_take_turns_within_a_priority() {
     let fixture = Fixture::new();
     fixture.store.submit((1..=6).map(|n| job(n, ANN)).collect()).wait().unwrap();
     fixture.submit([job(7, BOB), job(8, BOB)]);
@@ -23,7 +23,7 @@ fn users_take_turns_inside_a_priority() {
 }
 
 #[test]
-fn a_newcomer_waits_for_no_backlog_and_gets_no_credit_for_the_past() {
+fn a_new_user_does_not_wait_behind_a_backlog_and_gets_no_credit() {
     let fixture = Fixture::new();
     fixture.store.submit((1..=100).map(|n| job(n, ANN)).collect()).wait().unwrap();
     fixture.store.claim(50).wait().unwrap();
@@ -33,7 +33,7 @@ fn a_newcomer_waits_for_no_backlog_and_gets_no_credit_for_the_past() {
 }
 
 #[test]
-fn whoever_waits_long_enough_goes_before_fresher_jobs_of_higher_priority() {
+fn a_long_waiting_job_precedes_newer_jobs_of_higher_priority() {
     let fixture = Fixture::new();
     let with = |n, level| {
         let mut new = job(n, ANN);
@@ -43,10 +43,14 @@ fn whoever_waits_long_enough_goes_before_fresher_jobs_of_higher_priority() {
     fixture.submit([with(1, 9)]);
     fixture.clock.advance(4 * 60_000 - 1);
     fixture.submit([with(2, 5)]);
-    assert_eq!(fixture.claim().job.id, id(2), "a millisecond short of four priorities");
+    assert_eq!(fixture.claim().job.id, id(2), "one millisecond short of four priorities");
     fixture.clock.advance(2);
     fixture.submit([with(3, 5), with(4, 0)]);
-    assert_eq!(fixture.claim_all(), [id(4), id(1), id(3)], "it has caught up with 5, not with 0");
+    assert_eq!(
+        fixture.claim_all(),
+        [id(4), id(1), id(3)],
+        "by waiting it precedes priority 5 but not priority 0"
+    );
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn a_delayed_job_waits_for_its_time_and_wakes_a_worker() {
 }
 
 #[test]
-fn a_conversation_runs_in_order_of_acceptance_one_at_a_time() {
+fn jobs_of_a_conversation_run_one_at_a_time_in_order_of_acceptance() {
     let fixture = Fixture::new();
     let mut first = turn(1, ANN, "chat");
     first.spec.priority = Priority::new(9).unwrap();
@@ -94,18 +98,22 @@ fn a_conversation_runs_in_order_of_acceptance_one_at_a_time() {
     ]);
     let leases = fixture.store.claim(10).wait().unwrap();
     let ids: Vec<_> = leases.iter().map(|l| l.job.id).collect();
-    assert_eq!(ids, [4, 5, 1].map(id), "p7: another user's conversation of the same name is another one");
+    assert_eq!(
+        ids,
+        [4, 5, 1].map(id),
+        "p7: conversations of different users with the same name are separate"
+    );
     assert_eq!(fixture.claim_all(), []);
     fixture.store.finish(leases[2].fence(), vec![], done(id(1), "one")).wait().unwrap();
     let second = fixture.claim();
     assert_eq!(second.job.id, id(2));
     assert_eq!(fixture.claim_all(), []);
     fixture.store.release(second.fence()).wait().unwrap();
-    assert_eq!(fixture.claim_all(), [id(2)], "a job given back keeps its turn");
+    assert_eq!(fixture.claim_all(), [id(2)], "a released job keeps its position");
 }
 
 #[test]
-fn cancelling_the_head_or_the_middle_of_a_conversation_lets_the_next_in() {
+fn cancelling_a_queued_job_lets_the_next_job_of_its_conversation_run() {
     let fixture = Fixture::new();
     fixture.submit((1..=4).map(|n| turn(n, ANN, "chat")));
     fixture.store.cancel(ANN, id(2)).wait().unwrap();
@@ -115,7 +123,7 @@ fn cancelling_the_head_or_the_middle_of_a_conversation_lets_the_next_in() {
 }
 
 #[test]
-fn a_conversation_remembers_what_was_said() {
+fn the_history_contains_the_earlier_turns_of_the_conversation() {
     let fixture = Fixture::new();
     for n in 1..=3 {
         fixture.submit([turn(n, ANN, "chat")]);
@@ -131,14 +139,17 @@ fn a_conversation_remembers_what_was_said() {
             other => panic!("{other:?}"),
         })
     };
-    assert!(texts(4, 3).eq(["question 3", "answer 3"].map(str::to_owned)), "no answer without its question");
+    assert!(
+        texts(4, 3).eq(["question 3", "answer 3"].map(str::to_owned)),
+        "the history contains no answer without its question"
+    );
     assert_eq!(texts(4, 100).count(), 6);
-    assert_eq!(texts(2, 100).count(), 2, "only what came before");
+    assert_eq!(texts(2, 100).count(), 2, "only earlier turns");
     assert_eq!(texts(6, 100).count(), 0);
     assert!(fixture.store.history(&job(BOB, 5), 100).unwrap().into_messages().is_empty(), "p7");
 }
 
-/// A turn of `calls` calls of tools, each with its result.
+/// A turn with `calls` tool calls and their results.
 fn busy(n: u128, calls: usize) -> JobOutcome {
     let mut ending = done(id(n), "x");
     let call = |at: usize| ToolCall {
@@ -163,7 +174,7 @@ fn busy(n: u128, calls: usize) -> JobOutcome {
 }
 
 #[test]
-fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
+fn a_truncated_history_never_starts_with_an_orphaned_tool_result() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
     for (n, calls) in [(1, 3), (2, 50)] {
@@ -194,12 +205,12 @@ fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
     assert_eq!(
         fixture.store.history(&job, 102).unwrap().into_messages().len(),
         102,
-        "a turn that fits is whole"
+        "a turn that fits is complete"
     );
 }
 
 #[test]
-fn a_whole_turn_keeps_what_stands_before_its_first_question() {
+fn a_complete_turn_keeps_its_system_message() {
     let fixture = Fixture::new();
     let mut first = turn(1, ANN, "chat");
     first.spec.input.insert(0, Message::System { content: "be brief".to_owned() });
@@ -232,7 +243,7 @@ fn p8_a_history_is_bounded_in_bytes() {
 }
 
 #[test]
-fn p8_a_full_queue_refuses_all_of_a_submission_until_jobs_end() {
+fn p8_a_full_queue_refuses_a_whole_submission_until_jobs_end() {
     let fixture = Fixture::with(&Limits { queue_jobs: 3, ..Limits::default() });
     fixture.submit([job(1, ANN), turn(2, ANN, "chat")]);
     let refused = fixture.store.submit(vec![job(3, ANN), job(4, ANN)]).wait();
@@ -247,9 +258,9 @@ fn p8_a_full_queue_refuses_all_of_a_submission_until_jobs_end() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Against a model: priority first, then the fair time that the model computes, then acceptance.
+    /// Compares with a model: priority, then the virtual time that the model computes, then acceptance.
     #[test]
-    fn the_queue_order_is_priority_fairness_acceptance(
+    fn the_queue_order_is_priority_then_fairness_then_acceptance(
         jobs in proptest::collection::vec((1u32..4, 0u64..3), 1..40),
         claim_after in 0usize..40,
     ) {

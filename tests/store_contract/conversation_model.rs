@@ -1,6 +1,5 @@
-//! A conversation against a plain model of it: whatever is asked, answered, tried again, deleted, answered
-//! anew, removed or cut off by a restart, in any order, its reader sees and its next job is told what the
-//! model says.
+//! Compares a conversation with a simple model under random questions, answers, retries, deletions,
+//! regenerations, removals and restarts. Readers and the next job must see what the model contains.
 
 use super::fixture::Fixture;
 use super::messages::shown;
@@ -14,7 +13,7 @@ use proptest::prelude::*;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Queued,
-    /// Queued after it had failed: what it has said can still be read, and counts once it has ended again.
+    /// Queued again after a failure: its answer stays readable and counts once the job has ended again.
     Retried,
     Done,
     Failed,
@@ -24,7 +23,7 @@ enum State {
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     number: u128,
-    /// The job that was asked first.
+    /// The job of the original question.
     ask: u128,
     shows_ask: bool,
     shows_answer: bool,
@@ -98,7 +97,7 @@ impl Model {
         self.exists = true;
     }
 
-    /// The first that waits.
+    /// Ends the first unfinished job.
     fn answer(&mut self, end: State) {
         let Some(at) = self.pairs.iter().position(|pair| !pair.has_ended()) else { return };
         let lease = self.fixture.claim();
@@ -193,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn p1_p7_a_conversation_is_what_a_plain_model_of_it_says(
+    fn p1_p7_a_conversation_matches_a_simple_model(
         steps in proptest::collection::vec((0..13u8, any::<usize>()), 1..40),
     ) {
         let mut model = Model::new();

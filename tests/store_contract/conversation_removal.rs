@@ -1,5 +1,5 @@
-//! Removing conversations: what is out of reach at once, what ends first, what the sweeper clears, and that
-//! nothing comes back under the same name.
+//! Removing conversations: they are invisible at once, unfinished jobs are cancelled, the sweeper removes
+//! the rows, and a new conversation of the same name starts empty.
 
 use super::fixture::{Fixture, open};
 use super::messages::{say, shown, told};
@@ -11,7 +11,7 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{Accounts, CancelReason, Conversations, JobQuery, Store};
 use std::sync::Arc;
 
-/// Longer than the sweeper waits between two looks.
+/// Longer than the interval of the sweeper.
 const A_LOOK_MS: u64 = 61_000;
 
 fn remove(fixture: &Fixture) -> bool {
@@ -27,7 +27,7 @@ fn is_gone(fixture: &Fixture) -> bool {
         && shown(&fixture.store, ANN, None, 9).0.is_empty()
 }
 
-/// Lets the sweeper look until the job is gone; a look follows a write that is alone.
+/// Runs the sweeper until the job is removed; a sweep follows each single write.
 pub(crate) fn sweep_until_gone(fixture: &Fixture, number: u128) {
     for _ in 0..1_000 {
         if status(fixture, number).is_none() {
@@ -45,7 +45,7 @@ fn summed_up(number: u128, content: &str) -> JobOutcome {
 }
 
 #[test]
-fn a_conversation_goes_with_its_jobs_and_its_summary_and_its_cost() {
+fn removing_a_conversation_removes_its_jobs_summary_and_usage() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat"), turn(8, BOB, "chat"), job(9, ANN)]);
@@ -55,14 +55,17 @@ fn a_conversation_goes_with_its_jobs_and_its_summary_and_its_cost() {
     assert!(is_gone(&fixture) && status(&fixture, 1).is_none() && status(&fixture, 2).is_none());
     let cost = fixture.store.conversation_usage(ANN, &name("chat")).unwrap();
     assert!(cost.is_empty(), "{cost:?}");
-    assert!(shown(&fixture.store, BOB, None, 9).0 == ["?8"] && status(&fixture, 9).is_some(), "others stay");
+    assert!(
+        shown(&fixture.store, BOB, None, 9).0 == ["?8"] && status(&fixture, 9).is_some(),
+        "other jobs stay"
+    );
     let fixture = fixture.crash();
     assert!(is_gone(&fixture));
-    assert_eq!(told(&fixture, 3), [], "a new one of this name knows nothing");
+    assert_eq!(told(&fixture, 3), [], "a new conversation of this name is empty");
 }
 
 #[test]
-fn jobs_that_have_not_ended_are_cancelled_and_a_late_end_brings_nothing_back() {
+fn removal_cancels_unfinished_jobs_and_a_late_end_restores_nothing() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
@@ -75,13 +78,17 @@ fn jobs_that_have_not_ended_are_cancelled_and_a_late_end_brings_nothing_back() {
         (Some(JobStatus::Running), Some(JobStatus::Cancelled))
     );
     let history = fixture.store.history(&lease.job, 9).unwrap();
-    assert_eq!(history, History::default(), "its history is gone");
+    assert_eq!(history, History::default(), "the history is removed");
 
-    // Another one of the name, behind the job that still runs.
+    // A new conversation of the same name, while the old job still runs.
     fixture.submit([turn(4, ANN, "chat")]);
     assert_eq!(shown(&fixture.store, ANN, None, 9).0, ["?4"]);
     fixture.store.finish(lease.fence(), vec![], summed_up(2, "secret")).wait().unwrap();
-    assert_eq!(status(&fixture, 2), Some(JobStatus::Succeeded), "whoever waits for it sees its end");
+    assert_eq!(
+        status(&fixture, 2),
+        Some(JobStatus::Succeeded),
+        "a client that waits for the job sees its end"
+    );
     assert_eq!(shown(&fixture.store, ANN, None, 9).0, ["?4"]);
     let next = fixture.claim();
     assert_eq!((next.job.id, fixture.store.history(&next.job, 9).unwrap().into_messages()), (id(4), vec![]));
@@ -93,13 +100,13 @@ fn jobs_that_have_not_ended_are_cancelled_and_a_late_end_brings_nothing_back() {
     assert_eq!(
         shown(&fixture.store, ANN, None, 9).0,
         ["?4", "!4"],
-        "the sweeper took nothing of the new one"
+        "the sweeper removed nothing of the new conversation"
     );
     assert_eq!(told(&fixture, 5), [Message::user("question 4"), Message::assistant("answer 4")]);
 }
 
 #[test]
-fn p1_a_crash_after_the_removal_brings_nothing_back() {
+fn p1_a_removed_conversation_stays_removed_after_a_crash() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat")]);
@@ -108,13 +115,13 @@ fn p1_a_crash_after_the_removal_brings_nothing_back() {
     let fixture = fixture.crash();
     assert!(is_gone(&fixture));
     assert_eq!(status(&fixture, 2), Some(JobStatus::Cancelled));
-    assert!(fixture.store.retry(ANN, id(2)).wait().is_err(), "it has not failed");
+    assert!(fixture.store.retry(ANN, id(2)).wait().is_err(), "the job has not failed");
     sweep_until_gone(&fixture, 2);
     assert!(is_gone(&fixture.crash()));
 }
 
 #[test]
-fn a_large_conversation_is_out_of_reach_at_once_and_its_jobs_go_piece_by_piece() {
+fn a_large_conversation_disappears_at_once_and_its_jobs_are_removed_in_steps() {
     let fixture = Fixture::new();
     let most = 450;
     fixture.store.submit((1..=most).map(|number| turn(number, ANN, "chat")).collect()).wait().unwrap();
@@ -126,7 +133,7 @@ fn a_large_conversation_is_out_of_reach_at_once_and_its_jobs_go_piece_by_piece()
     assert!(is_gone(&fixture));
     let query = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 1_000 };
     let left: Vec<JobId> = fixture.store.jobs(&query).unwrap().jobs.iter().map(|job| job.id).collect();
-    assert_eq!(left.len(), 350, "one transaction does not take them all");
+    assert_eq!(left.len(), 350, "one transaction does not remove them all");
     say(&fixture, 1_000);
     sweep_until_gone(&fixture, most);
     for number in 1..=most {
@@ -137,7 +144,7 @@ fn a_large_conversation_is_out_of_reach_at_once_and_its_jobs_go_piece_by_piece()
 }
 
 #[test]
-fn a_job_of_a_removed_conversation_is_not_tried_again() {
+fn a_job_of_a_removed_conversation_cannot_be_retried() {
     use nanoclaw::domain::event::{Event, FailureCode};
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
@@ -151,7 +158,7 @@ fn a_job_of_a_removed_conversation_is_not_tried_again() {
 }
 
 #[test]
-fn a_job_that_is_set_aside_hides_no_other_message() {
+fn an_unreadable_job_hides_no_other_message() {
     use redb::TableDefinition;
     const JOBS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("jobs");
     let fixture = Fixture::new();
@@ -168,9 +175,9 @@ fn a_job_that_is_set_aside_hides_no_other_message() {
     let fixture = Fixture { store, clock: Arc::clone(&fixture.clock), dir: fixture.dir };
     assert_eq!(shown(&fixture.store, ANN, None, 9).0, ["?1", "!1", "?2", "?3", "!3"]);
     let again = shown(&fixture.store, ANN, Some(super::messages::ask(2)), 9).0;
-    assert_eq!(again, ["?3", "!3"], "and its id leads on");
+    assert_eq!(again, ["?3", "!3"], "its id works as a cursor");
     let ask = super::messages::ask(2);
     assert!(fixture.store.delete_message(ANN, name("chat"), ask).wait().unwrap());
-    assert!(remove(&fixture), "nor does it keep the conversation from going");
+    assert!(remove(&fixture), "it does not block the removal");
     assert!(is_gone(&fixture));
 }

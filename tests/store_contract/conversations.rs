@@ -1,4 +1,4 @@
-//! Conversations as rows: those that are made, those that a job names, their titles and their list.
+//! Conversation rows: creation by clients and by jobs, titles, lists, limits and removal.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, chat, done, id, job, name, turn};
@@ -37,7 +37,7 @@ fn titled(title: &str) -> ConversationChange {
     ConversationChange { title: Some(title.to_owned()), ..ConversationChange::default() }
 }
 
-/// A good end that brings a title.
+/// A successful outcome with a suggested title.
 fn with_title(job: JobId, title: &str) -> JobOutcome {
     let mut ending = done(job, "answer");
     if let Event::Done { suggested_title, .. } = &mut ending.event {
@@ -46,7 +46,7 @@ fn with_title(job: JobId, title: &str) -> JobOutcome {
     ending
 }
 
-/// Runs one job of the conversation; whether it was told that a title is wanted.
+/// Runs one job of the conversation; returns whether its history asked for a title.
 fn run(fixture: &Fixture, number: u128, ending: JobOutcome) -> bool {
     fixture.submit([turn(number, ANN, "chat")]);
     let lease = fixture.claim();
@@ -56,7 +56,7 @@ fn run(fixture: &Fixture, number: u128, ending: JobOutcome) -> bool {
 }
 
 #[test]
-fn p7_a_conversation_is_its_users_alone() {
+fn p7_conversations_of_users_are_separate() {
     let fixture = Fixture::new();
     found(&fixture, ANN, "same");
     found(&fixture, BOB, "same");
@@ -73,7 +73,7 @@ fn p7_a_conversation_is_its_users_alone() {
 }
 
 #[test]
-fn a_conversation_that_is_there_is_not_made_again_and_a_bound_holds() {
+fn an_existing_conversation_is_not_created_again_and_the_limit_holds() {
     let fixture = Fixture::with(&Limits { conversations: 2, ..Limits::default() });
     found(&fixture, ANN, "a");
     assert_eq!(fixture.store.found(chat(ANN, "a", 1), 2).wait(), Err(StoreError::NameTaken));
@@ -93,7 +93,7 @@ fn a_conversation_that_is_there_is_not_made_again_and_a_bound_holds() {
 }
 
 #[test]
-fn a_job_makes_the_conversation_that_it_names_and_each_step_moves_it() {
+fn a_job_creates_its_conversation_and_each_message_updates_it() {
     let fixture = Fixture::new();
     let mut first = turn(1, ANN, "chat");
     first.spec.system_prompt = Some("be brief".to_owned());
@@ -103,7 +103,7 @@ fn a_job_makes_the_conversation_that_it_names_and_each_step_moves_it() {
     let made = get(&fixture, ANN, "chat").unwrap();
     assert_eq!((made.title.as_str(), made.message_count, made.created_at_ms), ("", 1, 1_000_000));
     assert_eq!(made.settings.temperature, Some(0.5));
-    assert_eq!(made.settings.system_prompt, "", "that one is the job's own");
+    assert_eq!(made.settings.system_prompt, "", "the system prompt belongs to the job");
     assert_eq!(made.settings.project_id, Some(ProjectId::from_bits(9)));
     fixture.clock.advance(10);
     let lease = fixture.claim();
@@ -114,17 +114,21 @@ fn a_job_makes_the_conversation_that_it_names_and_each_step_moves_it() {
     fixture.submit([turn(2, ANN, "chat")]);
     let asked = get(&fixture, ANN, "chat").unwrap();
     assert_eq!((asked.message_count, asked.updated_at_ms, asked.created_at_ms), (3, 1_000_020, 1_000_000));
-    assert_eq!(asked.settings, made.settings, "settings are the conversation's, not the last job's");
+    assert_eq!(asked.settings, made.settings, "settings belong to the conversation, not to the last job");
     fixture.store.delete(ANN, id(1)).wait().unwrap();
     let left = get(&fixture, ANN, "chat").unwrap();
-    assert_eq!((left.message_count, left.updated_at_ms), (1, 1_000_020), "its jobs may go one by one");
+    assert_eq!(
+        (left.message_count, left.updated_at_ms),
+        (1, 1_000_020),
+        "its jobs can be deleted one by one"
+    );
     assert_eq!(get(&fixture.crash(), ANN, "chat"), Some(left));
 }
 
 #[test]
-fn a_title_is_taken_once_and_never_over_one_that_was_given() {
+fn a_suggested_title_is_used_once_and_never_replaces_a_given_title() {
     let fixture = Fixture::new();
-    assert!(run(&fixture, 1, done(id(1), "answer")), "the first has brought none");
+    assert!(run(&fixture, 1, done(id(1), "answer")), "the first job suggested no title");
     assert!(run(&fixture, 2, with_title(id(2), "Weather")));
     assert_eq!(get(&fixture, ANN, "chat").unwrap().title, "Weather");
     assert!(!run(&fixture, 3, with_title(id(3), "Another")));
@@ -134,11 +138,11 @@ fn a_title_is_taken_once_and_never_over_one_that_was_given() {
     let lease = fixture.claim();
     update(&fixture, ANN, "chat", titled("Mine")).unwrap();
     fixture.store.finish(lease.fence(), vec![], with_title(id(4), "Late")).wait().unwrap();
-    assert_eq!(get(&fixture, ANN, "chat").unwrap().title, "Mine", "given while the job ran");
+    assert_eq!(get(&fixture, ANN, "chat").unwrap().title, "Mine", "the title was given while the job ran");
 }
 
 #[test]
-fn a_list_is_newest_first_and_pages_hold_while_conversations_come_and_move() {
+fn conversations_are_listed_newest_first_and_pages_stay_consistent() {
     let fixture = Fixture::new();
     for id in ["a", "b", "c", "d", "e"] {
         fixture.clock.advance(1);
@@ -150,7 +154,7 @@ fn a_list_is_newest_first_and_pages_hold_while_conversations_come_and_move() {
     assert!(page.has_more);
     let last = page.conversations.last().unwrap();
     let before = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
-    // One that was not shown yet moves to the front, one that was shown goes, one comes.
+    // An unseen conversation moves to the front, a seen one is removed, and a new one is added.
     fixture.clock.advance(1);
     update(&fixture, ANN, "b", titled("moved")).unwrap();
     fixture.store.remove_conversation(ANN, last.id.clone()).wait().unwrap();
@@ -159,14 +163,14 @@ fn a_list_is_newest_first_and_pages_hold_while_conversations_come_and_move() {
     assert_eq!(
         names(&fixture, &next),
         ["c", "a"],
-        "nothing twice, and nothing missing that stayed where it was"
+        "no conversation twice, and none missing that did not move"
     );
     assert!(!fixture.store.conversations(&next).unwrap().has_more);
     assert_eq!(names(&fixture.crash(), &query(ANN, 10)), ["b", "f", "d2", "e", "c", "a"]);
 }
 
 #[test]
-fn a_projects_conversations_are_found_counted_and_removed_together() {
+fn conversations_of_a_project_are_listed_counted_and_removed_together() {
     let fixture = Fixture::new();
     let (mine, other) = (ProjectId::from_bits(7), ProjectId::from_bits(8));
     for (number, project) in [(1, Some(mine)), (2, Some(other)), (3, None), (4, Some(mine))] {
@@ -189,7 +193,7 @@ fn a_projects_conversations_are_found_counted_and_removed_together() {
 }
 
 #[test]
-fn a_line_of_a_batch_that_names_a_conversation_too_many_fails_alone() {
+fn a_batch_line_over_the_conversation_limit_fails_alone() {
     let fixture = Fixture::with(&Limits { conversations: 1, ..Limits::default() });
     let line = |number: u32, chat: &str| NewLine {
         custom_id: number.to_string(),
@@ -211,7 +215,7 @@ fn a_line_of_a_batch_that_names_a_conversation_too_many_fails_alone() {
 }
 
 #[test]
-fn a_job_for_a_conversation_that_has_to_be_there_does_not_bring_it_back() {
+fn a_job_for_an_existing_conversation_does_not_recreate_a_removed_one() {
     let fixture = Fixture::new();
     found(&fixture, ANN, "chat");
     found(&fixture, BOB, "chat");
@@ -229,11 +233,15 @@ fn a_job_for_a_conversation_that_has_to_be_there_does_not_bring_it_back() {
     assert_eq!([3, 4, 5, 6].map(|number| fixture.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
     assert_eq!(get(&fixture, ANN, "chat"), None, "nothing was written");
     fixture.submit([turn(7, ANN, "chat")]);
-    assert_eq!(get(&fixture, ANN, "chat").unwrap().message_count, 1, "whoever does not mind makes it");
+    assert_eq!(
+        get(&fixture, ANN, "chat").unwrap().message_count,
+        1,
+        "a job without this condition creates the conversation"
+    );
 }
 
 #[test]
-fn p8_a_page_of_the_list_is_bounded_in_bytes_and_never_empty() {
+fn p8_a_page_of_conversations_is_limited_in_bytes_and_never_empty() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         let mut one = chat(ANN, &format!("c{number}"), number);

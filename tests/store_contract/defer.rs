@@ -1,4 +1,4 @@
-//! Jobs that were given back to wait: for their turn at a provider, or as long as it asked.
+//! Jobs that were deferred because their provider is at its limit or asked for a pause.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, cost, id, job, turn};
@@ -7,7 +7,7 @@ use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Store, StoreError, Urgency};
 
-/// One that waits five seconds.
+/// A job that is deferred for five seconds.
 fn deferred() -> Fixture {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
@@ -22,9 +22,9 @@ fn deferred() -> Fixture {
 }
 
 #[test]
-fn a_deferred_job_waits_its_time_through_a_crash_and_counts_no_attempt() {
+fn a_deferred_job_waits_across_a_crash_without_counting_an_attempt() {
     let fixture = deferred();
-    assert_eq!(fixture.claim_all(), [], "nor does its conversation overtake it");
+    assert_eq!(fixture.claim_all(), [], "no later job of its conversation runs either");
     let fixture = fixture.crash();
     fixture.clock.advance(4_999);
     assert_eq!(fixture.claim_all(), []);
@@ -32,12 +32,12 @@ fn a_deferred_job_waits_its_time_through_a_crash_and_counts_no_attempt() {
     let lease = fixture.claim();
     let counted = (lease.job.id, lease.job.attempt, lease.job.failed_runs, lease.job.crashes);
     assert_eq!(counted, (id(1), 1, 0, 0));
-    assert_eq!(lease.job.epoch, 2, "yet the old lease is fenced");
-    assert_eq!(fixture.claim_all(), [], "one of a conversation at a time");
+    assert_eq!(lease.job.epoch, 2, "but the old lease is fenced");
+    assert_eq!(fixture.claim_all(), [], "one job of a conversation runs at a time");
 }
 
 #[test]
-fn the_log_says_that_and_why_it_waits() {
+fn the_log_contains_the_reason_of_a_deferral() {
     let fixture = deferred();
     let log = fixture.store.log(id(1)).unwrap();
     let at = log.iter().position(|record| *record == Record::Mark(EngineMark::Deferred)).unwrap();
@@ -45,13 +45,13 @@ fn the_log_says_that_and_why_it_waits() {
     let waits = Event::Status { status: StatusPhase::Queued, attempt: 0, reason };
     assert_eq!(log[at + 1..], [waits.into()]);
     let page = fixture.store.events(id(1), 0, 10).unwrap();
-    assert!(page.events.iter().map(|event| event.seq).eq(1..=3), "marks have no number");
+    assert!(page.events.iter().map(|event| event.seq).eq(1..=3), "marks have no sequence number");
     let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.last_event_id), (JobStatus::Queued, 3));
 }
 
 #[test]
-fn a_deferred_job_can_be_cancelled_and_its_cost_stays() {
+fn cancelling_a_deferred_job_keeps_its_usage() {
     let fixture = deferred();
     let ended = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((ended.status, ended.usage), (JobStatus::Cancelled, Usage::new(9, 1)));
@@ -60,7 +60,7 @@ fn a_deferred_job_can_be_cancelled_and_its_cost_stays() {
 }
 
 #[test]
-fn p4_a_cancellation_that_came_first_ends_it_instead() {
+fn p4_an_earlier_cancel_ends_the_job_instead_of_a_wait() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -73,7 +73,7 @@ fn p4_a_cancellation_that_came_first_ends_it_instead() {
 }
 
 #[test]
-fn a_job_deferred_time_and_again_never_becomes_poison() {
+fn deferring_resets_the_crash_count() {
     let mut fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     for _ in 0..4 {

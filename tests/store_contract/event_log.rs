@@ -1,4 +1,4 @@
-//! Events and marks: numbering, joining, paging, fences.
+//! Events and marks: sequence numbers, merging, paging, and fences.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, delta, done, id, job};
@@ -18,7 +18,7 @@ fn mark() -> Record {
 }
 
 #[test]
-fn p1_a_submitted_job_is_there_with_its_first_event() {
+fn p1_a_submitted_job_is_durable_with_its_first_event() {
     let fixture = Fixture::new();
     let stored = fixture.store.submit(vec![job(1, ANN)]).wait().unwrap().pop().unwrap();
     assert_eq!(stored.status, JobStatus::Queued);
@@ -31,7 +31,7 @@ fn p1_a_submitted_job_is_there_with_its_first_event() {
 }
 
 #[test]
-fn a_whole_life_leaves_the_log_the_row_the_output() {
+fn a_finished_job_has_a_log_a_row_and_an_output() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -51,7 +51,7 @@ fn a_whole_life_leaves_the_log_the_row_the_output() {
 }
 
 #[test]
-fn p2_marks_take_no_number_and_stay_in_their_place() {
+fn p2_marks_have_no_sequence_number_and_keep_their_position() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
@@ -64,7 +64,7 @@ fn p2_marks_take_no_number_and_stay_in_their_place() {
 }
 
 #[test]
-fn deltas_that_linger_together_become_one_event() {
+fn adjacent_deltas_in_one_group_are_merged_into_one_event() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
@@ -94,7 +94,7 @@ fn deltas_that_linger_together_become_one_event() {
 }
 
 #[test]
-fn deltas_that_do_not_fit_together_stay_apart() {
+fn deltas_that_are_not_adjacent_or_too_long_are_not_merged() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
@@ -108,7 +108,7 @@ fn deltas_that_do_not_fit_together_stay_apart() {
 }
 
 #[test]
-fn urgent_deltas_are_events_of_their_own() {
+fn urgent_deltas_are_not_merged() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
@@ -117,7 +117,7 @@ fn urgent_deltas_are_events_of_their_own() {
 }
 
 #[test]
-fn a_page_ends_at_max_or_at_64_kib_and_goes_on_after_its_last() {
+fn a_page_of_events_ends_at_max_or_64_kib_and_the_next_one_continues() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
@@ -159,7 +159,7 @@ fn a_lost_lease_writes_nothing() {
 }
 
 #[test]
-fn p4_nothing_follows_the_terminal_event_and_none_comes_without_an_ending() {
+fn p4_only_finish_writes_a_terminal_event_and_nothing_follows_it() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
@@ -169,7 +169,7 @@ fn p4_nothing_follows_the_terminal_event_and_none_comes_without_an_ending() {
     let mut no_end = done(id(1), "x");
     no_end.event = Event::StepDiscarded { index: 0 };
     assert!(fixture.store.finish(fence, vec![], no_end).wait().is_err());
-    assert_eq!(fixture.store.events(id(1), 0, 9).unwrap().last_seq, 2, "refusals leave nothing behind");
+    assert_eq!(fixture.store.events(id(1), 0, 9).unwrap().last_seq, 2, "refused writes change nothing");
     fixture.store.finish(fence, vec![], done(id(1), "x")).wait().unwrap();
     assert!(fixture.store.finish(fence, vec![], done(id(1), "y")).wait().is_err());
     assert!(fixture.store.append(fence, vec![mark()], Urgency::Now).wait().is_err());
@@ -177,7 +177,7 @@ fn p4_nothing_follows_the_terminal_event_and_none_comes_without_an_ending() {
 }
 
 #[test]
-fn a_write_that_cannot_be_written_fails_alone() {
+fn an_invalid_write_fails_without_affecting_its_group() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let (twice, good) = (fixture.store.submit(vec![job(1, BOB)]), fixture.store.submit(vec![job(2, BOB)]));
@@ -188,7 +188,7 @@ fn a_write_that_cannot_be_written_fails_alone() {
 }
 
 #[test]
-fn a_watch_is_told_of_commits() {
+fn a_watch_sees_commits() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let mut watch = fixture.store.watch(id(1));

@@ -1,4 +1,4 @@
-//! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a
+//! Disk errors: nothing is acknowledged, no state in memory changes, and the store recovers without a
 //! restart.
 
 use crate::support::store::{ANN, ManualClock, delta, done, id, job};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Memory that outlives its database, with a switch for each way to fail.
+/// An in-memory disk that outlives its database, with a switch for each kind of failure.
 #[derive(Debug, Default, Clone)]
 struct Flaky(Arc<Disk>);
 
@@ -27,7 +27,7 @@ struct Disk {
     syncs_fail: AtomicBool,
     writes_fail: AtomicBool,
     is_full: AtomicBool,
-    /// While somebody holds it, syncs take their time.
+    /// Syncs block while a test holds this lock.
     gate: Mutex<()>,
 }
 
@@ -96,9 +96,13 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
     switch(&disk.0).store(true, Ordering::SeqCst);
     let failed = store.append(hit.fence(), vec![delta(0, 0, "lost?")], Urgency::Now).wait();
     assert!(matches!(failed, Err(StoreError::Io(_))), "{failed:?}");
-    assert_eq!(*watch.borrow(), before, "p2: nothing was committed, nobody is woken");
+    assert_eq!(*watch.borrow(), before, "p2: nothing was committed, so no reader is woken");
     assert!(matches!(store.submit(vec![job(3, ANN)]).wait(), Err(StoreError::Io(_))), "still broken");
-    assert_eq!(hit.cancel.reason(), Some(CancelReason::LeaseLost), "nobody knows what reached the disk");
+    assert_eq!(
+        hit.cancel.reason(),
+        Some(CancelReason::LeaseLost),
+        "the lease is lost because the write is in doubt"
+    );
 
     switch(&disk.0).store(false, Ordering::SeqCst);
     store.append(spared.fence(), vec![delta(0, 0, "goes on")], Urgency::Now).wait().unwrap();
@@ -107,7 +111,7 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
     assert_eq!(late, Err(StoreError::Fenced { job: id(1) }), "a retry must not write twice");
     let resumed = store.claim(10).wait().unwrap();
     let resumed = resumed.iter().find(|lease| lease.job.id == id(1)).expect("queued again");
-    assert_eq!(resumed.job.crashes, 0, "not the job's fault");
+    assert_eq!(resumed.job.crashes, 0, "a disk error counts no crash");
     store.finish(resumed.fence(), vec![], done(id(1), "x")).wait().unwrap();
     store.finish(spared.fence(), vec![], done(id(2), "y")).wait().unwrap();
     for n in [1, 2] {
@@ -119,17 +123,17 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
 }
 
 #[test]
-fn a_failed_fsync_acknowledges_nothing_and_heals() {
+fn a_failed_fsync_acknowledges_nothing_and_the_store_recovers() {
     a_failed_commit_heals(|disk| &disk.syncs_fail);
 }
 
 #[test]
-fn a_failed_write_acknowledges_nothing_and_heals() {
+fn a_failed_write_acknowledges_nothing_and_the_store_recovers() {
     a_failed_commit_heals(|disk| &disk.writes_fail);
 }
 
 #[test]
-fn a_full_disk_says_so_each_time_and_heals() {
+fn a_full_disk_refuses_each_write_and_the_store_recovers() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.submit(vec![job(1, ANN)]).wait().unwrap();
@@ -143,7 +147,7 @@ fn a_full_disk_says_so_each_time_and_heals() {
 }
 
 #[test]
-fn a_claim_that_failed_holds_no_job() {
+fn a_failed_claim_leases_no_job() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.submit(vec![job(1, ANN)]).wait().unwrap();
@@ -155,7 +159,7 @@ fn a_claim_that_failed_holds_no_job() {
 }
 
 #[test]
-fn reads_go_on_while_writes_fail() {
+fn reads_work_while_writes_fail() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.submit(vec![job(1, ANN)]).wait().unwrap();
@@ -166,7 +170,7 @@ fn reads_go_on_while_writes_fail() {
 }
 
 #[test]
-fn a_disk_that_stays_broken_is_tried_again_and_again() {
+fn a_store_retries_a_broken_disk_until_it_works() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
@@ -179,13 +183,13 @@ fn a_disk_that_stays_broken_is_tried_again_and_again() {
     }
     disk.0.writes_fail.store(false, Ordering::SeqCst);
     store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
-    assert_eq!(lease.cancel.reason(), None, "what was never tried is not in doubt");
+    assert_eq!(lease.cancel.reason(), None, "a write that was never attempted is not in doubt");
     assert_eq!(seqs(&store, 1), [1, 2, 3]);
     assert_eq!(claim(&store).job.id, id(2));
 }
 
 #[test]
-fn a_store_that_broke_while_nobody_writes_heals_by_itself() {
+fn a_failed_store_recovers_without_another_write() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.submit(vec![job(1, ANN)]).wait().unwrap();
@@ -198,7 +202,7 @@ fn a_store_that_broke_while_nobody_writes_heals_by_itself() {
 }
 
 #[test]
-fn writes_that_wait_together_share_one_commit() {
+fn concurrent_writes_share_one_commit() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.probe().wait().unwrap();
@@ -215,11 +219,11 @@ fn writes_that_wait_together_share_one_commit() {
         ticket.wait().unwrap();
     }
     let syncs = disk.0.syncs.load(Ordering::SeqCst) - before;
-    assert_eq!(syncs, 2, "one for the first, one for all the others");
+    assert_eq!(syncs, 2, "one commit for the first write and one for all the others");
 }
 
 #[test]
-fn p8_a_full_channel_answers_busy_and_the_rest_is_written() {
+fn p8_a_full_write_channel_answers_busy_and_accepted_writes_are_stored() {
     let disk = Flaky::default();
     let store = store_with(&disk, 4);
     let gate = disk.0.gate.lock().unwrap();
@@ -234,7 +238,7 @@ fn p8_a_full_channel_answers_busy_and_the_rest_is_written() {
 }
 
 #[test]
-fn p8_large_writes_fill_the_channel_by_weight() {
+fn p8_large_writes_fill_the_write_channel_by_size() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     let gate = disk.0.gate.lock().unwrap();
@@ -257,7 +261,7 @@ fn p8_large_writes_fill_the_channel_by_weight() {
 }
 
 #[test]
-fn a_reader_of_a_write_that_landed_in_spite_of_a_disk_error_is_woken() {
+fn readers_are_woken_when_a_write_in_doubt_is_resolved() {
     let disk = Flaky::default();
     let store = store_on(&disk);
     store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
@@ -270,7 +274,7 @@ fn a_reader_of_a_write_that_landed_in_spite_of_a_disk_error_is_woken() {
     assert!(lingering.wait().is_err(), "both were in one group");
     disk.0.syncs_fail.store(false, Ordering::SeqCst);
     store.probe().wait().unwrap();
-    assert!(*watch.borrow() > before, "whatever became of the write, its readers look again");
+    assert!(*watch.borrow() > before, "readers are woken after recovery whether or not the write succeeded");
 }
 
 #[test]

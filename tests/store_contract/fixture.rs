@@ -1,4 +1,4 @@
-//! A store in a directory of its own, and the shortest way through a job's life.
+//! A store in its own directory with shortcuts for submitting and claiming jobs.
 
 use crate::support::store::ManualClock;
 use nanoclaw::domain::event::FailureCode;
@@ -19,12 +19,12 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// An empty one with the default limits.
+    /// An empty store with the default limits.
     pub(crate) fn new() -> Self {
         Self::with(&Limits::default())
     }
 
-    /// An empty one.
+    /// An empty store with these limits.
     pub(crate) fn with(limits: &Limits) -> Self {
         let (clock, dir) = (ManualClock::new(), TempDir::new().unwrap());
         let store = open(&dir.path().join("store.redb"), limits, Arc::clone(&clock)).unwrap();
@@ -36,12 +36,12 @@ impl Fixture {
         self.dir.path().join("store.redb")
     }
 
-    /// What a process finds that starts after this one was killed now: a copy of the file, opened.
+    /// The store after a crash now: opens a copy of the file.
     pub(crate) fn crash(&self) -> Self {
         self.crash_with(&Limits::default())
     }
 
-    /// The same with other limits.
+    /// Like `crash`, with other limits.
     pub(crate) fn crash_with(&self, limits: &Limits) -> Self {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("store.redb");
@@ -57,12 +57,12 @@ impl Fixture {
         }
     }
 
-    /// Leases one job, which must be there.
+    /// Claims one job, which must exist.
     pub(crate) fn claim(&self) -> Lease {
         self.store.claim(1).wait().unwrap().pop().expect("a ready job")
     }
 
-    /// The ids of all jobs that are ready, in queue order; they are leased by that.
+    /// Claims all ready jobs; returns their ids in queue order.
     pub(crate) fn claim_all(&self) -> Vec<JobId> {
         self.store.claim(10_000).wait().unwrap().iter().map(|lease| lease.job.id).collect()
     }
@@ -77,19 +77,19 @@ pub(crate) fn open(
     RedbStore::open(path, &StoreOptions::default(), limits, clock as Arc<dyn Clock>)
 }
 
-/// The ends that a store tells of: why it is no success, and how long the job ran.
+/// The job ends that a store reports to its meter: failure code and run time.
 #[derive(Debug, Default)]
 pub(crate) struct Ends(Mutex<Vec<(Option<FailureCode>, Option<u64>)>>);
 
 impl Ends {
-    /// Those of this store, and of its recovery.
+    /// Records the ends of this store, including those of its recovery.
     pub(crate) fn of(store: &RedbStore) -> Arc<Self> {
         let ends = Arc::new(Self::default());
         store.set_meter(Arc::clone(&ends) as Arc<dyn Meter>);
         ends
     }
 
-    /// What was told so far.
+    /// The ends so far.
     pub(crate) fn told(&self) -> Vec<(Option<FailureCode>, Option<u64>)> {
         self.0.lock().unwrap().clone()
     }

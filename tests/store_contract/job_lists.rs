@@ -14,9 +14,9 @@ fn page(fixture: &Fixture, query: JobQuery) -> (Vec<JobId>, Option<u64>) {
 }
 
 #[test]
-fn jobs_are_listed_newest_first_page_by_page_without_repeats() {
+fn jobs_are_listed_newest_first_in_pages_without_repeats() {
     let fixture = Fixture::new();
-    // Ids fall while acceptance rises: the order is that of acceptance.
+    // Ids fall with acceptance, so the test shows that the order is that of acceptance.
     fixture.submit((1..=10).map(|n| job(100 - n, ANN)));
     fixture.submit([job(200, BOB)]);
     let lease = fixture.claim();
@@ -24,7 +24,7 @@ fn jobs_are_listed_newest_first_page_by_page_without_repeats() {
     fixture.claim();
     let (first, next) = page(&fixture, ALL);
     assert_eq!(first, [90, 91, 92, 93].map(id));
-    // A page's end may be deleted before the next one is asked for.
+    // The last job of a page may be deleted before the next page is read.
     fixture.store.cancel(ANN, id(93)).wait().unwrap();
     fixture.store.delete(ANN, id(93)).wait().unwrap();
     let (second, next) = page(&fixture, JobQuery { before: next, ..ALL });
@@ -34,12 +34,12 @@ fn jobs_are_listed_newest_first_page_by_page_without_repeats() {
     assert_eq!(
         page(&fixture, all),
         (vec![id(200)], None),
-        "p7: a cursor is a place, and shows only one's own"
+        "p7: a cursor is only a position and shows no jobs of other users"
     );
 }
 
 #[test]
-fn a_list_of_one_state_shows_only_that_state() {
+fn a_list_filtered_by_state_shows_only_that_state() {
     let fixture = Fixture::new();
     fixture.submit((1..=3).map(|n| job(n, ANN)));
     let lease = fixture.claim();

@@ -1,4 +1,4 @@
-//! Rows whose bytes do not have the width of their type, as a damaged disk or an editor leaves them.
+//! Rows whose keys or values have the wrong width, for example after disk damage.
 
 use super::fixture::{Fixture, open};
 use crate::support::store::{ANN, ManualClock, id, job};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 type Bytes = &'static [u8];
 
-/// Puts a row into a table of a store that nobody has open.
+/// Writes a row into a table of a closed store.
 fn put(path: &Path, table: &str, key: &[u8], value: &[u8]) {
     let database = Database::open(path).unwrap();
     let writing = database.begin_write().unwrap();
@@ -23,12 +23,12 @@ fn rows(path: &Path, table: &str) -> u64 {
 }
 
 #[test]
-fn a_row_of_a_wrong_width_is_set_aside_and_the_rest_goes_on() {
+fn a_row_of_wrong_width_is_quarantined_and_the_others_work() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     fixture.store.close();
     let path = fixture.path();
-    // Each sorts before the sound rows of its table.
+    // Each bad row sorts before the valid rows of its table.
     put(&path, "ready", &[0; 20], &[0; 24]);
     put(&path, "ready", &[0; 17], &[0; 7]);
     put(&path, "delayed", &[0; 3], &[0; 16]);
@@ -48,7 +48,7 @@ fn a_row_of_a_wrong_width_is_set_aside_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_value_of_a_wrong_width_is_not_read_as_zero() {
+fn a_value_of_wrong_width_is_quarantined_and_not_read_as_zero() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     fixture.store.close();

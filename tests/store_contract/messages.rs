@@ -1,4 +1,4 @@
-//! Messages of a conversation: their order, their pages, and deleting them one by one.
+//! Messages of a conversation: order, pages and deletion.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, delta, done, id, name, turn};
@@ -17,7 +17,7 @@ pub(crate) fn answer(number: u128) -> MessageRef {
     MessageRef::Answer(id(number).message_id())
 }
 
-/// Which messages a page holds: `?3` was asked by job 3, `!3` is its answer.
+/// The messages of a page: `?3` is the question of job 3, `!3` is its answer.
 pub(crate) fn shown(
     store: &RedbStore,
     user: UserId,
@@ -33,7 +33,7 @@ pub(crate) fn shown(
     (page.messages.iter().map(show).collect(), page.has_more)
 }
 
-/// All messages, in as many pages as it takes.
+/// All messages.
 fn all(fixture: &Fixture) -> Vec<String> {
     shown(&fixture.store, ANN, None, 100).0
 }
@@ -50,7 +50,7 @@ fn end(fixture: &Fixture, lease: &Lease, number: u128) {
     fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
 }
 
-/// What the next job of the conversation would be told.
+/// The history that the next job of the conversation would get.
 pub(crate) fn told(fixture: &Fixture, number: u128) -> Vec<Message> {
     fixture.submit([turn(number, ANN, "chat")]);
     let job = fixture.store.job(ANN, id(number)).unwrap().unwrap();
@@ -71,11 +71,11 @@ fn count(fixture: &Fixture) -> u64 {
 }
 
 #[test]
-fn messages_come_in_pairs_in_the_order_of_the_questions() {
+fn messages_are_listed_in_pairs_in_order_of_the_questions() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(3, ANN, "chat"), turn(2, ANN, "chat")]);
-    assert_eq!(all(&fixture), ["?1", "!1", "?3", "?2"], "what is queued has no answer");
+    assert_eq!(all(&fixture), ["?1", "!1", "?3", "?2"], "a queued job has no answer");
     let lease = fixture.claim();
     fixture
         .store
@@ -95,7 +95,7 @@ fn messages_come_in_pairs_in_the_order_of_the_questions() {
 }
 
 #[test]
-fn pages_hold_while_messages_come_and_go() {
+fn pages_stay_consistent_while_messages_are_added_and_deleted() {
     let fixture = Fixture::new();
     for number in 1..=4 {
         say(&fixture, number);
@@ -105,9 +105,9 @@ fn pages_hold_while_messages_come_and_go() {
     assert_eq!(page(None, 3), (strings(&["?1", "!1", "?2"]), true));
     assert_eq!(page(Some(ask(2)), 2), (strings(&["!2", "?3"]), true));
     assert!(delete(&fixture, ask(3)).unwrap());
-    assert_eq!(page(Some(ask(3)), 2), (strings(&["!3", "?4"]), true), "half of its pair is there");
+    assert_eq!(page(Some(ask(3)), 2), (strings(&["!3", "?4"]), true), "the answer of the pair remains");
     assert!(delete(&fixture, answer(3)).unwrap());
-    assert_eq!(page(Some(ask(3)), 9), (strings(&["?4", "!4"]), false), "nothing of it is there");
+    assert_eq!(page(Some(ask(3)), 9), (strings(&["?4", "!4"]), false), "the whole pair is deleted");
     assert_eq!(page(Some(answer(3)), 1), (strings(&["?4"]), true));
     say(&fixture, 5);
     assert_eq!(page(Some(answer(4)), 2), (strings(&["?5", "!5"]), false));
@@ -115,7 +115,7 @@ fn pages_hold_while_messages_come_and_go() {
 }
 
 #[test]
-fn a_page_is_bounded_in_bytes_and_never_empty() {
+fn a_page_of_messages_is_limited_in_bytes_and_never_empty() {
     let fixture = Fixture::new();
     let large = |number| {
         let mut new = turn(number, ANN, "chat");
@@ -131,13 +131,13 @@ fn a_page_is_bounded_in_bytes_and_never_empty() {
 }
 
 #[test]
-fn a_deleted_message_is_told_to_nobody() {
+fn a_deleted_message_is_neither_listed_nor_sent_to_models() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         say(&fixture, number);
     }
     assert_eq!((delete(&fixture, ask(2)), count(&fixture)), (Ok(true), 5));
-    assert_eq!(delete(&fixture, ask(2)), Ok(false), "it is gone");
+    assert_eq!(delete(&fixture, ask(2)), Ok(false), "already deleted");
     assert_eq!(all(&fixture), ["?1", "!1", "!2", "?3", "!3"]);
     let [q1, a1, a2, q3, a3] = [
         Message::user("question 1"),
@@ -149,17 +149,17 @@ fn a_deleted_message_is_told_to_nobody() {
     assert_eq!(told(&fixture, 101), [q1.clone(), a1.clone(), a2, q3.clone(), a3.clone()]);
     assert_eq!(delete(&fixture, answer(3)), Ok(true));
     assert_eq!(delete(&fixture, answer(2)), Ok(true));
-    assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "with both messages the job goes");
+    assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "deleting both messages deletes the job");
     assert_eq!((told(&fixture, 102), count(&fixture)), (vec![q1, a1.clone(), q3.clone()], 3));
     assert_eq!(delete(&fixture, ask(1)), Ok(true));
-    assert_eq!(told(&fixture, 103), [q3], "a conversation never begins with an answer");
+    assert_eq!(told(&fixture, 103), [q3], "a history never starts with an answer");
     assert_eq!(all(&fixture.crash()), ["!1", "?3"]);
     assert_eq!(delete(&fixture, answer(99)), Ok(false));
     assert_eq!(fixture.store.delete_message(BOB, name("chat"), answer(1)).wait(), Ok(false), "P7");
 }
 
 #[test]
-fn a_message_stays_until_its_job_has_ended() {
+fn a_message_cannot_be_deleted_before_its_job_has_ended() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let refused = |status| Err(StoreError::WrongState { status });
@@ -176,14 +176,18 @@ fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
 }
 
 #[test]
-fn a_summary_goes_with_what_it_stands_for_and_one_that_comes_late_is_not_kept() {
+fn deleting_a_message_drops_its_summary_and_refuses_a_later_stale_one() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     say(&fixture, 2);
     fixture.submit([turn(3, ANN, "chat")]);
     fixture.store.finish(fixture.claim().fence(), vec![], summed_up(3, "of one", 1)).wait().unwrap();
     assert_eq!(delete(&fixture, answer(2)), Ok(true));
-    assert_eq!(told(&fixture, 101)[0], Message::assistant("of one"), "it says nothing of the second");
+    assert_eq!(
+        told(&fixture, 101)[0],
+        Message::assistant("of one"),
+        "the summary does not cover the second turn"
+    );
     fixture.submit([turn(4, ANN, "chat"), turn(5, ANN, "chat")]);
     let lease = fixture.claim();
     assert_eq!(delete(&fixture, answer(1)), Ok(true));
@@ -197,11 +201,15 @@ fn a_summary_goes_with_what_it_stands_for_and_one_that_comes_late_is_not_kept() 
     end(&fixture, &fixture.claim(), 5);
     fixture.submit([turn(6, ANN, "chat"), turn(7, ANN, "chat")]);
     fixture.store.finish(fixture.claim().fence(), vec![], summed_up(6, "fresh", 3)).wait().unwrap();
-    assert_eq!(history(7).summary.as_deref(), Some("fresh"), "a later job knows only what is left");
+    assert_eq!(
+        history(7).summary.as_deref(),
+        Some("fresh"),
+        "a later summary covers only the remaining messages"
+    );
 }
 
 #[test]
-fn a_failed_job_that_is_tried_again_goes_to_the_end_and_its_summary_is_still_not_trusted() {
+fn a_retried_job_moves_to_the_end_and_its_stale_summary_is_ignored() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat")]);
@@ -221,7 +229,7 @@ fn a_failed_job_that_is_tried_again_goes_to_the_end_and_its_summary_is_still_not
 }
 
 #[test]
-fn p9_what_a_deleted_answer_said_is_gone_with_it() {
+fn p9_deleting_an_answer_deletes_its_text_everywhere() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let lease = fixture.claim();
@@ -239,7 +247,11 @@ fn p9_what_a_deleted_answer_said_is_gone_with_it() {
     assert_eq!((shows(ask(1)), shows(answer(1))), (true, false));
     let fixture = fixture.crash();
     assert_eq!(fixture.store.output(id(1)), Ok(Some(String::new())));
-    assert_eq!(fixture.store.events(id(1), 0, 100).unwrap().events, [last], "but that it ended");
+    assert_eq!(
+        fixture.store.events(id(1), 0, 100).unwrap().events,
+        [last],
+        "only the terminal event remains"
+    );
     assert_eq!(fixture.store.log(id(1)).unwrap().len(), 1);
     assert_eq!(all(&fixture), ["?1"]);
 }

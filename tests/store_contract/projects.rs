@@ -1,4 +1,4 @@
-//! Projects: rows, their order, and who has which directory.
+//! Project rows: names, directories, order and limits.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB};
@@ -28,7 +28,7 @@ fn project(number: u128, user: UserId, called: &str, at_ms: u64) -> Project {
     }
 }
 
-/// Founds one at the fixture's time.
+/// Creates a project at the fixture's time.
 pub(crate) fn found(
     fixture: &Fixture,
     number: u128,
@@ -44,7 +44,7 @@ fn names(fixture: &Fixture, user: UserId) -> Vec<String> {
 }
 
 #[test]
-fn a_project_survives_a_crash_as_it_was_founded() {
+fn a_project_survives_a_crash_unchanged() {
     let fixture = Fixture::new();
     let founded = found(&fixture, 1, ANN, "app").expect("founded");
     let after = fixture.crash();
@@ -53,7 +53,7 @@ fn a_project_survives_a_crash_as_it_was_founded() {
 }
 
 #[test]
-fn p7_projects_are_their_users_alone() {
+fn p7_projects_of_users_are_separate() {
     let fixture = Fixture::new();
     found(&fixture, 1, ANN, "app").expect("founded");
     found(&fixture, 2, BOB, "app").expect("names are per user");
@@ -66,7 +66,7 @@ fn p7_projects_are_their_users_alone() {
 }
 
 #[test]
-fn names_are_unique_by_case_and_free_again_once_given_up() {
+fn project_names_are_unique_case_sensitive_and_reusable() {
     let fixture = Fixture::new();
     found(&fixture, 1, ANN, "app").expect("founded");
     assert_eq!(found(&fixture, 2, ANN, "app"), Err(StoreError::NameTaken));
@@ -74,22 +74,34 @@ fn names_are_unique_by_case_and_free_again_once_given_up() {
     let amend = |id, to| fixture.store.update_project(ANN, pid(id), Some(name(to)), None).wait();
     assert_eq!(amend(2, "app"), Err(StoreError::NameTaken));
     assert_eq!(amend(2, "App").expect("its own name").expect("a project").name, name("App"));
-    assert_eq!(amend(1, "other").expect("amended").expect("a project").directory, "app", "which stays");
+    assert_eq!(
+        amend(1, "other").expect("amended").expect("a project").directory,
+        "app",
+        "the directory does not change"
+    );
     assert_eq!(amend(2, "app").expect("free").expect("a project").directory, "App");
 }
 
 #[test]
-fn directories_are_nobody_elses_until_they_are_swept() {
+fn a_removed_projects_directory_is_not_reused_until_it_is_swept() {
     let fixture = Fixture::new();
     let first = found(&fixture, 1, ANN, "app").expect("founded");
     let removed = fixture.store.remove_project(ANN, pid(1)).wait().expect("removed").expect("a project");
     assert_eq!(removed, first);
     assert_eq!(fixture.store.project(ANN, pid(1)), Ok(None));
     let second = found(&fixture, 2, ANN, "app").expect("the name is free");
-    assert_eq!(second.directory, "app_1", "the directory is not");
-    assert_eq!(found(&fixture, 3, BOB, "app").expect("founded").directory, "app", "others have their own");
+    assert_eq!(second.directory, "app_1", "the old directory is not reused yet");
+    assert_eq!(
+        found(&fixture, 3, BOB, "app").expect("founded").directory,
+        "app",
+        "other users have their own directories"
+    );
     let fixture = fixture.crash();
-    assert_eq!(fixture.store.pending_removals(), Ok(vec![removed.clone()]), "a crash forgets nothing");
+    assert_eq!(
+        fixture.store.pending_removals(),
+        Ok(vec![removed.clone()]),
+        "pending removals survive a crash"
+    );
     fixture.store.mark_removed(removed).wait().expect("swept");
     assert_eq!(fixture.store.pending_removals(), Ok(vec![]));
     fixture.store.remove_project(ANN, pid(2)).wait().expect("removed");
@@ -97,7 +109,7 @@ fn directories_are_nobody_elses_until_they_are_swept() {
 }
 
 #[test]
-fn a_project_in_the_making_is_unseen_and_unswept_until_it_is_founded() {
+fn a_reserved_project_is_invisible_and_keeps_its_directory_until_created() {
     let fixture = Fixture::new();
     found(&fixture, 1, ANN, "app").expect("founded");
     let draft = project(2, ANN, "app", fixture.clock.now_ms());
@@ -110,20 +122,20 @@ fn a_project_in_the_making_is_unseen_and_unswept_until_it_is_founded() {
     assert_eq!(
         fixture.crash().store.pending_removals(),
         Ok(vec![reserved.clone()]),
-        "what a crash leaves is told"
+        "a crash makes the reserved directory a pending removal"
     );
     let third = fixture.store.reserve_project(project(3, ANN, "app", 0), MOST).wait().expect("reserved");
     assert_eq!(third.directory, "app_2");
     fixture.store.mark_removed(third).wait().expect("given up");
     let founded = Project { name: name("later"), ..reserved };
-    // Whoever founds it may have forgotten what its directory was called.
+    // The caller may pass another directory name; the reserved one counts.
     let founded = fixture.store.create_project(Project { directory: "x".into(), ..founded }, MOST).wait();
     assert_eq!(founded.expect("founded").directory, "app_1");
     assert_eq!(fixture.store.pending_removals(), Ok(vec![]));
 }
 
 #[test]
-fn p8_a_user_has_so_many_projects_and_no_more() {
+fn p8_projects_are_limited_for_each_user() {
     let fixture = Fixture::new();
     for number in 0..u128::from(MOST) {
         found(&fixture, number, ANN, &format!("p{number}")).expect("founded");
@@ -135,7 +147,7 @@ fn p8_a_user_has_so_many_projects_and_no_more() {
 }
 
 #[test]
-fn pages_show_what_changed_last_first_and_each_once() {
+fn projects_are_listed_by_last_change_in_pages_without_repeats() {
     let fixture = Fixture::new();
     for (number, called) in ["a", "b", "c", "d"].into_iter().enumerate() {
         found(&fixture, number as u128, ANN, called).expect("founded");

@@ -1,4 +1,4 @@
-//! What a crash leaves, who may open the file, and closing.
+//! Recovery after a crash, locking of the file, closing, and unreadable rows.
 
 use super::fixture::{Ends, Fixture, open};
 use crate::support::store::{ANN, ManualClock, cost, delta, done, id, job, turn};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
-fn p2_a_running_job_goes_back_to_the_queue_and_keeps_its_numbers() {
+fn p2_a_crash_requeues_a_running_job_and_keeps_its_event_numbers() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     let lease = fixture.claim();
@@ -34,14 +34,18 @@ fn p2_a_running_job_goes_back_to_the_queue_and_keeps_its_numbers() {
         "fenced"
     );
     after.store.append(again.fence(), vec![delta(0, 4, "!")], Urgency::Now).wait().unwrap();
-    assert_eq!(after.store.step_text(id(1), 3, u64::MAX), Ok("seen!".to_owned()), "the step is found again");
+    assert_eq!(
+        after.store.step_text(id(1), 3, u64::MAX),
+        Ok("seen!".to_owned()),
+        "the step continues after the crash"
+    );
     after.store.finish(again.fence(), vec![], done(id(1), "x")).wait().unwrap();
     assert_eq!(after.store.job(ANN, id(1)).unwrap().unwrap().crashes, 0);
     assert_eq!(after.claim().job.id, id(2));
 }
 
 #[test]
-fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
+fn p4_a_job_running_during_three_crashes_is_failed_as_poison() {
     let mut fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     for crashes in 1..=3 {
@@ -50,23 +54,23 @@ fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
         assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().crashes, crashes);
     }
     let ends: Vec<_> = Ends::of(&fixture.store).told().into_iter().map(|(code, _)| code).collect();
-    assert_eq!(ends, [Some(FailureCode::Poison)], "the meter comes after the recovery, and hears of it");
+    assert_eq!(ends, [Some(FailureCode::Poison)], "a meter that is set after the recovery gets its ends");
     let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Failed, FailureCode::Poison));
     let last = fixture.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
     assert!(matches!(last.event, Event::Error { code: FailureCode::Poison, .. }));
     assert_eq!(last.seq, row.last_event_id);
-    assert_eq!(fixture.claim().job.id, id(2), "its conversation goes on");
+    assert_eq!(fixture.claim().job.id, id(2), "its conversation continues");
 }
 
-/// Asks the model once, for these tokens, and says a little.
+/// Claims a job and records one model call with this usage and some text.
 fn asked(fixture: &Fixture, usage: Usage) {
     let fence = fixture.claim().fence();
     fixture.store.append(fence, vec![delta(0, 0, "so far"), cost(None, usage)], Urgency::Now).wait().unwrap();
 }
 
 #[test]
-fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
+fn the_usage_of_a_running_job_is_stored_and_survives_a_crash() {
     let mut fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     for calls in 1..=2 {
@@ -79,14 +83,14 @@ fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
     let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
-    assert_eq!(row.usage, Usage::new(20, 10), "the marks are the truth, whatever the end says");
+    assert_eq!(row.usage, Usage::new(20, 10), "usage comes from the marks, not from the outcome");
 }
 
-/// A way to end a running job without its worker.
+/// Ends a running job without its worker.
 type End = fn(Fixture) -> Fixture;
 
 #[test]
-fn p4_what_the_store_ends_by_itself_keeps_its_cost_its_question_and_what_was_said() {
+fn p4_a_job_ended_by_the_store_keeps_usage_question_and_partial_answer() {
     let ends: [(&str, End); 3] = [
         ("the job was cancelled", |fixture| {
             let fixture = fixture.crash();
@@ -116,7 +120,7 @@ fn p4_what_the_store_ends_by_itself_keeps_its_cost_its_question_and_what_was_sai
 }
 
 #[test]
-fn a_job_that_never_ran_leaves_nothing_in_its_conversation() {
+fn a_job_that_never_ran_adds_nothing_to_the_history() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     fixture.store.cancel(ANN, id(1)).wait().unwrap();
@@ -125,7 +129,7 @@ fn a_job_that_never_ran_leaves_nothing_in_its_conversation() {
 }
 
 #[test]
-fn a_release_ends_a_row_of_crashes() {
+fn a_release_resets_the_crash_count() {
     let mut fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     for _ in 0..5 {
@@ -139,7 +143,7 @@ fn a_release_ends_a_row_of_crashes() {
 }
 
 #[test]
-fn a_newer_file_is_refused_and_left_alone() {
+fn a_file_of_a_newer_layout_is_refused() {
     let fixture = Fixture::new();
     fixture.store.close();
     let meta = redb::TableDefinition::<&[u8], &[u8]>::new("meta");
@@ -153,28 +157,26 @@ fn a_newer_file_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_second_process_is_kept_out_and_garbage_is_no_store() {
+fn an_open_store_is_locked_and_garbage_is_refused_unchanged() {
     let fixture = Fixture::new();
     let second = open(&fixture.path(), &Limits::default(), ManualClock::new());
     assert!(matches!(second, Err(OpenError::Locked { .. })), "{:?}", second.err());
     let garbage = fixture.dir.path().join("garbage");
-    // The last one is what a file system may leave of a store after a power loss: it is not begun anew
-    // silently.
+    // A file system may leave an empty file after a power loss: the store must not silently start afresh.
     for content in [b"not a database".repeat(100), Vec::new()] {
         std::fs::write(&garbage, &content).unwrap();
         let opened = open(&garbage, &Limits::default(), ManualClock::new());
         let shown = opened.err().unwrap().to_string();
         assert!(shown.starts_with("cannot open store '") && shown.contains("garbage"), "{shown}");
         assert!(shown.contains("restore a backup"), "{shown}");
-        assert_eq!(std::fs::read(&garbage).unwrap(), content, "and is left alone");
+        assert_eq!(std::fs::read(&garbage).unwrap(), content, "the file is not changed");
     }
     assert!(open(&fixture.dir.path().join("no/such/dir"), &Limits::default(), ManualClock::new()).is_err());
 }
 
-/// A server that was killed in the moment of starting a program leaves its lock to that program for an
-/// instant.
+/// A program that a killed server was starting may hold the lock for a moment.
 #[test]
-fn a_lock_that_is_given_up_soon_is_waited_for() {
+fn opening_waits_for_a_lock_that_is_released_soon() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let first = open(&path, &Limits::default(), ManualClock::new()).unwrap();
@@ -183,20 +185,23 @@ fn a_lock_that_is_given_up_soon_is_waited_for() {
         std::thread::park_timeout(Duration::from_millis(200));
         first.close();
         drop(first);
-        assert!(second.join().unwrap(), "it waits");
+        assert!(second.join().unwrap(), "the second open waits for the lock");
     });
 }
 
 #[test]
-fn p9_the_file_is_its_owners_alone() {
+fn p9_the_store_file_has_mode_0600() {
     use std::os::unix::fs::PermissionsExt;
     let fixture = Fixture::new();
-    assert!(!fixture.path().with_extension("new").exists(), "made under another name, then renamed");
+    assert!(
+        !fixture.path().with_extension("new").exists(),
+        "the file is created under another name and renamed"
+    );
     assert_eq!(std::fs::metadata(fixture.path()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
-fn closing_writes_what_was_asked_then_answers_closed() {
+fn close_writes_pending_writes_and_then_answers_closed() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -212,7 +217,7 @@ fn closing_writes_what_was_asked_then_answers_closed() {
 }
 
 #[test]
-fn work_is_hinted_after_a_commit_and_after_an_open() {
+fn workers_are_woken_after_a_commit_and_after_an_open() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let after = fixture.crash();
@@ -228,7 +233,7 @@ fn work_is_hinted_after_a_commit_and_after_an_open() {
 }
 
 #[test]
-fn a_first_start_that_was_cut_off_is_begun_again() {
+fn an_interrupted_first_start_is_repeated() {
     let fixture = Fixture::new();
     let path = fixture.dir.path().join("other.redb");
     std::fs::write(path.with_extension("new"), b"half a header").unwrap();
@@ -238,7 +243,7 @@ fn a_first_start_that_was_cut_off_is_begun_again() {
     assert!(open(&path, &Limits::default(), ManualClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
 }
 
-/// Writes garbage over a job's entry of `table`, in a file that nobody has open.
+/// Overwrites a job's row of `table` with garbage in a closed store.
 fn spoil(path: &std::path::Path, table: &str, n: u128) {
     let table = redb::TableDefinition::<&[u8], &[u8]>::new(table);
     let database = redb::Database::open(path).unwrap();
@@ -252,7 +257,7 @@ fn spoil(path: &std::path::Path, table: &str, n: u128) {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
+fn an_unreadable_row_blocks_neither_claims_nor_its_conversation() {
     for table in ["jobs", "specs"] {
         let fixture = Fixture::new();
         fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), job(3, ANN)]);
@@ -277,7 +282,7 @@ fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_does_not_keep_its_predecessor_from_ending() {
+fn an_unreadable_row_does_not_block_the_end_of_its_predecessor() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
     fixture.store.close();
@@ -289,7 +294,7 @@ fn a_row_that_cannot_be_read_does_not_keep_its_predecessor_from_ending() {
 }
 
 #[test]
-fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
+fn an_unreadable_running_row_does_not_prevent_opening_the_store() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     fixture.claim_all();
@@ -305,7 +310,7 @@ fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
 }
 
 #[test]
-fn a_delayed_row_that_cannot_be_read_blocks_no_claim() {
+fn an_unreadable_delayed_row_blocks_no_claim() {
     let fixture = Fixture::new();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(1_000_500);

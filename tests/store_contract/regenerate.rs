@@ -1,4 +1,4 @@
-//! Answering again: what goes, what stays, and in which place.
+//! Regenerating an answer: which messages are removed and which stay, in which order.
 
 use super::conversation_removal::sweep_until_gone;
 use super::fixture::Fixture;
@@ -29,7 +29,7 @@ fn count(fixture: &Fixture) -> u64 {
 }
 
 #[test]
-fn an_answer_gives_way_with_all_that_came_after_and_the_question_stays_where_it_was() {
+fn regenerate_removes_the_answer_and_later_messages_and_keeps_the_question() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         say(&fixture, number);
@@ -52,16 +52,16 @@ fn an_answer_gives_way_with_all_that_came_after_and_the_question_stays_where_it_
     assert_eq!(told_now, [Message::user("question 1"), Message::assistant("answer 1")]);
     fixture.store.finish(lease.fence(), vec![], done(id(4), "better")).wait().unwrap();
     assert_eq!(all(&fixture), ["?1", "!1", "?2", "!4"]);
-    assert_eq!(shown(&fixture.store, ANN, Some(ask(2)), 9).0, ["!4"], "an old cursor leads on");
-    assert_eq!(shown(&fixture.store, ANN, Some(answer(2)), 9).0, ["!4"], "and repeats no question");
+    assert_eq!(shown(&fixture.store, ANN, Some(ask(2)), 9).0, ["!4"], "an old cursor still works");
+    assert_eq!(shown(&fixture.store, ANN, Some(answer(2)), 9).0, ["!4"], "an old cursor repeats no question");
     assert_eq!(told(&fixture, 101)[2..], [Message::user("question 2"), Message::assistant("better")]);
 
     again(&fixture, ANN, 4, 5).unwrap().unwrap();
-    assert_eq!(all(&fixture), ["?1", "!1", "?2"], "the question keeps its id however often it is asked");
+    assert_eq!(all(&fixture), ["?1", "!1", "?2"], "the question keeps its id after every regeneration");
 }
 
 #[test]
-fn nothing_is_answered_again_while_a_job_of_the_conversation_has_not_ended() {
+fn regenerate_is_refused_while_a_job_of_the_conversation_is_unfinished() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat")]);
@@ -71,29 +71,29 @@ fn nothing_is_answered_again_while_a_job_of_the_conversation_has_not_ended() {
     assert_eq!(again(&fixture, ANN, 1, 9), refused(JobStatus::Running));
     assert_eq!(again(&fixture, ANN, 2, 9), refused(JobStatus::Running));
     fixture.store.finish(lease.fence(), vec![], done(id(2), "answer 2")).wait().unwrap();
-    assert_eq!(all(&fixture), ["?1", "!1", "?2", "!2"], "a refusal changes nothing");
+    assert_eq!(all(&fixture), ["?1", "!1", "?2", "!2"], "a refused regenerate changes nothing");
     assert!(again(&fixture, ANN, 1, 9).unwrap().is_some());
 }
 
 #[test]
-fn what_is_no_answer_of_the_conversation_is_not_found() {
+fn regenerate_finds_only_answers_of_the_conversation() {
     let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
     say(&fixture, 1);
     fixture.submit([turn(2, BOB, "chat")]);
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(2), "his")).wait().unwrap();
     fixture.submit([turn(3, ANN, "other")]);
     assert_eq!(again(&fixture, ANN, 1, 9), Err(StoreError::QueueFull { limit: 1 }));
-    assert_eq!(all(&fixture), ["?1", "!1"], "a full queue costs no answer");
+    assert_eq!(all(&fixture), ["?1", "!1"], "a full queue removes no answer");
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(3), "elsewhere")).wait().unwrap();
     for stranger in [2, 3, 77] {
         assert_eq!(again(&fixture, ANN, stranger, 9), Ok(None), "{stranger}");
     }
     fixture.store.delete_message(ANN, name("chat"), answer(1)).wait().unwrap();
-    assert_eq!(again(&fixture, ANN, 1, 9), Ok(None), "a deleted one");
+    assert_eq!(again(&fixture, ANN, 1, 9), Ok(None), "a deleted answer is not found");
 }
 
 #[test]
-fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
+fn regenerate_refuses_a_deleted_question_and_drops_stale_summaries() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     say(&fixture, 2);
@@ -103,10 +103,14 @@ fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
     fixture.store.finish(fixture.claim().fence(), vec![], ending).wait().unwrap();
     again(&fixture, ANN, 3, 4).unwrap().unwrap();
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(4), "answer 4")).wait().unwrap();
-    assert_eq!(told(&fixture, 101)[0], Message::assistant("of two"), "it says nothing of what goes");
+    assert_eq!(
+        told(&fixture, 101)[0],
+        Message::assistant("of two"),
+        "the summary does not cover the removed answer"
+    );
 
     assert!(fixture.store.delete_message(ANN, name("chat"), ask(3)).wait().unwrap());
-    assert_eq!(again(&fixture, ANN, 4, 5), Err(StoreError::NoQuestion), "nobody is told it any more");
+    assert_eq!(again(&fixture, ANN, 4, 5), Err(StoreError::NoQuestion), "the question was deleted");
     assert_eq!(
         (all(&fixture), count(&fixture)),
         (["?1", "!1", "?2", "!2", "!4"].map(str::to_owned).to_vec(), 5)
@@ -116,13 +120,20 @@ fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
 
     again(&fixture, ANN, 2, 6).unwrap().unwrap();
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(6), "answer 6")).wait().unwrap();
-    assert_eq!(told(&fixture, 104)[0], Message::user("question 1"), "the summary of two went with two");
+    assert_eq!(
+        told(&fixture, 104)[0],
+        Message::user("question 1"),
+        "the summary of the second turn was dropped"
+    );
     let reference = MessageRef::Ask(id(2).ask_id());
-    assert!(fixture.store.delete_message(ANN, name("chat"), reference).wait().unwrap(), "by its old id");
+    assert!(
+        fixture.store.delete_message(ANN, name("chat"), reference).wait().unwrap(),
+        "the question is deleted by its old id"
+    );
     assert_eq!(all(&fixture), ["?1", "!1", "!6"]);
 }
 
-/// Jobs of the conversation that have ended without a word.
+/// Jobs of the conversation that were cancelled without an answer.
 fn cancelled(fixture: &Fixture, numbers: RangeInclusive<u128>) {
     fixture.submit(numbers.clone().map(|number| turn(number, ANN, "chat")));
     let tickets: Vec<_> = numbers.rev().map(|number| fixture.store.cancel(ANN, id(number))).collect();
@@ -132,7 +143,7 @@ fn cancelled(fixture: &Fixture, numbers: RangeInclusive<u128>) {
 }
 
 #[test]
-fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_silent() {
+fn p8_regenerate_hides_a_long_tail_at_once_and_removes_it_in_steps() {
     let fixture = Fixture::new();
     cancelled(&fixture, 1..=150);
     fixture.submit([turn(151, ANN, "chat")]);
@@ -143,10 +154,10 @@ fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_
     assert_eq!(count(&fixture), 304);
 
     again(&fixture, ANN, 2, 160).unwrap().unwrap();
-    assert!(fixture.store.job(ANN, id(152)).unwrap().is_some(), "one write does not clear them all");
+    assert!(fixture.store.job(ANN, id(152)).unwrap().is_some(), "one write does not remove them all");
     assert_eq!((all(&fixture), count(&fixture)), (["?1", "!1", "?2"].map(str::to_owned).to_vec(), 3));
     assert_eq!(fixture.store.has_message(ANN, &name("chat"), answer(152)), Ok(false));
-    assert_eq!(fixture.store.retry(ANN, id(151)).wait(), Ok(None), "nothing of it comes back");
+    assert_eq!(fixture.store.retry(ANN, id(151)).wait(), Ok(None), "a hidden job cannot be retried");
     let lease = fixture.claim();
     let told_now = fixture.store.history(&lease.job, 900).unwrap().into_messages();
     assert!(!told_now.contains(&Message::assistant("answer 152")), "{told_now:?}");
@@ -160,11 +171,11 @@ fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_
 }
 
 #[test]
-fn p8_an_answer_that_too_much_follows_stays() {
+fn p8_regenerate_refuses_an_answer_with_too_many_later_messages() {
     let fixture = Fixture::new();
     cancelled(&fixture, 1..=1_002);
     assert_eq!(again(&fixture, ANN, 1, 2_000), Err(StoreError::TooLate { limit: 1_000 }));
-    assert_eq!(count(&fixture), 2_004, "a refusal changes nothing");
+    assert_eq!(count(&fixture), 2_004, "a refused regenerate changes nothing");
     assert!(again(&fixture, ANN, 2, 2_001).unwrap().is_some());
     assert_eq!(count(&fixture), 3);
 }

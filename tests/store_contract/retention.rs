@@ -1,5 +1,5 @@
-//! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end,
-//! what is gone is gone altogether; jobs that have not ended are never touched.
+//! Retention: folded deltas keep text and sequence numbers, truncated logs keep their terminal event,
+//! expired jobs are removed completely, and unfinished jobs are never touched.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job, name, turn};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const HOUR: u64 = 3_600_000;
 
-/// The fixture's file, opened again with these times.
+/// The fixture's file, opened again with these retention ages.
 struct Kept {
     fixture: Fixture,
     store: Arc<RedbStore>,
@@ -39,7 +39,7 @@ fn keep(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> Kept 
 }
 
 impl Kept {
-    /// Time passes, on both clocks, and the sweeps that are due are done.
+    /// Advances both clocks and runs the due sweeps.
     fn pass(&self, ms: u64) {
         self.fixture.clock.advance(ms);
         self.sweep();
@@ -48,11 +48,11 @@ impl Kept {
     fn sweep(&self) {
         self.fixture.clock.advance(60_000);
         for _ in 0..5 {
-            self.store.probe().wait().unwrap(); // a sweep follows the write that is alone
+            self.store.probe().wait().unwrap(); // a sweep follows each single write
         }
     }
 
-    /// A job with a step of three deltas, a mark, a discarded step and a step of one delta; then its end.
+    /// Runs a job with a step of three deltas, a mark, a discarded step and a step of one delta.
     fn run(&self, n: u128, ending: impl FnOnce(JobId) -> JobOutcome) {
         self.store.submit(vec![turn(n, ANN, &format!("chat-{n}"))]).wait().unwrap();
         let lease = self.store.claim(1).wait().unwrap().pop().unwrap();
@@ -98,11 +98,11 @@ fn failed(_: JobId) -> JobOutcome {
 }
 
 const WHOLE: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-/// Without 3 and 4, which 5 stands for, and without the discarded 6 and 7.
+/// Without 3 and 4, which are folded into 5, and without the discarded 6 and 7.
 const FOLDED: [u64; 6] = [1, 2, 5, 8, 9, 10];
 
 #[test]
-fn p2_folded_deltas_keep_their_text_and_the_last_number_and_their_jobs_age() {
+fn p2_folded_deltas_keep_their_text_and_the_last_sequence_number() {
     let kept = keep(RetentionAge::For(24 * HOUR), RetentionAge::Forever, RetentionAge::Forever);
     kept.run(1, answered);
     kept.pass(23 * HOUR);
@@ -117,11 +117,11 @@ fn p2_folded_deltas_keep_their_text_and_the_last_number_and_their_jobs_age() {
     assert_eq!(text, "one two three");
     assert_eq!(kept.store.step_text(id(1), 5, 5).unwrap(), "one two three");
     assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
-    assert_eq!(kept.marks(1), 0, "an answered job needs none");
+    assert_eq!(kept.marks(1), 0, "an answered job needs no marks");
 }
 
 #[test]
-fn a_failed_job_keeps_the_marks_that_a_retry_needs() {
+fn folding_keeps_the_marks_of_a_failed_job_for_a_retry() {
     let kept = keep(RetentionAge::For(HOUR), RetentionAge::Forever, RetentionAge::Forever);
     kept.run(1, failed);
     kept.run(2, |_| cancelled());
@@ -131,7 +131,7 @@ fn a_failed_job_keeps_the_marks_that_a_retry_needs() {
 }
 
 #[test]
-fn a_log_is_cut_to_its_end_and_the_answer_stays() {
+fn a_truncated_log_keeps_its_terminal_event_and_the_answer() {
     let kept = keep(RetentionAge::For(HOUR), RetentionAge::For(3 * HOUR), RetentionAge::Forever);
     kept.run(1, answered);
     kept.pass(2 * HOUR);
@@ -139,13 +139,13 @@ fn a_log_is_cut_to_its_end_and_the_answer_stays() {
     kept.pass(2 * HOUR);
     assert_eq!(kept.seqs(1), [10]);
     let page = kept.store.events(id(1), 10, 10).unwrap();
-    assert_eq!((page.events.len(), page.last_seq), (0, 10), "the last id is still the last");
+    assert_eq!((page.events.len(), page.last_seq), (0, 10), "the last event id does not change");
     assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
     assert_eq!(kept.store.job(ANN, id(1)).unwrap().unwrap().last_event_id, 10);
 }
 
 #[test]
-fn an_answer_whose_log_was_cut_is_read_from_what_its_conversation_keeps() {
+fn an_answer_with_a_truncated_log_is_read_from_the_conversation() {
     let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
     kept.run(1, answered);
     let chat = || name("chat-1");
@@ -157,18 +157,18 @@ fn an_answer_whose_log_was_cut_is_read_from_what_its_conversation_keeps() {
         };
         (said, events.len())
     };
-    assert_eq!(said().0, [], "the log tells it");
+    assert_eq!(said().0, [], "the log contains the answer");
     kept.pass(2 * HOUR);
     assert_eq!(said(), (vec![Message::assistant("answer")], 1));
     let ask = MessageRef::Ask(id(1).ask_id());
     assert_eq!(kept.store.delete_message(ANN, chat(), ask).wait(), Ok(true));
-    assert_eq!(said(), (vec![Message::assistant("answer")], 1), "without its question as well");
+    assert_eq!(said(), (vec![Message::assistant("answer")], 1), "the answer stays without its question");
     assert_eq!(kept.store.delete_message(ANN, chat(), answer).wait(), Ok(true));
     assert_eq!(kept.store.conversation(ANN, &chat()).unwrap().unwrap().message_count, 0);
 }
 
 #[test]
-fn a_forgotten_job_leaves_nothing_behind() {
+fn an_expired_job_leaves_no_rows() {
     let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     kept.run(1, answered);
     kept.pass(2 * HOUR);
@@ -178,10 +178,10 @@ fn a_forgotten_job_leaves_nothing_behind() {
     assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
     kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
     let next = kept.store.claim(1).wait().unwrap().pop().unwrap();
-    assert!(kept.store.history(&next.job, 10).unwrap().turns.is_empty(), "its turn is gone, too");
+    assert!(kept.store.history(&next.job, 10).unwrap().turns.is_empty(), "its turn is removed as well");
     kept.store.finish(next.fence(), vec![], done(id(2), "x")).wait().unwrap();
     kept.store.close();
-    // Everything but the second job's own entries and the store's numbers is gone.
+    // Only rows of the second job and the counters of the store remain.
     let database = redb::Database::open(kept.fixture.path()).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
     for table in redb::ReadableDatabase::begin_read(&database).unwrap().list_tables().unwrap() {
@@ -197,7 +197,7 @@ fn a_forgotten_job_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_has_not_ended_is_never_touched() {
+fn retention_never_touches_unfinished_jobs() {
     let kept = keep(RetentionAge::For(0), RetentionAge::For(0), RetentionAge::For(0));
     kept.store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
     let lease = kept.store.claim(1).wait().unwrap().pop().unwrap();
@@ -208,7 +208,7 @@ fn what_has_not_ended_is_never_touched() {
 }
 
 #[test]
-fn more_jobs_than_one_transaction_takes_go_in_a_few() {
+fn many_expired_jobs_are_removed_in_several_transactions() {
     let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     kept.store.submit((1..=450).map(|n| job(n, ANN)).collect()).wait().unwrap();
     let cancelled: Vec<_> = (1..=450).map(|n| kept.store.cancel(ANN, id(n))).collect();
@@ -222,7 +222,7 @@ fn more_jobs_than_one_transaction_takes_go_in_a_few() {
 }
 
 #[test]
-fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
+fn an_unreadable_job_does_not_block_the_removal_of_others() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     for n in [1, 2] {
@@ -251,7 +251,7 @@ fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
     assert!(store.job(ANN, id(1)).is_err(), "its row stays for the operator");
 }
 
-/// Rows of a table in the file as it is now.
+/// The current number of rows of a table.
 fn rows(kept: &Kept, table: &str) -> u64 {
     let copy = kept.fixture.dir.path().join("copy.redb");
     std::fs::copy(kept.fixture.path(), &copy).unwrap();
@@ -262,7 +262,7 @@ fn rows(kept: &Kept, table: &str) -> u64 {
 }
 
 #[test]
-fn p8_lines_of_batches_that_are_gone_go_piece_by_piece() {
+fn p8_lines_of_refused_and_expired_batches_are_removed_in_steps() {
     let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     let lines = |count: u32| -> Vec<NewLine> {
         (0..count).map(|n| NewLine { custom_id: n.to_string(), spec: job(1, ANN).spec }).collect()
@@ -277,7 +277,7 @@ fn p8_lines_of_batches_that_are_gone_go_piece_by_piece() {
     kept.store.cancel_batch(ANN, ended).wait().unwrap();
     assert_eq!(rows(&kept, "batch_lines"), 2_503);
     kept.sweep();
-    assert_eq!(rows(&kept, "batch_lines"), 3, "a batch that was refused leaves nothing");
+    assert_eq!(rows(&kept, "batch_lines"), 3, "a refused batch leaves no rows");
     assert!(kept.store.batch(ANN, ended).unwrap().is_some());
     kept.pass(2 * HOUR);
     assert_eq!(kept.store.batch(ANN, ended).unwrap(), None);
@@ -285,7 +285,7 @@ fn p8_lines_of_batches_that_are_gone_go_piece_by_piece() {
 }
 
 #[test]
-fn p3_a_job_whose_log_was_cut_is_not_run_again() {
+fn p3_a_job_with_a_truncated_log_cannot_be_retried() {
     let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
     kept.run(1, failed);
     kept.pass(2 * HOUR);
@@ -293,7 +293,7 @@ fn p3_a_job_whose_log_was_cut_is_not_run_again() {
 }
 
 #[test]
-fn a_conversation_loses_its_summary_with_its_last_turn_and_costs_what_it_did() {
+fn an_expired_turn_removes_its_summary_but_not_its_usage() {
     let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(3 * HOUR));
     let summary = ConversationSummary { content: "secret".to_owned(), through: 0 };
     kept.run(1, |id| JobOutcome { summary: Some(summary), ..answered(id) });
@@ -306,5 +306,5 @@ fn a_conversation_loses_its_summary_with_its_last_turn_and_costs_what_it_did() {
     kept.pass(4 * HOUR);
     assert_eq!(kept.store.job(ANN, id(1)), Ok(None));
     assert_eq!(kept.store.history(&waiting, 9).unwrap(), History { wants_title: true, ..History::default() });
-    assert_eq!(spent(), before, "accounts outlive jobs");
+    assert_eq!(spent(), before, "usage is kept longer than jobs");
 }

@@ -1,4 +1,4 @@
-//! What happens again, and what must not: retries, further attempts, and requests that come twice.
+//! Retries by clients, further attempts, and repeated requests with an idempotency key.
 
 use super::fixture::{Ends, Fixture};
 use crate::support::store::{ANN, BOB, delta, done, id, job, turn};
@@ -37,7 +37,7 @@ fn phases(fixture: &Fixture, n: u128) -> Vec<String> {
 }
 
 #[test]
-fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
+fn a_retried_job_continues_its_log_and_ends_again() {
     let fixture = Fixture::new();
     let ends = Ends::of(&fixture.store);
     fixture.submit([job(1, ANN), job(2, ANN)]);
@@ -52,15 +52,19 @@ fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
     fixture.clock.advance(86_400_000);
     let again = fixture.store.retry(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((again.status, again.error, again.finished_at_ms), (JobStatus::Queued, None, None));
-    assert_eq!(fixture.store.output(id(1)), Ok(None), "it has no answer any more");
-    assert_eq!(fixture.claim().job.id, id(2), "accepted anew: behind those that waited");
+    assert_eq!(fixture.store.output(id(1)), Ok(None), "a retried job has no output");
+    assert_eq!(fixture.claim().job.id, id(2), "a retried job is queued behind the waiting jobs");
     let after = fixture.crash();
     assert_eq!(after.claim_all(), [id(1), id(2)].into_iter().rev().collect::<Vec<_>>());
     let lease = fixture.claim();
     assert_eq!((lease.job.id, lease.job.attempt), (id(1), 2));
     fixture.clock.advance(7);
     fixture.store.finish(lease.fence(), vec![], done(id(1), "whole")).wait().unwrap();
-    assert_eq!(ends.told().last(), Some(&(None, Some(7_000))), "not the day for which it had failed");
+    assert_eq!(
+        ends.told().last(),
+        Some(&(None, Some(7_000))),
+        "the run time does not include the time after the failure"
+    );
     assert_eq!(phases(&fixture, 1), ["queued", "running", "text", "end", "queued", "running", "end"]);
     assert_eq!(fixture.store.output(id(1)), Ok(Some("whole".to_owned())));
     assert_eq!(
@@ -70,7 +74,7 @@ fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
 }
 
 #[test]
-fn a_retried_job_waits_for_the_job_of_its_conversation_that_runs() {
+fn a_retried_job_waits_for_the_running_job_of_its_conversation() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     let lease = fixture.claim();
@@ -83,11 +87,11 @@ fn a_retried_job_waits_for_the_job_of_its_conversation_that_runs() {
     let lease = fixture.claim();
     assert_eq!(lease.job.id, id(1));
     let history = fixture.store.history(&lease.job, 100).unwrap().into_messages();
-    assert_eq!(history.len(), 2, "what the second job said, and nothing of its own: {history:?}");
+    assert_eq!(history.len(), 2, "the history contains only the second job: {history:?}");
 }
 
 #[test]
-fn a_retry_needs_room_in_the_queue() {
+fn a_retry_is_refused_when_the_queue_is_full() {
     let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -97,7 +101,7 @@ fn a_retry_needs_room_in_the_queue() {
 }
 
 #[test]
-fn a_postponed_job_waits_its_time_through_a_crash() {
+fn a_postponed_job_waits_across_a_crash() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
@@ -130,12 +134,12 @@ fn a_job_that_waits_for_its_next_attempt_can_be_cancelled() {
     assert_eq!(
         fixture.store.job(ANN, id(2)).unwrap().unwrap().status,
         JobStatus::Cancelled,
-        "asked for first"
+        "the earlier cancel wins"
     );
 }
 
 #[test]
-fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
+fn p1_64_posts_with_one_key_make_one_job_even_across_a_crash() {
     let fixture = Fixture::new();
     let gate = Arc::new(Barrier::new(64));
     let posts: Vec<_> = (1..=64)
@@ -152,7 +156,7 @@ fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
     assert_eq!(new.len(), 1);
     let ids: std::collections::HashSet<_> =
         answers.iter().map(|(Idempotent::New(job) | Idempotent::Replayed(job))| job.id).collect();
-    assert_eq!(ids.len(), 1, "all are told the one job");
+    assert_eq!(ids.len(), 1, "all callers get the same job");
     let after = fixture.crash();
     let replayed = after.store.submit_once(job(100, ANN), key(1, 1)).wait().unwrap();
     assert!(matches!(replayed, Idempotent::Replayed(job) if ids.contains(&job.id)));
@@ -160,14 +164,14 @@ fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
 }
 
 #[test]
-fn a_key_is_its_users_and_of_one_request_and_for_a_day() {
+fn an_idempotency_key_belongs_to_one_user_and_request_for_a_day() {
     let fixture = Fixture::new();
     let submit = |n, user, key| fixture.store.submit_once(job(n, user), key).wait();
     assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Idempotent::New(_))));
     assert_eq!(submit(2, ANN, key(1, 2)), Err(StoreError::KeyReused));
     let is_known = |user, name| fixture.store.is_known(user, &key(name, 9).key).unwrap();
     assert_eq!((is_known(ANN, 1), is_known(BOB, 1), is_known(ANN, 2)), (true, false, false));
-    assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Idempotent::New(_))), "P7: keys of users never meet");
+    assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Idempotent::New(_))), "P7: keys of users are separate");
     assert!(matches!(submit(4, ANN, key(2, 1)), Ok(Idempotent::New(_))));
     fixture.clock.advance(86_400_000 - 1);
     assert!(matches!(submit(5, ANN, key(1, 1)), Ok(Idempotent::Replayed(_))));
@@ -175,14 +179,14 @@ fn a_key_is_its_users_and_of_one_request_and_for_a_day() {
     assert!(!is_known(ANN, 1));
     assert!(
         matches!(submit(6, ANN, key(1, 2)), Ok(Idempotent::New(_))),
-        "forgotten, and free for another request"
+        "an expired key can be used for another request"
     );
     fixture.clock.advance(1_000);
     assert!(matches!(submit(7, ANN, key(1, 2)), Ok(Idempotent::Replayed(job)) if job.id == id(6)));
 }
 
 #[test]
-fn a_refused_request_uses_no_key_up() {
+fn a_refused_request_does_not_use_up_its_idempotency_key() {
     let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
     fixture.submit([job(1, ANN)]);
     let full = fixture.store.submit_once(job(2, ANN), key(1, 1)).wait();
@@ -192,7 +196,7 @@ fn a_refused_request_uses_no_key_up() {
 }
 
 #[test]
-fn p7_an_ended_job_is_deleted_whole_and_only_by_its_user() {
+fn p7_an_ended_job_can_be_deleted_only_by_its_owner() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     assert_eq!(
@@ -209,12 +213,12 @@ fn p7_an_ended_job_is_deleted_whole_and_only_by_its_user() {
     let second = fixture.claim();
     assert!(
         fixture.store.history(&second.job, 10).unwrap().turns.is_empty(),
-        "its conversation has forgotten it"
+        "the history no longer contains the deleted job"
     );
 }
 
 #[test]
-fn a_key_whose_job_was_deleted_is_spent_not_free() {
+fn the_idempotency_key_of_a_deleted_job_stays_used() {
     let fixture = Fixture::new();
     fixture.store.submit_once(job(1, ANN), key(1, 1)).wait().unwrap();
     fixture.store.cancel(ANN, id(1)).wait().unwrap();
@@ -224,7 +228,7 @@ fn a_key_whose_job_was_deleted_is_spent_not_free() {
 }
 
 #[test]
-fn a_job_that_the_store_ends_itself_keeps_what_it_has_said() {
+fn a_job_cancelled_between_attempts_keeps_its_partial_answer() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     let lease = fixture.claim();

@@ -1,5 +1,4 @@
-//! Schedules, kept by the real store and looked after by the real scheduler, under clocks that do as a test
-//! tells them.
+//! Schedules with the real store and the real scheduler under clocks that the test sets.
 
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::{JobId, ScheduleId};
@@ -27,7 +26,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const TEN_YEARS_MS: u64 = 3_652 * DAY_MS;
 const MOST: u64 = 1_000;
 
-/// Two clocks: one that only goes on, and one that can be set.
+/// A monotonic clock and a wall clock that can be set.
 #[derive(Default)]
 struct Clocks {
     wall_ms: AtomicU64,
@@ -35,13 +34,13 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// Time passes.
+    /// Advances both clocks.
     fn pass(&self, ms: u64) {
         self.wall_ms.fetch_add(ms, Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock.
     fn set(&self, ms: u64) {
         self.wall_ms.store(ms, Ordering::SeqCst);
     }
@@ -98,7 +97,7 @@ impl Kept {
         Self { store, clocks, scheduler: timer, dir }
     }
 
-    /// What a process finds that starts after this one was killed now.
+    /// The store after a crash now: opens a copy of the file.
     fn crash(&self) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::copy(self.dir.path().join("store.redb"), dir.path().join("store.redb")).unwrap();
@@ -156,7 +155,7 @@ pub(crate) fn every(seconds: u64) -> Timing {
 }
 
 #[test]
-fn p1_an_occurrence_becomes_one_job_and_the_next_one_is_armed() {
+fn p1_a_due_run_makes_one_job_and_schedules_the_next_run() {
     let mut kept = Kept::new();
     let hourly = kept.put(7, cron("0 * * * *"));
     assert_eq!((kept.tick(), kept.jobs()), (0, 0));
@@ -175,11 +174,11 @@ fn p1_an_occurrence_becomes_one_job_and_the_next_one_is_armed() {
     let ended = kept.store.schedule(ANN, hourly).unwrap().unwrap().0;
     assert_eq!(ended.last_status, Some(JobStatus::Succeeded), "the last outcome");
     let next = kept.crash();
-    assert_eq!((next.read(hourly), next.jobs()), (ended.schedule, 1), "all of it is on the disk");
+    assert_eq!((next.read(hourly), next.jobs()), (ended.schedule, 1), "the schedule is durable");
 }
 
 #[test]
-fn a_week_without_the_server_is_caught_up_once() {
+fn missed_runs_of_a_week_are_made_up_once() {
     let kept = Kept::new();
     let (hourly, often, once) =
         (kept.put(1, cron("@hourly")), kept.put(2, every(1)), kept.put(3, Timing::At(START_MS + 5)));
@@ -190,13 +189,13 @@ fn a_week_without_the_server_is_caught_up_once() {
     assert_eq!(next.read(hourly).next_run_ms, Some(now + HOUR_MS));
     assert_eq!(next.read(often).next_run_ms, Some(now + 1_000));
     let once = next.read(once);
-    assert_eq!((once.next_run_ms, once.runs), (None, 1), "it stays to be seen");
+    assert_eq!((once.next_run_ms, once.runs), (None, 1), "a finished schedule stays readable");
     next.clocks.pass(1_000);
     assert_eq!(next.tick(), 1);
 }
 
 #[test]
-fn a_clock_set_an_hour_ahead_fires_once_and_back_again_fires_nothing_twice() {
+fn a_clock_set_ahead_and_back_by_an_hour_fires_each_run_once() {
     let mut kept = Kept::new();
     let (hourly, daily) = (kept.put(1, cron("0 * * * *")), kept.put(2, cron("30 9 * * *")));
     kept.clocks.set(START_MS + 100 * 60_000); // 09:40
@@ -206,13 +205,13 @@ fn a_clock_set_an_hour_ahead_fires_once_and_back_again_fires_nothing_twice() {
     assert_eq!(kept.read(hourly).next_run_ms, Some(START_MS + 2 * HOUR_MS));
     assert_eq!(kept.read(daily).next_run_ms, Some(START_MS + 90 * 60_000 + DAY_MS));
     kept.clocks.pass(HOUR_MS); // 09:40 again
-    assert_eq!(kept.tick(), 0, "they have been");
+    assert_eq!(kept.tick(), 0, "both have fired already");
     kept.clocks.pass(20 * 60_000);
     assert_eq!(kept.tick(), 1, "10:00");
 }
 
 #[test]
-fn a_clock_set_back_an_hour_leaves_intervals_running_and_single_times_waiting() {
+fn a_clock_set_back_delays_single_times_but_not_intervals() {
     let mut kept = Kept::new();
     let (often, once) = (kept.put(1, every(10)), kept.put(2, Timing::At(START_MS + 60_000)));
     kept.clocks.pass(10_000);
@@ -221,7 +220,7 @@ fn a_clock_set_back_an_hour_leaves_intervals_running_and_single_times_waiting() 
     assert_eq!(kept.tick(), 0);
     for _ in 0..3 {
         kept.clocks.pass(10_000);
-        assert_eq!(kept.tick(), 1, "an interval is never longer than itself");
+        assert_eq!(kept.tick(), 1, "an interval runs on time");
     }
     assert_eq!((kept.read(often).runs, kept.read(once).runs), (4, 0));
     kept.clocks.set(START_MS + 60_000);
@@ -230,26 +229,26 @@ fn a_clock_set_back_an_hour_leaves_intervals_running_and_single_times_waiting() 
 }
 
 #[test]
-fn a_clock_set_ten_years_ahead_and_back_loses_nothing_and_goes_on_from_the_right_time() {
+fn a_clock_set_ahead_and_back_by_ten_years_loses_no_schedule() {
     let mut kept = Kept::new();
     let (daily, often) = (kept.put(1, cron("0 9 * * *")), kept.put(2, every(60)));
     kept.clocks.set(START_MS + TEN_YEARS_MS);
     assert_eq!((kept.tick(), kept.tick()), (2, 0), "each once");
     kept.clocks.pass(2 * DAY_MS);
-    assert_eq!(kept.tick(), 2, "a wrong clock is a clock");
+    assert_eq!(kept.tick(), 2, "schedules follow a wrong clock as well");
     let made = kept.put(3, cron("0 9 * * *"));
     kept.clocks.set(START_MS + 2 * DAY_MS);
     assert_eq!(kept.tick(), 0);
     let nine = START_MS + 2 * DAY_MS + HOUR_MS;
     assert_eq!(kept.read(daily).next_run_ms, Some(nine));
-    assert_eq!(kept.read(made).next_run_ms, Some(nine), "made under the wrong clock");
+    assert_eq!(kept.read(made).next_run_ms, Some(nine), "a schedule created under the wrong clock");
     assert!(kept.read(often).next_run_ms.unwrap() <= START_MS + 2 * DAY_MS + 60_000);
     kept.clocks.pass(HOUR_MS);
     assert_eq!(kept.tick(), 3);
 }
 
 #[test]
-fn a_clock_set_back_while_the_server_was_down_is_noticed_at_the_start() {
+fn a_clock_set_back_during_downtime_is_detected_at_the_start() {
     let mut kept = Kept::new();
     let daily = kept.put(1, cron("0 9 * * *"));
     kept.clocks.set(START_MS + TEN_YEARS_MS);
@@ -257,12 +256,12 @@ fn a_clock_set_back_while_the_server_was_down_is_noticed_at_the_start() {
     kept.clocks.set(START_MS);
     let mut next = kept.crash();
     assert_eq!(next.tick(), 0);
-    // The occurrence of today has been, under the wrong clock.
+    // Today's run has already fired under the wrong clock.
     assert_eq!(next.read(daily).next_run_ms, Some(START_MS + HOUR_MS + DAY_MS));
 }
 
 #[test]
-fn p8_a_full_queue_keeps_what_is_due_waiting_and_many_due_at_once_all_fire() {
+fn p8_due_runs_wait_for_a_full_queue_and_many_fire_in_steps() {
     let limits = Limits { queue_jobs: 2, ..Limits::default() };
     let mut kept = Kept::with(&limits);
     for number in 1..=3 {
@@ -283,7 +282,7 @@ fn p8_a_full_queue_keeps_what_is_due_waiting_and_many_due_at_once_all_fire() {
 }
 
 #[test]
-fn p7_p8_schedules_are_their_users_own_and_bounded() {
+fn p7_p8_schedules_are_separate_and_limited_for_each_user() {
     let kept = Kept::new();
     let ids: Vec<_> = (1..=3).map(|number| kept.put(number, every(60))).collect();
     let full = kept.store.put(schedule(4, every(60), START_MS), order(), 3).wait();
@@ -301,11 +300,11 @@ fn p7_p8_schedules_are_their_users_own_and_bounded() {
     assert_eq!(kept.store.remove(ANN, ids[0]).wait(), Ok(true));
     assert_eq!(kept.store.remove(ANN, ids[0]).wait(), Ok(false));
     assert_eq!(page(None, 9), (vec![ids[2], ids[1]], false));
-    kept.store.put(schedule(6, every(60), START_MS), order(), 3).wait().expect("there is room again");
+    kept.store.put(schedule(6, every(60), START_MS), order(), 3).wait().expect("a schedule fits again");
 }
 
 #[test]
-fn what_is_deleted_never_fires() {
+fn a_deleted_schedule_never_fires() {
     let mut kept = Kept::new();
     let often = kept.put(1, every(1));
     kept.clocks.pass(1_000);
@@ -316,7 +315,7 @@ fn what_is_deleted_never_fires() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_read_does_not_hold_up_the_others() {
+fn an_unreadable_schedule_does_not_block_the_others() {
     let kept = Kept::new();
     let (_broken, whole) = (kept.put(1, every(1)), kept.put(2, every(2)));
     kept.store.close();
@@ -327,7 +326,7 @@ fn a_schedule_that_cannot_be_read_does_not_hold_up_the_others() {
     assert_eq!(next.store.remove(ANN, ScheduleId::from_bits(1)).wait(), Ok(true), "it can be deleted");
 }
 
-/// Spoils the first schedule's row.
+/// Damages the first schedule's row.
 fn damage(path: &Path) {
     const SCHEDULES: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("schedules");
     let database = redb::Database::open(path).unwrap();
@@ -341,7 +340,7 @@ fn damage(path: &Path) {
 }
 
 #[test]
-fn a_file_of_a_build_that_knew_no_schedules_has_none_and_takes_some() {
+fn a_file_without_schedule_tables_accepts_schedules() {
     let kept = Kept::new();
     kept.store.close();
     let database = redb::Database::open(kept.dir.path().join("store.redb")).unwrap();
@@ -365,7 +364,7 @@ fn a_file_of_a_build_that_knew_no_schedules_has_none_and_takes_some() {
 }
 
 #[test]
-fn ids_that_were_not_needed_make_no_jobs() {
+fn unused_job_ids_make_no_jobs() {
     let kept = Kept::new();
     kept.put(1, every(1));
     kept.clocks.pass(1_000);
@@ -375,7 +374,7 @@ fn ids_that_were_not_needed_make_no_jobs() {
 }
 
 #[test]
-fn a_disabled_accounts_schedules_pass_without_a_job_until_it_is_back() {
+fn schedules_of_a_disabled_account_make_no_jobs() {
     let kept = Kept::new();
     let named = |name| super::users::newcomer(name);
     kept.store.register(named("root")).wait().unwrap();

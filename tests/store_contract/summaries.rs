@@ -1,4 +1,4 @@
-//! What stands for a conversation's oldest turns.
+//! Summaries, which replace the oldest turns of a conversation.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, turn};
@@ -12,7 +12,7 @@ fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
     JobOutcome { summary: Some(summary), ..done(id(number), &format!("answer {number}")) }
 }
 
-/// Submits and ends a job of the conversation; what it was handed.
+/// Runs a job of the conversation; returns the history that it got.
 fn say(fixture: &Fixture, user: UserId, number: u128, ending: JobOutcome) -> History {
     fixture.submit([turn(number, user, "chat")]);
     let lease = fixture.claim();
@@ -35,7 +35,7 @@ fn job(fixture: &Fixture, user: UserId, number: u128) -> Job {
 }
 
 #[test]
-fn a_summary_stands_for_the_turns_up_to_its_number() {
+fn a_summary_replaces_the_turns_up_to_its_number() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         say(&fixture, ANN, number, plain(number));
@@ -47,15 +47,19 @@ fn a_summary_stands_for_the_turns_up_to_its_number() {
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("one and two"), vec![3, 4]));
     assert_eq!(history.turns[0].messages, [Message::user("question 3"), Message::assistant("answer 3")]);
     let earlier = fixture.store.history(&job(&fixture, ANN, 2), 100).unwrap();
-    assert_eq!((earlier.summary, earlier.turns.len()), (None, 1), "it is no word on what came after a job");
+    assert_eq!(
+        (earlier.summary, earlier.turns.len()),
+        (None, 1),
+        "an earlier job does not get a later summary"
+    );
     let none = fixture.store.history(&job(&fixture, ANN, 5), 1).unwrap();
-    assert_eq!(none.summary.as_deref(), Some("one and two"), "a narrow room cuts turns alone");
+    assert_eq!(none.summary.as_deref(), Some("one and two"), "a small limit removes only turns");
     let nothing = History { wants_title: true, ..History::default() };
     assert!(none.turns.is_empty() && say(&fixture, BOB, 6, plain(6)) == nothing, "P7");
 }
 
 #[test]
-fn a_summary_never_gives_way_to_one_that_stands_for_less() {
+fn a_summary_is_never_replaced_by_one_of_fewer_turns() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         say(&fixture, ANN, number, plain(number));
@@ -69,7 +73,7 @@ fn a_summary_never_gives_way_to_one_that_stands_for_less() {
 }
 
 #[test]
-fn the_summary_goes_with_the_last_turn() {
+fn deleting_the_last_turn_deletes_the_summary() {
     let fixture = Fixture::new();
     say(&fixture, ANN, 1, plain(1));
     say(&fixture, ANN, 2, summed_up(2, "secret", 1));

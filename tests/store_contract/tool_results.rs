@@ -1,4 +1,4 @@
-//! Whole results of tools, behind their handles.
+//! Complete tool results and their handles.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, id, job};
@@ -8,7 +8,7 @@ use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::ports::{Results, Store, Urgency};
 
 #[test]
-fn p7_a_result_is_its_users_while_its_job_is_there() {
+fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     let leases = fixture.store.claim(2).wait().unwrap();
@@ -27,7 +27,7 @@ fn p7_a_result_is_its_users_while_its_job_is_there() {
     let told = |fixture: &Fixture, user, number| {
         fixture.store.result(user, &ResultHandle::of(id(number), "call_0")).unwrap()
     };
-    assert_eq!(told(&fixture, ANN, 1).as_deref(), Some("of one"), "while it runs");
+    assert_eq!(told(&fixture, ANN, 1).as_deref(), Some("of one"), "readable while the job runs");
     let failed = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
     for lease in leases {
         fixture
@@ -42,10 +42,13 @@ fn p7_a_result_is_its_users_while_its_job_is_there() {
     assert_eq!((told(&fixture, BOB, 1), told(&fixture, ANN, 3)), (None, None));
     assert_eq!(fixture.store.result(ANN, &ResultHandle::of(id(1), "call_1")), Ok(None));
     let log = fixture.store.log(id(1)).unwrap();
-    assert_eq!(log.len(), 5, "the engine learns that there is one: {log:?}");
-    assert!(!format!("{log:?}").contains("of one"), "and is spared its content: {log:?}");
+    assert_eq!(log.len(), 5, "the engine sees that there is a complete result: {log:?}");
+    assert!(!format!("{log:?}").contains("of one"), "the log does not contain the content: {log:?}");
     let page = fixture.store.events(id(1), 0, 100).unwrap();
-    assert!(page.events.iter().all(|event| !format!("{event:?}").contains("of one")), "clients see no mark");
+    assert!(
+        page.events.iter().all(|event| !format!("{event:?}").contains("of one")),
+        "clients do not see the content"
+    );
     fixture.store.delete(ANN, id(1)).wait().unwrap();
     assert_eq!((told(&fixture, ANN, 1), told(&fixture, ANN, 2).as_deref()), (None, Some("of two")));
 }

@@ -1,5 +1,4 @@
-//! What users have spent: every end of a job books what it has spent since its last one, and nothing takes
-//! it back.
+//! Usage of users: each end of a job records its usage since the previous end; nothing removes it.
 
 use super::fixture::{Fixture, open};
 use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, done, id, job, turn};
@@ -42,7 +41,7 @@ fn conversation(store: &RedbStore, user: UserId, name: &str) -> Vec<(String, u64
 }
 
 #[test]
-fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
+fn all_usage_of_a_job_is_recorded_by_model_at_its_end() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let lease = fixture.claim();
@@ -55,7 +54,7 @@ fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
         model: None,
     };
     spend(&fixture, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
-    assert_eq!(told(&fixture.store, ANN), [], "not before the end");
+    assert_eq!(told(&fixture.store, ANN), [], "usage is recorded at the end");
     let title = EngineMark::Spent { model: "other".to_owned(), usage: Usage::new(2, 1) };
     fixture.store.finish(lease.fence(), vec![title.into()], done(id(1), "x")).wait().unwrap();
     assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
@@ -66,7 +65,7 @@ fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
 }
 
 #[test]
-fn p7_users_and_conversations_never_mix() {
+fn p7_usage_of_users_and_conversations_is_separate() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, BOB, "chat"), turn(3, ANN, "chat-2"), job(4, BOB)]);
     for (number, lease) in (1..).zip(fixture.store.claim(10).wait().unwrap()) {
@@ -83,7 +82,7 @@ fn p7_users_and_conversations_never_mix() {
 }
 
 #[test]
-fn crashes_and_postponed_runs_book_everything_once() {
+fn usage_is_recorded_once_across_crashes_and_postponed_runs() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     spend(&fixture, &fixture.claim(), vec![demo(1)]);
@@ -103,7 +102,7 @@ fn crashes_and_postponed_runs_book_everything_once() {
 }
 
 #[test]
-fn a_job_that_is_tried_again_books_the_difference_on_the_day_of_each_end() {
+fn a_retried_job_records_only_new_usage_on_the_day_of_each_end() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let lease = fixture.claim();
@@ -111,7 +110,7 @@ fn a_job_that_is_tried_again_books_the_difference_on_the_day_of_each_end() {
     fixture.store.retry(ANN, id(1)).wait().unwrap();
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
-    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 1, 1)], "nothing was spent in between");
+    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 1, 1)], "no usage between the two ends");
     fixture.clock.advance(DAY_MS);
     fixture.store.retry(ANN, id(1)).wait().unwrap();
     let fixture = fixture.crash();
@@ -125,17 +124,17 @@ fn a_job_that_is_tried_again_books_the_difference_on_the_day_of_each_end() {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![demo(100)], done(id(1), "x")).wait().unwrap();
     let lines = [line(0, "demo", 1, 1), line(1, "b", 5, 1), line(1, "demo", 110, 0)];
-    assert_eq!(told(&fixture.store, ANN), lines, "one job, on the day of its first end");
+    assert_eq!(told(&fixture.store, ANN), lines, "the job counts once, on the day of its first end");
     assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage.prompt_tokens, 116);
     assert_eq!(conversation(&fixture.store, ANN, "chat"), [("b".to_owned(), 5), ("demo".to_owned(), 111)]);
     assert_eq!(fixture.store.usage(ANN, 1, 1).unwrap().len(), 2);
     assert_eq!(fixture.store.usage(ANN, 0, 0).unwrap().len(), 1);
     assert_eq!(fixture.store.usage(ANN, 2, u32::MAX).unwrap(), []);
-    assert_eq!(fixture.store.usage(ANN, 1, 0).unwrap(), [], "a range that ends before it begins");
+    assert_eq!(fixture.store.usage(ANN, 1, 0).unwrap(), [], "an inverted range is empty");
 }
 
 #[test]
-fn what_the_store_ends_by_itself_is_booked_as_well() {
+fn usage_of_jobs_ended_by_the_store_is_recorded() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN), job(2, ANN), job(3, BOB)]);
     for lease in fixture.store.claim(2).wait().unwrap() {
@@ -155,12 +154,12 @@ fn what_the_store_ends_by_itself_is_booked_as_well() {
     assert!(poisoned.store.job(ANN, id(1)).unwrap().unwrap().status.is_terminal());
     assert_eq!(told(&poisoned.store, ANN), [line(0, "demo", 7, 1)]);
     fixture.store.cancel(ANN, id(1)).wait().unwrap();
-    assert_eq!(told(&fixture.store, ANN), [], "it still runs");
-    assert_eq!(told(&fixture.crash().store, ANN), [line(0, "demo", 7, 1)], "recovery ends it");
+    assert_eq!(told(&fixture.store, ANN), [], "the job still runs");
+    assert_eq!(told(&fixture.crash().store, ANN), [line(0, "demo", 7, 1)], "recovery ends the job");
 }
 
 #[test]
-fn lines_of_a_batch_are_booked_like_any_job() {
+fn usage_of_batch_lines_is_recorded_like_that_of_other_jobs() {
     let fixture = Fixture::new();
     let batch = BatchId::from_bits(1);
     let lines = (0..3).map(|n: u32| NewLine { custom_id: n.to_string(), spec: job(1, BOB).spec }).collect();
@@ -173,15 +172,11 @@ fn lines_of_a_batch_are_booked_like_any_job() {
         fixture.store.finish(lease.fence(), vec![demo(4)], done(lease.job.id, "x")).wait().unwrap();
     }
     fixture.store.cancel_batch(BOB, batch).wait().unwrap();
-    assert_eq!(
-        told(&fixture.store, BOB),
-        [line(0, "demo", 8, 2)],
-        "a line that never began has cost nothing"
-    );
+    assert_eq!(told(&fixture.store, BOB), [line(0, "demo", 8, 2)], "a line that never started has no usage");
 }
 
 #[test]
-fn deleting_a_job_takes_nothing_back() {
+fn deleting_a_job_keeps_its_usage() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let lease = fixture.claim();
@@ -193,7 +188,7 @@ fn deleting_a_job_takes_nothing_back() {
 }
 
 #[test]
-fn names_of_models_may_be_long_and_of_any_letters() {
+fn model_names_may_be_long_and_contain_any_characters() {
     let fixture = Fixture::new();
     let names = ["é\u{0}\"\n".to_owned(), "m".repeat(100_000), "m".repeat(100_001), "m".to_owned()];
     for (number, name) in (1..).zip(&names) {
@@ -208,7 +203,7 @@ fn names_of_models_may_be_long_and_of_any_letters() {
 }
 
 #[test]
-fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
+fn p4_an_unreadable_usage_row_does_not_block_the_end_of_a_job() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     let lease = fixture.claim();
@@ -225,10 +220,10 @@ fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
     writing.commit().unwrap();
     drop(database);
     let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
-    assert_eq!(told(&store, ANN), [], "what cannot be read is left out, and logged");
+    assert_eq!(told(&store, ANN), [], "an unreadable row is skipped");
     let lease = store.claim(1).wait().unwrap().pop().unwrap();
     store.finish(lease.fence(), vec![demo(2)], done(id(2), "x")).wait().unwrap();
-    assert_eq!(told(&store, ANN), [line(0, "demo", 2, 1)], "the line begins anew");
+    assert_eq!(told(&store, ANN), [line(0, "demo", 2, 1)], "the row starts again from zero");
     assert_eq!(conversation(&store, ANN, "chat"), [("demo".to_owned(), 3)]);
 }
 
@@ -244,7 +239,7 @@ fn at(hour: u32, model: &str, prompt: u64) -> (u32, String, u64) {
     (hour, model.to_owned(), prompt)
 }
 
-/// Runs a job that costs so much.
+/// Runs a job with this usage.
 fn run(fixture: &Fixture, number: u128, user: UserId, spent: Record) {
     fixture.submit([job(number, user)]);
     let lease = fixture.claim();
@@ -252,7 +247,7 @@ fn run(fixture: &Fixture, number: u128, user: UserId, spent: Record) {
 }
 
 #[test]
-fn p7_hours_are_told_for_one_user_or_for_all_together() {
+fn p7_hourly_usage_can_be_read_for_one_user_or_for_all() {
     let fixture = Fixture::new();
     run(&fixture, 1, ANN, demo(1));
     run(&fixture, 2, ANN, demo(2));
@@ -268,10 +263,10 @@ fn p7_hours_are_told_for_one_user_or_for_all_together() {
     assert_eq!(all(None), [at(0, "demo", 13), at(25, "demo", 100), at(25, "other", 1_000)]);
     assert_eq!(by_hour(&fixture.store, None, 1, 24), []);
     assert_eq!(by_hour(&fixture.store, None, 25, 25).len(), 2);
-    assert_eq!(by_hour(&fixture.store, None, 25, 24), [], "a range that ends before it begins");
+    assert_eq!(by_hour(&fixture.store, None, 25, 24), [], "an inverted range is empty");
     assert_eq!(
         told(&fixture.store, ANN),
         [line(0, "demo", 3, 2), line(1, "demo", 100, 1)],
-        "days are as ever"
+        "daily usage is unchanged"
     );
 }

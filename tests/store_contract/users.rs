@@ -1,4 +1,4 @@
-//! Accounts, tokens and invites: what is unique stays unique, whoever is first, and an administrator stays.
+//! Accounts, tokens and invites: unique names and addresses, the first account, and the last administrator.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, job};
@@ -62,7 +62,7 @@ pub(crate) fn token(number: u8, user: UserId) -> NewToken {
 }
 
 #[test]
-fn the_one_user_is_there_before_anything_is_written_and_keeps_its_name() {
+fn the_default_user_exists_without_a_row_and_keeps_its_name() {
     let fixture = Fixture::new();
     let default = fixture.store.account_named(" Default ").unwrap().expect("the one user");
     assert_eq!((default.id, default.role, default.password), (UserId::SINGLE, Role::Admin, None));
@@ -71,7 +71,7 @@ fn the_one_user_is_there_before_anything_is_written_and_keeps_its_name() {
     assert_eq!(fixture.store.accounts(None, 10).unwrap().accounts.len(), 1);
     assert_eq!(fixture.store.register(newcomer("DEFAULT")).wait(), Err(StoreError::NameTaken));
     let ann = made(&fixture, newcomer("Ann"));
-    assert_eq!((ann.id, ann.role), (UserId(2), Role::Admin), "the first with a password");
+    assert_eq!((ann.id, ann.role), (UserId(2), Role::Admin), "the first account with a password");
     let bob = made(&fixture, NewAccount { role: Role::User, ..newcomer("Bob") });
     assert_eq!((bob.id, bob.role), (UserId(3), Role::User));
     let default = fixture.store.account_named("default").unwrap().expect("still there");
@@ -79,7 +79,7 @@ fn the_one_user_is_there_before_anything_is_written_and_keeps_its_name() {
 }
 
 #[test]
-fn the_one_user_with_a_password_is_the_first_and_can_be_changed_like_any() {
+fn the_default_user_with_a_password_counts_as_the_first_account() {
     let fixture = Fixture::new();
     let given = change(
         &fixture,
@@ -92,11 +92,11 @@ fn the_one_user_with_a_password_is_the_first_and_can_be_changed_like_any() {
 }
 
 #[test]
-fn p4_of_many_who_want_one_name_at_once_one_gets_it() {
+fn p4_concurrent_registrations_of_one_name_create_one_account() {
     let fixture = Fixture::new();
     for round in 0..20 {
         let spellings = [format!("User{round}"), format!("user{round}"), format!("USER{round}")];
-        // All are on their way before the first is settled, so that a group holds several.
+        // All are sent before the first is committed, so that a group contains several.
         let tickets: Vec<Ticket<Account>> =
             spellings.iter().map(|name| fixture.store.register(newcomer(name))).collect();
         let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
@@ -106,15 +106,15 @@ fn p4_of_many_who_want_one_name_at_once_one_gets_it() {
         assert_eq!(losers, 2, "{results:?}");
         let found = fixture.store.account_named(&spellings[2]).unwrap().map(|found| found.id);
         assert_eq!(found, Some(winners[0].id));
-        assert_eq!(winners[0].role == Role::Admin, round == 0, "there is one first");
+        assert_eq!(winners[0].role == Role::Admin, round == 0, "only the first account is an administrator");
     }
     let numbers: Vec<u32> =
         fixture.store.accounts(None, 100).unwrap().accounts.iter().map(|found| found.id.0).collect();
-    assert_eq!(numbers, (1..=21).collect::<Vec<_>>(), "no number for who was refused");
+    assert_eq!(numbers, (1..=21).collect::<Vec<_>>(), "refused registrations use no number");
 }
 
 #[test]
-fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
+fn an_email_address_belongs_to_one_account_until_it_is_removed() {
     let fixture = Fixture::new();
     let ann = made(&fixture, with_email("ann", "Ann@example.org"));
     let bob = made(&fixture, newcomer("bob"));
@@ -128,9 +128,13 @@ fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
     assert_eq!(change(&fixture, bob.id, to(Some("ann@example.org"))), Err(StoreError::EmailTaken));
     assert_eq!(fixture.store.account(bob.id).unwrap(), Some(bob.clone()), "a refused change changes nothing");
     let own = change(&fixture, ann.id, to(Some("ANN@example.org"))).unwrap().expect("ann");
-    assert_eq!(own.email.as_ref().map(Email::as_str), Some("ANN@example.org"), "another case of one's own");
+    assert_eq!(
+        own.email.as_ref().map(Email::as_str),
+        Some("ANN@example.org"),
+        "another spelling of the own address"
+    );
     assert_eq!(change(&fixture, ann.id, to(None)).unwrap().and_then(|ann| ann.email), None);
-    assert!(change(&fixture, bob.id, to(Some("ann@example.org"))).is_ok(), "it is free again");
+    assert!(change(&fixture, bob.id, to(Some("ann@example.org"))).is_ok(), "the address is free again");
     assert_eq!(
         fixture.store.register(with_email("carl", "Ann@example.org")).wait(),
         Err(StoreError::EmailTaken)
@@ -138,7 +142,7 @@ fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
 }
 
 #[test]
-fn the_last_administrator_who_can_come_in_stays_one() {
+fn the_last_administrator_who_can_log_in_keeps_the_role() {
     let fixture = Fixture::new();
     let (ann, bob) = (made(&fixture, newcomer("ann")), made(&fixture, newcomer("bob")));
     let role = |role| AccountChange { role: Some(role), ..AccountChange::default() };
@@ -146,7 +150,7 @@ fn the_last_administrator_who_can_come_in_stays_one() {
     // `default` is an administrator as well, but cannot log in.
     assert_eq!(change(&fixture, ann.id, role(Role::User)), Err(StoreError::LastAdmin));
     assert_eq!(change(&fixture, ann.id, active(false)), Err(StoreError::LastAdmin));
-    assert!(change(&fixture, UserId::SINGLE, active(false)).is_ok(), "nobody comes in as it");
+    assert!(change(&fixture, UserId::SINGLE, active(false)).is_ok(), "no one can log in as `default`");
     change(&fixture, bob.id, role(Role::Admin)).unwrap();
     assert!(change(&fixture, ann.id, role(Role::User)).is_ok());
     assert_eq!(change(&fixture, bob.id, active(false)), Err(StoreError::LastAdmin));
@@ -155,18 +159,18 @@ fn the_last_administrator_who_can_come_in_stays_one() {
     assert_eq!(
         change(&fixture, bob.id, role(Role::User)),
         Err(StoreError::LastAdmin),
-        "a disabled one is none"
+        "a disabled administrator does not count"
     );
     let both = [
         fixture.store.change_account(bob.id, role(Role::User)),
         fixture.store.change_account(ann.id, active(true)),
     ];
     let settled: Vec<bool> = both.into_iter().map(|ticket| ticket.wait().is_ok()).collect();
-    assert_eq!(settled, [false, true], "in the order in which they came");
+    assert_eq!(settled, [false, true], "changes apply in order");
 }
 
 #[test]
-fn a_password_ends_what_came_before_and_other_changes_do_not() {
+fn only_a_password_change_raises_the_session_generation() {
     let fixture = Fixture::new();
     let ann = made(&fixture, newcomer("ann"));
     let quota = Quota { tokens_per_day: Some(5), unfinished_jobs: None, project_bytes: Some(7) };
@@ -181,12 +185,16 @@ fn a_password_ends_what_came_before_and_other_changes_do_not() {
     let password = AccountChange { password: Some(hash("other")), ..AccountChange::default() };
     let after = change(&fixture, ann.id, password.clone()).unwrap().expect("ann");
     assert_eq!((after.generation, after.password), (1, Some(hash("other"))));
-    assert_eq!((after.avatar, after.last_login_at_ms), (Some("/a.png".to_owned()), Some(77)), "what stays");
+    assert_eq!(
+        (after.avatar, after.last_login_at_ms),
+        (Some("/a.png".to_owned()), Some(77)),
+        "other fields stay"
+    );
     assert_eq!(change(&fixture, ann.id, password).unwrap().map(|now| now.generation), Some(2));
 }
 
 #[test]
-fn who_may_register_is_decided_where_the_account_is_made() {
+fn the_store_checks_whether_a_registration_is_allowed() {
     let fixture = Fixture::new();
     let by =
         |name: &str, admission| fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait();
@@ -196,7 +204,7 @@ fn who_may_register_is_decided_where_the_account_is_made() {
     assert_eq!(
         by("ann", RegistrationGate::Invited(None)),
         Err(StoreError::NotInvited),
-        "not even whose name it is"
+        "even for an existing name"
     );
     assert_eq!(by("bob", RegistrationGate::Invited(Some(digest(1)))), Err(StoreError::NotInvited));
     assert_eq!(by("bob", RegistrationGate::ByAdmin).map(|bob| bob.role), Ok(Role::User));
@@ -210,7 +218,7 @@ fn who_may_register_is_decided_where_the_account_is_made() {
 }
 
 #[test]
-fn an_invite_is_used_once_and_for_a_while() {
+fn an_invite_works_once_and_expires() {
     let fixture = Fixture::new();
     made(&fixture, newcomer("ann"));
     let invite = |number, expires_at_ms| {
@@ -225,7 +233,7 @@ fn an_invite_is_used_once_and_for_a_while() {
     assert_eq!(come(&fixture, "ANN", 1).wait(), Err(StoreError::NameTaken));
     let two = [come(&fixture, "bob", 1), come(&fixture, "carl", 1)];
     let results: Vec<_> = two.into_iter().map(Ticket::wait).collect();
-    assert!(results[0].is_ok(), "a refused registration used nothing up: {results:?}");
+    assert!(results[0].is_ok(), "a refused registration does not use up the invite: {results:?}");
     assert_eq!(results[1], Err(StoreError::NotInvited));
     let fixture = fixture.crash();
     assert_eq!(come(&fixture, "carl", 1).wait(), Err(StoreError::NotInvited), "used up for good");
@@ -234,7 +242,7 @@ fn an_invite_is_used_once_and_for_a_while() {
 }
 
 #[test]
-fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked() {
+fn p7_tokens_are_found_by_key_listed_by_owner_and_gone_when_revoked() {
     let fixture = Fixture::new();
     let (ann, bob) = (made(&fixture, newcomer("ann")).id, made(&fixture, newcomer("bob")).id);
     for (number, user) in [(1, ann), (2, bob), (3, ann)] {
@@ -244,7 +252,7 @@ fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked(
     assert_eq!(fixture.store.token(&digest(4)).unwrap(), None);
     assert_eq!(fixture.store.tokens(ann).unwrap(), [token(1, ann).token, token(3, ann).token]);
     let revoke = |user, number: u128| fixture.store.revoke_token(user, TokenId::from_bits(number)).wait();
-    assert_eq!(revoke(bob, 1), Ok(false), "another's");
+    assert_eq!(revoke(bob, 1), Ok(false), "another user's token");
     assert_eq!((revoke(ann, 1), revoke(ann, 1)), (Ok(true), Ok(false)));
     let fixture = fixture.crash();
     assert_eq!(fixture.store.token(&digest(1)).unwrap(), None);
@@ -253,7 +261,7 @@ fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked(
 }
 
 #[test]
-fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
+fn p8_tokens_are_limited_for_each_user_and_expired_ones_are_replaced() {
     let fixture = Fixture::new();
     let mut short = token(1, UserId(2));
     short.token.expires_at_ms = Some(NOW_MS + 5);
@@ -261,12 +269,12 @@ fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
     fixture.store.store_token(token(2, UserId(2)), 2).wait().unwrap();
     let full = fixture.store.store_token(token(3, UserId(2)), 2).wait();
     assert_eq!(full, Err(StoreError::TokensFull { limit: 2 }));
-    assert!(fixture.store.store_token(token(4, UserId(3)), 2).wait().is_ok(), "another's list is another's");
+    assert!(fixture.store.store_token(token(4, UserId(3)), 2).wait().is_ok(), "the limit is per user");
     fixture.clock.advance(5);
     assert_eq!(
         fixture.store.token(&digest(1)).unwrap(),
         Some(short.token),
-        "whoever shows it hears that it expired"
+        "an expired token can still be reported as expired"
     );
     fixture.store.store_token(token(3, UserId(2)), 2).wait().unwrap();
     assert_eq!(fixture.store.token(&digest(1)).unwrap(), None);
@@ -274,14 +282,14 @@ fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
 }
 
 #[test]
-fn p7_unfinished_jobs_are_counted_for_each_user_and_up_to_a_bound() {
+fn p7_unfinished_jobs_are_counted_for_each_user_up_to_a_maximum() {
     let fixture = Fixture::new();
     fixture.submit((1..=3).map(|number| job(number, ANN)));
     fixture.submit([job(4, BOB)]);
     let count = |user, most| fixture.store.unfinished_count(user, most).unwrap();
     assert_eq!((count(ANN, 10), count(ANN, 2), count(ANN, 0), count(BOB, 10)), (3, 2, 0, 1));
     let lease = fixture.claim();
-    assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "what runs has not ended");
+    assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "a running job is unfinished");
     let user = lease.job.user;
     let before = count(user, 10);
     fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
@@ -290,7 +298,7 @@ fn p7_unfinished_jobs_are_counted_for_each_user_and_up_to_a_bound() {
 }
 
 #[test]
-fn accounts_come_in_pages_and_survive_a_reopening() {
+fn accounts_are_listed_in_pages_and_survive_a_crash() {
     let fixture = Fixture::new();
     for number in 2..=6 {
         made(&fixture, newcomer(&format!("user{number}")));
@@ -310,14 +318,14 @@ fn accounts_come_in_pages_and_survive_a_reopening() {
     let all: Vec<_> = std::iter::once((1, "default".to_owned())).chain(named).collect();
     assert_eq!(seen, all);
     assert_eq!(fixture.store.accounts(Some(UserId(6)), 4).unwrap().accounts, []);
-    assert_eq!(made(&fixture, newcomer("next")).id, UserId(7), "numbers go on");
+    assert_eq!(made(&fixture, newcomer("next")).id, UserId(7), "numbers continue");
     let empty = Fixture::new();
     let page = empty.store.accounts(None, 1).unwrap();
     assert_eq!((page.accounts.len(), page.has_more), (1, false));
 }
 
 #[test]
-fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
+fn p9_a_damaged_account_row_makes_no_new_user_an_administrator() {
     use redb::TableDefinition;
     const USERS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("users");
     let fixture = Fixture::new();
@@ -338,7 +346,7 @@ fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     let first_only = NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("bob") };
     assert_eq!(fixture.store.register(first_only).wait(), Err(StoreError::RegistrationClosed));
     assert_eq!(made(&fixture, newcomer("Bob")).role, Role::User);
-    // Nor does what cannot be read look after anybody.
+    // An unreadable account does not count as an administrator.
     let with_password = AccountChange { password: Some(hash("x")), ..AccountChange::default() };
     change(&fixture, UserId::SINGLE, with_password).unwrap();
     let no_more = AccountChange { role: Some(Role::User), ..AccountChange::default() };
@@ -346,7 +354,7 @@ fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
 }
 
 #[test]
-fn p8_accounts_have_a_bound() {
+fn p8_accounts_are_limited() {
     let fixture = Fixture::with(&Limits { accounts: 3, ..Limits::default() });
     made(&fixture, newcomer("Ann"));
     made(&fixture, newcomer("Bob"));
@@ -357,7 +365,7 @@ fn p8_accounts_have_a_bound() {
 }
 
 #[test]
-fn what_was_open_before_an_account_was_disabled_stays_shut() {
+fn disabling_an_account_raises_its_session_generation() {
     let fixture = Fixture::new();
     made(&fixture, newcomer("Ann"));
     let bob = made(&fixture, newcomer("Bob"));

@@ -1,4 +1,4 @@
-//! Webhooks: made with the end that they report, kept until they are settled, shown to their owner.
+//! Webhook deliveries: created with the job's end, pending until settled, listed for their owner.
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job};
@@ -42,7 +42,7 @@ fn attempt(next: AfterAttempt) -> DeliveryAttempt {
 }
 
 #[test]
-fn p1_p4_an_end_and_its_delivery_are_one_transaction() {
+fn p1_p4_a_job_end_and_its_webhook_delivery_are_one_transaction() {
     let fixture = Fixture::new();
     fixture.submit([hooked(1, ANN, "a.test"), job(2, ANN)]);
     assert_eq!(fixture.crash().store.next_due_ms().unwrap(), None, "nothing has ended");
@@ -53,7 +53,7 @@ fn p1_p4_an_end_and_its_delivery_are_one_transaction() {
     }
     let after = fixture.crash();
     let found = due(&after);
-    assert_eq!(found.len(), 1, "one of both asked for it");
+    assert_eq!(found.len(), 1, "only one job has a webhook");
     assert_eq!((found[0].subject, found[0].user), (WebhookSubject::Job(id(1)), ANN));
     assert_eq!((found[0].state, found[0].tries), (DeliveryState::Pending, 0));
     assert_eq!(after.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Succeeded);
@@ -61,7 +61,7 @@ fn p1_p4_an_end_and_its_delivery_are_one_transaction() {
 }
 
 #[test]
-fn p4_ends_that_no_worker_wrote_are_reported_too() {
+fn p4_jobs_ended_by_the_store_have_webhook_deliveries() {
     let fixture = Fixture::new();
     fixture.submit([hooked(1, ANN, "a.test"), hooked(2, ANN, "b.test")]);
     fixture.store.cancel(ANN, id(2)).wait().unwrap();
@@ -75,12 +75,12 @@ fn p4_ends_that_no_worker_wrote_are_reported_too() {
 }
 
 #[test]
-fn a_crash_between_sending_and_settling_repeats_the_same_id() {
+fn a_crash_between_sending_and_settling_repeats_the_same_delivery_id() {
     let fixture = Fixture::new();
     run(&fixture, hooked(1, ANN, "a.test"));
     let sent = due(&fixture);
     let after = fixture.crash();
-    assert_eq!(due(&after), sent, "sent again, under one id");
+    assert_eq!(due(&after), sent, "sent again with the same id");
     after
         .store
         .settle(sent[0].id, DeliveryAttempt { status: Some(200), error: None, next: AfterAttempt::Delivered })
@@ -93,9 +93,9 @@ fn a_crash_between_sending_and_settling_repeats_the_same_id() {
 }
 
 #[test]
-fn jobs_that_end_in_one_moment_have_deliveries_of_their_own() {
+fn jobs_that_end_at_the_same_time_have_separate_deliveries() {
     let fixture = Fixture::new();
-    // The same random bits: only the time of acceptance differs.
+    // Equal random bits; only the time of acceptance differs.
     for time in 1..=3_u128 {
         run(&fixture, hooked((time << 80) | 7, ANN, &format!("h{time}.test")));
     }
@@ -104,7 +104,7 @@ fn jobs_that_end_in_one_moment_have_deliveries_of_their_own() {
 }
 
 #[test]
-fn a_try_that_failed_waits_for_its_time_and_the_longest_due_is_first() {
+fn a_failed_delivery_waits_and_the_longest_due_comes_first() {
     let fixture = Fixture::new();
     run(&fixture, hooked(1, ANN, "a.test"));
     fixture.clock.advance(10);
@@ -124,7 +124,7 @@ fn a_try_that_failed_waits_for_its_time_and_the_longest_due_is_first() {
 }
 
 #[test]
-fn of_each_host_only_the_first_is_due_and_of_a_busy_one_none() {
+fn only_one_delivery_is_due_for_each_host_and_none_for_a_busy_host() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         run(&fixture, hooked(number, ANN, "a.test"));
@@ -138,7 +138,7 @@ fn of_each_host_only_the_first_is_due_and_of_a_busy_one_none() {
 }
 
 #[test]
-fn p7_deliveries_are_shown_to_their_owner_newest_first() {
+fn p7_deliveries_are_listed_newest_first_for_their_owner_only() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         run(&fixture, hooked(number, ANN, &format!("h{number}.test")));
@@ -171,13 +171,17 @@ fn p7_deliveries_are_shown_to_their_owner_newest_first() {
 }
 
 #[test]
-fn a_dead_delivery_begins_anew_when_asked() {
+fn a_dead_delivery_can_be_started_again() {
     let fixture = Fixture::new();
     run(&fixture, hooked(1, ANN, "a.test"));
     let id = due(&fixture)[0].id;
     fixture.store.settle(id, attempt(AfterAttempt::Dead)).wait().unwrap();
     fixture.store.settle(id, attempt(AfterAttempt::Delivered)).wait().unwrap();
-    assert_eq!(fixture.store.delivery(ANN, id).unwrap().unwrap().state, DeliveryState::Dead, "settled once");
+    assert_eq!(
+        fixture.store.delivery(ANN, id).unwrap().unwrap().state,
+        DeliveryState::Dead,
+        "a settled delivery cannot be settled again"
+    );
     assert!(due(&fixture).is_empty());
     let again = fixture.store.again(ANN, id).wait().unwrap().unwrap();
     assert_eq!((again.state, again.tries), (DeliveryState::Pending, 0));
@@ -185,7 +189,7 @@ fn a_dead_delivery_begins_anew_when_asked() {
 }
 
 #[test]
-fn p8_settled_deliveries_are_forgotten_after_thirty_days_and_pending_ones_never() {
+fn p8_settled_deliveries_expire_after_30_days_and_pending_ones_never() {
     let fixture = Fixture::new();
     for number in 1..=20 {
         run(&fixture, hooked(number, ANN, &format!("h{number}.test")));

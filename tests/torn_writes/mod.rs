@@ -22,7 +22,7 @@ const IMAGES: u64 = 300;
 
 /// Seeds are shared by two threads; they stop once there are images enough.
 #[test]
-fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
+fn p1_p2_p4_no_power_loss_loses_acknowledged_or_seen_data() {
     let (images, first) = (setting("TEST_IMAGES").unwrap_or(IMAGES), setting("TEST_SEED").unwrap_or(1));
     let (next, taken, second) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
@@ -45,7 +45,7 @@ fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
 }
 
 #[test]
-fn a_disk_whose_syncs_lie_is_caught() {
+fn a_disk_with_ineffective_syncs_is_detected() {
     let losses: Vec<PowerLoss> = (1..=3).map(|seed| workload::run(seed, Syncs::Lie)).collect();
     let caught: usize = losses.iter().map(|power_loss| power_loss.failures().len()).sum();
     let taken: u64 = losses.iter().map(PowerLoss::taken).sum();
@@ -54,7 +54,7 @@ fn a_disk_whose_syncs_lie_is_caught() {
 }
 
 #[test]
-fn p4_an_end_split_into_two_transactions_is_caught() {
+fn p4_a_job_end_split_into_two_transactions_is_detected() {
     let count = |end| (1..=10).map(|seed| split::run(seed, end)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     let ((whole, wrong), (split, caught)) = (count(split::End::Whole), count(split::End::Split));
     println!("{wrong} of {whole} images are inconsistent, {caught} of {split} when the end is split");
