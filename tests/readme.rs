@@ -2,6 +2,7 @@
 //! Compares their figures with BENCHMARKS.md.
 
 use crate::support::Server;
+use std::io::Write as _;
 use std::process::Command;
 
 const ENGLISH: &str = include_str!("../README.md");
@@ -32,7 +33,8 @@ fn blocks<'a>(readme: &'a str, language: &str) -> Vec<&'a str> {
 
 fn paste_curl_lines(readme: &str) {
     if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: curl is not installed, so the README's lines were not run");
+        writeln!(std::io::stderr(), "SKIPPED: curl is not installed, so the README's lines were not run")
+            .expect("stderr");
         return;
     }
     let lines: Vec<&str> = blocks(readme, "sh").into_iter().filter(|block| block.contains("curl ")).collect();

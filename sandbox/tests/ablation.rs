@@ -7,6 +7,7 @@
 //! fill memory, disks or the process table do not run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::Path;
 
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
@@ -68,7 +69,7 @@ fn runs_elsewhere(test: &str) -> bool {
         command.status()
     };
     if !command(&["true"]).is_ok_and(|status| status.success()) {
-        println!("skipped: no namespaces to run what gets out in");
+        writeln!(std::io::stderr(), "SKIPPED: no namespaces to run what gets out in").expect("stderr");
         return true;
     }
     let itself = std::env::current_exe().unwrap();

@@ -1,6 +1,7 @@
 //! The optional layers in a real broker: reported, in force where the machine permits them, removed
 //! afterwards.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ fn a_command_lives_in_a_cgroup_that_ends_with_it() {
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
     let Some(place) = sandbox.report().layers.cgroup.path else {
-        eprintln!("SKIPPED: {:?}", sandbox.report().layers.cgroup);
+        writeln!(std::io::stderr(), "SKIPPED: {:?}", sandbox.report().layers.cgroup).expect("stderr");
         return;
     };
     let record = sandbox.run(&shell("echo x; sleep 77 & exit 3"), &|| false);

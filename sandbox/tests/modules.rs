@@ -1,5 +1,6 @@
 //! Extra modules: by the options, by registration, and numpy and pandas if the host has them.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,7 +51,8 @@ fn with_packages(scratch: &Path, modules: &[&str]) -> Option<Sandbox> {
     let python = sandbox.report().python;
     if let Some(reason) = python.reason {
         assert!(reason.contains("cannot be imported") || reason.contains(SYSTEM_PYTHON), "{reason}");
-        eprintln!("SKIPPED, install python3-numpy and python3-pandas: {reason}");
+        writeln!(std::io::stderr(), "SKIPPED: install python3-numpy and python3-pandas: {reason}")
+            .expect("stderr");
         return None;
     }
     Some(sandbox)

@@ -1,6 +1,7 @@
 //! The kernel policy call by call: deadly calls kill, forbidden calls fail, even at the most lenient level.
 
 use nanoclaw_sandbox::{Language, Level, Program, RunStatus};
+use std::io::Write as _;
 
 use crate::support;
 
@@ -90,7 +91,8 @@ fn another_architecture_s_calls_kill() {
     assert!(record.status == RunStatus::ForbiddenSyscall || blocked, "{record:#?}");
     let python = std::path::Path::new("/usr/bin/python3");
     if !python.exists() {
-        println!("skipped: no {} for the command's half", python.display());
+        writeln!(std::io::stderr(), "SKIPPED: no {} for the command's half", python.display())
+            .expect("stderr");
         return;
     }
     let command = format!("{} - <<'end'\n{code}\nend\necho $?", python.display());

@@ -60,7 +60,7 @@ fn left() -> Vec<String> {
 fn node() -> Option<PathBuf> {
     let found = ["/usr/bin/node", "/usr/local/bin/node"].iter().map(PathBuf::from).find(|path| path.exists());
     if found.is_none() {
-        println!("SKIPPED: there is no node on this machine");
+        writeln!(std::io::stderr(), "SKIPPED: there is no node on this machine").expect("stderr");
     }
     found
 }
@@ -411,7 +411,7 @@ fn a_hot_loop_runs_compiled() {
 fn npx_starts_an_installed_package() {
     let Some(_) = node() else { return };
     if !Path::new("/usr/bin/npx").exists() {
-        println!("SKIPPED: there is no npx on this machine");
+        writeln!(std::io::stderr(), "SKIPPED: there is no npx on this machine").expect("stderr");
         return;
     }
     with(

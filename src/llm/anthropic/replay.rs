@@ -14,6 +14,7 @@ use crate::llm::transport::error_mapper::ErrorMapper;
 use crate::net::CallSlot;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use serde_json::{Value, json};
+use std::io::Write as _;
 use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -150,7 +151,8 @@ fn assert_matches(outcome: &AnthropicReplay, expected: &Value, what: &str) {
 fn recordings() -> Vec<(PathBuf, Value)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams");
     let Ok(manifest) = std::fs::read_to_string(directory.join("manifest.json")) else {
-        eprintln!("SKIPPED: no recorded streams at {}", directory.display());
+        writeln!(std::io::stderr(), "SKIPPED: no recorded streams at {}", directory.display())
+            .expect("stderr");
         return Vec::new();
     };
     let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");

@@ -10,6 +10,7 @@ use crate::llm::dialect_options::call_timeouts;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -305,7 +306,8 @@ fn a_recorded_request_is_what_we_would_send() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams/anthropic");
     let Ok(recorded) = std::fs::read_to_string(directory.join("sonnet4-thinking-streaming.2.req.json"))
     else {
-        eprintln!("SKIPPED: no recorded requests at {}", directory.display());
+        writeln!(std::io::stderr(), "SKIPPED: no recorded requests at {}", directory.display())
+            .expect("stderr");
         return;
     };
     let recorded: Value = serde_json::from_str(&recorded).expect("JSON");

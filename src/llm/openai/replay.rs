@@ -88,7 +88,8 @@ pub(super) fn replay_from(
 pub(super) fn recordings() -> Vec<(String, Vec<u8>, Value)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams");
     let Ok(manifest) = std::fs::read_to_string(directory.join("manifest.json")) else {
-        eprintln!("SKIPPED: no recorded streams at {}", directory.display());
+        writeln!(std::io::stderr(), "SKIPPED: no recorded streams at {}", directory.display())
+            .expect("stderr");
         return Vec::new();
     };
     let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
