@@ -56,7 +56,7 @@ fn wait_until(server: &Server, what: &str, condition: impl Fn() -> bool) {
 
 /// Waits until this configured server has listed its tools.
 fn wait_for_tools(server: &Server, name: &str) {
-    let has_listed_tools = |line: &str| line.contains("has told its tools") && line.contains(name);
+    let has_listed_tools = |line: &str| line.contains("MCP server listed its tools") && line.contains(name);
     wait_until(server, name, || server.log().lines().any(has_listed_tools));
 }
 
@@ -241,7 +241,7 @@ fn shutdown_ends_mcp_sessions() {
     assert!(server.terminate().success());
     assert!(begun.elapsed() < WAIT_TIMEOUT, "{:?}", begun.elapsed());
     let log = server.log();
-    assert!(log.contains("stopped") && !log.contains("broke down"), "{log}");
+    assert!(log.contains("stopped") && !log.contains("panicked"), "{log}");
 }
 
 /// The fake server over HTTP.

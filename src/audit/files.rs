@@ -1,5 +1,4 @@
-//! The files of the audit log: `audit.jsonl`, and older ones with a number, 1 for the newest of them. Owns appending and
-//! rotation; refuses to know what a line says.
+//! The files of the audit log: `audit.jsonl` and rotated ones, `audit.1.jsonl` being the newest of them.
 
 use super::options::AuditOptions;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -8,31 +7,30 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A directory, and a file, for their owner alone.
+/// Modes for the owner only.
 const PRIVATE_DIR: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 
-/// The file that is written.
-struct Current {
+/// The file that is appended to.
+struct CurrentFile {
     file: File,
     bytes: u64,
 }
 
-/// The log's directory.
-pub(super) struct Files {
+pub(super) struct AuditFiles {
     dir: PathBuf,
     max_bytes: u64,
-    numbers: u32,
-    /// `None` after a failure: the next line tries again.
-    current: Mutex<Option<Current>>,
+    max_rotated: u32,
+    /// `None` after an error: the next line opens it again.
+    current: Mutex<Option<CurrentFile>>,
 }
 
-impl Files {
-    /// Opens the current file; makes it, and the directory, where there is none.
+impl AuditFiles {
+    /// Opens the current file; creates it and the directory if they do not exist.
     pub(super) fn open(dir: PathBuf, options: &AuditOptions) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(&dir)?;
-        let current = Mutex::new(Some(Current::open(&current_in(&dir))?));
-        Ok(Self { dir, max_bytes: options.max_bytes, numbers: options.files, current })
+        let current = Mutex::new(Some(CurrentFile::open(&current_in(&dir))?));
+        Ok(Self { dir, max_bytes: options.max_bytes, max_rotated: options.files, current })
     }
 
     /// Appends a whole line in one write.
@@ -40,12 +38,12 @@ impl Files {
         let mut slot = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let mut current = match slot.take() {
             Some(current) => current,
-            None => Current::open(&current_in(&self.dir))?,
+            None => CurrentFile::open(&current_in(&self.dir))?,
         };
         let bytes = line.len() as u64;
         if current.bytes > 0 && current.bytes.saturating_add(bytes) > self.max_bytes {
             self.rotate()?;
-            current = Current::open(&current_in(&self.dir))?;
+            current = CurrentFile::open(&current_in(&self.dir))?;
         }
         current.file.write_all(line)?;
         current.bytes = current.bytes.saturating_add(bytes);
@@ -53,12 +51,12 @@ impl Files {
         Ok(())
     }
 
-    /// All files that are there. What is rotated meanwhile stays readable: they are open.
+    /// All existing files, open: a rotation does not affect their readers.
     pub(super) fn newest_first(&self) -> io::Result<Vec<File>> {
-        let _nothing_rotates = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let numbered = (1..=self.numbers).map(|number| self.numbered(number));
+        let _no_rotation = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let rotated = (1..=self.max_rotated).map(|number| self.rotated(number));
         let mut files = Vec::new();
-        for path in std::iter::once(current_in(&self.dir)).chain(numbered) {
+        for path in std::iter::once(current_in(&self.dir)).chain(rotated) {
             match File::open(path) {
                 Ok(file) => files.push(file),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -68,18 +66,19 @@ impl Files {
         Ok(files)
     }
 
-    /// Gives every file the next number; the last one is replaced. Without numbers the current file goes.
+    /// Gives every file the next number and replaces the last one. If no file is kept, removes the current
+    /// one.
     fn rotate(&self) -> io::Result<()> {
-        if self.numbers == 0 {
+        if self.max_rotated == 0 {
             return fs::remove_file(current_in(&self.dir));
         }
-        for number in (1..self.numbers).rev() {
-            renamed(&self.numbered(number), &self.numbered(number.saturating_add(1)))?;
+        for number in (1..self.max_rotated).rev() {
+            rename_if_exists(&self.rotated(number), &self.rotated(number.saturating_add(1)))?;
         }
-        renamed(&current_in(&self.dir), &self.numbered(1))
+        rename_if_exists(&current_in(&self.dir), &self.rotated(1))
     }
 
-    fn numbered(&self, number: u32) -> PathBuf {
+    fn rotated(&self, number: u32) -> PathBuf {
         self.dir.join(format!("audit.{number}.jsonl"))
     }
 }
@@ -88,20 +87,20 @@ fn current_in(dir: &Path) -> PathBuf {
     dir.join("audit.jsonl")
 }
 
-fn renamed(from: &Path, to: &Path) -> io::Result<()> {
+fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-impl Current {
+impl CurrentFile {
     fn open(path: &Path) -> io::Result<Self> {
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE_FILE).open(path)?;
         let mut bytes = file.metadata()?.len();
         if bytes > 0 {
-            // What a crash or a full disk cut off must not take the next line with it.
+            // An incomplete line, after a crash or a full disk, must not spoil the next one.
             file.seek(SeekFrom::Start(bytes.saturating_sub(1)))?;
             let mut last = [0];
             file.read_exact(&mut last)?;

@@ -1,19 +1,16 @@
-//! What nobody may read in the audit log (P9): values whose names say that they are secret, texts that look like keys, and
-//! the secrets of the configuration wherever they stand. Owns what counts as one; refuses to be the only wall: no tool is
-//! given secrets of the server.
+//! Masks secrets in the audit log (P9): values with secret names, texts that look like keys, and the secrets
+//! of the configuration. It is a second line of defence: tools do not get secrets of the server.
 
-use crate::domain::secret::Secret;
+use crate::domain::secret::{Redactor, Secret};
 use regex::Regex;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// What stands for a secret.
+/// Replacement for a secret.
 const MASKED: &str = "***";
-/// JSON texts inside JSON texts that are looked into.
+/// Levels of JSON inside JSON texts that are searched.
 const TEXT_DEPTH: u8 = 4;
-/// A configured secret that is shorter stands in too many harmless texts, bytes.
-const SECRET_BYTES: usize = 6;
-/// Names of secrets, without case and signs, wherever they stand in a name.
+/// Parts of secret names, in lower case and without punctuation.
 const SECRET_NAMES: [&str; 11] = [
     "password",
     "passwd",
@@ -27,10 +24,10 @@ const SECRET_NAMES: [&str; 11] = [
     "accesskey",
     "bearer",
 ];
-/// The same, where a name ends with them.
+/// Endings of secret names.
 const SECRET_ENDS: [&str; 3] = ["token", "pwd", "signature"];
-/// Texts that are secrets whatever they are called, and what stands for them.
-const SHAPES: [(&str, &str); 15] = [
+/// Texts that look like secrets, and their replacements.
+const PATTERNS: [(&str, &str); 15] = [
     (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)", MASKED),
     (
         r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token)(\s*:\s*)[^\r\n'\x22]+",
@@ -51,39 +48,32 @@ const SHAPES: [(&str, &str); 15] = [
         "$1***",
     ),
     (r"(?i)\b((?:password|passwd|passphrase|pwd|secret|api[ _-]?key)\s*:\s+)[^\s,;'\x22]+", "$1***"),
-    // JSON inside of another text.
+    // JSON inside another text.
     (
         r"(?i)(\\?[\x22'][a-z0-9_-]*(?:password|passwd|secret|token|api_?-?key)\\?[\x22']\s*:\s*\\?[\x22'])[^\x22'\\]+",
         "$1***",
     ),
 ];
 
-/// The shapes, made when the first text comes: they take longer than the rest of a start. Were one no expression, nothing could
-/// be told from a secret.
-static MADE: LazyLock<Result<Vec<(Regex, &'static str)>, regex::Error>> =
-    LazyLock::new(|| SHAPES.iter().map(|(shape, stands)| Ok((Regex::new(shape)?, *stands))).collect());
+/// Compiled with the first text, because that takes longer than the rest of a start. If one does not compile,
+/// every text is masked.
+static COMPILED: LazyLock<Result<Vec<(Regex, &'static str)>, regex::Error>> = LazyLock::new(|| {
+    PATTERNS.iter().map(|(pattern, replacement)| Ok((Regex::new(pattern)?, *replacement))).collect()
+});
 
-/// Masks secrets.
-pub(super) struct Mask {
-    secrets: Vec<Secret>,
-}
+pub(super) struct SecretMask(Redactor);
 
-impl Mask {
-    /// Knows these secrets beside what secrets look like.
-    pub(super) fn new(secrets: &[Secret]) -> Self {
-        let long = secrets.iter().filter(|secret| secret.reveal().len() >= SECRET_BYTES);
-        let mut secrets: Vec<Secret> = long.cloned().collect();
-        // One may be part of another.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
-        Self { secrets }
+impl SecretMask {
+    /// Masks these secrets as well as everything that looks like one.
+    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
+        Self(Redactor::new(secrets))
     }
 
-    /// The value without secrets.
     pub(super) fn value(&self, value: &Value) -> Value {
         self.masked(value, TEXT_DEPTH)
     }
 
-    /// The text without secrets; if it is JSON, without those that only their names tell.
+    /// The text without secrets; in JSON also without values that have secret names.
     pub(super) fn text(&self, text: &str) -> String {
         self.masked_text(text, TEXT_DEPTH)
     }
@@ -94,9 +84,9 @@ impl Mask {
             Value::Array(items) => items.iter().map(|item| self.masked(item, depth)).collect(),
             Value::Object(map) => {
                 let entry = |(name, item): (&String, &Value)| {
-                    let is_hidden = is_secret(name) && !item.is_null();
+                    let is_hidden = is_secret_name(name) && !item.is_null();
                     let item = if is_hidden { MASKED.into() } else { self.masked(item, depth) };
-                    (self.plain(name), item)
+                    (self.redact(name), item)
                 };
                 map.iter().map(entry).collect()
             }
@@ -109,33 +99,23 @@ impl Mask {
         let inner = Some(text).filter(|_| looks_like_json && depth > 0);
         if let Some(value) = inner.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
             let masked = self.masked(&value, depth.saturating_sub(1));
-            // What holds no secret keeps its spelling.
+            // A text without secrets keeps its format.
             return if masked == value { text.to_owned() } else { masked.to_string() };
         }
-        self.plain(text)
+        self.redact(text)
     }
 
-    fn plain(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        for secret in &self.secrets {
-            if masked.contains(secret.reveal()) {
-                masked = masked.replace(secret.reveal(), MASKED);
-            }
-        }
-        let Ok(shapes) = &*MADE else { return MASKED.to_owned() };
-        for (shape, stands) in shapes {
-            if shape.is_match(&masked) {
-                masked = shape.replace_all(&masked, *stands).into_owned();
-            }
-        }
-        masked
+    fn redact(&self, text: &str) -> String {
+        let Ok(patterns) = &*COMPILED else { return MASKED.to_owned() };
+        patterns.iter().fold(self.0.redact(text), |masked, (pattern, replacement)| {
+            pattern.replace_all(&masked, *replacement).into_owned()
+        })
     }
 }
 
-/// Whether a value of this name is a secret.
-fn is_secret(name: &str) -> bool {
-    let bare: String =
+fn is_secret_name(name: &str) -> bool {
+    let letters: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let ends = || SECRET_ENDS.iter().any(|end| bare.ends_with(end));
-    bare == "auth" || SECRET_NAMES.iter().any(|part| bare.contains(part)) || ends()
+    let ends = || SECRET_ENDS.iter().any(|end| letters.ends_with(end));
+    letters == "auth" || SECRET_NAMES.iter().any(|part| letters.contains(part)) || ends()
 }

@@ -1,5 +1,5 @@
-//! What became of every call of a tool, as lines of JSON in the data directory. Owns their form, what is a secret in them and
-//! how long they are; refuses to stand in the way of a job: what cannot be written is logged.
+//! The audit log: every tool call as a line of JSON in the data directory. A line that cannot be written is
+//! logged and does not stop the job.
 
 mod files;
 mod mask;
@@ -8,8 +8,8 @@ mod options;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::secret::Secret;
 use crate::ports::{Audit, AuditEntry, AuditPage, StoreError};
-use files::Files;
-use mask::Mask;
+use files::AuditFiles;
+use mask::SecretMask;
 pub use options::AuditOptions;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -18,36 +18,39 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// A result and each text of the arguments, characters.
+/// Longest result, and longest text in the arguments.
 const TEXT_CHARS: usize = 1_000;
-/// All arguments of a call, characters of JSON; more are written as one text, cut.
+/// Longest JSON of all arguments; more is written as one shortened text.
 const ARGUMENTS_CHARS: usize = 8_000;
-/// The longest line that is read back, bytes: longer than any that is written.
+/// Longest line that is read; longer than any that is written.
 const LINE_BYTES: u64 = 1 << 20;
-/// What is read for one answer, the newest lines first, bytes.
+/// Limit of a search, from the newest line backwards.
 const READ_BYTES: u64 = 64 << 20;
 
 /// The audit log of a data directory.
 pub struct AuditLog {
-    files: Files,
-    mask: Mask,
+    files: AuditFiles,
+    mask: SecretMask,
 }
 
 impl AuditLog {
-    /// Opens it below the data directory, for its owner alone. The secrets stand in no line.
+    /// Opens the log below the data directory, for its owner only. No line contains one of the secrets.
     pub fn open(data_dir: &Path, options: &AuditOptions, secrets: &[Secret]) -> io::Result<Self> {
-        Ok(Self { files: Files::open(data_dir.join("audit"), options)?, mask: Mask::new(secrets) })
+        Ok(Self {
+            files: AuditFiles::open(data_dir.join("audit"), options)?,
+            mask: SecretMask::new(secrets.iter()),
+        })
     }
 
     fn line(&self, entry: &AuditEntry) -> serde_json::Result<Vec<u8>> {
-        let told = AuditEntry {
+        let masked = AuditEntry {
             id_ref: cut(&self.mask.text(&entry.id_ref), TEXT_CHARS),
             tool: cut(&self.mask.text(&entry.tool), TEXT_CHARS),
             arguments: shortened(self.mask.value(&entry.arguments)),
             result: cut(&self.mask.text(&entry.result), TEXT_CHARS),
             ..entry.clone()
         };
-        let mut line = serde_json::to_vec(&told)?;
+        let mut line = serde_json::to_vec(&masked)?;
         line.push(b'\n');
         Ok(line)
     }
@@ -57,7 +60,7 @@ impl Audit for AuditLog {
     fn record(&self, entry: &AuditEntry) {
         let written = self.line(entry).map_err(io::Error::other).and_then(|line| self.files.append(&line));
         if let Err(error) = written {
-            tracing::error!(%error, job = ?entry.job, "a call of a tool is missing in the audit log");
+            tracing::error!(%error, job = ?entry.job, "cannot write a tool call to the audit log");
         }
     }
 
@@ -74,7 +77,7 @@ impl Audit for AuditLog {
     }
 }
 
-/// A job's entries on their way out of the files, the newest file first.
+/// Collects the entries of a job, from the newest file to the oldest.
 struct AuditSearch {
     user: UserId,
     job: JobId,
@@ -86,62 +89,62 @@ struct AuditSearch {
 }
 
 impl AuditSearch {
-    /// Reads as much of the file's end as there are bytes left for. `Break` where no older file need be read.
+    /// Reads the end of the file, up to `bytes`, and subtracts its length. `Break` if the search is complete.
     fn file(&mut self, mut file: File, bytes: &mut u64) -> io::Result<ControlFlow<()>> {
         let length = file.metadata()?.len();
         let is_whole = length <= *bytes;
         let begin = length.saturating_sub(*bytes);
         *bytes = bytes.saturating_sub(length);
         file.seek(SeekFrom::Start(begin))?;
-        // What is written meanwhile is not read.
+        // Lines that are written meanwhile are not read.
         let mut lines = BufReader::new(file.take(length.saturating_sub(begin)));
         let first = next_line(&mut lines)?;
         let is_older = |line: &String| {
             let entry = serde_json::from_str::<AuditEntry>(line).ok();
             entry.is_some_and(|entry| entry.time_ms < self.since_ms)
         };
-        // Without its beginning the first line is none.
+        // The first line may be incomplete.
         let first = first.filter(|_| is_whole);
         let reaches_back = first.as_ref().is_some_and(is_older);
-        let mut here = VecDeque::new();
+        let mut entries = VecDeque::new();
         let mut line = match first {
             Some(first) => Some(first),
             None => next_line(&mut lines)?,
         };
         while let Some(text) = line {
-            here.extend(self.wanted(&text));
-            if here.len() > self.max.saturating_sub(self.found.len()) {
-                here.pop_front();
+            entries.extend(self.matching(&text));
+            if entries.len() > self.max.saturating_sub(self.found.len()) {
+                entries.pop_front();
                 self.has_more = true;
             }
             line = next_line(&mut lines)?;
         }
-        here.append(&mut self.found);
-        self.found = here;
+        entries.append(&mut self.found);
+        self.found = entries;
         self.has_more |= !is_whole;
         let is_done = reaches_back || !is_whole || self.has_more;
         Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    /// Most lines are other jobs': they need not be understood.
-    fn wanted(&self, line: &str) -> Option<AuditEntry> {
+    /// The entry of a line of this job. Lines of other jobs are not parsed.
+    fn matching(&self, line: &str) -> Option<AuditEntry> {
         let found = line.contains(&self.job.to_string()).then(|| serde_json::from_str::<AuditEntry>(line));
         found?.ok().filter(|entry| entry.user == self.user && entry.job == Some(self.job))
     }
 }
 
-/// The next line; one that is no text, or that a crash cut off, is read as far as it goes.
+/// The next line, also if it is incomplete or not UTF-8.
 fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)?;
     Ok((read > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
 }
 
-/// No text of it is long, and it is not long itself.
+/// Shortens every text, and then the value as a whole.
 fn shortened(value: Value) -> Value {
-    let short = with_short_texts(value);
-    let text = short.to_string();
-    if text.chars().count() > ARGUMENTS_CHARS { cut(&text, ARGUMENTS_CHARS).into() } else { short }
+    let value = with_short_texts(value);
+    let json = value.to_string();
+    if json.chars().count() > ARGUMENTS_CHARS { cut(&json, ARGUMENTS_CHARS).into() } else { value }
 }
 
 fn with_short_texts(value: Value) -> Value {
@@ -155,7 +158,7 @@ fn with_short_texts(value: Value) -> Value {
     }
 }
 
-/// The text's beginning, with a mark where it was longer.
+/// The start of the text, with `…` if it was longer.
 fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),

@@ -1,14 +1,14 @@
-//! `audit:` of the configuration.
+//! The keys of `audit:`.
 
 use serde::{Deserialize, Serialize};
 
-/// How much of the audit log is kept.
+/// Size of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuditOptions {
-    /// A file that would grow beyond this gets a number, and a new one is begun, bytes.
+    /// Size at which a file is rotated.
     pub max_bytes: u64,
-    /// Files with a number; the oldest is given up for a new one.
+    /// Number of rotated files; the oldest is replaced.
     pub files: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What stands in the audit log, and what does not.
+//! Entries, rotation, limits and masking of the audit log.
 
 use super::*;
 use serde_json::json;
@@ -35,7 +35,7 @@ fn times(log: &AuditLog, user: u32, job: u128, max: usize) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_recorded_is_read_back_for_its_owner_alone() {
+fn p7_entries_are_read_back_for_their_owner_only() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = log(dir.path(), 1 << 20, 2);
     for n in 0..6 {
@@ -52,7 +52,7 @@ fn what_is_recorded_is_read_back_for_its_owner_alone() {
 }
 
 #[test]
-fn p8_files_are_rotated_by_size_and_the_oldest_given_up() {
+fn p8_files_are_rotated_by_size_and_the_oldest_is_removed() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = log(dir.path(), 1_000, 2);
     for n in 0..100 {
@@ -74,7 +74,7 @@ fn p8_files_are_rotated_by_size_and_the_oldest_given_up() {
 }
 
 #[test]
-fn p8_a_page_tells_that_older_ones_are_left_out_and_older_files_are_not_read() {
+fn p8_a_page_reports_older_entries_and_does_not_read_older_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = log(dir.path(), 1_000, 9);
     for n in 0..12 {
@@ -86,7 +86,7 @@ fn p8_a_page_tells_that_older_ones_are_left_out_and_older_files_are_not_read() {
     };
     assert_eq!(page(0, 100), ((0..12).collect(), false));
     assert_eq!(page(0, 5), ((7..12).collect(), true));
-    // A file that begins before the job ends the search.
+    // A file that starts before the job ends the search.
     let (since_last, has_more) = page(11, 100);
     assert!(since_last.len() < 8 && since_last.last() == Some(&11) && !has_more, "{since_last:?}");
     let path = dir.path().join("audit/audit.jsonl");
@@ -101,12 +101,12 @@ fn p8_a_page_tells_that_older_ones_are_left_out_and_older_files_are_not_read() {
     let mut bytes = fs::metadata(&path).expect("a file").len() - 1;
     assert!(search.file(File::open(&path).expect("a file"), &mut bytes).expect("readable").is_break());
     let lines = fs::read_to_string(&path).expect("text").lines().count();
-    assert!(search.has_more && bytes == 0, "the rest is told of");
-    assert_eq!(search.found.len(), lines - 1, "a line without its beginning is none");
+    assert!(search.has_more && bytes == 0, "there is more");
+    assert_eq!(search.found.len(), lines - 1, "the incomplete first line is not read");
 }
 
 #[test]
-fn a_line_that_a_crash_cut_off_costs_no_other() {
+fn an_incomplete_line_spoils_no_other() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("audit/audit.jsonl");
     log(dir.path(), 1 << 20, 1).record(&entry(1, 1));
@@ -119,7 +119,7 @@ fn a_line_that_a_crash_cut_off_costs_no_other() {
 }
 
 #[test]
-fn p8_long_texts_are_cut() {
+fn p8_long_texts_are_shortened() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = log(dir.path(), 1 << 20, 1);
     let umlauts = "ü".repeat(50_000);
@@ -135,7 +135,7 @@ fn p8_long_texts_are_cut() {
 }
 
 #[test]
-fn p9_no_secret_stands_in_a_line() {
+fn p9_no_line_contains_a_secret() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = log(dir.path(), 1 << 20, 1);
     let shapes = [
@@ -178,12 +178,12 @@ fn p9_no_secret_stands_in_a_line() {
     for secret in shapes.iter().map(String::as_str).chain([hidden]) {
         assert!(!text.contains(secret), "{secret}: {text}");
     }
-    assert!(text.contains("really") && text.contains("&b=2") && text.contains("./run"), "the rest is told");
+    assert!(text.contains("really") && text.contains("&b=2") && text.contains("./run"), "the rest stays");
 }
 
 #[test]
-fn what_is_no_secret_stays_as_it_is() {
-    let mask = Mask::new(&[Secret::from("short".to_owned())]);
+fn harmless_texts_stay_unchanged() {
+    let mask = SecretMask::new([Secret::from("short".to_owned())].iter());
     for value in [
         json!({"max_tokens": 5, "token_count": 7, "author": "Ann", "text": "a short task-force, risk-averse people"}),
         json!({"code": "import secrets\nprint(len(tokens), 3 == x)\n"}),

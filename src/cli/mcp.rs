@@ -5,7 +5,7 @@ use super::terminal::Terminal;
 use crate::app::mcp_ports;
 use crate::app::system::SystemClock;
 use crate::config::Config;
-use crate::mcp::{Checked, McpServerOptions, Verdict, check};
+use crate::mcp::{McpServerOptions, McpServerReport, McpToolOutcome, check};
 use crate::ports::Clock;
 use nanoclaw_sandbox::Sandbox;
 use serde_json::json;
@@ -36,13 +36,13 @@ pub(super) fn mcp(config: &Config, command: &McpCommand, terminal: &Terminal) ->
             .hint("run 'nanoclaw doctor' to see what is missing")
     })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let checked = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock)).map_err(|why| {
+    let report = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock)).map_err(|why| {
         CliError::failed(format!("the MCP server '{name}' cannot be used: {why}")).hint(
             "does it run, and is its address or command right? see mcp_servers in: nanoclaw config show",
         )
     })?;
-    print(&checked, *json, terminal)?;
-    Ok(if checked.is_working() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print(&report, *json, terminal)?;
+    Ok(if report.is_working() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn find<'a>(config: &'a Config, server: &'a str) -> Result<(&'a str, McpServerOptions), CliError> {
@@ -67,31 +67,31 @@ fn find<'a>(config: &'a Config, server: &'a str) -> Result<(&'a str, McpServerOp
         .hint("name one of them, or an address: nanoclaw mcp check http://127.0.0.1:3000/mcp"))
 }
 
-fn print(checked: &Checked, as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
+fn print(report: &McpServerReport, as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
     if as_json {
-        let found = json!({"ok": checked.is_working(), "server": checked.server, "protocol": checked.protocol,
-            "tools": checked.tools});
+        let found = json!({"ok": report.is_working(), "server": report.server, "protocol": report.protocol,
+            "tools": report.tools});
         return Ok(terminal.line(&found.to_string())?);
     }
-    terminal.line(&format!("{}, protocol {}", checked.server, checked.protocol))?;
-    let wide = checked.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
-    for tool in &checked.tools {
+    terminal.line(&format!("{}, protocol {}", report.server, report.protocol))?;
+    let wide = report.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
+    for tool in &report.tools {
         let word = match tool.result {
-            Verdict::Ok => "ok",
-            Verdict::AnsweredError => "ok (error)",
-            Verdict::Failed => "FAIL",
-            Verdict::Skipped => "skipped",
+            McpToolOutcome::Ok => "ok",
+            McpToolOutcome::AnsweredError => "ok (error)",
+            McpToolOutcome::Failed => "FAIL",
+            McpToolOutcome::Skipped => "skipped",
         };
         terminal.line(format!("{:<wide$}  {word:<10}  {}", tool.name, tool.detail).trim_end())?;
     }
-    let count = |verdict: Verdict| checked.tools.iter().filter(|tool| tool.result == verdict).count();
+    let count = |outcome: McpToolOutcome| report.tools.iter().filter(|tool| tool.result == outcome).count();
     terminal.info(&format!(
         "{} tools: {} answered, {} answered with an error, {} failed, {} skipped",
-        checked.tools.len(),
-        count(Verdict::Ok),
-        count(Verdict::AnsweredError),
-        count(Verdict::Failed),
-        count(Verdict::Skipped)
+        report.tools.len(),
+        count(McpToolOutcome::Ok),
+        count(McpToolOutcome::AnsweredError),
+        count(McpToolOutcome::Failed),
+        count(McpToolOutcome::Skipped)
     ));
     Ok(())
 }

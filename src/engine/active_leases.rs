@@ -7,8 +7,8 @@ use crate::ports::{CancelReason, CancelToken, Clock, Lease};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The active leases by job and epoch. A job may appear twice: with the worker that lost its lease and has not noticed
-/// yet, and with its successor.
+/// The active leases by job and epoch. A job may appear twice: with the worker that lost its lease and has
+/// not noticed yet, and with its successor.
 #[derive(Clone, Default)]
 pub struct ActiveLeases {
     leases: Arc<Mutex<HashMap<(JobId, u64), ActiveLease>>>,

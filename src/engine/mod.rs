@@ -1,6 +1,7 @@
-//! Runs jobs. `turn` decides the next step from the job's log and does no I/O; `driver` performs the step; `worker`
-//! claims jobs, `pool` owns the worker threads, `scheduler` makes jobs of due schedules, `stall_detector` logs jobs
-//! without progress. Tools, providers and storage come in through [`crate::ports`].
+//! Runs jobs. `turn` decides the next step from the job's log and does no I/O; `driver` performs the step;
+//! `worker` claims jobs, `pool` owns the worker threads, `scheduler` makes jobs of due schedules,
+//! `stall_detector` logs jobs without progress. Tools, providers and storage come in through
+//! [`crate::ports`].
 
 mod active_leases;
 mod backoff;

@@ -62,8 +62,8 @@ impl WorkerPool {
         }
     }
 
-    /// Spawns `workers` threads, which claim nothing before [`WorkerPool::begin`]: a start that fails must not
-    /// cut off a claimed job.
+    /// Spawns `workers` threads, which claim nothing before [`WorkerPool::begin`]: a start that fails must
+    /// not cut off a claimed job.
     pub fn spawn(
         workers: usize,
         ports: &EnginePorts,
@@ -102,7 +102,8 @@ impl WorkerPool {
         StallDetector::new(self.leases.clone(), Arc::clone(&self.ports.clock), stalled_after_s)
     }
 
-    /// Stops claiming, lets running jobs reach a step boundary for up to `timeout`, then cancels their leases.
+    /// Stops claiming, lets running jobs reach a step boundary for up to `timeout`, then cancels their
+    /// leases.
     pub fn drain(self, timeout: Duration) {
         self.draining.cancel(CancelReason::Shutdown);
         self.wake();

@@ -1,5 +1,5 @@
-//! Makes jobs of due schedules. [`Scheduler::tick`] runs on one thread, which also runs the stall detector. When the wall
-//! clock goes back, the next runs are computed again.
+//! Makes jobs of due schedules. [`Scheduler::tick`] runs on one thread, which also runs the stall detector.
+//! When the wall clock goes back, the next runs are computed again.
 
 use super::stall_detector::StallDetector;
 use crate::domain::id::{IdGenerator, JobId};

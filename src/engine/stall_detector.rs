@@ -1,5 +1,5 @@
-//! Detects running jobs that make no progress and logs each stall once, and once more when it is over. It ends nothing:
-//! that is the job's timeout.
+//! Detects running jobs that make no progress and logs each stall once, and once more when it is over. It
+//! ends nothing: that is the job's timeout.
 
 use super::active_leases::ActiveLeases;
 use crate::domain::id::JobId;
@@ -53,7 +53,8 @@ pub enum StallChange {
 }
 
 impl StallDetector {
-    /// Watches `leases`. A job whose log has not grown for `stalled_after_s` is stalled; 0 switches detection off.
+    /// Watches `leases`. A job whose log has not grown for `stalled_after_s` is stalled; 0 switches detection
+    /// off.
     pub fn new(leases: ActiveLeases, clock: Arc<dyn Clock>, stalled_after_s: u64) -> Self {
         let limit_ms = (stalled_after_s > 0).then(|| stalled_after_s.saturating_mul(1_000));
         Self { leases, clock, stalled_after_ms: limit_ms, checked_ms: None, reported: HashMap::new() }

@@ -1,5 +1,5 @@
-//! Claims and runs one job at a time. A lease is kept until the store has taken the job's end or release. What the
-//! store cannot write at all stays leased until the next start, which counts a crash (P4).
+//! Claims and runs one job at a time. A lease is kept until the store has taken the job's end or release.
+//! What the store cannot write at all stays leased until the next start, which counts a crash (P4).
 
 use super::active_leases::ActiveLeases;
 use super::driver::{DriveOutcome, Driver};
@@ -123,8 +123,8 @@ impl Worker {
         }
     }
 
-    /// Reads the job's log and history. A failed read is repeated under the same lease, so it costs no attempt. Data that
-    /// stays unreadable while the store takes writes counts as corrupt.
+    /// Reads the job's log and history. A failed read is repeated under the same lease, so it costs no
+    /// attempt. Data that stays unreadable while the store takes writes counts as corrupt.
     fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
         for _ in 1..READ_ATTEMPTS {
             match Driver::new(&self.ports, &self.limits, lease, &self.draining) {
@@ -173,8 +173,8 @@ impl Worker {
         }
     }
 
-    /// Repeats a write until the store takes it: a lease that stays would be a job that never ends (P4). Gives up on a
-    /// value that cannot be written, on a closed store and at shutdown.
+    /// Repeats a write until the store takes it: a lease that stays would be a job that never ends (P4).
+    /// Gives up on a value that cannot be written, on a closed store and at shutdown.
     fn write_until_taken(
         &self,
         lease: &Lease,

@@ -1,6 +1,6 @@
-//! One call over a session. Owns the waiting, and the notification that takes a call back; refuses to try again.
+//! One tool call over a session. It is never repeated.
 
-use super::session::tell;
+use super::session::describe_error;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode, ServerResult,
 };
@@ -10,57 +10,53 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a call may take to be taken back.
-const TAKING_BACK: Duration = Duration::from_secs(1);
+/// Time to send the cancellation of a call.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a call came to.
+/// How a call ended.
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// A result, an error of the tool's own included.
+pub(super) enum McpCallOutcome {
+    /// A result, which may be an error of the tool.
     Result(Box<CallToolResult>),
-    /// The server refused it: whether for its arguments, and why.
+    /// The server refused the call.
     Refused {
-        /// They are the reason.
-        for_arguments: bool,
-        /// In the server's words.
-        why: String,
+        /// Because of the arguments.
+        invalid_arguments: bool,
+        message: String,
     },
-    /// Nobody knows what came of it.
+    /// The connection failed; the effect of the call is unknown.
     Lost(String),
-    /// It was taken back.
-    TakenBack,
+    Cancelled,
 }
 
-/// Asks, and waits for the answer or until `given_up` says why it is not wanted any more.
+/// Calls a tool. `cancelled` ends the call and returns the reason for the server.
 pub(super) async fn call(
     peer: Peer<RoleClient>,
     tool: String,
     arguments: Map<String, Value>,
-    given_up: impl Future<Output = String>,
-) -> Answer {
+    cancelled: impl Future<Output = String>,
+) -> McpCallOutcome {
     let params = CallToolRequestParams::new(tool).with_arguments(arguments);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options());
-    let mut handle = match sent.await {
+    let mut handle = match peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await {
         Ok(handle) => handle,
-        Err(error) => return Answer::Lost(tell(&error)),
+        Err(error) => return McpCallOutcome::Lost(describe_error(&error)),
     };
-    let answer = tokio::select! {
-        answer = &mut handle.rx => answer,
-        why = given_up => {
-            // A server that does not even read this is told no more.
-            drop(timeout(TAKING_BACK, handle.cancel(Some(why))).await);
-            return Answer::TakenBack;
+    let response = tokio::select! {
+        response = &mut handle.rx => response.unwrap_or(Err(ServiceError::TransportClosed)),
+        reason = cancelled => {
+            // A server that does not read this either is not notified.
+            drop(timeout(CANCEL_TIMEOUT, handle.cancel(Some(reason))).await);
+            return McpCallOutcome::Cancelled;
         }
     };
-    match answer {
-        Ok(Ok(ServerResult::CallToolResult(result))) => Answer::Result(Box::new(result)),
-        Ok(Ok(_)) => Answer::Lost(tell(&ServiceError::UnexpectedResponse)),
-        Ok(Err(ServiceError::McpError(error))) => Answer::Refused {
-            for_arguments: error.code == ErrorCode::INVALID_PARAMS,
-            why: error.message.into_owned(),
+    match response {
+        Ok(ServerResult::CallToolResult(result)) => McpCallOutcome::Result(Box::new(result)),
+        Ok(_) => McpCallOutcome::Lost(describe_error(&ServiceError::UnexpectedResponse)),
+        Err(ServiceError::McpError(error)) => McpCallOutcome::Refused {
+            invalid_arguments: error.code == ErrorCode::INVALID_PARAMS,
+            message: error.message.into_owned(),
         },
-        Ok(Err(error)) => Answer::Lost(tell(&error)),
-        Err(_) => Answer::Lost(tell(&ServiceError::TransportClosed)),
+        Err(error) => McpCallOutcome::Lost(describe_error(&error)),
     }
 }

@@ -1,130 +1,134 @@
-//! A look at one server: connect, list, call each tool once. Owns what counts as working; refuses to judge what tools answer.
+//! `nanoclaw mcp check`: connects to a server, lists its tools and calls each once.
 
-use super::call::{Answer, call};
+use super::call::{McpCallOutcome, call};
 use super::content;
-use super::names;
 use super::options::McpServerOptions;
-use super::redact::quote;
-use super::sample;
-use super::server::Listed;
-use super::servers::{McpPorts, runtime};
-use super::session::{Failure, Session, open, sort_out};
+use super::sample_arguments::sample_arguments;
+use super::server::{ListedTool, McpPorts};
+use super::servers::start_runtime;
+use super::session::{Session, SessionError, open, usable_tools};
+use super::tool_names;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Of an answer, what is shown, characters.
-const SHOWN_CHARS: usize = 120;
+/// Shown characters of a result.
+const DETAIL_CHARS: usize = 120;
 
-/// What came of calling a tool.
+/// The outcome of calling a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It answered.
+pub enum McpToolOutcome {
+    /// It returned a result.
     Ok,
-    /// It answered that it failed, which arguments that were made up may well lead to.
+    /// It returned an error, which sample arguments may well cause.
     AnsweredError,
-    /// There was no answer.
+    /// There was no response.
     Failed,
     /// It was not called.
     Skipped,
 }
 
-/// A tool that was looked at.
+/// The check of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CheckedTool {
-    /// As models see it.
+pub struct McpToolReport {
+    /// Name that models see.
     pub name: String,
-    /// What came of it.
-    pub result: Verdict,
-    /// The answer's beginning, or why there is none.
+    /// The outcome.
+    pub result: McpToolOutcome,
+    /// The start of the result, or why there is none.
     pub detail: String,
 }
 
-/// A server that was looked at.
+/// The check of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Checked {
-    /// As it names itself.
+pub struct McpServerReport {
+    /// Name and version that the server reports.
     pub server: String,
-    /// The version of the protocol.
+    /// Version of the protocol.
     pub protocol: String,
     /// In the server's order.
-    pub tools: Vec<CheckedTool>,
+    pub tools: Vec<McpToolReport>,
 }
 
-impl Checked {
-    /// Whether every call got an answer.
+impl McpServerReport {
+    /// Whether every called tool responded.
     pub fn is_working(&self) -> bool {
-        self.tools.iter().all(|tool| tool.result != Verdict::Failed)
+        self.tools.iter().all(|tool| tool.result != McpToolOutcome::Failed)
     }
 }
 
-/// Looks at a server; or why it cannot be looked at, in words for the operator.
-pub fn check(name: &str, options: &McpServerOptions, ports: &McpPorts) -> Result<Checked, String> {
-    let runtime = runtime().map_err(|error| format!("cannot start a thread: {error}"))?;
-    let checked = runtime.block_on(async {
-        let (session, tools) = open(name, options, ports).await.map_err(in_full)?;
-        let checked = look(name, options, &session, tools).await;
+/// Checks a server. The error is for the operator.
+pub fn check(name: &str, options: &McpServerOptions, ports: &McpPorts) -> Result<McpServerReport, String> {
+    let runtime = start_runtime().map_err(|error| format!("cannot start a thread: {error}"))?;
+    let report = runtime.block_on(async {
+        let (session, tools) = open(name, options, ports).await?;
+        let report = call_each(name, options, &session, tools).await;
         session.close().await;
-        Ok(checked)
+        Ok(report)
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
-    checked
+    report.map_err(
+        |SessionError { reason, stderr }| {
+            if stderr.is_empty() { reason } else { format!("{reason}; it said: {stderr}") }
+        },
+    )
 }
 
-fn in_full(failure: Failure) -> String {
-    let Failure { why, stderr } = failure;
-    if stderr.is_empty() { why } else { format!("{why}; it said: {stderr}") }
-}
-
-async fn look(
+async fn call_each(
     name: &str,
     options: &McpServerOptions,
     session: &Session,
     tools: Vec<rmcp::model::Tool>,
-) -> Checked {
+) -> McpServerReport {
     let info = session.peer.peer_info();
     let server = info.as_ref().and_then(|info| info.server_info.as_ref());
-    let server = server.map(|us| quote(&format!("{} {}", us.name, us.version), options)).unwrap_or_default();
+    let server = server.map(|server| options.quote(&format!("{} {}", server.name, server.version)));
     let protocol = info.as_ref().map(|info| info.protocol_version.to_string()).unwrap_or_default();
-    let (listed, left_out) = sort_out(tools);
-    let pairs: Vec<(&str, &str)> = listed.iter().map(|tool| (name, tool.raw.as_str())).collect();
-    let mut checked = Vec::new();
-    for (tool, wrapped) in listed.iter().zip(names::assign(&pairs)) {
-        let (result, detail) = if McpServerOptions::names(&options.enabled_tools, &tool.raw, &wrapped) {
+    let (usable, unusable) = usable_tools(tools);
+    let pairs: Vec<(&str, &str)> = usable.iter().map(|tool| (name, tool.raw_name.as_str())).collect();
+    let mut reports = Vec::new();
+    for (tool, name) in usable.iter().zip(tool_names::assign(&pairs)) {
+        let is_enabled = McpServerOptions::contains(&options.enabled_tools, &tool.raw_name, &name);
+        let (result, detail) = if is_enabled {
             try_call(tool, options, session).await
         } else {
-            (Verdict::Skipped, "not in enabled_tools".to_owned())
+            (McpToolOutcome::Skipped, "not in enabled_tools".to_owned())
         };
-        checked.push(CheckedTool { name: wrapped, result, detail });
+        reports.push(McpToolReport { name, result, detail });
     }
-    let skipped = left_out.into_iter().map(|(raw, why)| CheckedTool {
-        name: quote(&raw, options),
-        result: Verdict::Skipped,
-        detail: format!("left out: {why}"),
-    });
-    checked.extend(skipped);
-    Checked { server, protocol, tools: checked }
+    reports.extend(unusable.into_iter().map(|(raw_name, reason)| McpToolReport {
+        name: options.quote(&raw_name),
+        result: McpToolOutcome::Skipped,
+        detail: format!("left out: {reason}"),
+    }));
+    McpServerReport { server: server.unwrap_or_default(), protocol, tools: reports }
 }
 
-async fn try_call(tool: &Listed, options: &McpServerOptions, session: &Session) -> (Verdict, String) {
-    let Some(arguments) = sample::arguments(&tool.schema) else {
-        return (Verdict::Skipped, "no arguments can be made up that fit its schema".to_owned());
+async fn try_call(
+    tool: &ListedTool,
+    options: &McpServerOptions,
+    session: &Session,
+) -> (McpToolOutcome, String) {
+    let Some(arguments) = sample_arguments(&tool.schema) else {
+        return (McpToolOutcome::Skipped, "no arguments can be made up that fit its schema".to_owned());
     };
-    let patience = Duration::from_secs(options.timeout_s);
-    let late = async {
-        sleep(patience).await;
+    let timed_out = async {
+        sleep(Duration::from_secs(options.timeout_s)).await;
         "it took too long".to_owned()
     };
-    let shown = |text: &str| quote(text, options).chars().take(SHOWN_CHARS).collect::<String>();
-    match call(session.peer.clone(), tool.raw.clone(), arguments, late).await {
-        Answer::Result(result) => match content::data(&result) {
-            Ok(serde_json::Value::String(text)) => (Verdict::Ok, shown(&text)),
-            Ok(data) => (Verdict::Ok, shown(&data.to_string())),
-            Err(error) => (Verdict::AnsweredError, shown(&error.to_string())),
+    let (outcome, text) = match call(session.peer.clone(), tool.raw_name.clone(), arguments, timed_out).await
+    {
+        McpCallOutcome::Result(result) => match content::data(&result) {
+            Ok(serde_json::Value::String(text)) => (McpToolOutcome::Ok, text),
+            Ok(data) => (McpToolOutcome::Ok, data.to_string()),
+            Err(error) => (McpToolOutcome::AnsweredError, error.to_string()),
         },
-        Answer::Refused { why, .. } => (Verdict::AnsweredError, shown(&why)),
-        Answer::Lost(why) => (Verdict::Failed, shown(&why)),
-        Answer::TakenBack => (Verdict::Failed, format!("no answer within {} s", patience.as_secs())),
-    }
+        McpCallOutcome::Refused { message, .. } => (McpToolOutcome::AnsweredError, message),
+        McpCallOutcome::Lost(reason) => (McpToolOutcome::Failed, reason),
+        McpCallOutcome::Cancelled => {
+            (McpToolOutcome::Failed, format!("no answer within {} s", options.timeout_s))
+        }
+    };
+    (outcome, options.quote(&text).chars().take(DETAIL_CHARS).collect())
 }

@@ -1,21 +1,19 @@
-//! What a server answered as data for a model. Owns the bound and the joining; refuses to hand images and files on: they
-//! are named with their type and size.
+//! Converts a tool result to data for a model. Images and files are only described, by type and size.
 
 use crate::ports::ToolError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Map, Value, json};
 
-/// Longest text of an answer, bytes.
+/// Longest text of a result.
 const TEXT_BYTES: usize = 1024 * 1024;
-/// Largest structured answer, bytes.
+/// Largest structured result.
 const STRUCTURED_BYTES: usize = 1024 * 1024;
-/// Images and files that are named.
+/// Maximum number of described images and files.
 const ATTACHMENTS: usize = 50;
-/// Of a name, characters.
 const NAME_CHARS: usize = 500;
 
-/// The answer: a text where there is nothing else, the structured content where the text only repeats it, else an object
-/// of `text`, `structured` and `attachments`.
+/// A text if there is nothing else, the structured content if the text only repeats it, else an object of
+/// `text`, `structured` and `attachments`.
 pub(super) fn data(result: &CallToolResult) -> Result<Value, ToolError> {
     let text = text(&result.content);
     if result.is_error == Some(true) {
@@ -45,15 +43,11 @@ pub(super) fn data(result: &CallToolResult) -> Result<Value, ToolError> {
 }
 
 fn text(blocks: &[ContentBlock]) -> String {
-    let mut joined = String::new();
-    for block in blocks {
-        let ContentBlock::Text(block) = block else { continue };
-        if !joined.is_empty() {
-            joined.push('\n');
-        }
-        joined.push_str(&block.text);
-    }
-    cut(joined)
+    let texts = blocks.iter().filter_map(|block| match block {
+        ContentBlock::Text(block) => Some(block.text.as_str()),
+        _ => None,
+    });
+    cut(texts.collect::<Vec<_>>().join("\n"))
 }
 
 fn cut(mut text: String) -> String {
@@ -75,24 +69,24 @@ fn structured(result: &CallToolResult) -> Option<Value> {
     Some(value.clone())
 }
 
-/// Servers repeat what is structured as text, for clients that do not know the former.
+/// Whether the text repeats the structured content, for clients that support only text.
 fn repeats(text: &str, structured: &Value) -> bool {
-    let is_same = |value: Value| value == *structured || only(structured) == Some(&value);
+    let is_same = |value: Value| value == *structured || only_field(structured) == Some(&value);
     text.is_empty() || serde_json::from_str(text).is_ok_and(is_same)
 }
 
-/// Servers wrap a text into an object, because structured content has to be one.
+/// Whether the structured content is the text as the only field of an object.
 fn wraps(text: &str, structured: &Value) -> bool {
-    only(structured).and_then(Value::as_str) == Some(text)
+    only_field(structured).and_then(Value::as_str) == Some(text)
 }
 
-/// What an object of one field holds.
-fn only(object: &Value) -> Option<&Value> {
+/// The value of an object with one field.
+fn only_field(object: &Value) -> Option<&Value> {
     object.as_object().filter(|fields| fields.len() == 1)?.values().next()
 }
 
 fn attachment(block: &ContentBlock) -> Option<Value> {
-    let named = |kind: &str, mime: Option<&str>, bytes: Option<u64>, name: Option<&str>| {
+    let described = |kind: &str, mime: Option<&str>, bytes: Option<u64>, name: Option<&str>| {
         let short =
             |text: &str| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect::<String>();
         let mut map = Map::from_iter([("kind".to_owned(), json!(kind))]);
@@ -102,26 +96,30 @@ fn attachment(block: &ContentBlock) -> Option<Value> {
         Some(Value::Object(map))
     };
     match block {
-        ContentBlock::Image(image) => named("image", Some(&image.mime_type), unpacked(&image.data), None),
-        ContentBlock::Audio(audio) => named("audio", Some(&audio.mime_type), unpacked(&audio.data), None),
+        ContentBlock::Image(image) => {
+            described("image", Some(&image.mime_type), decoded_bytes(&image.data), None)
+        }
+        ContentBlock::Audio(audio) => {
+            described("audio", Some(&audio.mime_type), decoded_bytes(&audio.data), None)
+        }
         ContentBlock::ResourceLink(link) => {
-            named("resource", link.mime_type.as_deref(), link.size, Some(&link.uri))
+            described("resource", link.mime_type.as_deref(), link.size, Some(&link.uri))
         }
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
-                named("resource", mime_type.as_deref(), u64::try_from(text.len()).ok(), Some(uri))
+                described("resource", mime_type.as_deref(), u64::try_from(text.len()).ok(), Some(uri))
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                named("resource", mime_type.as_deref(), unpacked(blob), Some(uri))
+                described("resource", mime_type.as_deref(), decoded_bytes(blob), Some(uri))
             }
-            _ => named("resource", None, None, None),
+            _ => described("resource", None, None, None),
         },
         _ => None,
     }
 }
 
-/// Bytes behind a base64 text.
-fn unpacked(text: &str) -> Option<u64> {
+/// Length of the data in a base64 text.
+fn decoded_bytes(text: &str) -> Option<u64> {
     u64::try_from(text.trim_end_matches('=').len().saturating_mul(3) / 4).ok()
 }
 
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_content_stands_for_the_text_that_repeats_it() {
+    fn structured_content_replaces_a_text_that_repeats_it() {
         let answer = json!({"t": 1.5});
         assert_eq!(
             of(json!({"content": [block("{\"t\": 1.5}")], "structuredContent": answer})),
@@ -158,11 +156,11 @@ mod tests {
         let list = json!({"list": [1, 2]});
         assert_eq!(of(json!({"content": [block("[1, 2]")], "structuredContent": list})), Ok(list));
         let wrapped = json!({"content": [block("a b")], "structuredContent": {"content": "a b"}});
-        assert_eq!(of(wrapped), Ok(json!("a b")), "the text is not told twice");
+        assert_eq!(of(wrapped), Ok(json!("a b")), "the text is not repeated");
     }
 
     #[test]
-    fn images_and_files_are_named_and_not_handed_on() {
+    fn images_and_files_are_described_only() {
         let answer = of(json!({"content": [
             block("here"), {"type": "image", "data": "AAAA".repeat(300), "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "demo://1", "mimeType": "text/plain", "text": "hello"}},

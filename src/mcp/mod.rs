@@ -1,26 +1,25 @@
-//! Tools of MCP servers: programs in the sandbox that talk over their pipes, and addresses that talk streamable HTTP. Owns
-//! sessions, their restarts, names and schemas of tools, and what becomes of an answer; refuses to confine programs itself
-//! (whoever stands behind `Processes` does), and to trust what servers say of their tools.
+//! Tools of MCP servers. A server is a program in the sandbox (stdio) or an address (streamable HTTP).
 //!
-//! One thread with an async runtime carries all sessions; whoever calls a tool waits on a channel.
+//! One thread with an async runtime runs all sessions; threads that call a tool wait on a channel. What a
+//! server says about the safety of its tools is not trusted.
 
 mod call;
+mod catalogue;
 mod check;
-mod client;
 mod content;
-mod keeper;
-mod names;
+mod http_client;
 mod options;
-mod redact;
-mod sample;
+mod sample_arguments;
 mod schema;
 mod server;
 mod servers;
 mod session;
 mod stdio;
+mod supervisor;
 mod tool;
-mod wire;
+mod tool_names;
 
-pub use check::{Checked, CheckedTool, Verdict, check};
-pub use options::{McpFault, McpServerOptions};
-pub use servers::{McpPorts, McpServers};
+pub use check::{McpServerReport, McpToolOutcome, McpToolReport, check};
+pub use options::{BadMcpOption, McpServerOptions};
+pub use server::McpPorts;
+pub use servers::McpServers;

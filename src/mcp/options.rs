@@ -1,14 +1,16 @@
-//! What the operator says about MCP servers. Owns the keys of `mcp_servers:` and their judgement.
+//! The keys of `mcp_servers:` and their validation.
 
-use crate::domain::secret::Secret;
+use crate::domain::secret::{Redactor, Secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Longest name of a server, characters: names of tools begin with it.
+/// Longest server name; tool names begin with it.
 const NAME_CHARS: usize = 32;
-/// Headers that the protocol, or HTTP itself, owns.
-const OWNED_HEADERS: [&str; 10] = [
+/// Longest quote from a server in an error.
+const QUOTE_CHARS: usize = 400;
+/// Headers that HTTP or the protocol sets.
+const RESERVED_HEADERS: [&str; 10] = [
     "accept",
     "connection",
     "content-length",
@@ -21,39 +23,39 @@ const OWNED_HEADERS: [&str; 10] = [
     "transfer-encoding",
 ];
 
-/// One server of `mcp_servers:`: a program (`command`) or an address (`url`).
+/// A server of `mcp_servers:`: a program (`command`) or an address (`url`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerOptions {
-    /// The program: a path, or a name for `PATH` to find.
+    /// The program: a path, or a name to find in `PATH`.
     pub command: Option<String>,
-    /// What it is given.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its environment beside the sandbox's own few variables; the values are secrets.
+    /// Environment variables, added to those of the sandbox; the values are secrets.
     pub env: BTreeMap<String, Secret>,
-    /// Where it starts; a private directory, which it may write to, when absent.
+    /// Working directory; by default a private and writable one.
     pub workdir: Option<PathBuf>,
-    /// Whether it may write to `workdir`.
+    /// Whether the program may write to `workdir`.
     pub writable: bool,
-    /// Directories and files elsewhere that it may read and start programs from.
+    /// Further files and directories that it may read and execute.
     pub readable: Vec<PathBuf>,
     /// Whether it may use the network.
     pub network: bool,
-    /// Where it is reached over streamable HTTP; any address.
+    /// Address for streamable HTTP; may be private.
     pub url: Option<String>,
     /// Headers of every request; the values are secrets.
     pub headers: BTreeMap<String, Secret>,
-    /// Longest run of one call.
+    /// Time limit of a call.
     pub timeout_s: u64,
-    /// Longest time until it has started and told its tools.
+    /// Time limit for the start and the first listing of tools.
     pub start_timeout_s: u64,
-    /// The tools that come in, by its own names or by ours; `*` is all of them.
+    /// Tools to offer, by the server's names or ours; `*` means all.
     pub enabled_tools: Vec<String>,
-    /// The tools that may be run again when a crash cut them off, named likewise.
+    /// Tools that may run again after a crash, named likewise.
     pub idempotent_tools: Vec<String>,
-    /// Whether it is started again when it has ended.
+    /// Whether it is restarted after it ended.
     pub restart: bool,
-    /// Whether all accounts may use its one process; has to be said where there are accounts.
+    /// Whether all accounts may share its process; required with accounts.
     pub shared: Option<bool>,
 }
 
@@ -79,98 +81,93 @@ impl Default for McpServerOptions {
     }
 }
 
-/// What is wrong with a key of a server.
+/// A key with a value that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct McpFault {
-    /// Below `mcp_servers.NAME`; empty: the name itself.
+pub struct BadMcpOption {
+    /// Key below `mcp_servers.NAME`; empty for the name itself.
     pub key: &'static str,
-    /// As written, secrets aside.
+    /// The value, without secrets.
     pub value: String,
-    /// What would be right.
+    /// What is allowed.
     pub allowed: &'static str,
 }
 
 impl McpServerOptions {
-    /// A server at this address, for a look.
+    /// A server at this address, for a check.
     pub fn at(url: &str) -> Self {
         Self { url: Some(url.to_owned()), ..Self::default() }
     }
 
-    /// All that is wrong, numbers aside.
-    pub fn faults(&self, name: &str) -> Vec<McpFault> {
+    /// All bad values, except for numbers.
+    pub fn faults(&self, name: &str) -> Vec<BadMcpOption> {
         let mut faults = Vec::new();
-        let mut wrong = |is_wrong: bool, key: &'static str, value: &str, allowed: &'static str| {
-            if is_wrong {
-                faults.push(McpFault { key, value: value.to_owned(), allowed });
+        let mut check = |is_bad: bool, key: &'static str, value: &str, allowed: &'static str| {
+            if is_bad {
+                faults.push(BadMcpOption { key, value: value.to_owned(), allowed });
             }
         };
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
-        let is_named = (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(plain);
-        wrong(!is_named, "", name, "is no name of a server: 1 to 32 of a-z, 0-9, '_' and '-'");
-        let program = self.command.as_deref();
-        match (program, self.url.as_deref()) {
-            (Some(_), Some(_)) => {
-                wrong(true, "url", "", "cannot stand beside command: a server has one of them");
-            }
-            (None, None) => wrong(true, "command", "", "is needed, or url: a server has one of them"),
-            _ => {}
-        }
-        wrong(program.is_some_and(|c| c.trim().is_empty()), "command", "", "must name a program");
-        let url = self.url.as_deref();
-        wrong(
-            url.is_some_and(|url| !is_address(url)),
-            "url",
-            shown(url),
-            "must be http://… or https://…, without user and password",
-        );
-        let dir = self.workdir.as_deref();
-        let dir_text = dir.map(|dir| dir.display().to_string()).unwrap_or_default();
-        wrong(dir.is_some_and(|dir| !dir.is_absolute()), "workdir", &dir_text, "must be an absolute path");
-        wrong(
-            self.writable && dir.is_none(),
-            "writable",
-            "true",
-            "is for a workdir; without one there is a private directory, which may be written to",
-        );
-        for path in self.readable.iter().filter(|path| !path.is_absolute()) {
-            wrong(true, "readable", &path.display().to_string(), "must be absolute paths");
+        let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+        let is_name = (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(is_plain);
+        check(!is_name, "", name, "is no name of a server: 1 to 32 of a-z, 0-9, '_' and '-'");
+        let (command, url) = (self.command.as_deref(), self.url.as_deref());
+        let has_both = command.is_some() && url.is_some();
+        check(has_both, "url", "", "cannot stand beside command: a server has one of them");
+        let has_none = command.is_none() && url.is_none();
+        check(has_none, "command", "", "is needed, or url: a server has one of them");
+        check(command.is_some_and(|c| c.trim().is_empty()), "command", "", "must name a program");
+        let allowed = "must be http://… or https://…, without user and password";
+        check(url.is_some_and(|url| !is_http_url(url)), "url", without_secrets(url), allowed);
+        let dir = self.workdir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
+        let is_relative = self.workdir.as_ref().is_some_and(|dir| !dir.is_absolute());
+        check(is_relative, "workdir", &dir, "must be an absolute path");
+        let allowed = "is for a workdir; without one there is a private directory, which may be written to";
+        check(self.writable && self.workdir.is_none(), "writable", "true", allowed);
+        for path in &self.readable {
+            let text = path.display().to_string();
+            check(!path.is_absolute(), "readable", &text, "must be absolute paths");
         }
         for variable in self.env.keys() {
-            let bad = variable.is_empty() || variable.contains(['=', '\0']);
-            wrong(bad, "env", variable, "is no name of a variable");
+            let is_bad = variable.is_empty() || variable.contains(['=', '\0']);
+            check(is_bad, "env", variable, "is no name of a variable");
         }
         for (header, value) in &self.headers {
-            wrong(!is_token(header), "headers", header, "is no name of a header");
-            let owned = OWNED_HEADERS.iter().any(|owned| header.eq_ignore_ascii_case(owned));
-            wrong(owned, "headers", header, "is a header that the protocol sets itself");
-            let bad = value.reveal().bytes().any(|b| b.is_ascii_control() && b != b'\t');
-            wrong(bad, "headers", header, "has a value with control characters");
+            check(!is_token(header), "headers", header, "is no name of a header");
+            let is_reserved = RESERVED_HEADERS.iter().any(|name| header.eq_ignore_ascii_case(name));
+            check(is_reserved, "headers", header, "is a header that the protocol sets itself");
+            let is_bad = value.reveal().bytes().any(|b| b.is_ascii_control() && b != b'\t');
+            check(is_bad, "headers", header, "has a value with control characters");
         }
         faults
     }
 
-    /// Whether this list of the operator's names the tool.
-    pub(super) fn names(list: &[String], raw: &str, wrapped: &str) -> bool {
-        list.iter().any(|entry| entry == "*" || entry == raw || entry == wrapped)
+    /// Whether a list of the operator contains the tool.
+    pub(super) fn contains(list: &[String], raw_name: &str, name: &str) -> bool {
+        list.iter().any(|entry| entry == "*" || entry == raw_name || entry == name)
     }
 
-    /// The texts that must not be repeated.
+    /// Texts that must not be repeated.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.env.values().chain(self.headers.values())
     }
+
+    /// A text of the server for an error or a log line: short, on one line, without our secrets (P9).
+    pub(super) fn quote(&self, text: &str) -> String {
+        let text = Redactor::new(self.secrets()).redact(text);
+        let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        line.take(QUOTE_CHARS).collect::<String>().trim().to_owned()
+    }
 }
 
-/// Of an address, what may be shown: its query may hold a key.
-fn shown(url: Option<&str>) -> &str {
+/// The part of an address that may be shown: the query may contain a key.
+fn without_secrets(url: Option<&str>) -> &str {
     let url = url.unwrap_or_default();
     if url.contains('@') { "" } else { url.split(['?', '#']).next().unwrap_or_default() }
 }
 
-fn is_address(url: &str) -> bool {
-    let uri: Option<hyper::Uri> = url.parse().ok();
-    uri.is_some_and(|uri| {
-        let host = uri.authority().is_some_and(|a| !a.host().is_empty() && !a.as_str().contains('@'));
-        matches!(uri.scheme_str(), Some("http" | "https")) && host
+fn is_http_url(url: &str) -> bool {
+    url.parse::<hyper::Uri>().is_ok_and(|uri| {
+        let has_host = uri.authority().is_some_and(|a| !a.host().is_empty() && !a.as_str().contains('@'));
+        matches!(uri.scheme_str(), Some("http" | "https")) && has_host
     })
 }
 
@@ -197,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named() {
+    fn contradictions_and_bad_values_are_reported() {
         for (name, yaml, says) in [
             ("x", "{}", "command: is needed"),
             ("x", "{command: a, url: 'http://h/'}", "url: cannot stand"),
@@ -223,8 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn p9_what_is_refused_is_shown_without_its_secrets() {
+    fn p9_a_refused_value_is_reported_without_secrets() {
         let options = McpServerOptions::at("ftp://h/mcp?key=sk-1");
         assert!(options.faults("x").iter().all(|fault| !fault.value.contains("sk-1")));
+    }
+
+    #[test]
+    fn p9_a_quote_contains_no_secret() {
+        let yaml = "{command: a, env: {K: sk-12345, S: ab}, headers: {Authorization: Bearer tok-777}}";
+        let options: McpServerOptions = serde_norway::from_str(yaml).expect("YAML");
+        assert_eq!(options.quote("bad sk-12345\nand tok-777 of ab"), "bad *** and *** of ab");
+        assert_eq!(options.quote(&"x".repeat(9_000)).len(), QUOTE_CHARS);
     }
 }

@@ -1,42 +1,42 @@
-//! Schemas of servers made fit for providers: an object at the root, references resolved, one way to say "or null".
-//! Owns the bounds; refuses what cannot be compiled.
+//! Normalises the input schemas of servers for providers: an object at the root, references resolved, null
+//! as one of a list of types.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value, json};
 
 /// Longest schema of one tool, bytes.
 const SCHEMA_BYTES: usize = 128 * 1024;
-/// How deep schemas may nest; references count.
+/// Maximum nesting, references included.
 const DEPTH: usize = 32;
-/// Most parts of a schema once its references are resolved.
+/// Maximum number of parts after references are resolved.
 const PARTS: usize = 4_096;
-/// Keywords that say where a schema is from, and where parts of it lie.
-const LABELS: [&str; 6] = ["$schema", "$id", "$defs", "definitions", "$anchor", "$comment"];
+/// Keywords that are removed: identifiers and definitions.
+const METADATA: [&str; 6] = ["$schema", "$id", "$defs", "definitions", "$anchor", "$comment"];
 /// Keywords that providers refuse at the root.
 const CHOICES: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 
-/// The schema as models see it, and as arguments are held against, or why there is none.
-pub(super) fn fit(schema: &Map<String, Value>) -> Result<Value, String> {
+/// The schema for models and for the validation of arguments, or why it cannot be used.
+pub(super) fn normalise(schema: &Map<String, Value>) -> Result<Value, String> {
     let whole = Value::Object(schema.clone());
     let bytes = whole.to_string().len();
     if bytes > SCHEMA_BYTES {
         return Err(format!("its schema has {bytes} bytes, more than {SCHEMA_BYTES}"));
     }
-    let mut walk = Walk { whole: &whole, parts: 0 };
-    let Value::Object(mut root) = walk.resolve(&whole, 0)? else {
+    let mut resolver = Resolver { whole: &whole, parts: 0 };
+    let Value::Object(mut root) = resolver.resolve(&whole, 0)? else {
         return Err("its schema is no object".to_owned());
     };
-    flatten(&mut root);
+    merge_choices(&mut root);
     root.insert("type".to_owned(), json!("object"));
     if !root.get("properties").is_some_and(Value::is_object) {
         root.insert("properties".to_owned(), json!({}));
     }
-    let fitted = Value::Object(root);
-    compile(&fitted)?;
-    Ok(fitted)
+    let normalised = Value::Object(root);
+    compile(&normalised)?;
+    Ok(normalised)
 }
 
-/// Whether a value fits.
+/// Whether the value matches the schema.
 pub(super) fn accepts(schema: &Value, value: &Value) -> bool {
     compile(schema).is_ok_and(|validator| validator.is_valid(value))
 }
@@ -46,13 +46,13 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     options.build(schema).map_err(|error| format!("its schema does not compile: {error}"))
 }
 
-struct Walk<'a> {
+struct Resolver<'a> {
     whole: &'a Value,
     parts: usize,
 }
 
-impl Walk<'_> {
-    /// A schema, or a list or map of them, with all that it refers to in place.
+impl Resolver<'_> {
+    /// Resolves the references of a schema, or of a list of schemas.
     fn resolve(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
         self.parts += 1;
         if depth > DEPTH || self.parts > PARTS {
@@ -70,17 +70,17 @@ impl Walk<'_> {
             let target = reference.strip_prefix('#').and_then(|pointer| self.whole.pointer(pointer));
             let target = target.ok_or_else(|| format!("its schema refers to '{}'", short(reference)))?;
             let Value::Object(mut resolved) = self.resolve(target, depth + 1)? else { return Ok(json!({})) };
-            // What stands beside a reference (a description) is nearer to the case.
+            // Keywords beside a reference, such as a description, have precedence.
             for (key, part) in map.iter().filter(|(key, _)| *key != "$ref") {
                 resolved.insert(key.clone(), part.clone());
             }
-            return Ok(Value::Object(allow_null(resolved)));
+            return Ok(Value::Object(normalise_null(resolved)));
         }
         let mut resolved = Map::new();
         for (key, part) in map {
-            // Examples and defaults are values, no schemas; names of properties are no keywords.
+            // Examples and defaults are values, not schemas; names of properties are not keywords.
             let part = match key.as_str() {
-                label if LABELS.contains(&label) && !is_schema(part) => continue,
+                keyword if METADATA.contains(&keyword) && !is_schema(part) => continue,
                 "$defs" | "definitions" => continue,
                 "default" | "enum" | "const" | "examples" | "example" | "required" => part.clone(),
                 "properties" | "patternProperties" | "dependentSchemas" => {
@@ -90,7 +90,7 @@ impl Walk<'_> {
             };
             resolved.insert(key.clone(), part);
         }
-        Ok(Value::Object(allow_null(resolved)))
+        Ok(Value::Object(normalise_null(resolved)))
     }
 
     fn resolve_each(&mut self, parts: &Value, depth: usize) -> Result<Value, String> {
@@ -108,8 +108,8 @@ fn short(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
-/// `nullable: true` and `anyOf: [X, {type: null}]` become a list of types, where X has one type only.
-fn allow_null(mut schema: Map<String, Value>) -> Map<String, Value> {
+/// Turns `nullable: true`, and `anyOf: [X, {type: null}]` where X has one type, into a list of types.
+fn normalise_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     let mut or_null = schema.get("nullable").is_some_and(Value::is_boolean)
         && schema.remove("nullable") == Some(Value::Bool(true));
     for choice in ["anyOf", "oneOf"] {
@@ -138,11 +138,12 @@ fn allow_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Choices at the root become one object with the properties of all; what only some of them need is not required.
-fn flatten(root: &mut Map<String, Value>) {
+/// Merges choices at the root into one object with all properties. A property is required if every choice
+/// requires it.
+fn merge_choices(root: &mut Map<String, Value>) {
     for choice in CHOICES {
         let Some(Value::Array(branches)) = root.remove(choice) else { continue };
-        let mut needed: Option<Vec<Value>> = None;
+        let mut required_names: Option<Vec<Value>> = None;
         for branch in branches.iter().filter_map(Value::as_object) {
             let properties = branch.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
             if let Value::Object(all) = root.entry("properties").or_insert_with(|| json!({})) {
@@ -151,14 +152,14 @@ fn flatten(root: &mut Map<String, Value>) {
                 }
             }
             let own = branch.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-            needed = Some(match needed {
+            required_names = Some(match required_names {
                 None => own,
                 Some(known) if choice == "allOf" => known.into_iter().chain(own).collect(),
                 Some(known) => known.into_iter().filter(|name| own.contains(name)).collect(),
             });
         }
         if let Value::Array(required) = root.entry("required").or_insert_with(|| json!([])) {
-            for name in needed.unwrap_or_default() {
+            for name in required_names.unwrap_or_default() {
                 if !required.contains(&name) {
                     required.push(name);
                 }
@@ -173,25 +174,25 @@ fn flatten(root: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
-    fn fitted(schema: Value) -> Value {
+    fn normalised(schema: Value) -> Value {
         let Value::Object(schema) = schema else { panic!("an object") };
-        fit(&schema).expect("fits")
+        normalise(&schema).expect("a schema")
     }
 
     #[test]
     fn the_root_is_always_an_object() {
         let empty = json!({"type": "object", "properties": {}});
-        assert_eq!(fitted(json!({})), empty);
+        assert_eq!(normalised(json!({})), empty);
         assert_eq!(
-            fitted(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})),
+            normalised(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})),
             empty
         );
-        assert_eq!(fitted(json!({"type": ["object", "null"], "properties": null})), empty);
+        assert_eq!(normalised(json!({"type": ["object", "null"], "properties": null})), empty);
     }
 
     #[test]
-    fn references_are_put_in_place() {
-        let schema = fitted(
+    fn references_are_resolved() {
+        let schema = normalised(
             json!({"type": "object", "$defs": {"P": {"type": "string", "description": "far"}},
             "definitions": {"Q": {"$ref": "#/$defs/P"}},
             "properties": {"a": {"$ref": "#/$defs/P", "description": "near"}, "b": {"$ref": "#/definitions/Q"}}}),
@@ -202,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn null_is_said_in_one_way() {
-        let schema = fitted(json!({"properties": {
+    fn null_is_one_of_a_list_of_types() {
+        let schema = normalised(json!({"properties": {
             "a": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}], "default": null},
             "b": {"type": "integer", "nullable": true},
             "c": {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
@@ -218,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn choices_at_the_root_become_one_object() {
-        let schema = fitted(json!({"anyOf": [
+    fn choices_at_the_root_are_merged() {
+        let schema = normalised(json!({"anyOf": [
             {"properties": {"id": {"type": "string"}, "n": {"type": "integer"}}, "required": ["id", "n"]},
             {"properties": {"id": {"type": "string"}, "m": {"type": "integer"}}, "required": ["id", "m"]}]}));
         assert_eq!(schema["required"], json!(["id"]));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_says_why() {
+    fn an_unusable_schema_has_a_reason() {
         for (schema, why) in [
             (json!({"properties": {"a": {"type": "strange"}}}), "does not compile"),
             (
@@ -243,7 +244,7 @@ mod tests {
             (json!({"description": "x".repeat(SCHEMA_BYTES)}), "bytes"),
         ] {
             let Value::Object(map) = schema else { panic!("an object") };
-            let error = fit(&map).expect_err(why);
+            let error = normalise(&map).expect_err(why);
             assert!(error.contains(why), "{error}");
         }
     }

@@ -1,69 +1,66 @@
-//! A server that is a program: started in the sandbox, spoken to through its pipes. Owns the process and what it says on
-//! standard error: the log's, at debug, bounded.
+//! A server that is a program in the sandbox, with pipes. Its standard error is logged at debug level.
 
 use super::options::McpServerOptions;
-use super::redact::quote;
 use crate::domain::secret::Redactor;
 use crate::ports::{GuestProcess, ProcessSpec, Processes};
-use std::fs::File;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-/// Read of standard error at once, bytes.
-const PIECE_BYTES: usize = 4 * 1024;
-/// Of standard error, what is kept for whoever looks into a failure, bytes.
+/// Size of one read from standard error.
+const READ_BYTES: usize = 4 * 1024;
+/// End of standard error that is kept for error reports.
 const TAIL_BYTES: usize = 2 * 1024;
 
-/// Longest line of standard error, bytes; of a longer one, this much is shown.
+/// Longest logged line of standard error; longer ones are cut.
 const LINE_BYTES: usize = 16 * 1024;
 
-/// The last words of standard error.
+/// The end of a program's standard error.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tail(Arc<Mutex<Vec<u8>>>);
+pub(super) struct StderrTail(Arc<Mutex<Vec<u8>>>);
 
-impl Tail {
-    fn push(&self, piece: &[u8]) {
+impl StderrTail {
+    fn push(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(piece);
-        let over = kept.len().saturating_sub(TAIL_BYTES);
-        kept.drain(..over);
+        kept.extend_from_slice(bytes);
+        let excess = kept.len().saturating_sub(TAIL_BYTES);
+        kept.drain(..excess);
     }
 
-    /// As text.
     pub(super) fn text(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).trim().to_owned()
     }
 }
 
-/// Whole lines, so that no secret is cut in two and shown by halves.
+/// Splits standard error into whole lines, so that no secret is split and escapes the redaction.
 #[derive(Default)]
-struct Lines {
-    held: Vec<u8>,
-    is_full: bool,
+struct LineBuffer {
+    line: Vec<u8>,
+    is_cut: bool,
 }
 
-impl Lines {
-    /// The lines that end in this piece.
-    fn push(&mut self, piece: &[u8]) -> Vec<String> {
-        let mut ended = Vec::new();
-        for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            let room = LINE_BYTES.saturating_sub(self.held.len());
-            self.is_full |= part.len() > room;
-            self.held.extend_from_slice(part.get(..room).unwrap_or(part));
+impl LineBuffer {
+    /// Adds bytes and returns the lines that they complete.
+    fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut complete = Vec::new();
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = LINE_BYTES.saturating_sub(self.line.len());
+            self.is_cut |= part.len() > room;
+            self.line.extend_from_slice(part.get(..room).unwrap_or(part));
             if part.ends_with(b"\n") {
-                ended.push(self.take());
+                complete.push(self.take());
             }
         }
-        ended
+        complete
     }
 
-    /// What has begun. The last word of a line that was cut may be the half of a secret.
+    /// The incomplete line. The last word of a cut line is removed: it may be half of a secret.
     fn take(&mut self) -> String {
-        let text = String::from_utf8_lossy(&std::mem::take(&mut self.held)).trim_end().to_owned();
-        if !std::mem::take(&mut self.is_full) {
+        let text = String::from_utf8_lossy(&std::mem::take(&mut self.line)).trim_end().to_owned();
+        if !std::mem::take(&mut self.is_cut) {
             return text;
         }
         let head = text.rsplit_once(char::is_whitespace).map_or("", |(head, _)| head);
@@ -71,30 +68,30 @@ impl Lines {
     }
 }
 
-/// A process whose end, which may take a moment, never holds the runtime up.
-pub(super) struct Held(Option<Box<dyn GuestProcess>>);
+/// A running program. Waiting for its end and killing it happen on blocking threads.
+pub(super) struct ServerProcess(Option<Box<dyn GuestProcess>>);
 
-impl Held {
-    /// How it ended, if it does within `patience`.
-    pub(super) async fn ended(&mut self, patience: Duration) -> Option<String> {
+impl ServerProcess {
+    /// How the program ended; `None` if it still runs after the timeout.
+    pub(super) async fn wait(&mut self, timeout: Duration) -> Option<String> {
         let process = self.0.take()?;
-        let asked = tokio::task::spawn_blocking(move || {
-            let end = process.ended(patience);
+        let waited = tokio::task::spawn_blocking(move || {
+            let end = process.ended(timeout);
             (process, end)
         });
-        let (process, end) = asked.await.ok()?;
+        let (process, end) = waited.await.ok()?;
         self.0 = Some(process);
         end
     }
 
-    /// Ends it, and waits until nothing of it is left.
-    pub(super) async fn end(mut self) {
+    /// Kills the program with its descendants, and waits for that.
+    pub(super) async fn kill(mut self) {
         let process = self.0.take();
         drop(tokio::task::spawn_blocking(move || drop(process)).await);
     }
 }
 
-impl Drop for Held {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let Some(process) = self.0.take() else { return };
         match tokio::runtime::Handle::try_current() {
@@ -104,32 +101,15 @@ impl Drop for Held {
     }
 }
 
-/// Starts a server's program.
+/// Starts the program of a server.
 pub(super) async fn start(
     name: &str,
     options: &McpServerOptions,
     processes: Arc<dyn Processes>,
-    tail: Tail,
-) -> Result<(Held, Receiver, Sender), String> {
-    let order = order(options);
-    let started = tokio::task::spawn_blocking(move || processes.start(&order)).await;
-    let mut process = started.map_err(|_| "the thread that starts it broke down".to_owned())??;
-    let pipes = process.take_pipes().ok_or("its pipes are gone")?;
-    let held = Held(Some(process));
-    let stdout = reading(pipes.stdout)?;
-    let stdin =
-        Sender::from_file(pipes.stdin).map_err(|error| format!("its pipes cannot be used: {error}"))?;
-    tokio::spawn(listen(name.to_owned(), options.clone(), reading(pipes.stderr)?, tail));
-    Ok((held, stdout, stdin))
-}
-
-fn reading(pipe: File) -> Result<Receiver, String> {
-    Receiver::from_file(pipe).map_err(|error| format!("its pipes cannot be used: {error}"))
-}
-
-fn order(options: &McpServerOptions) -> ProcessSpec {
+    tail: StderrTail,
+) -> Result<(ServerProcess, Receiver, Sender), String> {
     let environment = options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-    ProcessSpec {
+    let spec = ProcessSpec {
         program: options.command.clone().unwrap_or_default().into(),
         arguments: options.args.clone(),
         environment: environment.collect(),
@@ -137,23 +117,32 @@ fn order(options: &McpServerOptions) -> ProcessSpec {
         writable: options.writable,
         readable: options.readable.clone(),
         network: options.network,
-    }
+    };
+    let started = tokio::task::spawn_blocking(move || processes.start(&spec)).await;
+    let mut process = started.map_err(|_| "the thread that starts it broke down".to_owned())??;
+    let pipes = process.take_pipes().ok_or("its pipes are gone")?;
+    let process = ServerProcess(Some(process));
+    let unusable = |error: io::Error| format!("its pipes cannot be used: {error}");
+    let stdin = Sender::from_file(pipes.stdin).map_err(unusable)?;
+    let stdout = Receiver::from_file(pipes.stdout).map_err(unusable)?;
+    let stderr = Receiver::from_file(pipes.stderr).map_err(unusable)?;
+    tokio::spawn(log_stderr(name.to_owned(), options.clone(), stderr, tail));
+    Ok((process, stdout, stdin))
 }
 
-/// Reads standard error to its end, so that the program never waits for us.
-async fn listen(name: String, options: McpServerOptions, mut stderr: Receiver, tail: Tail) {
-    let (mut piece, mut lines, redactor) =
-        (vec![0; PIECE_BYTES], Lines::default(), Redactor::new(options.secrets()));
-    let tell = |line: String| {
-        // Before it is cut to the last words.
+/// Reads standard error to its end, so that the program never blocks on it.
+async fn log_stderr(name: String, options: McpServerOptions, mut stderr: Receiver, tail: StderrTail) {
+    let (mut buffer, mut lines) = (vec![0; READ_BYTES], LineBuffer::default());
+    let redactor = Redactor::new(options.secrets());
+    let log = |line: String| {
+        // Redacted before the tail is cut.
         tail.push(format!("{}\n", redactor.redact(&line)).as_bytes());
-        tracing::debug!(server = name, "{}", quote(&line, &options));
+        tracing::debug!(server = name, "{}", options.quote(&line));
     };
-    while let Ok(count @ 1..) = stderr.read(&mut piece).await {
-        let piece = piece.get(..count).unwrap_or_default();
-        lines.push(piece).into_iter().for_each(&tell);
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        lines.push(buffer.get(..count).unwrap_or_default()).into_iter().for_each(&log);
     }
-    Some(lines.take()).filter(|line| !line.is_empty()).into_iter().for_each(tell);
+    Some(lines.take()).filter(|line| !line.is_empty()).into_iter().for_each(log);
 }
 
 #[cfg(test)]
@@ -161,12 +150,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p9_lines_are_told_whole() {
-        let mut lines = Lines::default();
+    fn p9_lines_are_logged_whole() {
+        let mut lines = LineBuffer::default();
         assert_eq!(lines.push(b"key sk-12"), Vec::<String>::new());
         assert_eq!(lines.push(b"345\nnext\nrest"), ["key sk-12345", "next"]);
         assert_eq!((lines.take(), lines.take()), ("rest".to_owned(), String::new()));
         let long = [b"a ".as_slice(), &[b'x'; LINE_BYTES], b"\nb\n"].concat();
-        assert_eq!(lines.push(&long), ["a …", "b"], "a word that was cut is not shown");
+        assert_eq!(lines.push(&long), ["a …", "b"], "a cut word is not logged");
     }
 }

@@ -1,9 +1,7 @@
-//! A tool of a server, as the toolbox sees it. Owns the wait of a thread for an answer that an async session brings;
-//! refuses what the server says of its harmlessness.
+//! A tool of an MCP server. The calling thread waits for the result of an async session.
 
-use super::call::{Answer, call};
+use super::call::{McpCallOutcome, call};
 use super::content;
-use super::redact::quote;
 use super::server::Server;
 use crate::domain::secret::Redactor;
 use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
@@ -15,51 +13,50 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// How often a call that waits looks at its cancel.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which a waiting call checks its cancellation token.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
 
-/// A tool of a server.
 pub(super) struct McpTool {
-    /// Whose.
     pub(super) server: Arc<Server>,
-    /// As the server names it.
-    pub(super) raw: String,
-    /// Its names before what providers refuse was replaced, and before a hash told it apart.
-    pub(super) meant: [String; 2],
-    /// As models see it.
+    /// Name on the server.
+    pub(super) raw_name: String,
+    /// Names that `approval` may use; they do not depend on the tools of other servers.
+    pub(super) approval_names: [String; 2],
     pub(super) spec: ToolSpec,
-    /// The operator says that it may be run again.
+    /// Set by the operator.
     pub(super) is_idempotent: bool,
-    /// Where sessions live.
+    /// Where the sessions run.
     pub(super) runtime: Handle,
 }
 
 impl McpTool {
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(self.server.options.timeout_s)
     }
 
-    /// Waits for the answer; when the cancel is pulled first, the call is taken back.
+    /// Waits for the outcome. A cancelled call is cancelled on the server, too.
     fn wait(
         &self,
-        answers: &Receiver<Answer>,
-        recall: oneshot::Sender<String>,
-        given: &CancelToken,
-    ) -> Result<Answer, ToolError> {
-        let cancel = given.with_timeout(self.patience());
-        let (name, broken) = (&self.server.name, "the thread of the MCP servers has ended");
+        outcomes: &Receiver<McpCallOutcome>,
+        cancel_call: oneshot::Sender<String>,
+        job: &CancelToken,
+    ) -> Result<McpCallOutcome, ToolError> {
+        let cancel = job.with_timeout(self.timeout());
+        let name = &self.server.name;
         loop {
-            match answers.recv_timeout(LOOK) {
-                Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(ToolError::failed(broken)),
-                Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
-                Err(RecvTimeoutError::Timeout) => break,
+            match outcomes.recv_timeout(CANCEL_POLL) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(ToolError::failed("the thread of the MCP servers has ended"));
+                }
+                Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => break,
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        let (why, message) = match cancel.reason() {
+        let (reason, message) = match cancel.reason() {
             Some(CancelReason::Cancelled) => ("the user cancelled it", "the call was cancelled".to_owned()),
             Some(_) => ("this client is being stopped", "the call was stopped".to_owned()),
-            None if given.is_cancelled() => (
+            None if job.is_cancelled() => (
                 "it took too long",
                 format!("the job's own time was over before the MCP server '{name}' had answered"),
             ),
@@ -68,36 +65,33 @@ impl McpTool {
                 format!("the MCP server '{name}' gave no answer within {} s", self.server.options.timeout_s),
             ),
         };
-        // The task may have its answer just now; nobody waits for it any more.
-        drop(recall.send(why.to_owned()));
+        // Fails if the outcome has just arrived; nobody waits for it any more.
+        drop(cancel_call.send(reason.to_owned()));
         Err(ToolError::failed(message))
     }
 
-    fn tell(&self, answer: &Answer) -> Result<Value, ToolError> {
-        let name = &self.server.name;
-        match answer {
-            Answer::Result(result) => self.redacted(content::data(result)),
-            Answer::Refused { for_arguments: true, why } => Err(ToolError::Invalid(self.quote(why))),
-            Answer::Refused { why, .. } => Err(ToolError::failed(format!(
-                "the MCP server '{name}' refused the call: {}",
-                self.quote(why)
-            ))),
-            Answer::Lost(why) => Err(ToolError::failed(format!(
-                "the MCP server '{name}' broke the call off, and whether it took effect is unknown: {}",
-                self.quote(why)
-            ))),
-            Answer::TakenBack => Err(ToolError::failed("the call was stopped")),
+    /// The result for the model, without secrets that the server repeats.
+    fn result(&self, outcome: &McpCallOutcome) -> Result<Value, ToolError> {
+        let (name, options) = (&self.server.name, &self.server.options);
+        let failed = |event: &str, reason: &str| {
+            Err(ToolError::failed(format!("the MCP server '{name}' {event}: {}", options.quote(reason))))
+        };
+        match outcome {
+            McpCallOutcome::Result(result) => {
+                let redactor = Redactor::new(options.secrets());
+                content::data(result)
+                    .map(|data| redactor.redact_value(data))
+                    .map_err(|error| error.redacted(&redactor))
+            }
+            McpCallOutcome::Refused { invalid_arguments: true, message } => {
+                Err(ToolError::Invalid(options.quote(message)))
+            }
+            McpCallOutcome::Refused { message, .. } => failed("refused the call", message),
+            McpCallOutcome::Lost(reason) => {
+                failed("broke the call off, and whether it took effect is unknown", reason)
+            }
+            McpCallOutcome::Cancelled => Err(ToolError::failed("the call was stopped")),
         }
-    }
-
-    /// A server that repeats what it was given tells no model of it.
-    fn redacted(&self, told: Result<Value, ToolError>) -> Result<Value, ToolError> {
-        let redactor = Redactor::new(self.server.options.secrets());
-        told.map(|data| redactor.redact_value(data)).map_err(|error| error.redacted(&redactor))
-    }
-
-    fn quote(&self, said: &str) -> String {
-        quote(said, &self.server.options)
     }
 }
 
@@ -106,8 +100,8 @@ impl Tool for McpTool {
         self.spec.clone()
     }
 
-    /// The careful ones, but for what the operator says: a server's own hints (`readOnlyHint`, `idempotentHint`) are the
-    /// word of a stranger, and a wrong one would run something twice.
+    /// The most careful traits, except for what the operator configures. The server's own hints
+    /// (`readOnlyHint`, `idempotentHint`) are not trusted: a wrong one would run a call twice.
     fn traits(&self) -> ToolTraits {
         ToolTraits { idempotent: self.is_idempotent, cacheable: false, files: FileAccess::Runs }
     }
@@ -116,31 +110,30 @@ impl Tool for McpTool {
         ToolOrigin::Mcp { server: self.server.name.clone() }
     }
 
-    /// A server that lists a second tool of the same name changes neither what the operator meant nor what waits.
     fn approval_names(&self) -> Vec<String> {
-        self.meant.to_vec()
+        self.approval_names.to_vec()
     }
 
     fn own_timeout(&self, _arguments: &Map<String, Value>) -> Duration {
-        self.patience()
+        self.timeout()
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let peer = self.server.peer().map_err(ToolError::failed)?;
-        let (recall, recalled) = oneshot::channel();
-        let (answer, answers) = sync_channel(1);
-        let (tool, arguments) = (self.raw.clone(), arguments.clone());
+        let (cancel_call, cancel_reason) = oneshot::channel();
+        let (sender, outcomes) = sync_channel(1);
+        let (tool, arguments) = (self.raw_name.clone(), arguments.clone());
         self.runtime.spawn(async move {
-            let recalled = async {
-                match recalled.await {
-                    Ok(why) => why,
+            let cancelled = async {
+                match cancel_reason.await {
+                    Ok(reason) => reason,
                     Err(_) => std::future::pending().await,
                 }
             };
-            // Whoever asked may have gone.
-            drop(answer.send(call(peer, tool, arguments, recalled).await));
+            // Fails if the caller has stopped waiting.
+            drop(sender.send(call(peer, tool, arguments, cancelled).await));
         });
-        let answer = self.wait(&answers, recall, &context.cancel)?;
-        self.tell(&answer)
+        let outcome = self.wait(&outcomes, cancel_call, &context.cancel)?;
+        self.result(&outcome)
     }
 }

@@ -1,8 +1,8 @@
 //! Webhook deliveries: signed, sent and retried after Standard Webhooks 1.0.
 //!
-//! [`dispatcher`] takes a due delivery from the outbox, [`payload`] makes its body, [`signature`] signs it, [`sender`]
-//! sends it to a permitted address, [`retry`] decides what follows, and the outbox records the attempt. The store creates
-//! deliveries, in the transaction of the end that they report.
+//! [`dispatcher`] takes a due delivery from the outbox, [`payload`] makes its body, [`signature`] signs it,
+//! [`sender`] sends it to a permitted address, [`retry`] decides what follows, and the outbox records the
+//! attempt. The store creates deliveries, in the transaction of the end that they report.
 
 mod dispatcher;
 pub mod options;

@@ -67,7 +67,8 @@ mod tests {
     }
 
     /// The example of the reference implementations' documentation; Python agrees:
-    /// `base64.b64encode(hmac.new(base64.b64decode("MfKQ9…"), b"msg_….1614265330.{…}", hashlib.sha256).digest())`.
+    /// `base64.b64encode(hmac.new(base64.b64decode("MfKQ9…"), b"msg_….1614265330.{…}",
+    /// hashlib.sha256).digest())`.
     #[test]
     fn the_reference_vector_of_standard_webhooks() {
         let signer = Signer::new(&[secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret");

@@ -1,4 +1,5 @@
-//! Writes the reports of running tools into the job's log. Log and state change under one lock, so their order is one.
+//! Writes the reports of running tools into the job's log. Log and state change under one lock, so their
+//! order is one.
 
 use crate::domain::event::{AgentStep, EngineMark, Event, Record};
 use crate::domain::tool::ToolCall;

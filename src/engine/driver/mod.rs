@@ -1,5 +1,5 @@
-//! Performs the steps that [`super::turn`] decides: `model_call`, `tool_calls`, `summary`, `title`. Every result is
-//! appended to the job's log before a client can see it.
+//! Performs the steps that [`super::turn`] decides: `model_call`, `tool_calls`, `summary`, `title`. Every
+//! result is appended to the job's log before a client can see it.
 
 mod journal;
 mod model_call;
@@ -62,7 +62,8 @@ pub struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// Reads the job's log and its conversation. Once `draining` is cancelled, the job is released at the next step.
+    /// Reads the job's log and its conversation. Once `draining` is cancelled, the job is released at the
+    /// next step.
     pub fn new(
         ports: &'a EnginePorts,
         limits: &'a EngineLimits,
@@ -114,8 +115,8 @@ impl<'a> Driver<'a> {
         Self { progress: Arc::clone(progress), end_log_limit: Arc::clone(end_log_limit), ..self }
     }
 
-    /// Takes steps until the job ends, is released, or its lease is lost. A job whose log has a terminal event already
-    /// is not released: it would only be claimed again.
+    /// Takes steps until the job ends, is released, or its lease is lost. A job whose log has a terminal
+    /// event already is not released: it would only be claimed again.
     pub fn run(mut self) -> Result<DriveOutcome, StoreError> {
         loop {
             if let Some(drive) = self.check_cancel()? {
@@ -258,8 +259,8 @@ impl<'a> Driver<'a> {
         Ok(DriveOutcome::Finished)
     }
 
-    /// Logs the end of the job. Failures are always logged; other ends are rate-limited. The error text is not logged:
-    /// a provider's message may quote a prompt.
+    /// Logs the end of the job. Failures are always logged; other ends are rate-limited. The error text is
+    /// not logged: a provider's message may quote a prompt.
     fn log_end(&self, status: JobStatus, code: Option<FailureCode>) {
         let now_ms = self.ports.clock.monotonic_ms();
         let suppressed = if status == JobStatus::Failed { Some(0) } else { self.end_log_limit.enter(now_ms) };

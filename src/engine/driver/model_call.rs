@@ -1,5 +1,5 @@
-//! Calls the model: prepares the request, streams the answer into the log, records failures and waits between retries.
-//! What a failure means for the job is decided by `turn`.
+//! Calls the model: prepares the request, streams the answer into the log, records failures and waits between
+//! retries. What a failure means for the job is decided by `turn`.
 
 use super::prompt::PromptBudget;
 use super::reply::PartialReply;
@@ -184,8 +184,8 @@ impl Driver<'_> {
         }
     }
 
-    /// The cost of an answer that broke off; `None` if nothing has arrived. Some providers report the tokens of the
-    /// answer only at its end, so the text that has arrived is a lower bound.
+    /// The cost of an answer that broke off; `None` if nothing has arrived. Some providers report the tokens
+    /// of the answer only at its end, so the text that has arrived is a lower bound.
     fn partial_cost(&self, reply: &PartialReply) -> Option<Usage> {
         let Some(reported) = reply.usage else {
             return (!reply.text.is_empty()).then(|| self.estimate(&reply.text));
@@ -226,8 +226,8 @@ impl Driver<'_> {
         ])
     }
 
-    /// Waits 1, 2, 4 … s plus jitter, or as long as the provider asked, before the next call. Breaks when the job is
-    /// cancelled, the server drains, or a long wait has put the job back into the queue.
+    /// Waits 1, 2, 4 … s plus jitter, or as long as the provider asked, before the next call. Breaks when the
+    /// job is cancelled, the server drains, or a long wait has put the job back into the queue.
     fn back_off(&mut self, failures: u32) -> Result<ControlFlow<Option<DriveOutcome>>, StoreError> {
         let base_ms = 1000_u64.saturating_mul(1 << failures.saturating_sub(1).min(5));
         let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 impl Driver<'_> {
-    /// Calls a model and returns its text, which is never empty. The call ends after `timeout` or once it has more than
+    /// Calls a model and returns its text, which is never empty. The call ends after `timeout` or once it has
+    /// more than
     /// `max_bytes`; its cost goes to the log.
     pub(super) fn call_for_text(
         &mut self,

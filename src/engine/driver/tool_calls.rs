@@ -9,7 +9,8 @@ use crate::ports::{ApprovedCalls, ModelParameters, StoreError, TokenBudget, Tool
 use std::path::PathBuf;
 
 impl Driver<'_> {
-    /// Whether the executor will refuse a call, so that it needs no approval. An alias may stand for any tool.
+    /// Whether the executor will refuse a call, so that it needs no approval. An alias may stand for any
+    /// tool.
     pub(super) fn is_refused(&self, name: &str) -> bool {
         let is_offered = |choice: &ToolChoice| {
             self.ports.tools.offered(choice, true).iter().any(|tool| tool.name.as_ref() == name)
@@ -30,7 +31,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Puts the job aside until a user decides. As with `defer`, this counts neither as an attempt nor as a failure.
+    /// Puts the job aside until a user decides. As with `defer`, this counts neither as an attempt nor as a
+    /// failure.
     pub(super) fn request_approval(&self, calls: Vec<ToolCall>) -> Result<DriveOutcome, StoreError> {
         self.ports
             .store

@@ -1,5 +1,5 @@
-//! `CallBatch` that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept, wherever the process
-//! dies.
+//! `CallBatch` that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept,
+//! wherever the process dies.
 
 use super::fixture::{Fixture, LIMITS, answers, call, say, usual};
 use super::store::Op;

@@ -1,4 +1,5 @@
-//! A store that fails: what is passing goes back to the queue, what is lasting ends the job, nothing turns for ever.
+//! A store that fails: what is passing goes back to the queue, what is lasting ends the job, nothing turns
+//! for ever.
 
 use super::fixture::{Fixture, usual};
 use super::store::Op;

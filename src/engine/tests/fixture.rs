@@ -138,7 +138,8 @@ impl Model for FakeModel {
     }
 }
 
-/// Tools that run in reverse order, so that results wait for each other. `effect` is the one that is not idempotent.
+/// Tools that run in reverse order, so that results wait for each other. `effect` is the one that is not
+/// idempotent.
 #[derive(Default)]
 pub(super) struct FakeTools {
     runs: Mutex<Vec<ToolCall>>,

@@ -1,4 +1,5 @@
-//! The tool calls of the newest answer: which are started, settled and published. Results are published in call order.
+//! The tool calls of the newest answer: which are started, settled and published. Results are published in
+//! call order.
 
 use crate::domain::approval::denied_result;
 use crate::domain::event::{EngineMark, Event, Record};
@@ -100,7 +101,8 @@ impl CallBatch {
         self.states.iter().any(|s| s.call.id_ref == id_ref && s.started)
     }
 
-    /// Marks for the calls that may or may not have run. Only calls that must not run twice have a start mark.
+    /// Marks for the calls that may or may not have run. Only calls that must not run twice have a start
+    /// mark.
     pub(super) fn interrupted(&self) -> Vec<Record> {
         let lost = self.left().filter(|s| s.started);
         lost.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
@@ -136,7 +138,8 @@ impl CallBatch {
         self.states.iter().filter(|s| !s.published && s.outcome.is_none())
     }
 
-    /// The results that may be published now, numbered from `first_index`: up to the first call without an outcome.
+    /// The results that may be published now, numbered from `first_index`: up to the first call without an
+    /// outcome.
     pub(super) fn publishable(&self, first_index: u32, fresh: NewOutcome<'_>) -> Vec<Record> {
         let outcome = |state: &CallState| match (&state.outcome, fresh) {
             (Some((content, skipped)), _) => Some((content.clone(), *skipped)),

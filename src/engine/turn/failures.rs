@@ -91,8 +91,8 @@ impl ModelFailures {
         self.run_end = RunEnd::Failed;
     }
 
-    /// Begins a run and returns whether it has its full budget of failures: not if the job was only deferred. After a
-    /// crash or a shutdown the fallback model stays.
+    /// Begins a run and returns whether it has its full budget of failures: not if the job was only deferred.
+    /// After a crash or a shutdown the fallback model stays.
     pub(super) fn begin_run(&mut self) -> bool {
         let run_end = std::mem::take(&mut self.run_end);
         if run_end == RunEnd::Deferred {

@@ -1,5 +1,5 @@
-//! The agent loop as a pure function: [`TurnState::fold`] reads the job's log, [`TurnState::next`] returns the next step.
-//! No I/O, so a log that is replayed after a crash leads to the same step.
+//! The agent loop as a pure function: [`TurnState::fold`] reads the job's log, [`TurnState::next`] returns
+//! the next step. No I/O, so a log that is replayed after a crash leads to the same step.
 
 mod calls;
 mod failures;

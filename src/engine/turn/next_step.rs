@@ -92,8 +92,8 @@ fn auto_denied(calls: &[ToolCall]) -> Record {
 }
 
 impl TurnState {
-    /// The next step. Must be called only while no step is running: whatever the log shows as started and not ended
-    /// counts as interrupted.
+    /// The next step. Must be called only while no step is running: whatever the log shows as started and not
+    /// ended counts as interrupted.
     pub fn next(&self, limits: &TurnLimits<'_>, rules: &TurnApproval<'_>) -> NextStep {
         if self.ended {
             return NextStep::AlreadyEnded;
@@ -128,7 +128,8 @@ impl TurnState {
         })
     }
 
-    /// What the batch of tool calls still needs: marks for interrupted and denied calls, results, approval, or runs.
+    /// What the batch of tool calls still needs: marks for interrupted and denied calls, results, approval,
+    /// or runs.
     fn next_in_batch(&self, rules: &TurnApproval<'_>) -> Option<NextStep> {
         let interrupted = self.calls.interrupted();
         if !interrupted.is_empty() {

@@ -152,7 +152,8 @@ impl TurnState {
         }
     }
 
-    /// The messages that the conversation keeps when the job ends now: partial text included, every call with a result.
+    /// The messages that the conversation keeps when the job ends now: partial text included, every call with
+    /// a result.
     pub fn closing_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
         messages.extend(self.calls.closing());
@@ -216,8 +217,9 @@ impl TurnState {
         self.messages.push(result_message(call, content.to_owned()));
     }
 
-    /// A new phase of the job. A retried job has not ended; its conversation may have grown meanwhile, so the prompt is
-    /// shortened anew. A new run has its full budget of empty answers, unless the job was only deferred.
+    /// A new phase of the job. A retried job has not ended; its conversation may have grown meanwhile, so the
+    /// prompt is shortened anew. A new run has its full budget of empty answers, unless the job was only
+    /// deferred.
     fn enter_phase(&mut self, phase: StatusPhase) {
         match phase {
             StatusPhase::Queued if std::mem::take(&mut self.ended) => {
@@ -293,7 +295,8 @@ impl TurnState {
             return;
         }
         match self.messages.last_mut().filter(|_| continues) {
-            // A continued answer is one message; the provider's signature of one part does not cover the whole.
+            // A continued answer is one message; the provider's signature of one part does not cover the
+            // whole.
             Some(Message::Assistant { content: said, thinking: thought, tool_calls: calls, echo }) => {
                 said.push_str(&content);
                 thought.push_str(&thinking);
@@ -356,14 +359,16 @@ impl TurnState {
         Event::Delta { index, kind, offset, first_seq: 0, text: text.to_owned() }.into()
     }
 
-    /// The records that seal a completed model call. Tool calls of a closing answer (`with_tools: false`) are dropped.
+    /// The records that seal a completed model call. Tool calls of a closing answer (`with_tools: false`) are
+    /// dropped.
     pub fn seal(&self, completion: Completion, with_tools: bool, usage: Usage) -> Vec<Record> {
         let Completion { tool_calls, finish_reason, echo } = completion;
         let mut records: Vec<Record> = Vec::new();
         let mut taken = self.used_refs.clone();
         let kept = if with_tools { tool_calls } else { Vec::new() };
         for (index, mut call) in (self.next_index..).zip(kept) {
-            // Some providers send no id or count from zero in every answer; an id must be unique within the job.
+            // Some providers send no id or count from zero in every answer; an id must be unique within the
+            // job.
             if call.id_ref.is_empty() || taken.contains(&call.id_ref) {
                 call.id_ref = free_ref(index, &taken);
             }
@@ -375,8 +380,8 @@ impl TurnState {
         records
     }
 
-    /// The records of a call's outcome: its result and those that waited for it, or a mark if it has to wait for its turn
-    /// in call order. Every earlier record must have been applied.
+    /// The records of a call's outcome: its result and those that waited for it, or a mark if it has to wait
+    /// for its turn in call order. Every earlier record must have been applied.
     pub fn settle(&self, id_ref: &str, content: &str, skipped: bool) -> Vec<Record> {
         let results = self.calls.publishable(self.next_index, Some((id_ref, content, skipped)));
         if results.is_empty() { vec![finished_mark(id_ref, content, skipped)] } else { results }

@@ -1,4 +1,5 @@
-//! What a job's prompts have in common: instructions, history and input, which existed before the job's first answer.
+//! What a job's prompts have in common: instructions, history and input, which existed before the job's first
+//! answer.
 
 use super::repair;
 use crate::domain::attachment::Attachment;
@@ -64,7 +65,8 @@ impl PromptBase {
         messages
     }
 
-    /// The summary that the conversation keeps instead of the turns which the shortened context leaves out entirely.
+    /// The summary that the conversation keeps instead of the turns which the shortened context leaves out
+    /// entirely.
     pub(in crate::engine) fn summary_of(
         &self,
         shortened: Option<&ShortenedContext>,
@@ -88,7 +90,8 @@ impl PromptBase {
     }
 }
 
-/// Puts the summary into the first user message, or in front of the rest as one: some providers want alternating roles.
+/// Puts the summary into the first user message, or in front of the rest as one: some providers want
+/// alternating roles.
 fn with_summary(summary: &str, spoken: Vec<Message>) -> Vec<Message> {
     let preface = format!("[What was said before, in short]\n{summary}\n[End of what was said before]");
     let mut rest = spoken.into_iter().peekable();

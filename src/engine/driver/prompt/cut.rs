@@ -1,5 +1,5 @@
-//! Where a context that is too long is cut: before a user message or before a round of tool calls, so that no answer loses
-//! its question and no result its call. The newest question and the newest round always stay.
+//! Where a context that is too long is cut: before a user message or before a round of tool calls, so that no
+//! answer loses its question and no result its call. The newest question and the newest round always stay.
 
 use super::base::PromptBase;
 use crate::domain::message::Message;
@@ -57,7 +57,8 @@ impl PromptBudget {
 }
 
 impl PromptBase {
-    /// The smallest cut after `now` that fits the budget, else the largest possible; `None` if nothing may be cut.
+    /// The smallest cut after `now` that fits the budget, else the largest possible; `None` if nothing may be
+    /// cut.
     pub(in crate::engine) fn cut(
         &self,
         said: &[Message],

@@ -1,4 +1,5 @@
-//! The messages of a model call: instructions, summary, history, input, and what the job has said and done. Pure.
+//! The messages of a model call: instructions, summary, history, input, and what the job has said and done.
+//! Pure.
 
 mod base;
 mod cut;

@@ -1,5 +1,5 @@
-//! Repairs histories that providers would refuse: every tool call gets one result right after it, and results without a
-//! call are dropped.
+//! Repairs histories that providers would refuse: every tool call gets one result right after it, and results
+//! without a call are dropped.
 
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;

@@ -1,22 +1,22 @@
-//! Arguments made from a schema: the least that fits. Owns the order of preference; refuses to guess patterns.
+//! Smallest arguments that match a schema. Patterns are not guessed.
 
 use super::schema::accepts;
 use serde_json::{Map, Value, json};
 
-/// How deep arguments may nest.
+/// Maximum nesting of arguments.
 const DEPTH: usize = 16;
-/// Longest text and list that are made.
-const LONGEST: u64 = 1_024;
+/// Longest generated text and list.
+const MAX_LENGTH: u64 = 1_024;
 
-/// Arguments that fit the schema, if they can be made.
-pub(super) fn arguments(schema: &Value) -> Option<Map<String, Value>> {
-    match value(schema, 0).filter(|made| accepts(schema, made)) {
+/// Arguments that match the schema; `None` if none can be generated.
+pub(super) fn sample_arguments(schema: &Value) -> Option<Map<String, Value>> {
+    match sample(schema, 0).filter(|sample| accepts(schema, sample)) {
         Some(Value::Object(map)) => Some(map),
         _ => None,
     }
 }
 
-fn value(schema: &Value, depth: usize) -> Option<Value> {
+fn sample(schema: &Value, depth: usize) -> Option<Value> {
     if depth > DEPTH {
         return None;
     }
@@ -27,13 +27,12 @@ fn value(schema: &Value, depth: usize) -> Option<Value> {
     }
     for choice in ["anyOf", "oneOf", "allOf"] {
         let branches = schema.get(choice).and_then(Value::as_array).into_iter().flatten();
-        if let Some(made) =
-            branches.filter_map(|branch| value(branch, depth + 1)).find(|v| accepts(schema, v))
-        {
-            return Some(made);
+        let mut samples = branches.filter_map(|branch| sample(branch, depth + 1));
+        if let Some(found) = samples.find(|sample| accepts(schema, sample)) {
+            return Some(found);
         }
     }
-    match kind(schema) {
+    match schema_type(schema) {
         "object" => object(schema, depth),
         "array" => array(schema, depth),
         "string" => Some(text(schema)),
@@ -44,33 +43,33 @@ fn value(schema: &Value, depth: usize) -> Option<Value> {
     }
 }
 
-/// The first type that a schema names, or the one that its keywords mean.
-fn kind(schema: &Value) -> &str {
+/// The first type of the schema, or the type that its keywords imply.
+fn schema_type(schema: &Value) -> &str {
     let named = schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
-    let meant = || if schema.get("properties").is_some() { "object" } else { "string" };
-    named.unwrap_or_else(meant)
+    let implied = || if schema.get("properties").is_some() { "object" } else { "string" };
+    named.unwrap_or_else(implied)
 }
 
 fn object(schema: &Value, depth: usize) -> Option<Value> {
-    let mut made = Map::new();
+    let mut fields = Map::new();
     for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
         let name = name.as_str()?;
         let part =
             schema.get("properties").and_then(|all| all.get(name)).cloned().unwrap_or_else(|| json!({}));
-        made.insert(name.to_owned(), value(&part, depth + 1)?);
+        fields.insert(name.to_owned(), sample(&part, depth + 1)?);
     }
-    Some(Value::Object(made))
+    Some(Value::Object(fields))
 }
 
 fn array(schema: &Value, depth: usize) -> Option<Value> {
     let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
     let item = schema.get("items").cloned().unwrap_or_else(|| json!({}));
-    (least <= LONGEST).then_some(())?;
-    (0..least).map(|_| value(&item, depth + 1)).collect()
+    (least <= MAX_LENGTH).then_some(())?;
+    (0..least).map(|_| sample(&item, depth + 1)).collect()
 }
 
 fn text(schema: &Value) -> Value {
-    let known = match schema.get("format").and_then(Value::as_str) {
+    let text = match schema.get("format").and_then(Value::as_str) {
         Some("date-time") => "2024-01-01T00:00:00Z",
         Some("date") => "2024-01-01",
         Some("time") => "00:00:00Z",
@@ -81,15 +80,10 @@ fn text(schema: &Value) -> Value {
         _ => "test",
     };
     let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
-    let least = usize::try_from(bound("minLength").unwrap_or(0).min(LONGEST)).unwrap_or(0);
+    let least = usize::try_from(bound("minLength").unwrap_or(0).min(MAX_LENGTH)).unwrap_or(0);
     let most = usize::try_from(bound("maxLength").unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    json!(
-        known
-            .chars()
-            .chain(std::iter::repeat('x'))
-            .take(least.max(known.len()).min(most))
-            .collect::<String>()
-    )
+    let padded = text.chars().chain(std::iter::repeat('x'));
+    json!(padded.take(least.max(text.len()).min(most)).collect::<String>())
 }
 
 fn number(schema: &Value) -> Value {
@@ -103,11 +97,11 @@ fn number(schema: &Value) -> Value {
         bound("multipleOf"),
         Some(0.0),
     ];
-    let numbers = candidates.into_iter().flatten().map(whole_if_whole);
+    let numbers = candidates.into_iter().flatten().map(integer_if_whole);
     numbers.into_iter().find(|number| accepts(schema, number)).unwrap_or_else(|| json!(1))
 }
 
-fn whole_if_whole(number: f64) -> Value {
+fn integer_if_whole(number: f64) -> Value {
     let text = format!("{number}");
     text.parse::<i64>().map_or_else(|_| json!(number), |whole| json!(whole))
 }
@@ -116,12 +110,12 @@ fn whole_if_whole(number: f64) -> Value {
 mod tests {
     use super::*;
 
-    fn made(schema: &Value) -> Option<Value> {
-        arguments(schema).map(Value::Object)
+    fn samples(schema: &Value) -> Option<Value> {
+        sample_arguments(schema).map(Value::Object)
     }
 
     #[test]
-    fn the_least_that_fits_is_made() {
+    fn the_smallest_matching_arguments_are_generated() {
         let schema = json!({"type": "object", "required": ["a", "b", "c", "d", "e", "f", "g", "h", "i"], "properties": {
             "a": {"type": "string"}, "b": {"type": "integer", "minimum": 5}, "c": {"enum": ["x", "y"]},
             "d": {"type": "boolean", "default": true}, "e": {"type": "array", "items": {"type": "number"}, "minItems": 2},
@@ -129,15 +123,15 @@ mod tests {
             "g": {"type": "string", "minLength": 6}, "h": {"anyOf": [{"type": "null"}, {"type": "string"}]},
             "i": {"type": "string", "examples": ["like this"]}, "unneeded": {"type": "string"}}});
         assert_eq!(
-            made(&schema),
+            samples(&schema),
             Some(json!({"a": "test", "b": 5, "c": "x", "d": true, "e": [1, 1], "f": {"g": 7}, "g": "testxx",
                 "h": null, "i": "like this"}))
         );
-        assert_eq!(made(&json!({"type": "object"})), Some(json!({})));
+        assert_eq!(samples(&json!({"type": "object"})), Some(json!({})));
     }
 
     #[test]
-    fn numbers_keep_their_bounds() {
+    fn numbers_respect_their_bounds() {
         for (part, number) in [
             (json!({"type": "integer", "exclusiveMinimum": 9}), json!(10)),
             (json!({"type": "integer", "maximum": -3}), json!(-3)),
@@ -145,13 +139,13 @@ mod tests {
             (json!({"type": "integer", "multipleOf": 7, "minimum": 2}), json!(7)),
         ] {
             let schema = json!({"type": "object", "required": ["n"], "properties": {"n": part}});
-            assert_eq!(made(&schema), Some(json!({"n": number})), "{schema}");
+            assert_eq!(samples(&schema), Some(json!({"n": number})), "{schema}");
         }
     }
 
     #[test]
-    fn what_cannot_be_made_is_left() {
+    fn a_pattern_has_no_sample() {
         let schema = json!({"type": "object", "required": ["p"], "properties": {"p": {"type": "string", "pattern": "^[0-9]{9}$"}}});
-        assert_eq!(made(&schema), None);
+        assert_eq!(samples(&schema), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Streamable HTTP for the SDK: hyper over a connection for each request. Owns connections, TLS and the bounds of answers;
-//! refuses redirects, proxies and content codings. Addresses are the operator's, and may be private ones.
+//! Streamable HTTP for the SDK: hyper, with one connection for each request. There are no redirects, proxies
+//! or content codings. The operator chooses the addresses, so they may be private.
 
 use super::options::McpServerOptions;
 use bytes::Bytes;
@@ -27,59 +27,51 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Longest time until there is a connection.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// Largest answer that is one JSON text, and largest event of a stream, bytes.
-const ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// Of an answer that is a refusal, what is read, bytes.
-const REFUSAL_BYTES: usize = 4 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest JSON response, and largest event of a stream.
+const RESPONSE_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes read of an error response.
+const ERROR_BYTES: usize = 4 * 1024;
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const EVENTS_OR_JSON: &str = "application/json, text/event-stream";
 const SESSION: &str = "mcp-session-id";
 
-type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
-type Outcome<T> = Result<T, StreamableHttpError<WireError>>;
+type EventStream = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
+type HttpResult<T> = Result<T, StreamableHttpError<McpHttpError>>;
 
-/// Why a request got no answer that could be used. Names no address.
+/// Why a request failed. The texts contain no address.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum WireError {
-    /// No connection.
+pub(super) enum McpHttpError {
     #[error("the connection failed: {0}")]
     Connect(String),
-    /// The connection broke.
     #[error("the request failed: {0}")]
     Http(#[from] hyper::Error),
-    /// It cannot even be written.
     #[error("the request cannot be written: {0}")]
     Write(String),
-    /// HTTP's way to say no.
-    #[error("HTTP {status}{said}")]
+    #[error("HTTP {status}{detail}")]
     Status {
-        /// HTTP's.
         status: u16,
-        /// What came with it, or what to do.
-        said: String,
+        /// The body, or advice for the operator.
+        detail: String,
     },
-    /// The answer is too large, or breaks off.
+    /// The response is too large or incomplete.
     #[error("the answer cannot be read: {0}")]
     Read(String),
 }
 
-impl From<WireError> for StreamableHttpError<WireError> {
-    fn from(error: WireError) -> Self {
+impl From<McpHttpError> for StreamableHttpError<McpHttpError> {
+    fn from(error: McpHttpError) -> Self {
         Self::Client(error)
     }
 }
 
-/// The client of a session.
 #[derive(Clone)]
 pub(super) struct HttpClient {
     tls: Arc<ClientConfig>,
 }
 
-/// What the SDK is told of a server.
-pub(super) fn transport_options(
+pub(super) fn transport_config(
     url: &str,
     options: &McpServerOptions,
 ) -> Result<StreamableHttpClientTransportConfig, String> {
@@ -91,13 +83,10 @@ pub(super) fn transport_options(
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    Ok(StreamableHttpClientTransportConfig::with_uri(url)
-        .custom_headers(headers)
-        .max_sse_event_size(ANSWER_BYTES))
+    Ok(StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers))
 }
 
 impl HttpClient {
-    /// With the roots that providers are held against, too.
     pub(super) fn new() -> Result<Self, String> {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -106,46 +95,47 @@ impl HttpClient {
         Ok(Self { tls: Arc::new(config.with_root_certificates(roots).with_no_client_auth()) })
     }
 
-    /// Sends a request over a connection of its own, which ends with the answer.
-    async fn ask(&self, asked: Asked) -> Outcome<Response<Incoming>> {
-        let uri: Uri = asked.uri.parse().map_err(|_| WireError::Write("its address is none".to_owned()))?;
-        let request = asked.into_request(&uri)?;
-        let late = |_| WireError::Connect(format!("not within {} s", CONNECT_TIME.as_secs()));
-        let socket = timeout(CONNECT_TIME, self.connect(&uri)).await.map_err(late)??;
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await;
-        let (mut sender, connection) = shaken.map_err(WireError::Http)?;
+    /// Sends a request over its own connection, which ends with the response.
+    async fn send(&self, request: McpRequest) -> HttpResult<Response<Incoming>> {
+        let uri: Uri =
+            request.uri.parse().map_err(|_| McpHttpError::Write("its address is none".to_owned()))?;
+        let request = request.into_http(&uri)?;
+        let timed_out = |_| McpHttpError::Connect(format!("not within {} s", CONNECT_TIMEOUT.as_secs()));
+        let socket = timeout(CONNECT_TIMEOUT, self.connect(&uri)).await.map_err(timed_out)??;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await;
+        let (mut sender, connection) = handshake.map_err(McpHttpError::Http)?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to an MCP server broke");
+                tracing::debug!(%error, "connection to an MCP server failed");
             }
         });
-        Ok(sender.send_request(request).await.map_err(WireError::Http)?)
+        Ok(sender.send_request(request).await.map_err(McpHttpError::Http)?)
     }
 
-    async fn connect(&self, uri: &Uri) -> Result<Box<dyn Socket>, WireError> {
-        let refused = |error: std::io::Error| WireError::Connect(error.to_string());
+    async fn connect(&self, uri: &Uri) -> Result<Box<dyn McpSocket>, McpHttpError> {
+        let failed = |error: std::io::Error| McpHttpError::Connect(error.to_string());
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let socket = TcpStream::connect((host.as_str(), port)).await.map_err(refused)?;
-        socket.set_nodelay(true).map_err(refused)?;
+        let socket = TcpStream::connect((host.as_str(), port)).await.map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
         if !is_tls {
             return Ok(Box::new(socket));
         }
-        let unchecked = |_| WireError::Connect("its name is none that TLS could check".to_owned());
+        let unchecked = |_| McpHttpError::Connect("its name is none that TLS could check".to_owned());
         let name = ServerName::try_from(host).map_err(unchecked)?;
         let tls = TlsConnector::from(Arc::clone(&self.tls));
-        Ok(Box::new(tls.connect(name, socket).await.map_err(refused)?))
+        Ok(Box::new(tls.connect(name, socket).await.map_err(failed)?))
     }
 }
 
 /// A connection, with TLS or without.
-trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+trait McpSocket: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> McpSocket for S {}
 
-/// A request before it is written.
-struct Asked {
+/// A request of the SDK.
+struct McpRequest {
     method: Method,
     uri: Arc<str>,
     headers: HashMap<HeaderName, HeaderValue>,
@@ -154,8 +144,8 @@ struct Asked {
     body: Bytes,
 }
 
-impl Asked {
-    fn into_request(self, uri: &Uri) -> Result<Request<Full<Bytes>>, WireError> {
+impl McpRequest {
+    fn into_http(self, uri: &Uri) -> Result<Request<Full<Bytes>>, McpHttpError> {
         let host = uri.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let mut builder = Request::builder()
@@ -176,12 +166,12 @@ impl Asked {
         if let Some(last) = self.last_event {
             builder = builder.header("last-event-id", last);
         }
-        builder.body(Full::new(self.body)).map_err(|error| WireError::Write(error.to_string()))
+        builder.body(Full::new(self.body)).map_err(|error| McpHttpError::Write(error.to_string()))
     }
 }
 
 impl StreamableHttpClient for HttpClient {
-    type Error = WireError;
+    type Error = McpHttpError;
 
     async fn post_message(
         &self,
@@ -190,20 +180,21 @@ impl StreamableHttpClient for HttpClient {
         session_id: Option<Arc<str>>,
         _auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Outcome<StreamableHttpPostResponse> {
-        let (needs_answer, has_session) =
+    ) -> HttpResult<StreamableHttpPostResponse> {
+        let (needs_response, has_session) =
             (matches!(message, ClientJsonRpcMessage::Request(_)), session_id.is_some());
         let body = serde_json::to_vec(&message)?.into();
-        let asked = Asked { method: Method::POST, uri, headers, session: session_id, last_event: None, body };
-        let response = self.ask(asked).await?;
+        let request =
+            McpRequest { method: Method::POST, uri, headers, session: session_id, last_event: None, body };
+        let response = self.send(request).await?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && has_session {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return Err(refusal(response).await.into());
+            return Err(error_of(response).await.into());
         }
-        if !needs_answer || matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        if !needs_response || matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let session = text(&response, SESSION);
@@ -213,7 +204,7 @@ impl StreamableHttpClient for HttpClient {
             }
             kind if kind.starts_with(JSON) => {
                 let message: ServerJsonRpcMessage =
-                    serde_json::from_slice(&read(response, ANSWER_BYTES).await?)?;
+                    serde_json::from_slice(&read(response, RESPONSE_BYTES).await?)?;
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             kind => Err(StreamableHttpError::UnexpectedContentType(Some(kind.chars().take(100).collect()))),
@@ -226,13 +217,13 @@ impl StreamableHttpClient for HttpClient {
         session_id: Arc<str>,
         _auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Outcome<()> {
+    ) -> HttpResult<()> {
         let (session, body) = (Some(session_id), Bytes::new());
-        let asked = Asked { method: Method::DELETE, uri, headers, session, last_event: None, body };
-        let response = self.ask(asked).await?;
-        // Many servers keep their sessions to themselves.
-        let is_fine = response.status().is_success() || response.status() == StatusCode::METHOD_NOT_ALLOWED;
-        if is_fine { Ok(()) } else { Err(refusal(response).await.into()) }
+        let request = McpRequest { method: Method::DELETE, uri, headers, session, last_event: None, body };
+        let response = self.send(request).await?;
+        // Many servers do not let clients end sessions.
+        let is_ok = response.status().is_success() || response.status() == StatusCode::METHOD_NOT_ALLOWED;
+        if is_ok { Ok(()) } else { Err(error_of(response).await.into()) }
     }
 
     async fn get_stream(
@@ -242,14 +233,15 @@ impl StreamableHttpClient for HttpClient {
         last_event_id: Option<String>,
         _auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Outcome<Events> {
+    ) -> HttpResult<EventStream> {
         let (session, last_event) = (session_id, last_event_id);
-        let asked = Asked { method: Method::GET, uri, headers, session, last_event, body: Bytes::new() };
-        let response = self.ask(asked).await?;
+        let request =
+            McpRequest { method: Method::GET, uri, headers, session, last_event, body: Bytes::new() };
+        let response = self.send(request).await?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             StatusCode::NOT_FOUND => Err(StreamableHttpError::SessionExpired),
-            status if !status.is_success() => Err(refusal(response).await.into()),
+            status if !status.is_success() => Err(error_of(response).await.into()),
             _ if text(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(EVENTS)) => {
                 Ok(events(response.into_body()))
             }
@@ -262,49 +254,53 @@ fn text(response: &Response<Incoming>, header: &str) -> Option<String> {
     response.headers().get(header)?.to_str().ok().map(str::to_owned)
 }
 
-/// What a status that is no success comes to.
-async fn refusal(response: Response<Incoming>) -> WireError {
+/// The error for a status that is not a success.
+async fn error_of(response: Response<Incoming>) -> McpHttpError {
     let status = response.status().as_u16();
-    let said = match status {
+    let detail = match status {
         401 | 403 => "; put what it wants to see (an Authorization, say) into headers".to_owned(),
         300..=399 => "; redirects are not followed: put the address that it leads to into url".to_owned(),
-        _ => match read(response, REFUSAL_BYTES).await {
+        _ => match read(response, ERROR_BYTES).await {
             Ok(body) if !body.is_empty() => format!(": {}", String::from_utf8_lossy(&body)),
             _ => String::new(),
         },
     };
-    WireError::Status { status, said }
+    McpHttpError::Status { status, detail }
 }
 
-async fn read(response: Response<Incoming>, most: usize) -> Result<Bytes, WireError> {
-    let body = Limited::new(response.into_body(), most).collect().await;
-    body.map(http_body_util::Collected::to_bytes).map_err(|error| WireError::Read(error.to_string()))
+async fn read(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, McpHttpError> {
+    let body = Limited::new(response.into_body(), max_bytes).collect().await;
+    body.map(http_body_util::Collected::to_bytes).map_err(|error| McpHttpError::Read(error.to_string()))
 }
 
-/// The events of an answer, none larger than the bound. Whoever drops them ends the connection.
-fn events(body: Incoming) -> Events {
-    let mut bound = Bound::default();
+/// The events of a response, each within the size limit. Dropping the stream ends the connection.
+fn events(body: Incoming) -> EventStream {
+    let mut limit = EventSizeLimit::default();
     let pieces = body.into_data_stream().map(move |piece| {
-        let piece = piece.map_err(WireError::Http)?;
-        if bound.holds(&piece) { Ok(piece) } else { Err(WireError::Read("an event is too large".to_owned())) }
+        let piece = piece.map_err(McpHttpError::Http)?;
+        if limit.allows(&piece) {
+            Ok(piece)
+        } else {
+            Err(McpHttpError::Read("an event is too large".to_owned()))
+        }
     });
     Box::pin(SseStream::from_bytes_stream(pieces))
 }
 
-/// Bytes of the event that is being read.
-struct Bound {
+/// Counts the bytes of the current event.
+struct EventSizeLimit {
     bytes: usize,
     is_line_empty: bool,
 }
 
-impl Default for Bound {
+impl Default for EventSizeLimit {
     fn default() -> Self {
         Self { bytes: 0, is_line_empty: true }
     }
 }
 
-impl Bound {
-    fn holds(&mut self, piece: &[u8]) -> bool {
+impl EventSizeLimit {
+    fn allows(&mut self, piece: &[u8]) -> bool {
         piece.iter().all(|byte| {
             match byte {
                 b'\n' if self.is_line_empty => self.bytes = 0,
@@ -313,7 +309,7 @@ impl Bound {
                 _ => self.is_line_empty = false,
             }
             self.bytes += 1;
-            self.bytes <= ANSWER_BYTES
+            self.bytes <= RESPONSE_BYTES
         })
     }
 }
@@ -323,11 +319,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_has_a_bound_and_a_stream_has_none() {
-        let mut bound = Bound::default();
-        let event = format!("data: {}\n\n", "x".repeat(ANSWER_BYTES / 2));
-        assert!((0..5).all(|_| bound.holds(event.as_bytes())), "each of them fits");
-        let half = "y".repeat(ANSWER_BYTES / 2);
-        assert!(bound.holds(half.as_bytes()) && bound.holds(b"\n") && !bound.holds(half.as_bytes()));
+    fn events_are_limited_and_streams_are_not() {
+        let mut limit = EventSizeLimit::default();
+        let event = format!("data: {}\n\n", "x".repeat(RESPONSE_BYTES / 2));
+        assert!((0..5).all(|_| limit.allows(event.as_bytes())), "each of them fits");
+        let half = "y".repeat(RESPONSE_BYTES / 2);
+        assert!(limit.allows(half.as_bytes()) && limit.allows(b"\n") && !limit.allows(half.as_bytes()));
     }
 }
