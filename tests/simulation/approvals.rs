@@ -1,5 +1,5 @@
-//! Somebody who approves of calls, denies them, or lets the time pass; and what must hold of it: no guarded
-//! call runs that nobody may have approved of, and none that somebody was told is denied.
+//! Approves calls, denies them, or lets the timeout pass. Invariant: no guarded call runs without an
+//! approval that may have reached the store, and no call runs after an acknowledged denial.
 
 use super::world::World;
 use crate::support::store::{ANN, BOB};
@@ -11,31 +11,31 @@ use nanoclaw::ports::{JobQuery, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Longer than anybody is waited for, milliseconds.
+/// Longer than any approval timeout, milliseconds.
 const TOO_LONG_MS: i64 = 100_000;
 
-/// What was said about calls.
+/// The decisions about calls.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
-    /// An approval of them has reached the store, whatever became of it.
+    /// Calls whose approval was sent to the store, with any outcome.
     approved: BTreeSet<(JobId, String)>,
-    /// Somebody was told that they are denied.
+    /// Calls whose denial was acknowledged.
     denied: BTreeSet<(JobId, String)>,
 }
 
 impl Verdicts {
-    /// What is wrong with this call's being run.
+    /// The violation if this call runs now.
     pub(crate) fn blame(&self, job: JobId, call: &ToolCall) -> Option<String> {
         let key = (job, call.id_ref.clone());
         if call.name == "guarded" && !self.approved.contains(&key) {
-            return Some(format!("{job}: {} runs, and nobody has approved of it", call.id_ref));
+            return Some(format!("{job}: {} runs without approval", call.id_ref));
         }
-        self.denied.contains(&key).then(|| format!("{job}: {} runs, and was denied", call.id_ref))
+        self.denied.contains(&key).then(|| format!("{job}: {} runs although it was denied", call.id_ref))
     }
 }
 
 impl World {
-    /// Somebody decides about calls that wait, or lets the time pass. Whether any waited.
+    /// Decides about waiting calls or lets the timeout pass; returns whether any call waited.
     pub(crate) fn decide_one(self: &Arc<Self>) -> bool {
         let waiting = self.waiting();
         if waiting.is_empty() {
@@ -77,11 +77,11 @@ impl World {
         let decision = ApprovalDecision { approve, id_refs: Some(named.clone()), reason: None };
         let (process, stranger) = (self.process(), if job.user == ANN { BOB } else { ANN });
         if let Ok(Some(row)) = process.sim_store.decide(stranger, job.id, decision.clone()).wait() {
-            self.oracle(|oracle| oracle.blame(format!("a stranger has decided about {row:?}")));
+            self.oracle(|oracle| oracle.blame(format!("another user has decided about {row:?}")));
         }
         let keys: Vec<_> = named.into_iter().map(|id_ref| (job.id, id_ref)).collect();
         self.oracle(|oracle| {
-            // Whatever becomes of this: it need not wait any more.
+            // With any outcome, the job need not wait any longer.
             oracle.doubt(job.id);
             if let Some(known) = oracle.jobs.get_mut(&job.id) {
                 known.not_before_ms = None;

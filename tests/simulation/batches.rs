@@ -1,4 +1,4 @@
-//! What the outside knows of batches, and what must hold of them.
+//! What clients know about batches, and the invariants of batches.
 
 use super::client_records::list;
 use super::oracle::Oracle;
@@ -9,7 +9,7 @@ use nanoclaw::ports::{Batches, LineOutcome};
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeSet;
 
-/// What is known of one batch.
+/// The known facts about one batch.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct KnownBatch {
@@ -17,19 +17,19 @@ pub(crate) struct KnownBatch {
     pub(crate) lines: u32,
     pub(crate) concurrency: u32,
     pub(crate) is_hooked: bool,
-    /// Its acceptance has reached the store.
+    /// Its acceptance was sent to the store.
     pub(crate) is_sent: bool,
     pub(crate) is_accepted: bool,
     pub(crate) has_ended: bool,
     pub(crate) is_cancelled: bool,
-    /// Jobs that it had when its cancellation was acknowledged.
+    /// The number of its jobs when its cancel was acknowledged.
     pub(crate) begun: usize,
-    /// Lines in the order in which they were seen to end.
+    /// Lines in the observed order of their ends.
     pub(crate) ended: Vec<u32>,
 }
 
 impl Oracle {
-    /// A cancellation reaches the store: jobs of the batch may end by it at any time.
+    /// A cancel is sent to the store: jobs of the batch may end by it at any time.
     pub(crate) fn doubt_batch(&mut self, batch: BatchId) {
         self.client_records.touched.insert(batch);
         let jobs: Vec<_> =
@@ -39,10 +39,10 @@ impl Oracle {
         }
     }
 
-    /// Its cancellation is acknowledged: nothing of it begins any more.
+    /// Its cancel is acknowledged: no further line may start.
     pub(crate) fn cancelled_batch(&mut self, row: &Batch, store: &RedbStore) {
         if row.status == BatchStatus::InProgress {
-            self.blame(format!("a batch goes on after its cancellation: {row:?}"));
+            self.blame(format!("a batch continues after its cancel: {row:?}"));
         }
         let Some(jobs) = list(store) else { return };
         let begun = jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == row.id)).count();
@@ -54,7 +54,7 @@ impl Oracle {
         }
     }
 
-    /// Holds those batches against the store of which something has changed.
+    /// Checks the batches that have changed.
     pub(crate) fn check_touched_batches(&mut self, store: &RedbStore) {
         for batch in std::mem::take(&mut self.client_records.touched) {
             self.check_batch(store, batch);
@@ -62,13 +62,13 @@ impl Oracle {
         self.violations.append(&mut self.client_records.wrong);
     }
 
-    /// A line has ended, or goes on.
+    /// A line has ended or was retried.
     pub(crate) fn touch_batch_of(&mut self, job: JobId) {
         let batch = self.jobs.get(&job).and_then(|known| known.batch);
         self.client_records.touched.extend(batch);
     }
 
-    /// What holds of a batch at any time.
+    /// Checks the invariants of a batch at any time.
     pub(crate) fn check_batch(&mut self, store: &RedbStore, batch: BatchId) {
         let retries = self.retries_of(batch);
         let Some(known) = self.client_records.batches.get_mut(&batch) else { return };
@@ -82,16 +82,16 @@ impl Oracle {
         let mut wrong = Vec::new();
         let (counts, is_over) = (row.counts, row.status.is_terminal());
         if !known.is_sent {
-            wrong.push("was never to be accepted");
+            wrong.push("exists although its acceptance was never sent");
         }
         if counts.total != known.lines || counts.completed + counts.failed > counts.total {
             wrong.push("counts wrong");
         }
         if is_over != (counts.open() == 0) || is_over != row.finished_at_ms.is_some() {
-            wrong.push("has ended with open lines, or has not without");
+            wrong.push("has ended with open lines, or has not ended without open lines");
         }
         if known.has_ended && !is_over && retries == 0 {
-            wrong.push("goes on after its end");
+            wrong.push("continues after its end");
         }
         known.has_ended = is_over;
         if known.is_cancelled && matches!(row.status, BatchStatus::InProgress | BatchStatus::Completed) {
@@ -104,7 +104,7 @@ impl Oracle {
         }
     }
 
-    /// What holds of a batch and all jobs there are.
+    /// Checks the invariants of a batch and its jobs.
     pub(crate) fn check_lines(&mut self, store: &RedbStore, batch: BatchId, jobs: &[Job]) {
         let retries = self.retries_of(batch);
         let own: Vec<_> =
@@ -112,7 +112,7 @@ impl Oracle {
         let Some(known) = self.client_records.batches.get(&batch) else { return };
         let Ok(Some(row)) = store.batch(known.user, batch) else {
             if !own.is_empty() {
-                self.blame(format!("{batch} is not accepted and runs: {own:?}"));
+                self.blame(format!("{batch} runs but is not accepted: {own:?}"));
             }
             return;
         };
@@ -122,11 +122,11 @@ impl Oracle {
             wrong.push("has a line with two jobs");
         }
         if own.len() > known.begun {
-            wrong.push("has begun a line after its cancellation");
+            wrong.push("has started a line after its cancel");
         }
         let active = own.iter().filter(|job| !job.status.is_terminal()).count();
         if active as u64 > u64::from(known.concurrency) + retries {
-            wrong.push("runs more at once than it may");
+            wrong.push("exceeds its concurrency");
         }
         let count = |status| own.iter().filter(|job| job.status == status).count() as u64;
         let cut =
@@ -135,7 +135,7 @@ impl Oracle {
         if u64::from(row.counts.completed) != count(JobStatus::Succeeded)
             || u64::from(row.counts.failed) != failed
         {
-            wrong.push("counts other ends than its jobs have");
+            wrong.push("has counts that differ from its jobs");
         }
         let results = store.results(batch, 0, known.lines).map_or(Vec::new(), |page| page.results);
         let is_complete = results.iter().map(|result| result.line).eq(0..known.lines)
@@ -147,7 +147,7 @@ impl Oracle {
         self.violations.extend(wrong);
     }
 
-    /// Every batch that there is has ended.
+    /// Checks that every batch has ended.
     pub(crate) fn check_batches_ended(&mut self, store: &RedbStore) {
         let mut wrong = Vec::new();
         for (id, known) in &self.client_records.batches {
@@ -167,7 +167,7 @@ impl Oracle {
 }
 
 impl KnownBatch {
-    /// Lines in the order of their ends: each once, without a gap, and what was seen stays where it was.
+    /// Checks the order of ended lines: each once, complete, and the seen prefix unchanged.
     fn check_ended(&mut self, store: &RedbStore, row: &Batch, loses_one: bool) -> Option<&'static str> {
         let mut page = store.ended(row.id, 0, self.lines).ok()?;
         if loses_one {
@@ -175,10 +175,10 @@ impl KnownBatch {
         }
         let all: BTreeSet<_> = page.results.iter().map(|result| result.line).collect();
         if all.len() != page.results.len() {
-            return Some("tells an end twice");
+            return Some("lists an end twice");
         }
         if page.is_last != row.status.is_terminal() || (page.is_last && all.len() != self.lines as usize) {
-            return Some("has an order of ends that is not whole");
+            return Some("has an incomplete list of ends");
         }
         let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NotStarted);
         let ended: Vec<_> =

@@ -1,4 +1,4 @@
-//! The seeds, the flaws that have to be caught, and the cuts between any two writes.
+//! The tests: random seeds, injected flaws that must be detected, and kills between any two writes.
 
 use super::oracle::Counts;
 use super::world::{Flaw, World};
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of a run without `TEST_SEEDS`.
 const SEEDS: u64 = 300;
-/// Seeds that catch a flaw before it counts as caught.
+/// Detections of a flaw after which the search stops.
 const ENOUGH: u64 = 2;
-/// Worlds at a time.
+/// Worlds that run in parallel.
 const THREADS: u64 = 2;
-/// A world nests: workers in tools in workers.
+/// Worlds nest deeply: workers run inside tools inside workers.
 const STACK_BYTES: usize = 32 * 1024 * 1024;
 
-/// Lives through one seed; what was wrong, a panic of the store included.
+/// Runs one seed; returns its violations, including a panic of the store.
 fn run(seed: u64, flaw: Flaw) -> (Vec<String>, Counts) {
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(seed, flaw);
@@ -79,16 +79,16 @@ fn p1_p2_p3_p4_random_faults_break_no_promise() {
         ];
         assert!(
             more.into_iter().min() > Some(count / 30) && total.reports > count,
-            "too little happens: {total:?}"
+            "the seeds cover too little: {total:?}"
         );
         assert!(
             seldom > count / 10 && total.poisoned > 0 && total.runs > count,
-            "too little happens: {total:?}"
+            "the seeds cover too little: {total:?}"
         );
     }
 }
 
-/// How many of so many seeds catch the flaw.
+/// The number of seeds that detect the flaw.
 fn caught(flaw: Flaw, seeds: u64) -> u64 {
     let (next, caught) = (AtomicU64::new(1), AtomicU64::new(0));
     on_large_stacks(THREADS, || {
@@ -105,7 +105,7 @@ fn caught(flaw: Flaw, seeds: u64) -> u64 {
         }
     });
     let caught = caught.into_inner();
-    println!("{flaw:?}: caught by {caught} of {} seeds", next.into_inner().min(seeds));
+    println!("{flaw:?}: detected by {caught} of {} seeds", next.into_inner().min(seeds));
     caught
 }
 
@@ -114,18 +114,18 @@ fn every_injected_flaw_is_detected() {
     let early = [Flaw::LyingDisk, Flaw::EarlyAck, Flaw::AllIdempotent, Flaw::SplitEnd, Flaw::ForgetsKeys];
     let late = [Flaw::Hasty, Flaw::LosesMail, Flaw::FiresTwice, Flaw::LosesLine, Flaw::Unasked];
     for flaw in early.into_iter().chain(late) {
-        assert!(caught(flaw, 300) > 0, "{flaw:?} goes unseen: the simulation has no teeth");
+        assert!(caught(flaw, 300) > 0, "{flaw:?} is not detected: the simulation checks too little");
     }
 }
 
-/// One job with these calls whose process is killed at one point; the results in order of publication.
+/// Runs one job with these calls and kills its process at one point; returns the results in order.
 fn cut(names: &str, flaw: Flaw, end_at: u64) -> (Vec<String>, Vec<(String, String)>, bool) {
     let world = World::cut(1, flaw, end_at);
     let mut new = job(1, ANN);
     new.spec.input = vec![Message::user(format!("call {names}"))];
     world.offer(vec![new.clone()]);
     world.mend();
-    // A submission that was cut off has no 202: its client asks again.
+    // A submission without a 202 is repeated by its client.
     if world.process().store.job(ANN, id(1)).unwrap().is_none() {
         world.offer(vec![new]);
     }
@@ -141,7 +141,7 @@ fn cut(names: &str, flaw: Flaw, end_at: u64) -> (Vec<String>, Vec<(String, Strin
         if let Record::Event(Event::ToolResult { id_ref, content, .. }) = record {
             let runs = world.oracle(|oracle| oracle.runs_of(id(1), &id_ref));
             if runs == 0 && content != INTERRUPTED {
-                violations.push(format!("{id_ref} has a result and never ran"));
+                violations.push(format!("{id_ref} has a result but never ran"));
             }
             results.push((id_ref, content));
         }
@@ -168,7 +168,7 @@ fn p3_a_kill_between_any_two_writes_repeats_no_tool_effect() {
                 let is_interrupted = content == INTERRUPTED;
                 assert!(
                     !is_interrupted || ["effect", "sandbox", "guarded"].contains(&name),
-                    "{name} could be made again"
+                    "{name} could be repeated"
                 );
                 assert!(is_interrupted || *content == format!("ran {id_ref}"), "{content}");
                 interrupted += u64::from(is_interrupted);
@@ -179,14 +179,14 @@ fn p3_a_kill_between_any_two_writes_repeats_no_tool_effect() {
             points += 1;
         }
         println!("{names}: killed at {points} points, {interrupted} calls interrupted");
-        assert!(points > 14, "the run was cut everywhere, not at {points} points");
+        assert!(points > 14, "only {points} kill points");
         let has_effects = ["effect", "sandbox", "guarded"].iter().any(|name| names.contains(name));
-        assert_eq!(interrupted > 0, has_effects, "{names}: some kill hit an effect, and nothing else");
+        assert_eq!(interrupted > 0, has_effects, "{names}: kills interrupt effects and only effects");
     }
 }
 
 #[test]
 fn p3_a_tool_that_wrongly_claims_idempotence_is_detected() {
     let caught = (0..60).filter(|point| !cut("effect", Flaw::AllIdempotent, *point).0.is_empty()).count();
-    assert!(caught > 0, "the cuts have no teeth");
+    assert!(caught > 0, "no kill detected the repeated effect");
 }

@@ -1,5 +1,5 @@
-//! What clients do beside plain submissions: keys, retries, batches, schedules; and a courier whose letters
-//! get lost.
+//! Client actions beside plain submissions: keys, retries, batches and schedules; and webhook deliveries
+//! that may fail.
 
 use super::client_records::Used;
 use super::server_process::ServerProcess;
@@ -17,16 +17,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// So few names that the same one comes back.
+/// Few keys, so that they repeat.
 const KEYS: u64 = 2;
 const LINES: u64 = 7;
-/// Names of batches' keys begin here.
+/// The first key of batches.
 const BATCH_KEYS: u8 = 100;
-/// Where occurrences carry the number of their schedule.
+/// The metadata field of scheduled jobs with the id of their schedule.
 pub(crate) const MARK: &str = "schedule";
 
 impl World {
-    /// Somebody does something.
+    /// Performs a random client action.
     pub(crate) fn act(self: &Arc<Self>) {
         match self.roll(30) {
             26..=29 => drop(self.decide_one()),
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Whether an end is to be told, and where.
+    /// A random webhook URL, or none.
     pub(crate) fn hook(&self) -> Option<WebhookUrl> {
         let url = format!("https://host-{}.example/hook", self.roll(3));
         self.chance(3).then(|| WebhookUrl::try_from(url).unwrap())
@@ -57,11 +57,11 @@ impl World {
 
     fn key(&self, first: u8) -> IdempotencyKey {
         let name = first + u8::try_from(self.roll(KEYS)).unwrap();
-        // Now and then somebody uses a key for something else.
+        // Sometimes a key is reused for another request.
         IdempotencyKey { key: [name; 32], fingerprint: [u8::from(self.chance(8)); 32] }
     }
 
-    /// Submits a job with one of few keys.
+    /// Submits a job with one of the few keys.
     pub(crate) fn submit_once(self: &Arc<Self>) {
         let user = self.someone();
         let (new, key, process) = (self.draft(user), self.key(0), self.process());
@@ -77,7 +77,7 @@ impl World {
         });
     }
 
-    /// Asks for another try of what has failed, and now and then of what has not.
+    /// Retries a failed job, and sometimes one that has not failed.
     pub(crate) fn retry(self: &Arc<Self>) {
         let (at, has_failed) = (self.roll(1_000), !self.chance(6));
         let Some((user, job)) = self.oracle(|oracle| oracle.some_ended(at, has_failed)) else { return };
@@ -92,8 +92,7 @@ impl World {
         self.oracle(|oracle| oracle.retried(job, was_done));
     }
 
-    /// Fills a batch piece by piece and asks for its acceptance, as one call to the server does: with the
-    /// process it ends.
+    /// Fills a batch in pieces and accepts it, like one HTTP request, which ends with the process.
     fn batch(self: &Arc<Self>) {
         let number = u128::from(self.next_batch.fetch_add(1, Ordering::SeqCst));
         let lines = 1 + u32::try_from(self.roll(LINES)).unwrap();
@@ -155,7 +154,7 @@ impl World {
         let stranger = if user == ANN { BOB } else { ANN };
         let outcome = process.sim_store.write("cancel batch", |store| store.cancel_batch(stranger, batch));
         if let Ok(Some(row)) = outcome {
-            self.oracle(|oracle| oracle.blame(format!("a stranger has cancelled {row:?}")));
+            self.oracle(|oracle| oracle.blame(format!("another user has cancelled {row:?}")));
         }
         let outcome = process.sim_store.write(&format!("cancel {batch}"), |store| {
             self.oracle(|oracle| oracle.doubt_batch(batch));
@@ -166,13 +165,12 @@ impl World {
         }
     }
 
-    /// A courier takes what is due, and writes down what became of it.
+    /// Reads due deliveries and settles them with a random outcome.
     fn deliver(self: &Arc<Self>) {
         let process = self.process();
         let now_ms = self.clock.now_ms();
         let due = process.sim_store.read(|store| store.due(now_ms, 3, &BTreeSet::new())).unwrap_or_default();
-        // Another courier may settle the second while the first is being settled: what counts is what was
-        // read.
+        // A nested call may settle the second delivery meanwhile, so the state that was read counts.
         for delivery in &due {
             self.oracle(|oracle| oracle.met_delivery(delivery));
         }

@@ -1,4 +1,4 @@
-//! What the outside knows of keys, batches, schedules and webhooks, and what must hold of them.
+//! What clients know about keys, batches, schedules and webhooks, and their invariants.
 
 use super::batches::KnownBatch;
 use super::client_actions::MARK;
@@ -18,17 +18,17 @@ use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// More than any world has of anything.
+/// A page limit above all counts.
 const ALL: usize = 100_000;
 
-/// The `client_records`.
+/// The records of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientRecords {
     keys: BTreeMap<(UserId, [u8; 32]), Key>,
     pub(crate) batches: BTreeMap<BatchId, KnownBatch>,
     pub(crate) touched: BTreeSet<BatchId>,
     schedules: BTreeMap<ScheduleId, KnownSchedule>,
-    /// Every delivery that was ever seen, by its subject: settled ones are forgotten after a month.
+    /// All deliveries ever seen, by subject: the store drops settled ones after a month.
     deliveries: BTreeMap<(u8, u128), BTreeSet<DeliveryId>>,
     settled: BTreeSet<DeliveryId>,
     /// See [`super::world::Flaw::LosesLine`].
@@ -36,17 +36,17 @@ pub(crate) struct ClientRecords {
     pub(crate) wrong: Vec<String>,
 }
 
-/// A use of a key.
+/// One use of a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
     pub(crate) user: UserId,
     pub(crate) key: IdempotencyKey,
-    /// Of the clock until then.
+    /// Leaps of the clock before this use.
     pub(crate) leaps: u64,
 }
 
-/// What is known of a key: what it was sent with, each with the leaps of the clock until then, and what came
-/// of it.
+/// The known facts about a key: the requests sent with it, each with the clock leaps before it, and the
+/// result.
 #[derive(Debug, Default)]
 struct Key {
     sent: Vec<(u128, u64)>,
@@ -66,14 +66,14 @@ fn key_of(subject: WebhookSubject) -> (u8, u128) {
 }
 
 impl Key {
-    /// Something was told of this key: is that the one thing that came of it?
+    /// Records a result for this key and checks that it is the only one.
     fn hear(&mut self, made: u128, leaps: u64, fingerprint: [u8; 32], is_new: bool) -> Option<&'static str> {
         let before = self.made.replace((made, leaps, fingerprint)).filter(|(_, then, _)| *then == leaps);
         if !self.sent.iter().any(|(sent, _)| *sent == made) {
-            return Some("leads to what it was never used for");
+            return Some("returns something that it was never used for");
         }
         match before {
-            Some((_, _, other)) if other != fingerprint => Some("is taken for another request"),
+            Some((_, _, other)) if other != fingerprint => Some("is accepted for another request"),
             Some((old, _, _)) if old != made || is_new => Some("took effect twice"),
             _ => None,
         }
@@ -84,7 +84,7 @@ impl Key {
         made.filter(|(_, _, own)| *own == fingerprint).map(|_| "is refused for its own request")
     }
 
-    /// Of what it was sent with between two leaps of the clock, not more than one may be there.
+    /// Checks that at most one request between two clock leaps took effect.
     fn check(&self, is_there: impl Fn(u128) -> bool) -> Option<&'static str> {
         let there: Vec<_> = self.sent.iter().filter(|(sent, _)| is_there(*sent)).collect();
         let leaps: BTreeSet<_> = there.iter().map(|(_, leaps)| leaps).collect();
@@ -111,12 +111,12 @@ impl ClientRecords {
         }
     }
 
-    /// A job with a key reaches the store.
+    /// A job with a key is sent to the store.
     pub(crate) fn offer_once(&mut self, used: &Used, job: JobId) {
         self.key(used).sent.push((u128::from_be_bytes(job.to_bytes()), used.leaps));
     }
 
-    /// What its client was told.
+    /// The client has the response.
     pub(crate) fn heard_once(
         &mut self,
         used: &Used,
@@ -132,7 +132,7 @@ impl ClientRecords {
         self.hear(used, made, &(offered, outcome));
     }
 
-    /// Somebody begins to send a batch.
+    /// A client starts to upload a batch.
     pub(crate) fn offer_batch(&mut self, new: &NewBatch) {
         let known = KnownBatch {
             user: new.user,
@@ -149,7 +149,7 @@ impl ClientRecords {
         self.batches.insert(new.id, known);
     }
 
-    /// All of it is there, and its acceptance reaches the store.
+    /// The upload is complete, and its acceptance is sent to the store.
     pub(crate) fn send_batch(&mut self, batch: BatchId, used: Option<&Used>) {
         self.touched.insert(batch);
         if let Some(known) = self.batches.get_mut(&batch) {
@@ -160,7 +160,7 @@ impl ClientRecords {
         }
     }
 
-    /// What its client was told.
+    /// The client has the response.
     pub(crate) fn heard_batch(
         &mut self,
         batch: BatchId,
@@ -188,18 +188,18 @@ impl ClientRecords {
         }
     }
 
-    /// Whether lines of this batch may be jobs.
+    /// Whether lines of this batch may become jobs.
     pub(crate) fn may_run(&self, batch: BatchId) -> bool {
         self.batches.get(&batch).is_some_and(|known| known.is_sent)
     }
 
-    /// Whether this is an occurrence of a schedule that may be there.
+    /// Whether this job may come from a schedule.
     pub(crate) fn may_fire(&self, job: &Job) -> bool {
         let mark = job.metadata.get(MARK);
         mark.is_some_and(|mark| self.schedules.keys().any(|schedule| schedule.to_string() == *mark))
     }
 
-    /// Whose batch it is.
+    /// The owner of the batch.
     pub(crate) fn owner(&self, batch: BatchId) -> Option<UserId> {
         self.batches.get(&batch).map(|known| known.user)
     }
@@ -209,7 +209,7 @@ impl ClientRecords {
         self.schedules.iter().map(|(id, known)| (known.user, *id)).collect()
     }
 
-    /// A schedule reaches the store.
+    /// A schedule is sent to the store.
     pub(crate) fn offer_schedule(&mut self, user: UserId, id: ScheduleId) {
         let known = KnownSchedule { user, is_accepted: false, runs: 0, last_due_ms: None };
         self.schedules.insert(id, known);
@@ -222,7 +222,7 @@ impl ClientRecords {
         }
     }
 
-    /// What became of a delivery is written down, for good.
+    /// A delivery is settled permanently.
     pub(crate) fn settled(&mut self, delivery: DeliveryId) {
         self.settled.insert(delivery);
     }
@@ -251,7 +251,7 @@ pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
 }
 
 impl Oracle {
-    /// A job whose end is known, or only one that has failed.
+    /// A job that has ended, or only one that has failed.
     pub(crate) fn some_ended(&self, at: u64, has_failed: bool) -> Option<(UserId, JobId)> {
         let is_wanted = |known: &Known| known.has_ended && (known.has_failed || !has_failed);
         let ended: Vec<_> = self.jobs.iter().filter(|(_, known)| is_wanted(known)).collect();
@@ -259,7 +259,7 @@ impl Oracle {
         ended.get(at).map(|(id, known)| (known.user, **id))
     }
 
-    /// A courier has it in hand.
+    /// A delivery was read.
     pub(crate) fn met_delivery(&mut self, delivery: &Delivery) {
         let is_new = self.client_records.meet_delivery(delivery);
         self.counts.reports += u64::from(is_new);
@@ -270,16 +270,16 @@ impl Oracle {
             }
         };
         if !has_end {
-            self.blame(format!("nobody asked for {delivery:?}"));
+            self.blame(format!("no webhook was requested for {delivery:?}"));
         }
     }
 
-    /// Holds the `client_records` against the store.
+    /// Checks the records against the store.
     pub(crate) fn check_books(&mut self, store: &RedbStore) {
         let Some(jobs) = list(store) else { return };
         for job in &jobs {
             if !self.jobs.contains_key(&job.id) && !self.may_make(job) {
-                self.blame(format!("nobody has submitted {job:?}"));
+                self.blame(format!("no client submitted {job:?}"));
             }
             self.meet(job);
         }
@@ -299,7 +299,7 @@ impl Oracle {
             jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
         for (id, known) in &self.client_records.batches {
             let bits = u128::from_be_bytes(id.to_bytes());
-            // Batches have a key space of their own here; their numbers are those of jobs.
+            // Batches have a separate key space here, because their numbers equal those of jobs.
             if store.batch(known.user, *id).is_ok_and(|row| row.is_some()) {
                 there.insert(bits | BATCH_BIT);
             }
@@ -312,7 +312,7 @@ impl Oracle {
         }
     }
 
-    /// Each end is told once, and nothing else is.
+    /// Checks that each end has exactly one delivery.
     fn check_reports(&mut self, store: &RedbStore) {
         for user in [ANN, BOB] {
             let query = DeliveryQuery { user, state: None, before: None, limit: ALL };
@@ -325,7 +325,7 @@ impl Oracle {
             let ends = page.events.iter().filter(|event| event.event.is_terminal()).count();
             let told = self.client_records.told(WebhookSubject::Job(*id));
             if told != if known.is_hooked { ends } else { 0 } {
-                wrong.push(format!("{id} has ended {ends} times and is told {told} times"));
+                wrong.push(format!("{id} has ended {ends} times and has {told} deliveries"));
             }
         }
         for (id, known) in &self.client_records.batches {
@@ -333,13 +333,13 @@ impl Oracle {
             let told = self.client_records.told(WebhookSubject::Batch(*id));
             let (least, most) = (usize::from(known.has_ended), usize::from(known.has_ended) + retries);
             if known.is_hooked && !(least..=most).contains(&told) {
-                wrong.push(format!("{id} is told {told} times: {known:?}"));
+                wrong.push(format!("{id} has {told} deliveries: {known:?}"));
             }
         }
         self.violations.extend(wrong);
     }
 
-    /// Holds the schedules against the store.
+    /// Checks the schedules against the store.
     pub(crate) fn check_schedules(&mut self, store: &RedbStore) {
         if let Some(jobs) = list(store) {
             self.check_occurrences(store, &jobs);
@@ -365,21 +365,21 @@ impl Oracle {
     }
 }
 
-/// Apart from the numbers of jobs.
+/// Separates batch numbers from job numbers.
 const BATCH_BIT: u128 = 1 << 127;
 
 impl KnownSchedule {
     fn check(&mut self, now: &Schedule, made: u64) -> Option<String> {
         let is_once = matches!(now.timing, Timing::At(_));
         let wrong = if now.runs != made {
-            "has made another number of jobs than it fired"
+            "has a number of jobs that differs from its runs"
         } else if now.runs < self.runs || (is_once && now.runs > 1) {
-            "has fired in vain or too often"
+            "has lost runs or fired too often"
         } else if now.runs == self.runs + 1
             && self.last_due_ms.is_some()
             && now.last_due_ms == self.last_due_ms
         {
-            "has fired twice for one occurrence"
+            "has fired twice for one due time"
         } else {
             (self.runs, self.last_due_ms) = (now.runs, now.last_due_ms);
             return None;

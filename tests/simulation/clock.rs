@@ -1,16 +1,15 @@
-//! Time as the world says. Wall time may jump, the other never goes back; both pass only when somebody moves
-//! them.
+//! The simulated clocks: wall time may jump, monotonic time never goes back; both move only on request.
 
 use nanoclaw::ports::{CancelToken, Clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// 2026, so that jumps back have room.
+/// In 2026, so that the clock can jump back.
 const START_MS: u64 = 1_790_000_000_000;
 
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// Both times.
+/// Both clocks.
 #[derive(Debug)]
 pub(crate) struct SimClock {
     wall_ms: AtomicU64,
@@ -23,18 +22,18 @@ impl SimClock {
         Self { wall_ms: AtomicU64::new(START_MS), monotonic_ms: AtomicU64::new(0), leaps: AtomicU64::new(0) }
     }
 
-    /// Time passes.
+    /// Advances both clocks.
     pub(crate) fn advance(&self, ms: u64) {
         self.wall_ms.fetch_add(ms, Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// How often the calendar was set by more than a day: what is kept for weeks may be forgotten by that.
+    /// Jumps of more than a day: data kept for weeks may expire by them.
     pub(crate) fn leaps(&self) -> u64 {
         self.leaps.load(Ordering::SeqCst)
     }
 
-    /// Somebody sets the calendar.
+    /// Sets the wall clock.
     pub(crate) fn jump(&self, ms: i64) {
         let now = self.now_ms();
         self.leaps.fetch_add(u64::from(ms.unsigned_abs() > DAY_MS), Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! What befalls the disk of one process: trouble that passes, and the end. From its end on nothing reaches
-//! the disk, as nothing does that a dead process still wants; what is left is the image of that moment.
+//! Disk faults of one process: temporary I/O errors, and its end. After the end no write reaches the disk;
+//! the image of that moment remains.
 
 use crate::support::disk::{Disk, DiskHook, SeededRandom};
 use std::io;
@@ -8,13 +8,13 @@ use std::sync::Mutex;
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// `kill -9`: the kernel keeps what was written.
+    /// `kill -9`: the kernel keeps all written data.
     Kill,
-    /// Power loss: what was synced, and any part of the rest.
+    /// Power loss: all synced data and any part of the rest remain.
     PowerLoss,
 }
 
-/// `IoFault` with the disk: after so many operations so many fail.
+/// I/O errors: after `after` operations, `count` operations fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IoFault {
     pub(crate) after: u64,
@@ -22,14 +22,14 @@ pub(crate) struct IoFault {
     pub(crate) is_full: bool,
 }
 
-/// The fate of one process.
+/// The faults of one process.
 #[derive(Debug)]
 pub(crate) struct DiskFaults(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     random: SeededRandom,
-    /// Operations until the end, and which.
+    /// Operations until the end, and its kind.
     end: Option<(u64, End)>,
     trouble: Option<IoFault>,
     image: Option<Vec<u8>>,
@@ -40,22 +40,22 @@ impl DiskFaults {
         Self(Mutex::new(State { random: SeededRandom(seed), end: None, trouble: None, image: None }))
     }
 
-    /// The end comes at the disk's operation after so many more.
+    /// Ends the process after this many disk operations.
     pub(crate) fn end_after(&self, operations: u64, end: End) {
         self.0.lock().unwrap().end = Some((operations, end));
     }
 
-    /// The end comes now.
+    /// Ends the process now.
     pub(crate) fn end(&self, disk: &Disk, end: End) {
         self.0.lock().unwrap().strike(disk, end);
     }
 
-    /// Operations fail soon.
+    /// Schedules I/O errors.
     pub(crate) fn trouble(&self, trouble: IoFault) {
         self.0.lock().unwrap().trouble = Some(trouble);
     }
 
-    /// Nothing more befalls it.
+    /// Cancels all further faults.
     pub(crate) fn calm(&self) {
         let mut state = self.0.lock().unwrap();
         (state.end, state.trouble) = (None, None);
@@ -65,7 +65,7 @@ impl DiskFaults {
         self.0.lock().unwrap().image.is_some()
     }
 
-    /// What the dead process has left.
+    /// The disk image of the dead process.
     pub(crate) fn image(&self) -> Option<Vec<u8>> {
         self.0.lock().unwrap().image.take()
     }

@@ -1,4 +1,4 @@
-//! Who may run before whom: inside a conversation, between priorities, between users.
+//! Checks the order of claims: within a conversation, between priorities, and between users.
 
 use super::oracle::{Known, Oracle};
 use nanoclaw::domain::id::UserId;
@@ -7,14 +7,13 @@ use nanoclaw::ports::Store;
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeSet;
 
-/// How often one user may be served while another one waits, jobs of the other that left their place in line
-/// aside.
+/// How often one user may be served while another one waits, not counting jobs that left the queue.
 const FAIR_BOUND: u64 = 2;
-/// Waiting that counts as much as one priority, as the limits have it.
+/// The waiting time that counts as one priority, as in the limits.
 const AGEING_MS: u64 = 60_000;
 
 impl Oracle {
-    /// Jobs of one conversation run one after the other, in order of acceptance.
+    /// Checks that jobs of a conversation run one after the other in order of acceptance.
     pub(crate) fn check_turn(&mut self, store: &RedbStore, job: &Job) {
         let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };
         let Some(number) = self.jobs.get(&job.id).map(|known| known.number) else { return };
@@ -30,8 +29,8 @@ impl Oracle {
         self.violations.extend(late);
     }
 
-    /// Lower priorities first, less what has been waited for: nothing runs before a lower one without its
-    /// having waited for that, and nothing keeps waiting that has.
+    /// Checks the rank by priority and waiting time: a job precedes one of lower number only after enough
+    /// waiting, and a job that has waited enough is not passed over.
     pub(crate) fn check_rank(&mut self, job: &Job, now_ms: u64) {
         let level = u64::from(job.priority.level());
         let Some(known) = self.jobs.get(&job.id).filter(|known| known.is_plain) else { return };
@@ -45,8 +44,7 @@ impl Oracle {
             let what = format!("{} of priority {level} runs before one of {}", job.id, other.priority);
             self.violations.push(what);
         }
-        // Only where nobody may stand before it at its own level, and where every place is as old as it
-        // seems.
+        // Only if no other job of its level may precede it and all acceptance times are exact.
         let is_quiet =
             self.counts.crashes + self.counts.restarts + self.counts.troubles == 0 && !self.is_mixed;
         let is_alone = |other: &Known| {
@@ -61,12 +59,13 @@ impl Oracle {
             other.waits() && other.priority != job.priority.level() && its_rank < rank && is_alone(other)
         };
         if let Some(other) = self.jobs.values().filter(|_| is_quiet).find(passed_over) {
-            let what = format!("{} of priority {level} runs before one that has waited: {other:?}", job.id);
+            let what =
+                format!("{} of priority {level} runs before one that has waited longer: {other:?}", job.id);
             self.violations.push(what);
         }
     }
 
-    /// Inside a priority, users take turns.
+    /// Checks that users take turns within a priority.
     pub(crate) fn check_fairness(&mut self, job: &Job) {
         if self.is_mixed {
             return;
@@ -91,11 +90,11 @@ impl Oracle {
         }
     }
 
-    /// A claim found nothing: so nothing may wait.
+    /// A claim found no job, so no job may be waiting.
     pub(crate) fn found_nothing(&mut self) {
         let idle = self.jobs.values().find(|known| known.waits());
         if let Some(known) = idle {
-            let what = format!("nothing to claim, and yet there is {known:?}");
+            let what = format!("a claim found no job although one waits: {known:?}");
             self.violations.push(what);
         }
     }

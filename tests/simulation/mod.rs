@@ -1,8 +1,8 @@
-//! The durable engine in a world that a seed has made (P1, P2, P3, P4): one thread, many virtual workers,
-//! faults between any two writes; and what must hold after every step. `world` and `acts` say what can
-//! happen; `oracle`, `order`, `client_records` and `batches` what must hold.
+//! Simulates the durable engine from a seed (P1, P2, P3, P4): one thread, many virtual workers, faults
+//! between any two writes, and invariants that are checked after every step. `world` and `client_actions`
+//! contain the actions; `oracle`, `fairness`, `client_records` and `batches` contain the invariants.
 //!
-//! `TEST_SEEDS` sets the number of seeds. `TEST_SEED` runs one; `TEST_TRACE` prints what happens in it.
+//! `TEST_SEEDS` sets the number of seeds. `TEST_SEED` runs one seed; `TEST_TRACE` prints its events.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
 
 mod approvals;

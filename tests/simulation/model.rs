@@ -1,5 +1,5 @@
-//! The model as the world plays it: it streams, thinks, calls tools, fails in every way there is, and hangs
-//! until its cancel is pulled. A message `call NAME NAME …` gets just these calls, then a text.
+//! The simulated model: it streams, thinks, calls tools, fails in every way, and hangs until it is
+//! cancelled. A message `call NAME NAME …` gets exactly these calls, then a text.
 
 use super::disk_faults::DiskFaults;
 use super::world::World;
@@ -13,12 +13,12 @@ use nanoclaw::ports::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What tools there are; two of the first kind in a batch stand for the others as well.
+/// All tools.
 pub(crate) const TOOLS: [&str; 5] = ["pure", "effect", "sandbox", "network", "guarded"];
-/// Looks at the cancel before a model that hangs gives up by itself.
+/// Checks of the cancel token before a hanging model gives up.
 const HANGS: u32 = 30;
 
-/// One process's way to its model.
+/// The model of one process.
 pub(crate) struct SimModel {
     world: Arc<World>,
     faults: Arc<DiskFaults>,
@@ -102,10 +102,10 @@ impl Model for SimModel {
             }
             4 | 5 => self.hang(cancel),
             7 => Err(ModelError::Busy { message: "full".to_owned(), retry_after_ms: 3_000 }),
-            // A bug; without the hook's noise.
+            // A bug; `resume_unwind` prints no panic message.
             6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
             _ => {
-                // In peace it has something to say: empty answers are asked for again, and then fail.
+                // A calm world gives no empty answers, because these are retried and then fail the job.
                 let floor = u64::from(self.world.is_calm());
                 self.say(self.world.roll(4).max(floor), cancel, sink)?;
                 self.world.point();
@@ -120,7 +120,7 @@ impl Model for SimModel {
     }
 }
 
-/// What the script wants at this point of the job, if there is one.
+/// The scripted calls at this point of the job, if it has a script.
 fn scripted(request: &ModelRequest) -> Option<Vec<ToolCall>> {
     let is_user = |message: &&Message| matches!(message, Message::User { .. });
     let Some(Message::User { content, .. }) = request.messages.iter().rfind(is_user) else { return None };
@@ -136,7 +136,7 @@ fn scripted(request: &ModelRequest) -> Option<Vec<ToolCall>> {
     Some(names.split(' ').enumerate().map(call).collect())
 }
 
-/// Tells what the call has cost; the answer is over whatever the sink says to it.
+/// Reports the usage of the call; the answer has ended, so the sink's reply does not matter.
 fn spend(sink: ChunkSink<'_>) {
     let _over = sink(Chunk::Spent(Usage::new(10, 5)));
 }

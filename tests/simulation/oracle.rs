@@ -1,5 +1,5 @@
-//! What the outside knows, over all processes of the server, and what must hold of it. A broken rule is kept
-//! as a text: a worker catches panics.
+//! What clients know across all processes of the server, and the invariants. Violations are collected as
+//! text, because workers catch panics.
 
 use super::approvals::Verdicts;
 use super::client_records::ClientRecords;
@@ -16,30 +16,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Crashes in a row that make a job poison.
 const POISON_CRASHES: u64 = 3;
 
-/// The ledger.
+/// The facts known to clients and the violations found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     pub(crate) jobs: BTreeMap<JobId, Known>,
-    /// By call: how often it had its effect, over all processes.
+    /// How often each call had its effect, over all processes.
     runs: BTreeMap<(JobId, String), u64>,
-    /// What somebody may have said to calls that need approval.
+    /// Decisions about calls that need approval.
     pub(crate) verdicts: Verdicts,
-    /// By priority, who waits and who is served.
+    /// How often one user was served while another waited, by priority.
     pub(crate) passed: BTreeMap<(u8, UserId, UserId), u64>,
-    /// Crashes with a claim under way: nobody knows of which job.
+    /// Crashes during a claim of an unknown job.
     dark_crashes: u64,
     /// Keys, batches, schedules and webhooks.
     pub(crate) client_records: ClientRecords,
-    /// Something may take turns in the queue without a submission: retries, lines, occurrences.
+    /// Jobs may enter the queue without a submission: retries, batch lines, schedules.
     pub(crate) is_mixed: bool,
-    /// Places in line that were given out.
+    /// The last number of acceptance.
     numbers: usize,
     pub(crate) violations: Vec<String>,
     pub(crate) touched: BTreeSet<JobId>,
     pub(crate) counts: Counts,
 }
 
-/// What the world has come to, so that a test can see that it was worth running.
+/// Counts of events, so that a test can check its coverage.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) ends: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Sums up.
+    /// Adds other counts.
     pub(crate) fn add(&mut self, other: Self) {
         self.ends += other.ends;
         self.runs += other.runs;
@@ -86,7 +86,7 @@ impl Counts {
     }
 }
 
-/// What is known of one job.
+/// The known facts about one job.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Known {
@@ -95,30 +95,30 @@ pub(crate) struct Known {
     pub(crate) user: UserId,
     pub(crate) conversation: Option<String>,
     pub(crate) priority: u8,
-    /// Ready from its acceptance on: no conversation, no time to wait for.
+    /// Ready from its acceptance on: no conversation and no delay.
     pub(crate) is_plain: bool,
-    /// When it reached the store, unix milliseconds.
+    /// When it was sent to the store, unix milliseconds.
     pub(crate) since_ms: u64,
-    /// Not before this time it may run again.
+    /// It must not run before this time.
     pub(crate) not_before_ms: Option<u64>,
     pub(crate) max_attempts: u32,
     pub(crate) is_hooked: bool,
     pub(crate) batch: Option<BatchId>,
-    /// Retries that reached the store, and those of which its client was told.
+    /// Retries that were sent to the store, and those that were acknowledged.
     pub(crate) retries: u64,
     pub(crate) sure_retries: u64,
-    /// A retry of which nobody knows what became.
+    /// A retry has an unknown outcome.
     pub(crate) may_go_on: bool,
     pub(crate) is_accepted: bool,
     /// Its end was acknowledged or seen.
     pub(crate) has_ended: bool,
-    /// So was that it failed, when it was last looked at.
+    /// It had failed at the last check.
     pub(crate) has_failed: bool,
     pub(crate) was_poison: bool,
     pub(crate) seen: Vec<SequencedEvent>,
     pub(crate) epoch: u64,
     pub(crate) claims: u64,
-    /// The flag of the lease that somebody holds.
+    /// The cancel token of its lease.
     pub(crate) lease: Option<CancelToken>,
     pub(crate) sure_crashes: u64,
     pub(crate) possible_crashes: u64,
@@ -129,14 +129,14 @@ impl Oracle {
         self.violations.push(what);
     }
 
-    /// A job reaches the store: from now on it may exist, behind all that reached it before.
+    /// A job is sent to the store: from now on it may exist, behind all earlier ones.
     pub(crate) fn offer(&mut self, new: &NewJob, now_ms: u64) {
         let mut known = Known::new(self.next_number(), new.user, now_ms);
         known.take(&new.spec);
         self.jobs.insert(new.id, known);
     }
 
-    /// A job that nobody has submitted: a line of a batch, or an occurrence. Seen once, it must never be
+    /// Records a job without a submission: a batch line or a scheduled job. Once seen, it must never be
     /// lost.
     pub(crate) fn meet(&mut self, job: &Job) {
         if !self.jobs.contains_key(&job.id) {
@@ -154,7 +154,7 @@ impl Oracle {
         self.numbers
     }
 
-    /// A retry reaches the store.
+    /// A retry is sent to the store.
     pub(crate) fn retries(&mut self, job: JobId) {
         self.is_mixed = true;
         self.touched.insert(job);
@@ -163,7 +163,7 @@ impl Oracle {
         }
     }
 
-    /// What its client was told of the retry; `None`: nothing that could be trusted.
+    /// The client has the response to the retry; `None`: the outcome is unknown.
     pub(crate) fn retried(&mut self, job: JobId, was_done: Option<bool>) {
         let number = self.next_number();
         self.counts.retried += u64::from(was_done == Some(true));
@@ -174,12 +174,12 @@ impl Oracle {
                 (known.sure_crashes, known.sure_retries) = (0, known.sure_retries + 1);
             }
             Some(false) => (known.retries, known.may_go_on) = (known.retries - 1, false),
-            // Where it stands in its conversation nobody knows.
+            // Its position in the conversation is unknown.
             None => (known.conversation, known.sure_crashes) = (None, 0),
         }
     }
 
-    /// It may not run again before this time.
+    /// It must not run again before this time.
     pub(crate) fn postponed(&mut self, job: JobId, until_ms: u64) {
         self.counts.postponed += 1;
         if let Some(known) = self.jobs.get_mut(&job) {
@@ -187,7 +187,7 @@ impl Oracle {
         }
     }
 
-    /// It waits for its turn, and may not run again before this time.
+    /// It is deferred and must not run again before this time.
     pub(crate) fn deferred(&mut self, job: JobId, until_ms: u64) {
         self.counts.deferred += 1;
         if let Some(known) = self.jobs.get_mut(&job) {
@@ -195,7 +195,7 @@ impl Oracle {
         }
     }
 
-    /// It waits for somebody's approval, and may not run again before this time unless somebody decides.
+    /// It waits for approval and must not run before this time without a decision.
     pub(crate) fn asked(&mut self, job: JobId, until_ms: u64) {
         self.counts.asked += 1;
         if let Some(known) = self.jobs.get_mut(&job) {
@@ -211,7 +211,7 @@ impl Oracle {
         }
     }
 
-    /// A write failed, and nobody knows what became of it: the job may or may not wait in its line.
+    /// A write failed with an unknown outcome: the job may or may not be queued.
     pub(crate) fn doubt(&mut self, job: JobId) {
         self.touched.insert(job);
         if let Some(known) = self.jobs.get_mut(&job) {
@@ -219,7 +219,7 @@ impl Oracle {
         }
     }
 
-    /// A claim reaches the store: whatever is due by this clock may run from now on, even if the clock goes
+    /// A claim is sent to the store: jobs due by this clock may run from now on, even if the clock goes
     /// back.
     pub(crate) fn claims_at(&mut self, now_ms: u64) {
         for known in self.jobs.values_mut() {
@@ -245,7 +245,7 @@ impl Oracle {
             wrong.push("has an epoch or attempt that does not rise");
         }
         if known.not_before_ms.take().is_some() {
-            wrong.push("does not wait before it is tried again");
+            wrong.push("does not wait for its next attempt");
         }
         let is_first = known.claims == 0;
         (known.has_ended, known.may_go_on) = (false, false);
@@ -260,13 +260,13 @@ impl Oracle {
         }
     }
 
-    /// Lines of batches whose acceptance has reached the store, and occurrences, become jobs by themselves.
+    /// Whether the job may exist without a submission: a line of a sent batch, or a scheduled job.
     pub(crate) fn may_make(&self, job: &Job) -> bool {
         let is_line = job.batch.is_some_and(|line| self.client_records.may_run(line.batch));
         is_line || self.client_records.may_fire(job)
     }
 
-    /// The lease is being given back or ended; whether that succeeds, nobody knows yet.
+    /// The lease is about to be released or ended, with an unknown outcome.
     pub(crate) fn lets_go(&mut self, job: JobId) {
         self.touched.insert(job);
         if let Some(known) = self.jobs.get_mut(&job) {
@@ -274,7 +274,7 @@ impl Oracle {
         }
     }
 
-    /// The lease is gone, for good.
+    /// The lease has ended.
     pub(crate) fn left(&mut self, job: JobId, has_ended: bool) {
         self.touch_batch_of(job);
         if let Some(known) = self.jobs.get_mut(&job) {
@@ -283,20 +283,20 @@ impl Oracle {
         }
     }
 
-    /// The process has died; `lost_claims`: with a claim of which nobody knows what became.
+    /// The process has died; `lost_claims`: during a claim with an unknown outcome.
     pub(crate) fn crashed(&mut self, lost_claims: bool) {
         self.counts.crashes += 1;
         self.dark_crashes += u64::from(lost_claims);
         for known in self.jobs.values_mut() {
             if let Some(stop) = known.lease.take() {
-                // A lease that was lost to a disk error before counts no crash.
+                // A lease that was lost to an earlier disk error counts no crash.
                 known.sure_crashes += u64::from(stop.reason().is_none());
                 known.possible_crashes += 1;
             }
         }
     }
 
-    /// The process has ended in good order. What the disk would not let go of counts a crash all the same.
+    /// The process has stopped orderly. A lease that could not be released still counts as a crash.
     pub(crate) fn stopped(&mut self, lost_claims: bool) {
         self.counts.restarts += 1;
         self.dark_crashes += u64::from(lost_claims);
@@ -324,10 +324,10 @@ impl Oracle {
             _ => false,
         };
         if store.log(job).is_ok_and(|log| log.iter().any(is_recorded)) {
-            self.blame(format!("{job}: {} has its result and runs again", call.id_ref));
+            self.blame(format!("{job}: {} runs again although it has a result", call.id_ref));
         }
         if self.jobs.get(&job).is_some_and(|known| known.has_ended) {
-            self.blame(format!("{job}: {} runs after the job's end", call.id_ref));
+            self.blame(format!("{job}: {} runs after the end of the job", call.id_ref));
         }
     }
 
@@ -336,7 +336,7 @@ impl Oracle {
         self.runs.get(&(job, id_ref.to_owned())).copied().unwrap_or(0)
     }
 
-    /// A reader goes on from where it was.
+    /// Resumes the reader of a job.
     pub(crate) fn read(&mut self, store: &dyn Store, job: JobId, max: usize) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         let after = known.seen.len() as u64;
@@ -350,7 +350,7 @@ impl Oracle {
         known.seen.extend(page.events);
     }
 
-    /// Holds a job against the store.
+    /// Checks a job against the store.
     pub(crate) fn check(&mut self, store: &RedbStore, job: JobId) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         let (Ok(row), Ok(page)) = (store.job(known.user, job), store.events(job, 0, 100_000)) else { return };
@@ -367,20 +367,20 @@ impl Oracle {
             wrong.push("has a gap");
         }
         if ends_last != has_ended {
-            wrong.push("has a log whose end is not its terminal event");
+            wrong.push("has a log that does not end with its terminal event");
         }
         wrong.extend(known.check_lives(&page.events));
         if has_ended && row.last_event_id != page.last_seq {
             wrong.push("has events after its end");
         }
         if !page.events.starts_with(&known.seen) {
-            wrong.push("has lost or changed what a reader saw");
+            wrong.push("has lost or changed events that a reader saw");
         }
         if known.has_ended && !has_ended && !known.may_go_on {
-            wrong.push("had ended");
+            wrong.push("is unfinished although it had ended");
         }
         if row.failed_runs >= known.max_attempts {
-            wrong.push("is tried too often");
+            wrong.push("has too many attempts");
         }
         if row.epoch < known.epoch {
             wrong.push("has an epoch that fell");
@@ -394,7 +394,7 @@ impl Oracle {
         self.violations.extend(wrong);
     }
 
-    /// Holds every job against the store.
+    /// Checks every job against the store.
     pub(crate) fn check_all(&mut self, store: &RedbStore) {
         let all: Vec<_> = self.jobs.keys().copied().collect();
         for job in all {
@@ -403,7 +403,7 @@ impl Oracle {
         self.check_books(store);
     }
 
-    /// Nothing is left to do: so everything has to have ended.
+    /// Checks that every job has ended.
     pub(crate) fn check_ended(&mut self, store: &RedbStore) {
         let rows: Vec<_> =
             self.jobs.iter().filter_map(|(id, known)| store.job(known.user, *id).ok().flatten()).collect();
@@ -418,7 +418,7 @@ impl Oracle {
         self.check_accounts(store);
     }
 
-    /// The accounts hold what all jobs have spent, now that all have ended.
+    /// Checks that the recorded usage equals the sum over all jobs.
     fn check_accounts(&mut self, store: &RedbStore) {
         for user in [ANN, BOB] {
             let query = JobQuery { user, status: None, parent: None, before: None, limit: 100_000 };
@@ -431,7 +431,7 @@ impl Oracle {
                 booked += day.usage;
             }
             if page.jobs.iter().all(|job| job.status.is_terminal()) && spent != booked {
-                self.blame(format!("{user:?} has spent {spent:?} and booked {booked:?}"));
+                self.blame(format!("{user:?} has used {spent:?} and recorded {booked:?}"));
             }
         }
     }
@@ -473,12 +473,12 @@ impl Known {
         (self.max_attempts, self.is_hooked) = (spec.max_attempts, spec.webhook_url.is_some());
     }
 
-    /// Stands in the queue since it was accepted.
+    /// It has been queued since its acceptance.
     pub(crate) fn waits(&self) -> bool {
         self.is_plain && self.is_accepted && !self.has_ended && self.claims == 0
     }
 
-    /// One terminal event for each process of the job; a retry begins the next one, and nothing else does.
+    /// Checks that each run has one terminal event and that only a retry continues the log.
     fn check_lives(&self, events: &[SequencedEvent]) -> Option<&'static str> {
         let mut again = 0;
         for (event, next) in events.iter().zip(events.iter().skip(1)) {
@@ -486,21 +486,21 @@ impl Known {
                 again += 1;
                 let has_failed = matches!(event.event, Event::Error { .. });
                 if !has_failed || !matches!(next.event, Event::Status { status: StatusPhase::Queued, .. }) {
-                    return Some("goes on after its end");
+                    return Some("continues after its end");
                 }
             }
         }
         let is_right = (self.sure_retries..=self.retries).contains(&again);
-        if is_right { None } else { Some("has more or fewer processes than retries") }
+        if is_right { None } else { Some("has a number of ends that does not match its retries") }
     }
 
     fn check_crashes(&self, row: &Job, dark_crashes: u64) -> Option<&'static str> {
         let ended = row.status.is_terminal();
         if is_poison(row) && self.possible_crashes + dark_crashes < POISON_CRASHES {
-            return Some("is poison after too few crashes");
+            return Some("failed as poison after too few crashes");
         }
         if !ended && self.sure_crashes >= POISON_CRASHES {
-            return Some("was running at three crashes and is no poison");
+            return Some("was running during three crashes and did not fail as poison");
         }
         None
     }

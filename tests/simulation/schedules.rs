@@ -1,5 +1,5 @@
-//! The schedules as the scheduler of one process sees them: each write is a point where something may
-//! happen. Owns the flaw of a schedule that stays due.
+//! The schedules port of one process: every write is a point for faults. Contains the flaw of a schedule
+//! that stays due.
 
 use super::store::{SimStore, resolved};
 use super::world::{Flaw, World};
@@ -11,7 +11,7 @@ use nanoclaw::ports::{
 use nanoclaw::store::RedbStore;
 use std::sync::Arc;
 
-/// The seam between scheduler and store.
+/// Sits between scheduler and store.
 pub(crate) struct SimSchedules {
     world: Arc<World>,
     store: Arc<SimStore>,
@@ -23,7 +23,7 @@ impl SimSchedules {
     }
 }
 
-/// Puts back what has fired as it stood before.
+/// Fires due schedules and restores their previous state.
 fn fire_and_forget(
     store: &RedbStore,
     fresh_ids: Vec<JobId>,

@@ -1,4 +1,4 @@
-//! One process of the server: from opening the store to its end, by SIGTERM, `kill -9` or power loss.
+//! One process of the server, from opening the store to its end by SIGTERM, `kill -9` or power loss.
 
 use super::disk_faults::{DiskFaults, End};
 use super::model::SimModel;
@@ -31,20 +31,20 @@ const LIMITS: EngineLimits = EngineLimits {
     approval_timeout_ms: 60_000,
     backoff: Backoff { first_s: 5, longest_s: 60 },
 };
-/// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one
-/// seed is one course of events.
+/// In one of this many worlds deltas are merged; in the others each write is waited for, so that a seed is
+/// deterministic.
 const LINGERING: u64 = 8;
 
-/// Longer than any world processes without a leap of its clock.
+/// Longer than any world runs without a clock leap.
 const KEYS_KEPT_S: u64 = 30 * 24 * 3_600;
 
-/// A process with its disk.
+/// A server process and its disk.
 pub(crate) struct ServerProcess {
     disk: Disk,
     pub(crate) faults: Arc<DiskFaults>,
-    /// As it is.
+    /// The real store.
     pub(crate) store: Arc<RedbStore>,
-    /// As the engine sees it.
+    /// The store with faults, as the engine sees it.
     pub(crate) sim_store: Arc<SimStore>,
     pub(crate) draining: CancelToken,
     pub(crate) leases: ActiveLeases,
@@ -60,7 +60,7 @@ impl Entropy for NoJitter {
     }
 }
 
-/// So that ids of several processes differ.
+/// Gives different ids in different processes.
 struct SimEntropy(Arc<World>);
 
 impl Entropy for SimEntropy {
@@ -70,7 +70,7 @@ impl Entropy for SimEntropy {
 }
 
 impl ServerProcess {
-    /// The first one, on a disk that holds an empty store.
+    /// The first process, on a disk with an empty store.
     pub(crate) fn first(world: &Arc<World>) -> Arc<Self> {
         static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
         let empty = EMPTY.get_or_init(|| {
@@ -81,9 +81,9 @@ impl ServerProcess {
         Self::start(world, empty.clone())
     }
 
-    /// The next one, on what this one has left.
+    /// The next process, on the disk of this one.
     pub(crate) fn next(&self, world: &Arc<World>) -> Arc<Self> {
-        // What SIGTERM leaves to do; the end may come even now.
+        // SIGTERM closes the store; the process may still die here.
         self.store.close();
         let image = self.faults.image();
         world.tell(|| format!("next process; died: {}", image.is_some()));
@@ -94,7 +94,7 @@ impl ServerProcess {
         Self::start(world, image.unwrap_or_else(|| self.disk.content()))
     }
 
-    /// Starts the server; when it ends while it starts, once more.
+    /// Starts the server, and again if it dies during the start.
     fn start(world: &Arc<World>, mut image: Vec<u8>) -> Arc<Self> {
         loop {
             match Self::begin(world, image) {
@@ -107,7 +107,7 @@ impl ServerProcess {
         }
     }
 
-    /// Opens the store; the image that is left when the process ends meanwhile.
+    /// Opens the store; returns the disk image if the process dies meanwhile.
     fn begin(world: &Arc<World>, image: Vec<u8>) -> Result<Arc<Self>, Vec<u8>> {
         let faults = Arc::new(DiskFaults::new(world.roll(u64::MAX)));
         let disk = disk(world, image, &faults);
@@ -155,12 +155,12 @@ impl ServerProcess {
         }))
     }
 
-    /// The process ends now.
+    /// Ends the process now.
     pub(crate) fn end(&self, end: End) {
         self.faults.end(&self.disk, end);
     }
 
-    /// The scheduler looks at the clock, unless it is about to.
+    /// Runs a tick of the scheduler, unless one is running.
     pub(crate) fn keep_time(&self) {
         let Ok(mut scheduler) = self.scheduler.try_lock() else { return };
         if self.draining.reason().is_none() && !self.faults.is_dead() {
@@ -168,7 +168,7 @@ impl ServerProcess {
         }
     }
 
-    /// A free worker ticks; `None` when all are busy or the server stops.
+    /// Runs a tick of a free worker; `None` when all are busy or the server stops.
     pub(crate) fn tick(&self) -> Option<WorkerTick> {
         if self.draining.reason().is_some() || self.faults.is_dead() {
             return None;
@@ -188,7 +188,7 @@ fn disk(world: &World, image: Vec<u8>, faults: &Arc<DiskFaults>) -> Disk {
 
 fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {
     let linger_ms = u64::from(world.lingers());
-    // Nothing is folded: what a reader saw stays as it was.
+    // Nothing is folded, so seen events never change.
     let retention = RetentionOptions { deltas: RetentionAge::Forever, ..RetentionOptions::default() };
     let options = StoreOptions { settle_ms: 3_600_000, linger_ms, retention, ..StoreOptions::default() };
     let (disk, clock) = (disk.clone(), Arc::clone(&world.clock) as Arc<dyn Clock>);
@@ -197,13 +197,13 @@ fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::O
 }
 
 impl World {
-    /// Whether deltas linger and merge in this world.
+    /// Whether deltas are merged in this world.
     pub(crate) fn lingers(&self) -> bool {
         self.seed.is_multiple_of(LINGERING)
     }
 }
 
-/// Nobody has a project.
+/// No user has a project.
 struct NoProjects;
 
 impl ProjectDirectories for NoProjects {

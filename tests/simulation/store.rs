@@ -1,6 +1,5 @@
-//! The store as one process of the world sees it: every operation is a point where something may happen, a
-//! dead process gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation
-//! has to catch.
+//! The store port of one process: every operation is a point for faults, a dead process gets no answer, and
+//! the oracle records acknowledged writes. Contains the flaws that the simulation must detect.
 
 use super::client_records::Used;
 use super::disk_faults::DiskFaults;
@@ -21,20 +20,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The seam between engine and store.
+/// Sits between engine and store.
 pub(crate) struct SimStore {
     world: Arc<World>,
     inner: Arc<RedbStore>,
     faults: Arc<DiskFaults>,
-    /// A claim was made of which nobody knows what became.
+    /// A claim had an unknown outcome.
     lost_claims: AtomicBool,
-    /// Acknowledged and not written ([`Flaw::EarlyAck`]).
+    /// Acknowledged but not yet written ([`Flaw::EarlyAck`]).
     late: Mutex<Vec<(Fence, Vec<Record>)>>,
-    /// Seen and not written ([`Flaw::SplitEnd`]).
+    /// Seen but not yet written ([`Flaw::SplitEnd`]).
     early_ends: Mutex<BTreeMap<JobId, Event>>,
 }
 
-/// A ticket that has its outcome.
+/// A ticket with a known outcome.
 pub(crate) fn resolved<T>(result: Result<T, StoreError>) -> Ticket<T> {
     let (caller, ticket) = Ticket::new();
     drop(caller.send(result));
@@ -53,7 +52,7 @@ impl SimStore {
         }
     }
 
-    /// Whether a job may be leased without anybody's knowing.
+    /// Whether a job may be leased without the oracle's knowledge.
     pub(crate) fn lost_claims(&self) -> bool {
         self.lost_claims.load(Ordering::SeqCst)
     }
@@ -62,7 +61,7 @@ impl SimStore {
         if self.faults.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// A write as one process sends it.
+    /// Sends a write of this process.
     pub(crate) fn write<T>(
         &self,
         what: &str,
@@ -77,7 +76,7 @@ impl SimStore {
         self.world.at_write();
         self.alive()?;
         if result.as_ref().is_err_and(|error| *error == StoreError::Closed) {
-            self.world.oracle(|oracle| oracle.blame("the store has closed by itself".to_owned()));
+            self.world.oracle(|oracle| oracle.blame("the store closed unexpectedly".to_owned()));
         }
         result
     }
@@ -95,7 +94,7 @@ impl SimStore {
         read(&self.inner)
     }
 
-    /// The job as a store would keep it that forgets who wants to be told.
+    /// The job without its webhook if the flaw is [`Flaw::LosesMail`].
     fn flawed(&self, mut job: NewJob) -> NewJob {
         if self.world.flaw == Flaw::LosesMail {
             job.spec.webhook_url = None;
@@ -241,7 +240,7 @@ impl Store for SimStore {
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
         if self.world.flaw == Flaw::SplitEnd {
             self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
-            // A reader that follows the job sees the end at once.
+            // A following reader sees the end at once.
             self.world.oracle(|oracle| oracle.read(self, fence.job, 100_000));
             self.world.point();
         }

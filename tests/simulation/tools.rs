@@ -1,6 +1,6 @@
-//! The tools as the world plays them. `pure` may run again; `effect` may not; `sandbox` may not either, and
-//! is cut off in the middle; `network` may run again and hangs until its cancel is pulled; `guarded` may not
-//! run again, and not at all unless somebody approves of it. Each run goes into the ledger.
+//! The simulated tools. `pure` and `network` may run again, `effect`, `sandbox` and `guarded` may not.
+//! `sandbox` stops when it is cancelled, `network` may hang until it is cancelled, and `guarded` needs
+//! approval. The oracle records each run.
 
 use super::disk_faults::DiskFaults;
 use super::model::TOOLS;
@@ -10,16 +10,16 @@ use nanoclaw::ports::{CancelToken, Journal, ToolContext, ToolOutcome, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Looks at the cancel before the network answers after all.
+/// Checks of the cancel token before `network` answers.
 const HANGS: u32 = 30;
 
-/// One process's tools.
+/// The tools of one process.
 pub(crate) struct SimTools {
     world: Arc<World>,
     faults: Arc<DiskFaults>,
 }
 
-/// Whether a tool may really run twice, whatever it claims.
+/// Whether a tool may really run twice, independent of its claim.
 fn may_repeat(name: &str) -> bool {
     name == "pure" || name == "network"
 }
@@ -40,7 +40,7 @@ impl SimTools {
     fn call(&self, call: &ToolCall, context: &ToolContext, journal: &dyn Journal) {
         self.world.point();
         let may_start = || self.claims_idempotent(&call.name) || journal.started(call).is_continue();
-        // A dead process reports, too: that its store is gone is what ends the drive.
+        // A dead process reports a result as well; the engine stops because its store fails.
         if context.cancel.is_cancelled() || self.faults.is_dead() || !may_start() || self.faults.is_dead() {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
         }
@@ -56,7 +56,7 @@ impl SimTools {
         journal.finished(call, outcome(said, false));
     }
 
-    /// Whether it was cut off.
+    /// Hangs; returns whether it was cancelled.
     fn hang(&self, cancel: &CancelToken) -> bool {
         for _ in 0..HANGS {
             self.world.point();
@@ -87,7 +87,7 @@ impl Toolbox for SimTools {
         self.world.flaw != Flaw::Unasked && name == "guarded"
     }
 
-    /// One after the other, in an order that the world chooses.
+    /// Runs the calls one after the other in random order.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         let mut left: Vec<_> = calls.iter().collect();
         while !left.is_empty() {

@@ -1,7 +1,7 @@
-//! One seed's world: the real store on a disk that can lose power, a real engine, and everything else
-//! played. One thread does all: a tick runs a job to its end, and between any two of its writes, inside any
-//! call to a model or a tool, the world may let another worker tick, cancel, submit, set the clock, break
-//! the disk, or end the process.
+//! The world of one seed: the real store on a disk that can lose power, the real engine, and simulated
+//! models, tools and clients. One thread runs everything: between any two writes of a job and inside any
+//! call, the world may run another worker, cancel, submit, set the clock, break the disk, or end the
+//! process.
 
 use super::clock::SimClock;
 use super::disk_faults::{End, IoFault};
@@ -16,40 +16,40 @@ use nanoclaw::ports::{CancelReason, Clock, NewJob, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Steps of a world before it is left in peace.
+/// Steps of a world before faults stop.
 const STEPS: u64 = 11;
-/// How deep happenings may happen inside others.
+/// Maximum nesting of events.
 const MAX_DEPTH: usize = 3;
-/// Ticks within which everything must have ended once the world is in peace.
+/// Ticks within which everything must end after faults stop.
 const PATIENCE: u32 = 600;
-/// Failed jobs that are tried again, and keys that are used again, once a world is in peace.
+/// Retries and repeated keys after faults stop.
 const LAST_ACTS: u64 = 2;
 const HOUR_MS: u64 = 3_600_000;
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
 
-/// What is broken on purpose, to see that it is caught.
+/// A defect injected to check that the simulation detects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     None,
-    /// Syncs make nothing durable.
+    /// Syncs have no effect.
     LyingDisk,
     /// Appends are acknowledged before they are committed.
     EarlyAck,
     /// Every tool claims to be idempotent.
     AllIdempotent,
-    /// Readers see a job's end in a transaction of its own, before its row.
+    /// A job's end is visible in a separate transaction before its row.
     SplitEnd,
     /// Idempotency keys are forgotten at each start.
     ForgetsKeys,
-    /// What failed is tried again at once.
+    /// Failed jobs are retried without a delay.
     Hasty,
-    /// Nobody remembers that a job's end was to be told.
+    /// Webhooks of jobs are lost.
     LosesMail,
-    /// An occurrence stays due after it has fired.
+    /// A schedule stays due after it has fired.
     FiresTwice,
-    /// Nobody is asked before a call that needs approval.
+    /// Guarded calls run without approval.
     Unasked,
-    /// The order in which lines ended lacks one of them.
+    /// The list of ended lines lacks one line.
     LosesLine,
 }
 
@@ -64,10 +64,10 @@ pub(crate) struct World {
     depth: AtomicUsize,
     pub(crate) next_job: AtomicU64,
     pub(crate) next_batch: AtomicU64,
-    /// Nothing happens any more but the work itself.
+    /// No further faults and client actions.
     is_calm: AtomicBool,
-    /// The store's write before or after which the process ends, counted over all processes; for worlds
-    /// without chance.
+    /// The write before or after which the process ends, counted over all processes; for deterministic
+    /// worlds.
     end_at: AtomicU64,
     writes: AtomicU64,
     /// `TEST_TRACE` is set.
@@ -75,14 +75,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world where chance rules.
+    /// A random world.
     pub(crate) fn new(seed: u64, flaw: Flaw) -> Arc<Self> {
         Self::make(seed, flaw, u64::MAX)
     }
 
-    /// A world without chance, but that the process ends around its store's write of this number: at an even
-    /// number 2n before write n reaches the store, at an odd one 2n + 1 after write n is safe and before
-    /// anybody hears of it.
+    /// A deterministic world whose process ends around one write: for 2n before write n reaches the store,
+    /// for 2n + 1 after write n is durable and before it is acknowledged.
     pub(crate) fn cut(seed: u64, flaw: Flaw, end_at: u64) -> Arc<Self> {
         let world = Self::make(seed, flaw, end_at);
         world.calm_down();
@@ -121,7 +120,7 @@ impl World {
         self.roll(odds) == 0
     }
 
-    /// From now on nothing happens.
+    /// Stops faults and client actions.
     pub(crate) fn calm_down(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
     }
@@ -130,7 +129,7 @@ impl World {
         self.is_calm.load(Ordering::SeqCst)
     }
 
-    /// Works on the ledger; not to be held across anything else.
+    /// Accesses the oracle; must not be held across other calls.
     pub(crate) fn oracle<T>(&self, work: impl FnOnce(&mut Oracle) -> T) -> T {
         work(&mut self.oracle.lock().unwrap())
     }
@@ -139,12 +138,12 @@ impl World {
         Arc::clone(self.process.lock().unwrap().as_ref().unwrap())
     }
 
-    /// Whether something is wrong already.
+    /// Whether there is a violation.
     pub(crate) fn is_broken(&self) -> bool {
         self.oracle(|oracle| !oracle.violations.is_empty())
     }
 
-    /// Lives through everything; what was wrong.
+    /// Runs the world; returns the violations.
     pub(crate) fn run(self: &Arc<Self>) -> Vec<String> {
         for _ in 0..STEPS {
             self.step();
@@ -157,7 +156,7 @@ impl World {
         self.leave()
     }
 
-    /// Peace: everything has to end.
+    /// Stops faults and runs until everything has ended.
     pub(crate) fn settle(self: &Arc<Self>) {
         self.calm_down();
         let mut quiet = 0;
@@ -187,12 +186,12 @@ impl World {
         });
     }
 
-    /// Whether chance rules here; else the world is about one job and one end.
+    /// Whether the world is random; otherwise it tests one job and one kill.
     pub(crate) fn is_free(&self) -> bool {
         self.end_at.load(Ordering::SeqCst) == u64::MAX
     }
 
-    /// Somebody still wants something after the last fault; not in worlds that are about one job.
+    /// Performs retries and repeated submissions after the last fault, in random worlds.
     fn last_acts(self: &Arc<Self>) {
         if !self.is_free() {
             return;
@@ -206,7 +205,7 @@ impl World {
         self.process().keep_time();
     }
 
-    /// Takes the world apart, and with it the ring of its parts.
+    /// Breaks the reference cycle of the world's parts; returns the violations.
     pub(crate) fn leave(&self) -> Vec<String> {
         let process = self.process.lock().unwrap().take().unwrap();
         process.store.close();
@@ -224,7 +223,7 @@ impl World {
         }
     }
 
-    /// After a step: the process may have ended, or wants to.
+    /// Restarts the process if it has ended or is stopping.
     pub(crate) fn mend(self: &Arc<Self>) {
         let process = self.process();
         if process.faults.is_dead() || process.draining.reason().is_some() {
@@ -240,14 +239,14 @@ impl World {
         });
     }
 
-    /// Something may happen here, between two things that an engine does.
+    /// A point between two operations of the engine where events may happen.
     pub(crate) fn point(self: &Arc<Self>) {
         if !self.is_calm() && self.chance(9) {
             self.happen();
         }
     }
 
-    /// Tells on request, for whoever reads one seed's story.
+    /// Prints an event if `TEST_TRACE` is set.
     pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
         if self.is_told {
             println!("{:>3$} seed {} {}", "", self.seed, what(), self.depth.load(Ordering::SeqCst) * 4);
@@ -291,7 +290,7 @@ impl World {
         self.process().faults.trouble(IoFault { after, count, is_full });
     }
 
-    /// SIGTERM; perhaps the patience is up at once.
+    /// SIGTERM; the drain time may be over at once.
     fn drain(&self) {
         let process = self.process();
         self.tell(|| "SIGTERM".to_owned());
@@ -301,7 +300,7 @@ impl World {
         }
     }
 
-    /// A free worker ticks, if there is one.
+    /// Runs a tick of a free worker, if there is one.
     pub(crate) fn tick(self: &Arc<Self>) -> Option<WorkerTick> {
         let process = self.process();
         let tick = process.tick()?;
@@ -320,7 +319,7 @@ impl World {
         self.offer(new);
     }
 
-    /// A job as some client might want it.
+    /// A random job of a client.
     pub(crate) fn draft(&self, user: UserId) -> NewJob {
         let number = u128::from(self.next_job.fetch_add(1, Ordering::SeqCst));
         let mut new = match self.roll(3) {
@@ -340,7 +339,7 @@ impl World {
         new
     }
 
-    /// Submits these, all or none.
+    /// Submits these jobs, all or none.
     pub(crate) fn offer(&self, new: Vec<NewJob>) {
         let process = self.process();
         let ids: Vec<_> = new.iter().map(|job| job.id).collect();
@@ -360,7 +359,7 @@ impl World {
         let process = self.process();
         let stranger = if user == ANN { BOB } else { ANN };
         if let Ok(Some(row)) = process.sim_store.cancel(stranger, job).wait() {
-            self.oracle(|oracle| oracle.blame(format!("a stranger has cancelled {row:?}")));
+            self.oracle(|oracle| oracle.blame(format!("another user has cancelled {row:?}")));
         }
         match process.sim_store.cancel(user, job).wait() {
             Ok(Some(row)) if row.status.is_terminal() => self.oracle(|oracle| oracle.left(job, true)),
@@ -375,7 +374,7 @@ impl World {
         self.oracle(|oracle| oracle.read(process.sim_store.as_ref(), job, max));
     }
 
-    /// Called before and after every write of the store; the process may end here.
+    /// Called before and after every write; the process may end here.
     pub(crate) fn at_write(&self) {
         if !self.is_calm() && self.chance(400) {
             self.process().end(if self.chance(2) { End::Kill } else { End::PowerLoss });

@@ -1,4 +1,4 @@
-//! The files that the documents name exist.
+//! Checks that all files named in the documents exist.
 
 use super::root;
 use super::source::regex;
@@ -6,7 +6,7 @@ use std::fs;
 
 const DOCUMENTS: [&str; 6] =
     ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "BENCHMARKS.md"];
-/// CONTRIBUTING.md tells the reader to create this file.
+/// Readers of CONTRIBUTING.md create this file.
 const TO_BE_CREATED: &str = "slugify.rs";
 
 #[test]

@@ -1,8 +1,7 @@
-//! Power loss at any moment (P1, P2, P4): a seeded workload runs on a disk that remembers what was synced;
-//! from it come images with everything that was synced and any subset of the unsynced sectors. On each the
-//! store has to open, hold everything that was acknowledged or seen, number without gap, and finish every
-//! job; and once more after a second loss during recovery. A control whose syncs lie has to be caught, or
-//! the method proves nothing.
+//! Power loss at any moment (P1, P2, P4): a seeded workload runs on a disk that tracks syncs. Images contain
+//! all synced sectors and any subset of the unsynced ones. On each image the store must open, contain
+//! everything acknowledged or seen, have no gaps, and finish every job; also after a second loss during
+//! recovery. A disk with ineffective syncs is a control: the method must detect it.
 //!
 //! `TEST_IMAGES` sets the number of images, `TEST_SEED` the first seed.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
@@ -17,10 +16,10 @@ use crate::support::setting;
 use power_loss::PowerLoss;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Images, those of a second loss included.
+/// Images, including those of a second loss.
 const IMAGES: u64 = 300;
 
-/// Seeds are shared by two threads; they stop once there are images enough.
+/// Two threads share the seeds and stop after enough images.
 #[test]
 fn p1_p2_p4_no_power_loss_loses_acknowledged_or_seen_data() {
     let (images, first) = (setting("TEST_IMAGES").unwrap_or(IMAGES), setting("TEST_SEED").unwrap_or(1));
@@ -40,8 +39,8 @@ fn p1_p2_p4_no_power_loss_loses_acknowledged_or_seen_data() {
         scope.spawn(work);
     });
     let (taken, second, seed) = (taken.into_inner(), second.into_inner(), next.into_inner());
-    println!("{taken} images and {second} of a second power_loss, seeds {first} to {}", seed - 1);
-    assert!(second * 3 > taken, "a second power_loss was tried as well");
+    println!("{taken} images and {second} of a second power loss, seeds {first} to {}", seed - 1);
+    assert!(second * 3 > taken, "too few second power losses");
 }
 
 #[test]
@@ -50,7 +49,7 @@ fn a_disk_with_ineffective_syncs_is_detected() {
     let caught: usize = losses.iter().map(|power_loss| power_loss.failures().len()).sum();
     let taken: u64 = losses.iter().map(PowerLoss::taken).sum();
     println!("{caught} failures in {taken} images");
-    assert!(caught as u64 * 2 > taken, "only {caught} of {taken} images were caught: the method cannot fail");
+    assert!(caught as u64 * 2 > taken, "only {caught} of {taken} images were detected");
 }
 
 #[test]
@@ -59,5 +58,5 @@ fn p4_a_job_end_split_into_two_transactions_is_detected() {
     let ((whole, wrong), (split, caught)) = (count(split::End::Whole), count(split::End::Split));
     println!("{wrong} of {whole} images are inconsistent, {caught} of {split} when the end is split");
     assert!(whole > 50 && wrong == 0, "{wrong} of {whole} images of an ordinary end are inconsistent");
-    assert!(caught * 10 > split, "only {caught} of {split} images of a split end were caught");
+    assert!(caught * 10 > split, "only {caught} of {split} images of a split end were detected");
 }

@@ -1,4 +1,4 @@
-//! What the outside world knows of the store: what was acknowledged, and what was read.
+//! What clients know about the store: acknowledged writes and read data.
 
 use crate::support::store::{ANN, BOB, done, job};
 use nanoclaw::domain::event::{Event, Record, SequencedEvent, StatusPhase};
@@ -14,8 +14,7 @@ use nanoclaw::ports::{
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By job: the log as it was seen, and the answer once the end was acknowledged or seen. By key, the job
-/// that it made. By batch, its lines.
+/// For each job the seen log and, after its end, the answer; for each key its job; for each batch its lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Oracle {
     jobs: BTreeMap<JobId, Known>,
@@ -27,17 +26,17 @@ pub(crate) struct Oracle {
 struct Known {
     log: Vec<Record>,
     end: Option<(JobStatus, String)>,
-    /// A retry is on its way.
+    /// A retry was sent and is not answered yet.
     is_reopening: bool,
 }
 
 impl Oracle {
-    /// Remembers how the store shows a job now. A reader does the same, so that whatever can be read counts
-    /// as seen.
+    /// Records the current state of a job. A reader does this all the time, so all readable data counts as
+    /// seen.
     pub(crate) fn note(&mut self, store: &RedbStore, job: JobId) {
         let log = store.log(job).unwrap();
         let known = self.jobs.entry(job).or_default();
-        assert!(log.starts_with(&known.log), "the log of a living store only grows");
+        assert!(log.starts_with(&known.log), "the log of a running store only grows");
         known.log = log;
         let is_reopening = known.is_reopening;
         if let Some(row) = find(store, job).filter(|row| row.status.is_terminal() && !is_reopening) {
@@ -45,22 +44,22 @@ impl Oracle {
         }
     }
 
-    /// A retry is on its way: the end may be the last no longer.
+    /// A retry was sent: the job may continue after its end.
     pub(crate) fn reopens(&mut self, job: JobId) {
         let known = self.jobs.entry(job).or_default();
         (known.end, known.is_reopening) = (None, true);
     }
 
-    /// What became of it is known.
+    /// The outcome of the retry is known.
     pub(crate) fn reopened(&mut self, store: &RedbStore, job: JobId) {
         self.jobs.entry(job).or_default().is_reopening = false;
         self.note(store, job);
     }
 
-    /// A key has led to a job.
+    /// A key has returned a job.
     pub(crate) fn heard(&mut self, key: IdempotencyKey, job: JobId) {
         let (_, first) = *self.keys.entry(key.key).or_insert((key, job));
-        assert_eq!(first, job, "a key leads to one job");
+        assert_eq!(first, job, "a key returns always the same job");
     }
 
     /// A batch is accepted.
@@ -68,18 +67,18 @@ impl Oracle {
         self.batches.insert(batch, lines);
     }
 
-    /// Keys still lead where they led, whoever asks once more.
+    /// Checks that keys still return the same jobs.
     pub(crate) fn check_keys(&self, store: &RedbStore) -> Result<(), String> {
         for (number, (key, owed)) in (1_000_000..).zip(self.keys.values()) {
             let told = store.submit_once(job(number, ANN), *key).wait().map_err(|e| e.to_string())?;
             if !matches!(&told, Idempotent::Replayed(job) if job.id == *owed) {
-                return Err(format!("a key led to {owed} and leads to {told:?}"));
+                return Err(format!("a key returned {owed} and now returns {told:?}"));
             }
         }
         Ok(())
     }
 
-    /// What a reopened store owes to whoever kept this oracle.
+    /// Checks that a reopened store contains everything in this oracle.
     pub(crate) fn check(&self, store: &RedbStore) -> Result<(), String> {
         for (job, known) in self.jobs.iter().filter(|(_, known)| !known.log.is_empty()) {
             let row = find(store, *job).ok_or_else(|| format!("{job} is lost"))?;
@@ -107,7 +106,7 @@ impl Oracle {
     }
 }
 
-/// Runs every job to its end: nobody may be stuck anywhere.
+/// Runs every job to its end: no job may be stuck.
 pub(crate) fn drain(store: &RedbStore) -> Result<(), String> {
     loop {
         let leases = store.claim(3).wait().map_err(|e| e.to_string())?;
@@ -127,7 +126,7 @@ pub(crate) fn drain(store: &RedbStore) -> Result<(), String> {
     consistent_all(store, true)
 }
 
-/// What holds of every job, batch and delivery when no worker runs; `is_over`: when everything has ended.
+/// Checks all jobs, batches and deliveries while no worker runs; `is_over`: everything has ended.
 fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
     let jobs = all(store)?;
     for job in &jobs {
@@ -163,8 +162,8 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The accounts hold what the ended jobs have spent. A job that is tried again has booked what it had spent
-/// before, so the sums meet when everything has ended, and only then for sure.
+/// Checks that recorded usage equals the usage of ended jobs. A retried job has recorded its earlier usage
+/// already, so the sums must be equal only when everything has ended.
 fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), String> {
     for user in [ANN, BOB] {
         let (mut spent, mut owed, mut running) = (Usage::default(), Usage::default(), Usage::default());
@@ -177,14 +176,14 @@ fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), Str
         let most = owed.total_tokens + running.total_tokens;
         let fits = (owed.total_tokens..=most).contains(&spent.total_tokens);
         if !fits || (is_over && spent != owed) {
-            return Err(format!("{user:?} has booked {spent:?} and spent {owed:?}, then {running:?}"));
+            return Err(format!("{user:?} has recorded {spent:?} and used {owed:?}, then {running:?}"));
         }
     }
     Ok(())
 }
 
-/// Each job of a conversation stands in it once, in the order of acceptance, and the conversation counts its
-/// messages.
+/// Checks that each job is in its conversation once, in order of acceptance, and that the message count is
+/// right.
 fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
     for user in [ANN, BOB] {
         let query = ConversationQuery { user, project: None, before: None, limit: 10_000 };
@@ -212,13 +211,13 @@ fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
             }
         }
         if !owed.is_empty() {
-            return Err(format!("{owed:?} stand in no conversation"));
+            return Err(format!("{owed:?} are in no conversation"));
         }
     }
     Ok(())
 }
 
-/// Each end of a job that wants it told has its delivery.
+/// Checks that each end of a job with a webhook has a delivery.
 fn told_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
     let mut told: BTreeMap<JobId, usize> = BTreeMap::new();
     for user in [ANN, BOB] {
@@ -235,13 +234,13 @@ fn told_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
         let owed = if job.webhook_url.is_some() { ends } else { 0 };
         let found = told.get(&job.id).copied().unwrap_or_default();
         if found != owed {
-            return Err(format!("{} has {found} deliveries and owes {owed}: {job:?}", job.id));
+            return Err(format!("{} has {found} of {owed} deliveries: {job:?}", job.id));
         }
     }
     Ok(())
 }
 
-/// An end before the last one failed, and was retried.
+/// Whether each earlier end is a failure followed by a retry.
 fn goes_on_rightly(events: &[SequencedEvent]) -> bool {
     events.iter().zip(events.iter().skip(1)).all(|(event, next)| {
         let is_retry = matches!(event.event, Event::Error { .. })
@@ -250,9 +249,9 @@ fn goes_on_rightly(events: &[SequencedEvent]) -> bool {
     })
 }
 
-/// What holds of every job at every time when no worker runs.
+/// Checks a job while no worker runs.
 fn consistent(store: &RedbStore, job: JobId) -> Result<(), String> {
-    let row = find(store, job).ok_or_else(|| format!("{job} is listed and not there"))?;
+    let row = find(store, job).ok_or_else(|| format!("{job} is listed but does not exist"))?;
     let page = store.events(job, 0, 100_000).map_err(|e| e.to_string())?;
     let gapless = page.events.iter().map(|e| e.seq).eq(1..=page.last_seq);
     let ends_last = page.events.last().is_some_and(|e| e.event.is_terminal());

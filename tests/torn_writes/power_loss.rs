@@ -1,4 +1,4 @@
-//! Power losses: when they strike, and what is checked on the images that they leave.
+//! Power losses at random moments, and the checks of their disk images.
 
 use super::oracle::{Oracle, drain};
 use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
@@ -11,19 +11,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// One write or sync in so many is a power loss.
+/// One of this many writes or syncs is a power loss.
 const ODDS: u64 = 40;
-/// By then every delayed job is due.
+/// After this time every delayed job is due.
 const LATE_MS: u64 = 1_000_000;
 
-/// Strikes at random, while the workload runs.
+/// Takes images at random moments while the workload runs.
 #[derive(Debug)]
 pub(crate) struct PowerLoss {
     random: Mutex<SeededRandom>,
     oracle: Arc<Mutex<Oracle>>,
-    /// 1 for losses of the workload's disk, 2 for those while it is recovered.
+    /// 1 for losses during the workload, 2 for losses during recovery.
     round: u32,
-    /// Losses strike once the store has been opened.
+    /// Losses happen only once the store is open.
     is_armed: AtomicBool,
     taken: AtomicU64,
     taken_again: AtomicU64,
@@ -31,7 +31,7 @@ pub(crate) struct PowerLoss {
 }
 
 impl PowerLoss {
-    /// Checks images against this oracle as it stands when they are taken.
+    /// Checks images against the state of this oracle at the time of the loss.
     pub(crate) fn new(seed: u64, oracle: Arc<Mutex<Oracle>>, round: u32) -> Self {
         Self {
             random: Mutex::new(SeededRandom(seed)),
@@ -44,28 +44,28 @@ impl PowerLoss {
         }
     }
 
-    /// From now on losses strike. A file is made under another name before, so that its making needs none.
+    /// Enables losses. The file is created under another name first, so that its creation needs no check.
     pub(crate) fn arm(&self) {
         self.is_armed.store(true, Ordering::SeqCst);
     }
 
-    /// Images checked.
+    /// The number of checked images.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// Images of a second loss checked.
+    /// The number of checked images of a second loss.
     pub(crate) fn taken_again(&self) -> u64 {
         self.taken_again.load(Ordering::SeqCst)
     }
 
-    /// What was wrong.
+    /// The failed checks.
     pub(crate) fn failures(&self) -> Vec<String> {
         self.failures.lock().unwrap().clone()
     }
 
-    /// The disk is about to write or sync. The oracle is read before the image is taken: what it holds was
-    /// acknowledged or seen before the loss.
+    /// Runs before a write or sync. The oracle is copied before the image is taken, so that it contains only
+    /// data that was acknowledged or seen before the loss.
     fn may_strike(&self, disk: &Disk) {
         if !self.is_armed.load(Ordering::SeqCst) {
             return;
@@ -79,14 +79,14 @@ impl PowerLoss {
         let image = disk.image(&mut random);
         let seed = random.below(u64::MAX);
         drop(random);
-        // redb may panic on what a lying disk leaves; that is a failure like any other.
+        // redb may panic on an image of a disk with ineffective syncs; that counts as a failure.
         let checked = catch_unwind(AssertUnwindSafe(|| self.check(image, &known, seed)));
         if let Err(what) = checked.unwrap_or_else(|_| Err("panicked".to_owned())) {
             self.failures.lock().unwrap().push(format!("round {} image {number}: {what}", self.round));
         }
     }
 
-    /// What is wrong with an image, if anything is.
+    /// Checks an image; the error is the first failure.
     pub(crate) fn check(&self, image: Vec<u8>, known: &Oracle, seed: u64) -> Result<(), String> {
         let oracle = Arc::new(Mutex::new(known.clone()));
         let again = (self.round == 1).then(|| Arc::new(Self::new(seed, oracle, 2)));
@@ -115,7 +115,7 @@ impl DiskHook for PowerLoss {
     }
 }
 
-/// The store on a disk.
+/// Opens the store on a disk.
 pub(crate) fn open(
     disk: Disk,
     clock: &Arc<ManualClock>,

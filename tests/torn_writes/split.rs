@@ -1,6 +1,5 @@
-//! An end written in two transactions, terminal event first, row second: what the store must not do, done by
-//! hand, to see that the images between the two are caught; and the store's own end beside it, of which none
-//! may be.
+//! Writes a job's end by hand in two transactions, terminal event first and row second. The checks must
+//! detect images between the two, and must find nothing in images of the store's own end.
 
 use super::oracle::Oracle;
 use super::power_loss::{PowerLoss, open};
@@ -17,7 +16,7 @@ const JOBS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefini
 const LOG: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("log");
 const RUNNING: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("running");
 
-/// How an end is written.
+/// How the end is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// By the store.
@@ -26,7 +25,7 @@ pub(crate) enum End {
     Split,
 }
 
-/// Takes an image before every write and sync, once it is armed.
+/// Takes an image before every write and sync, once enabled.
 #[derive(Debug)]
 struct Collector(Mutex<Option<(SeededRandom, Vec<Vec<u8>>)>>);
 
@@ -39,8 +38,7 @@ impl DiskHook for Collector {
     }
 }
 
-/// Ends one job this way while the power fails at every write: how many images there are, and how many are
-/// caught.
+/// Ends one job with a power loss at every write; returns the number of images and of detected ones.
 pub(crate) fn run(seed: u64, end: End) -> (usize, usize) {
     let (collector, clock) = (Arc::new(Collector(Mutex::new(None))), ManualClock::new());
     let disk = Disk::with(Vec::new(), Syncs::Hold, Some(Arc::clone(&collector) as Arc<dyn DiskHook>));

@@ -1,5 +1,5 @@
-//! What runs while the power fails: submissions, claims, deltas, ends, cancellations, retries, batches,
-//! webhooks, in an order that the seed says.
+//! The workload during power losses: submissions, claims, deltas, ends, cancels, retries, batches and
+//! webhooks in a seeded order.
 
 use super::oracle::Oracle;
 use super::power_loss::{PowerLoss, open};
@@ -31,12 +31,12 @@ struct Workload {
     leases: Vec<(Lease, u64)>,
 }
 
-/// One run with its losses.
+/// Runs the workload of a seed with its power losses.
 pub(crate) fn run(seed: u64, syncs: Syncs) -> PowerLoss {
     let oracle = Arc::new(Mutex::new(Oracle::default()));
     let power_loss = Arc::new(PowerLoss::new(seed, Arc::clone(&oracle), 1));
     let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&power_loss) as Arc<dyn DiskHook>));
-    // Some runs settle after each write, some never.
+    // Some seeds settle after each write, some never.
     let clock = ManualClock::new();
     let store = open(disk, &clock, if seed.is_multiple_of(2) { 0 } else { 60_000 }).unwrap();
     power_loss.arm();
@@ -51,7 +51,7 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> PowerLoss {
     };
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // A client that reads all the time: what it can read must survive (P2).
+        // A client reads all the time: everything readable must survive (P2).
         let reader = scope.spawn(|| {
             while !ended.load(Ordering::SeqCst) {
                 let newest = id(1);
@@ -70,7 +70,7 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> PowerLoss {
     store.close();
     drop((store, workload));
     let power_loss = Arc::into_inner(power_loss);
-    power_loss.expect("nobody else holds the disk any more")
+    power_loss.expect("no other reference to the disk")
 }
 
 impl Workload {
@@ -114,7 +114,7 @@ impl Workload {
             new.last_mut().unwrap().spec.webhook_url = hook;
             self.jobs.push(id(number));
         }
-        // Two submissions in flight at once share a commit or follow each other.
+        // Two concurrent submissions share a commit or follow each other.
         let rest = new.split_off(new.len() / 2);
         let tickets = [new, rest].map(|part| self.store.submit(part));
         for ticket in tickets {
@@ -201,7 +201,7 @@ impl Workload {
         (self.random.below(2) == 0).then(|| WebhookUrl::try_from(url).unwrap())
     }
 
-    /// One of few keys, from two clients at once.
+    /// Two clients submit with the same key, one of a few.
     fn submit_once(&mut self) {
         let key =
             IdempotencyKey { key: [u8::try_from(self.random.below(4)).unwrap(); 32], fingerprint: [0; 32] };
@@ -229,7 +229,7 @@ impl Workload {
         self.note(lease.job.id);
     }
 
-    /// Tries what has failed, and what has not, which is refused.
+    /// Retries a random job; the store refuses unless it has failed.
     fn retry(&mut self) {
         for user in [ANN, BOB] {
             let Some(job) = self.random.pick(&self.jobs).copied() else { return };
@@ -242,7 +242,7 @@ impl Workload {
         }
     }
 
-    /// Filled in two pieces; some are left there. Now and then one is cancelled.
+    /// Fills a batch in two pieces; some batches stay incomplete, some are cancelled.
     fn batch(&mut self) {
         self.batches += 1;
         let (batch, count) =
