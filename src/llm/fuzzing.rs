@@ -3,7 +3,8 @@
 //! The fuzzer's bytes are read as the body of an answer, in slices of a chosen size, and the invariants of every answer
 //! are checked.
 
-use super::dialect_options::{AnswerLimits, call_timeouts};
+use super::answer_output::{AnswerLimits, AnswerOutput};
+use super::dialect_options::call_timeouts;
 use super::transport::endpoint::{CHAT, Endpoint};
 use super::transport::error_mapper::ErrorMapper;
 use super::{anthropic, openai};
@@ -86,12 +87,13 @@ fn read(body: SlicedBody<'_>, dialect: FuzzedDialect) -> Option<FuzzedAnswer> {
         }
         ControlFlow::Continue(())
     };
-    let rules = (&errors, limits);
+    let request = request();
+    let output = AnswerOutput::new(&mut sink, limits);
     let result = match dialect {
         FuzzedDialect::Openai { text_calls } => {
-            openai::read_body(body, &request(), rules, text_calls, &mut sink)
+            openai::read_body(body, &request, &errors, text_calls, output)
         }
-        FuzzedDialect::Anthropic => anthropic::read_body(body, &request(), rules, &mut sink),
+        FuzzedDialect::Anthropic => anthropic::read_body(body, &request, &errors, output),
     };
     outcome.result = Some(result);
     Some(outcome)

@@ -1,6 +1,7 @@
 //! Calls models over HTTP: [`Router`] is the crate's `ports::Model`, with one folder for each wire dialect. Between calls
 //! it keeps idle connections, rate limits and known unsupported parameters; retries are the engine's.
 
+mod answer_output;
 mod anthropic;
 mod call_ids;
 mod call_metrics;
@@ -17,6 +18,8 @@ pub mod options;
 mod rate_limit;
 mod router;
 pub mod sse;
+#[cfg(test)]
+mod testing;
 mod text_calls;
 mod transport;
 

@@ -1,8 +1,9 @@
 //! The configured models and how each is called: rate limiter, metrics, dialect.
 
+use super::answer_output::AnswerLimits;
 use super::anthropic::AnthropicDialect;
 use super::call_metrics::{self, CallMetrics};
-use super::dialect_options::{AnswerLimits, DialectOptions, call_timeouts};
+use super::dialect_options::{DialectOptions, call_timeouts};
 use super::error::ModelConfigError;
 use super::openai::OpenAiDialect;
 use super::options::{ModelOptions, Provider};

@@ -1,14 +1,16 @@
 //! HTTP calls that a [`crate::ports::CancelToken`] ends within a second.
 //!
-//! `ureq` blocks and has timeouts of its own that cannot be cancelled. So name lookups ([`lookup`]) and TCP ([`socket`])
-//! wait in short slices and check the call between two of them. TLS runs on top and ends in the same way.
+//! `ureq` blocks, and its own timeouts cannot be cancelled. So name lookups ([`lookup`]) and TCP ([`socket`]) wait in
+//! short slices and check the call between two of them. TLS runs on top of TCP.
 
 mod call;
 mod client;
+mod decode;
 mod lookup;
 mod socket;
 
 pub(crate) use call::{CallEnd, CallSlot, CallTimeouts};
 pub(crate) use client::{NetCall, NetClient};
+pub(crate) use decode::decoded;
 pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of};
 pub(crate) use socket::{Tls, connector};

@@ -2,12 +2,11 @@
 //! reuses no connection.
 
 use super::resolver::CheckedResolver;
-use crate::net::{CallEnd, CallSlot, NetCall, NetClient, connector};
+use crate::net::{CallEnd, CallSlot, NetCall, NetClient, connector, decoded};
 use crate::ports::{WebError, WebMethod};
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
-use std::io::{self, Read};
+use std::io;
 use ureq::config::Config;
-use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use ureq::http::header::{CONTENT_TYPE, LOCATION};
 use ureq::http::{HeaderMap, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
@@ -115,7 +114,9 @@ pub(super) fn body(head: Response<Body>, slot: &CallSlot, max_bytes: usize) -> R
     {
         return Err(too_large);
     }
-    let mut reader = decompressed(head)?;
+    let mut reader = decoded(head).ok_or_else(|| {
+        WebError::Unreachable("the server packs its answer in a way that was not asked for".to_owned())
+    })?;
     let (mut whole, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
     loop {
         // Decompression can go on for long without reading from the network.
@@ -130,21 +131,6 @@ pub(super) fn body(head: Response<Body>, slot: &CallSlot, max_bytes: usize) -> R
             return Err(too_large);
         }
         whole.extend_from_slice(piece.get(..count).unwrap_or_default());
-    }
-}
-
-/// `ureq` decodes plain `gzip` itself and removes the header; this decodes the rest.
-fn decompressed(head: Response<Body>) -> Result<Box<dyn Read>, WebError> {
-    let coding = header(head.headers(), CONTENT_ENCODING.as_str()).unwrap_or_default();
-    let body = head.into_body().into_reader();
-    match coding.trim().to_ascii_lowercase().as_str() {
-        "" | "identity" | "none" => Ok(Box::new(body)),
-        "gzip" | "x-gzip" => Ok(Box::new(MultiGzDecoder::new(body))),
-        "deflate" => Ok(Box::new(ZlibDecoder::new(body))),
-        _ => {
-            let words = "the server packs its answer in a way that was not asked for";
-            Err(WebError::Unreachable(words.to_owned()))
-        }
     }
 }
 

@@ -1,20 +1,21 @@
 //! Builds an answer and its usage from its events. An answer without an end that the provider sent is an error.
 
 use super::block::ContentBlock;
-use super::error;
 use super::event::{AnthropicEvent, AnthropicUsage, BlockDelta, MessageHead};
 use crate::domain::event::FinishReason;
 use crate::domain::message::ProviderReplay;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
+use crate::llm::answer_output::{AnswerOutput, cut_off, reason_by_calls};
 use crate::llm::call_ids::CallIds;
-use crate::llm::dialect_options::AnswerLimits;
 use crate::llm::json::SurrogateJoiner;
-use crate::llm::sse;
-use crate::llm::transport::body::AnswerCollector;
+use crate::llm::sse::SseEvent;
+use crate::llm::transport::body::{self, AnswerCollector};
 use crate::llm::transport::error_mapper::{ErrorMapper, ProviderFailure, unavailable};
-use crate::ports::{Chunk, ChunkSink, Completion, ModelError, ModelRequest};
+use crate::net::CallSlot;
+use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use serde_json::Value;
+use std::io::Read;
 
 /// The most blocks of one answer.
 const BLOCKS: usize = 10_000;
@@ -29,11 +30,9 @@ enum MessageEnd {
 
 /// The answer so far: one message, or several when the provider pauses.
 pub(super) struct AnthropicAnswer<'a> {
-    sink: ChunkSink<'a>,
-    limits: AnswerLimits,
+    output: AnswerOutput<'a>,
     errors: &'a ErrorMapper,
     request: &'a ModelRequest,
-    bytes: usize,
     blocks: Vec<ContentBlock>,
     /// Number of blocks of earlier messages.
     earlier: usize,
@@ -48,18 +47,11 @@ pub(super) struct AnthropicAnswer<'a> {
 
 impl<'a> AnthropicAnswer<'a> {
     /// An empty answer.
-    pub(super) fn new(
-        sink: ChunkSink<'a>,
-        limits: AnswerLimits,
-        errors: &'a ErrorMapper,
-        request: &'a ModelRequest,
-    ) -> Self {
+    pub(super) fn new(output: AnswerOutput<'a>, errors: &'a ErrorMapper, request: &'a ModelRequest) -> Self {
         Self {
-            sink,
-            limits,
+            output,
             errors,
             request,
-            bytes: 0,
             blocks: Vec::new(),
             earlier: 0,
             end: None,
@@ -90,15 +82,15 @@ impl<'a> AnthropicAnswer<'a> {
         self.container.as_deref()
     }
 
-    /// Fails when the message is incomplete. `done`: its stream had an end event.
-    pub(super) fn check_end(&mut self, done: bool) -> Result<(), ModelError> {
-        match self.end {
-            None if !done => Err(unavailable("the model's answer was cut off")),
-            end => {
-                self.end = end.or(Some(MessageEnd::Finished(FinishReason::Stop)));
-                Ok(())
-            }
+    /// Reads the body of one message to its end.
+    pub(super) fn read(&mut self, body: &mut dyn Read, slot: &CallSlot) -> Result<(), ProviderFailure> {
+        let output_bytes = self.output.limits.output_bytes;
+        let is_done = body::read(body, slot, self, output_bytes)?;
+        if self.end.is_none() && !is_done {
+            return Err(cut_off().into());
         }
+        self.end.get_or_insert(MessageEnd::Finished(FinishReason::Stop));
+        Ok(())
     }
 
     fn absorb(&mut self, event: AnthropicEvent, bytes: usize) -> Result<bool, ProviderFailure> {
@@ -110,7 +102,7 @@ impl<'a> AnthropicAnswer<'a> {
             AnthropicEvent::BlockPiece { index, piece } => self.extend_block(index, piece, bytes)?,
             AnthropicEvent::Ending(head) => self.learn(head)?,
             AnthropicEvent::Ended => return Ok(true),
-            AnthropicEvent::Failed(event) => return Err(error::read(self.errors, &event)),
+            AnthropicEvent::Failed(event) => return Err(self.errors.error_object(&event)),
             AnthropicEvent::Other => {}
         }
         Ok(false)
@@ -137,7 +129,7 @@ impl<'a> AnthropicAnswer<'a> {
         usage += self.tokens.usage();
         if usage != self.reported {
             self.reported = usage;
-            self.emit(Chunk::Spent(usage))?;
+            self.output.emit(Chunk::Spent(usage))?;
         }
         Ok(())
     }
@@ -148,15 +140,19 @@ impl<'a> AnthropicAnswer<'a> {
         }
         if block.is_call() {
             let calls = self.blocks.iter().filter(|block| block.is_call()).count();
-            self.limits.check_calls(calls.saturating_add(1))?;
-            self.limits.check_arguments(block.call().map_or(0, |call| call.arguments.len()))?;
+            self.output.limits.check_calls(calls.saturating_add(1))?;
+            self.output.limits.check_arguments(block.call().map_or(0, |call| call.arguments.len()))?;
         }
         // Blocks that are kept unchanged count with all their bytes.
-        self.count(if block.is_kept() { bytes } else { block.text().len() + block.thinking().len() })?;
+        self.output.count(if block.is_kept() {
+            bytes
+        } else {
+            block.text().len() + block.thinking().len()
+        })?;
         let (text, thinking) = (block.text().to_owned(), block.thinking().to_owned());
         self.blocks.push(block);
-        self.emit_piece(Chunk::Text(&text))?;
-        self.emit_piece(Chunk::Thinking(&thinking))
+        self.output.emit(Chunk::Text(&text))?;
+        self.output.emit(Chunk::Thinking(&thinking))
     }
 
     fn extend_block(
@@ -171,7 +167,7 @@ impl<'a> AnthropicAnswer<'a> {
                 None => return Ok(()),
             }
         }
-        self.count(match &piece {
+        self.output.count(match &piece {
             BlockDelta::Text(text) | BlockDelta::Thinking(text) | BlockDelta::Input(text) => text.len(),
             BlockDelta::Signature(_) | BlockDelta::Citation(_) => bytes,
         })?;
@@ -183,34 +179,18 @@ impl<'a> AnthropicAnswer<'a> {
         let (text, thinking) = (block.text().len(), block.thinking().len());
         block.take(piece);
         let (has_text, has_thought) = (block.text().len() > text, block.thinking().len() > thinking);
-        self.limits.check_arguments(block.input_bytes())?;
+        self.output.limits.check_arguments(block.input_bytes())?;
         if has_text {
-            self.emit_piece(Chunk::Text(&shown))?;
+            self.output.emit(Chunk::Text(&shown))?;
         }
         if has_thought {
-            self.emit_piece(Chunk::Thinking(&shown))?;
+            self.output.emit(Chunk::Thinking(&shown))?;
         }
         Ok(())
     }
 
     fn has_open(&mut self, index: Option<u64>) -> bool {
         open(&mut self.blocks, self.earlier, index).is_some()
-    }
-
-    fn emit_piece(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
-        match chunk {
-            Chunk::Text("") | Chunk::Thinking("") => Ok(()),
-            chunk => self.emit(chunk),
-        }
-    }
-
-    fn emit(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
-        if (self.sink)(chunk).is_break() { Err(ModelError::Stopped) } else { Ok(()) }
-    }
-
-    fn count(&mut self, added: usize) -> Result<(), ModelError> {
-        self.bytes = self.bytes.saturating_add(added);
-        self.limits.check_output(self.bytes)
     }
 
     /// The completion.
@@ -221,14 +201,11 @@ impl<'a> AnthropicAnswer<'a> {
             self.blocks.iter().map(|block| block.call().map(&mut named)).collect();
         let has_calls = calls.iter().any(Option::is_some);
         let finish_reason = match self.end {
-            None => return Err(unavailable("the model's answer was cut off")),
-            Some(MessageEnd::Finished(FinishReason::Stop) | MessageEnd::Paused) if has_calls => {
-                FinishReason::ToolCalls
-            }
-            Some(MessageEnd::Finished(FinishReason::ToolCalls)) if !has_calls => FinishReason::Stop,
-            Some(MessageEnd::Finished(reason)) => reason,
+            None => return Err(cut_off()),
+            Some(MessageEnd::Paused) if has_calls => FinishReason::ToolCalls,
             // The answer never ended by itself.
             Some(MessageEnd::Paused) => FinishReason::Length,
+            Some(MessageEnd::Finished(reason)) => reason_by_calls(reason, has_calls),
         };
         let echo = self.echo(&calls, finish_reason);
         Ok(Completion { tool_calls: calls.into_iter().flatten().collect(), finish_reason, echo })
@@ -257,7 +234,7 @@ impl<'a> AnthropicAnswer<'a> {
 }
 
 impl AnswerCollector for AnthropicAnswer<'_> {
-    fn collect(&mut self, event: &sse::SseEvent) -> Result<bool, ProviderFailure> {
+    fn collect(&mut self, event: &SseEvent) -> Result<bool, ProviderFailure> {
         let json = event.data.trim();
         // Gateways of the other dialect end their streams like this.
         if json == "[DONE]" {
@@ -268,7 +245,7 @@ impl AnswerCollector for AnthropicAnswer<'_> {
         }
         let Some((read, halved)) = AnthropicEvent::read(&event.name, json) else {
             return Err(match event.name.as_str() {
-                "error" => error::read(self.errors, &Value::from(json)),
+                "error" => self.errors.error_object(&Value::from(json)),
                 _ => unavailable("the model's provider sent something that is not a message").into(),
             });
         };
@@ -290,7 +267,7 @@ impl AnswerCollector for AnthropicAnswer<'_> {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.output.bytes
     }
 
     fn errors(&self) -> &ErrorMapper {

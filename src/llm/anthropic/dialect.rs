@@ -1,10 +1,9 @@
 //! One call in this dialect: request, stream, continuation after a pause, completion.
 
 use super::answer::AnthropicAnswer;
-use super::{error, request};
-use crate::domain::secret::Secret;
+use super::request;
+use crate::llm::answer_output::AnswerOutput;
 use crate::llm::dialect_options::DialectOptions;
-use crate::llm::transport::body;
 use crate::llm::transport::endpoint::Endpoint;
 use crate::llm::transport::error_mapper::ProviderFailure;
 use crate::llm::transport::provider_client::ProviderClient;
@@ -21,19 +20,14 @@ const MAX_PAUSES: usize = 5;
 
 /// Reads a body without a network, for the fuzzer.
 #[cfg(feature = "fuzzing")]
-pub(in crate::llm) fn read_body(
+pub(in crate::llm) fn read_body<'a>(
     mut body: impl std::io::Read,
-    request: &ModelRequest,
-    (errors, limits): (
-        &crate::llm::transport::error_mapper::ErrorMapper,
-        crate::llm::dialect_options::AnswerLimits,
-    ),
-    sink: ChunkSink<'_>,
+    request: &'a ModelRequest,
+    errors: &'a crate::llm::transport::error_mapper::ErrorMapper,
+    output: AnswerOutput<'a>,
 ) -> Result<Completion, crate::ports::ModelError> {
-    let mut answer = AnthropicAnswer::new(sink, limits, errors, request);
-    let slot = crate::net::CallSlot::default();
-    let done = body::read(&mut body, &slot, &mut answer, limits.output_bytes);
-    answer.check_end(done.map_err(|failure| failure.error)?)?;
+    let mut answer = AnthropicAnswer::new(output, errors, request);
+    answer.read(&mut body, &crate::net::CallSlot::default()).map_err(|failure| failure.error)?;
     answer.finish()
 }
 
@@ -47,18 +41,15 @@ pub(in crate::llm) struct AnthropicDialect {
 impl AnthropicDialect {
     /// The provider at this endpoint.
     pub(in crate::llm) fn new(client: Arc<NetClient>, endpoint: Endpoint, options: DialectOptions) -> Self {
-        let mut provider = ProviderClient::new(client, endpoint, options.key.clone(), options.timeouts)
-            .with_header("anthropic-version", Secret::from(VERSION.to_owned()));
-        if !options.key.reveal().is_empty() {
-            provider = provider.with_header("x-api-key", options.key.clone());
-        }
-        let provider =
-            provider.with_secret_headers(&options.extra_headers).with_secret_fields(&options.extra_body);
+        let key = options.key.reveal();
+        let mut headers = vec![("anthropic-version", VERSION.to_owned())];
+        headers.extend((!key.is_empty()).then(|| ("x-api-key", key.to_owned())));
+        let provider = ProviderClient::new(client, endpoint, &options, &headers);
         Self { provider, options }
     }
 
-    /// Calls the model and passes pieces of the answer to `sink` as they arrive. An answer that its provider pauses
-    /// (`pause_turn`: a tool of its own takes long) is continued with the same token and within the same limits.
+    /// Calls the model and passes pieces of the answer to `sink` as they arrive. The provider pauses an answer while
+    /// a tool of its own takes long (`pause_turn`). It is continued with the same token and within the same limits.
     pub(in crate::llm) fn ask(
         &self,
         request: &ModelRequest,
@@ -66,7 +57,8 @@ impl AnthropicDialect {
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ProviderFailure> {
         let first = request::body(request, &self.options);
-        let mut answer = AnthropicAnswer::new(sink, self.options.limits, self.provider.errors(), request);
+        let output = AnswerOutput::new(sink, self.options.limits);
+        let mut answer = AnthropicAnswer::new(output, self.provider.errors(), request);
         let mut body = Cow::Borrowed(&first);
         for _ in 0..MAX_PAUSES {
             self.read(&body, cancel, &mut answer)?;
@@ -86,11 +78,7 @@ impl AnthropicDialect {
         answer: &mut AnthropicAnswer<'_>,
     ) -> Result<(), ProviderFailure> {
         let call = self.provider.call(cancel);
-        let mut response = self
-            .provider
-            .post(body, (&call, cancel))
-            .map_err(|failure| ProviderFailure { error: error::refine(failure.error.clone()), ..failure })?;
-        let done = body::read(&mut response, call.slot(), answer, self.options.limits.output_bytes)?;
-        Ok(answer.check_end(done)?)
+        let mut response = self.provider.post(body, (&call, cancel))?;
+        answer.read(&mut response, call.slot())
     }
 }

@@ -1,7 +1,6 @@
-//! Parses JSON as providers really send it: depth, odd numbers, stray control characters and lone surrogates never fail
-//! an answer.
+//! Parses JSON as providers really send it. Depth, odd numbers, stray control characters and lone surrogates never
+//! fail an answer.
 
-mod bounded;
 mod repair;
 mod surrogates;
 
@@ -9,8 +8,8 @@ pub(crate) use surrogates::{SurrogateJoiner, without_halves};
 
 use serde_json::Value;
 
-/// Deeper values become `null`; no field of an answer is as deep.
-const DEPTH: usize = 48;
+/// The most values of a text. Each takes many times its bytes in memory.
+const MAX_VALUES: usize = 250_000;
 
 /// A parsed JSON text.
 #[derive(Debug, Clone)]
@@ -23,12 +22,15 @@ pub(crate) struct ParsedJson {
 
 /// Parses a JSON text, repaired if necessary; `None` if that fails.
 pub(crate) fn parse(text: &str) -> Option<ParsedJson> {
+    if text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() > MAX_VALUES {
+        return None;
+    }
     let (text, halved) = surrogates::mark(text);
-    let value = bounded::parse(&text, DEPTH).or_else(|| bounded::parse(&repair::mend(&text), DEPTH))?;
+    let value = serde_json::from_str(&text).or_else(|_| serde_json::from_str(&repair::mend(&text))).ok()?;
     Some(ParsedJson { value, halved })
 }
 
-/// A count in any notation; `None` for other values.
+/// A count, written as a number or as text.
 pub(crate) fn count(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)),
@@ -75,22 +77,25 @@ mod tests {
         assert_eq!(value(&deep).expect("reads")["a"], 1);
         let deep = format!("{{\"a\":1,\"x\":{}1{}}}", "{\"b\":".repeat(10_000), "}".repeat(10_000));
         assert_eq!(value(&deep).expect("reads")["a"], 1);
-        assert_eq!(value(&"[".repeat(10_000)), None, "what never ends is no JSON");
+        assert_eq!(value(&"[".repeat(10_000)), None, "a text without its end is no JSON");
     }
 
     #[test]
-    fn p8_a_text_of_more_values_than_anybody_needs_is_none() {
+    fn p8_a_text_with_too_many_values_is_refused() {
         assert_eq!(value(&format!("[0{}]", ",0".repeat(300_000))), None);
-        assert!(value(&format!("{{\"a\":\"{}\"}}", "x".repeat(3_000_000))).is_some(), "long is not many");
+        assert!(
+            value(&format!("{{\"a\":\"{}\"}}", "x".repeat(3_000_000))).is_some(),
+            "a long text is not many values"
+        );
     }
 
     #[test]
-    fn what_writers_of_json_get_wrong_is_mended() {
+    fn mistakes_of_json_writers_are_repaired() {
         assert_eq!(value("{\"a\":NaN,\"b\":[-Infinity,1]}"), Some(json!({"a": null, "b": [null, 1]})));
         assert_eq!(value("{\"a\":\"x\u{0}\ty\nz\"}"), Some(json!({"a": "x\u{0}\ty\nz"})));
         assert_eq!(value("{\"a\":\"\\x \\' NaN\"}"), Some(json!({"a": "\\x \\' NaN"})));
         assert_eq!(value("{\"a\":\"\\u12\"}"), Some(json!({"a": "\\u12"})));
-        assert_eq!(value("{\"a\":1,\"a\":2}"), Some(json!({"a": 2})), "the last of a key holds");
+        assert_eq!(value("{\"a\":1,\"a\":2}"), Some(json!({"a": 2})), "the last value of a key counts");
         assert_eq!(value("{\"a\":1e999}"), Some(json!({"a": null})));
         for bad in ["", "{", "{\"a\"", "{a:1}", "nonsense", "{} {}"] {
             assert_eq!(value(bad), None, "{bad}");
@@ -98,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read_however_they_are_written() {
+    fn counts_are_read_in_every_notation() {
         for (given, read) in [
             (json!(3), Some(3)),
             (json!("12"), Some(12)),
@@ -116,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_is_what_says_nothing() {
+    fn empty_values_are_blank() {
         for blank in [json!(null), json!(""), json!({}), json!([]), json!({"message": null, "code": 0})] {
             assert!(is_blank(&blank), "{blank}");
         }

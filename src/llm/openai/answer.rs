@@ -5,12 +5,19 @@ use super::chunk::{CallDelta, ChunkChoice, OpenAiChunk};
 use super::replay_data::ReasoningDetails;
 use crate::domain::event::FinishReason;
 use crate::domain::usage::Usage;
-use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::answer_output::{AnswerOutput, cut_off, reason_by_calls};
 use crate::llm::json::{self, SurrogateJoiner};
+use crate::llm::sse::SseEvent;
 use crate::llm::text_calls::TextCalls;
+use crate::llm::transport::body::{self, AnswerCollector};
 use crate::llm::transport::error_mapper::{ErrorMapper, ProviderFailure, unavailable};
-use crate::ports::{self, ChunkSink, Completion, ModelError, ModelRequest};
+use crate::net::CallSlot;
+use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use serde_json::Value;
+use std::io::Read;
+
+/// The data of the event that ends a stream.
+const DONE: &str = "[DONE]";
 
 /// The end of a stream as its finish reason says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +30,17 @@ enum StreamEnd {
 
 /// The answer so far.
 pub(super) struct OpenAiAnswer<'a> {
-    sink: ChunkSink<'a>,
-    limits: AnswerLimits,
+    output: AnswerOutput<'a>,
     errors: &'a ErrorMapper,
     request: &'a ModelRequest,
-    bytes: usize,
     calls: CallAssembler,
-    in_text: Option<TextCalls>,
+    /// Finds the calls that the model writes as text.
+    text_calls: Option<TextCalls>,
     details: ReasoningDetails,
     thinking: SurrogateJoiner,
     text: SurrogateJoiner,
-    garbled: bool,
+    /// There was text between the chunks.
+    is_garbled: bool,
     end: Option<StreamEnd>,
     usage: Usage,
     has_reported: bool,
@@ -42,57 +49,45 @@ pub(super) struct OpenAiAnswer<'a> {
 impl<'a> OpenAiAnswer<'a> {
     /// An empty answer.
     pub(super) fn new(
-        sink: ChunkSink<'a>,
-        limits: AnswerLimits,
+        output: AnswerOutput<'a>,
         errors: &'a ErrorMapper,
         request: &'a ModelRequest,
+        has_text_calls: bool,
     ) -> Self {
+        let names = || request.tools.iter().map(|tool| tool.name.to_string()).collect();
         Self {
-            sink,
-            limits,
+            calls: CallAssembler::new(output.limits),
+            output,
             errors,
             request,
-            bytes: 0,
-            calls: CallAssembler::new(limits),
-            in_text: None,
+            text_calls: (has_text_calls && request.may_call).then(|| TextCalls::new(names())),
             details: ReasoningDetails::default(),
             thinking: SurrogateJoiner::default(),
             text: SurrogateJoiner::default(),
-            garbled: false,
+            is_garbled: false,
             end: None,
             usage: Usage::default(),
             has_reported: false,
         }
     }
 
-    /// Also recognizes tool calls that the model writes as text, if it may call tools.
-    pub(super) fn reading_text_calls(mut self) -> Self {
-        let names = self.request.tools.iter().map(|tool| tool.name.to_string());
-        self.in_text = self.request.may_call.then(|| TextCalls::new(names.collect()));
-        self
-    }
-
-    /// Maps failures of its provider.
-    pub(super) fn errors(&self) -> &ErrorMapper {
-        self.errors
-    }
-
-    /// Size of the answer so far, bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether a finish reason has arrived.
-    pub(super) fn has_ended(&self) -> bool {
-        self.end.is_some()
+    /// Reads a body to its end and returns the completion.
+    pub(super) fn read(
+        mut self,
+        mut body: impl Read,
+        slot: &CallSlot,
+    ) -> Result<Completion, ProviderFailure> {
+        let output_bytes = self.output.limits.output_bytes;
+        let is_done = body::read(&mut body, slot, &mut self, output_bytes)?;
+        Ok(self.finish(is_done)?)
     }
 
     /// Adds a chunk or a whole answer.
-    pub(super) fn absorb(&mut self, json: &str) -> Result<(), ProviderFailure> {
+    fn absorb(&mut self, json: &str) -> Result<(), ProviderFailure> {
         let Some(chunk) = OpenAiChunk::read(json) else {
             // Text between chunks is ignored; without a finish reason the answer fails at its end.
             if !json.trim_start().starts_with(['{', '[']) {
-                self.garbled = true;
+                self.is_garbled = true;
                 return Ok(());
             }
             let message = "the model's provider sent something that is not a chat completion";
@@ -108,8 +103,8 @@ impl<'a> OpenAiAnswer<'a> {
         }
     }
 
-    /// The failure that an `error` event means.
-    pub(super) fn failure(&self, json: &str) -> ProviderFailure {
+    /// The failure that an `error` event reports.
+    fn failure(&self, json: &str) -> ProviderFailure {
         let value = json::parse(json).map_or_else(|| Value::from(json), |parsed| parsed.value);
         self.errors.error_object(&value)
     }
@@ -126,22 +121,20 @@ impl<'a> OpenAiAnswer<'a> {
             return Ok(());
         }
         self.usage = usage;
-        self.emit(ports::Chunk::Spent(usage))
+        self.output.emit(Chunk::Spent(usage))
     }
 
     fn absorb_choice(&mut self, choice: ChunkChoice<'_>, halved: bool) -> Result<(), ModelError> {
         let delta = choice.delta();
-        let thinking = delta.thinking();
-        let thinking = self.thinking.join(&thinking, halved).into_owned();
+        let thinking = self.thinking.join(&delta.thinking(), halved).into_owned();
         self.emit_thinking(&thinking)?;
-        let text = delta.text();
-        let text = self.text.join(&text, halved).into_owned();
+        let text = self.text.join(&delta.text(), halved).into_owned();
         self.emit_text(&text)?;
         for piece in delta.calls() {
             let added = self.calls.add(piece, halved)?;
-            self.count(added)?;
+            self.output.count(added)?;
         }
-        self.details.add(delta.details(), halved, self.limits.output_bytes);
+        self.details.add(delta.details(), halved, self.output.limits.output_bytes);
         if let Some(word) = choice.finish_word() {
             // The first one counts: some providers repeat it, some send a less specific one after it.
             self.end = self.end.or(Some(read_end(&word)));
@@ -150,60 +143,39 @@ impl<'a> OpenAiAnswer<'a> {
     }
 
     fn emit_thinking(&mut self, text: &str) -> Result<(), ModelError> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        self.count(text.len())?;
-        self.emit(ports::Chunk::Thinking(text))
+        self.output.count(text.len())?;
+        self.output.emit(Chunk::Thinking(text))
     }
 
     fn emit_text(&mut self, text: &str) -> Result<(), ModelError> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        self.count(text.len())?;
-        let Some(in_text) = &mut self.in_text else { return self.emit(ports::Chunk::Text(text)) };
-        let text = in_text.push(text);
-        self.take_text_calls(&text)
+        self.output.count(text.len())?;
+        let Some(scan) = &mut self.text_calls else { return self.output.emit(Chunk::Text(text)) };
+        let text = scan.push(text);
+        self.emit_scanned(&text)
     }
 
-    /// Emits text, and collects the calls that were found in it.
-    fn take_text_calls(&mut self, text: &str) -> Result<(), ModelError> {
-        if !text.is_empty() {
-            self.emit(ports::Chunk::Text(text))?;
-        }
-        for call in self.in_text.as_mut().map(TextCalls::take).unwrap_or_default() {
+    /// Emits text, and adds the calls that were found before it.
+    fn emit_scanned(&mut self, text: &str) -> Result<(), ModelError> {
+        self.output.emit(Chunk::Text(text))?;
+        for call in self.text_calls.as_mut().map(TextCalls::take).unwrap_or_default() {
             let piece = CallDelta { name: call.name, arguments: call.arguments, ..CallDelta::default() };
             self.calls.add(piece, false)?;
         }
         Ok(())
     }
 
-    fn emit(&mut self, chunk: ports::Chunk<'_>) -> Result<(), ModelError> {
-        if (self.sink)(chunk).is_break() { Err(ModelError::Stopped) } else { Ok(()) }
-    }
-
-    fn count(&mut self, added: usize) -> Result<(), ModelError> {
-        self.bytes = self.bytes.saturating_add(added);
-        self.limits.check_output(self.bytes)
-    }
-
-    /// The completion. `done`: the stream ended with `[DONE]`.
-    pub(super) fn finish(mut self, done: bool) -> Result<Completion, ModelError> {
+    /// The completion. `is_done`: the stream ended with `[DONE]`.
+    fn finish(mut self, is_done: bool) -> Result<Completion, ModelError> {
         let reason = match self.end {
             Some(StreamEnd::Finished(reason)) => reason,
             Some(StreamEnd::Failed) => {
                 return Err(unavailable("the model's provider gave up in the middle of its answer"));
             }
-            None if done && !self.garbled => FinishReason::Stop,
-            None => return Err(unavailable("the model's answer was cut off")),
+            None if is_done && !self.is_garbled => FinishReason::Stop,
+            None => return Err(cut_off()),
         };
         self.flush()?;
-        let finish_reason = match reason {
-            FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolCalls,
-            FinishReason::ToolCalls if self.calls.is_empty() => FinishReason::Stop,
-            other => other,
-        };
+        let finish_reason = reason_by_calls(reason, !self.calls.is_empty());
         let (tool_calls, extras) = self.calls.finish(&self.request.messages);
         let echo = self.details.finish(&self.request.model, extras);
         Ok(Completion { tool_calls, finish_reason, echo })
@@ -214,8 +186,35 @@ impl<'a> OpenAiAnswer<'a> {
         let (thinking, text) = (self.thinking.end(), self.text.end());
         self.emit_thinking(thinking)?;
         self.emit_text(text)?;
-        let rest = self.in_text.as_mut().map(TextCalls::finish).unwrap_or_default();
-        self.take_text_calls(&rest)
+        let rest = self.text_calls.as_mut().map(TextCalls::finish).unwrap_or_default();
+        self.emit_scanned(&rest)
+    }
+}
+
+impl AnswerCollector for OpenAiAnswer<'_> {
+    fn collect(&mut self, event: &SseEvent) -> Result<bool, ProviderFailure> {
+        match event.data.trim() {
+            DONE => return Ok(true),
+            error if event.name == "error" => return Err(self.failure(error)),
+            chunk => self.absorb(chunk)?,
+        }
+        Ok(false)
+    }
+
+    fn collect_whole(&mut self, json: &str) -> Result<(), ProviderFailure> {
+        self.absorb(json)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn bytes(&self) -> usize {
+        self.output.bytes
+    }
+
+    fn errors(&self) -> &ErrorMapper {
+        self.errors
     }
 }
 

@@ -3,8 +3,8 @@
 use super::chunk::CallDelta;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::llm::answer_output::AnswerLimits;
 use crate::llm::call_ids::CallIds;
-use crate::llm::dialect_options::AnswerLimits;
 use crate::llm::json::{SurrogateJoiner, without_halves};
 use crate::ports::ModelError;
 use serde_json::{Map, Value};

@@ -3,10 +3,9 @@
 use super::answer::OpenAiAnswer;
 use super::quirks::ProviderQuirks;
 use super::request::{self, RequestShape};
-use super::stream;
 use super::unsupported::KnownUnsupported;
-use crate::domain::secret::Secret;
-use crate::llm::dialect_options::{AnswerLimits, DialectOptions};
+use crate::llm::answer_output::{AnswerLimits, AnswerOutput};
+use crate::llm::dialect_options::DialectOptions;
 use crate::llm::options::Provider;
 use crate::llm::transport::endpoint::Endpoint;
 use crate::llm::transport::error_mapper::{ProviderFailure, unavailable};
@@ -21,16 +20,15 @@ const TRIES: usize = 4;
 
 /// Reads a body without a network, for the fuzzer.
 #[cfg(feature = "fuzzing")]
-pub(in crate::llm) fn read_body(
+pub(in crate::llm) fn read_body<'a>(
     body: impl Read,
-    request: &ModelRequest,
-    (errors, limits): (&crate::llm::transport::error_mapper::ErrorMapper, AnswerLimits),
+    request: &'a ModelRequest,
+    errors: &'a crate::llm::transport::error_mapper::ErrorMapper,
     text_calls: bool,
-    sink: ChunkSink<'_>,
+    output: AnswerOutput<'a>,
 ) -> Result<Completion, ModelError> {
-    let answer = OpenAiAnswer::new(sink, limits, errors, request);
-    let answer = if text_calls { answer.reading_text_calls() } else { answer };
-    stream::read(body, &crate::net::CallSlot::default(), answer, limits).map_err(|failure| failure.error)
+    let answer = OpenAiAnswer::new(output, errors, request, text_calls);
+    answer.read(body, &crate::net::CallSlot::default()).map_err(|failure| failure.error)
 }
 
 /// A provider that is called in this dialect.
@@ -51,17 +49,12 @@ impl OpenAiDialect {
         provider: Provider,
         options: DialectOptions,
     ) -> Self {
-        let DialectOptions { key, upstream_id, max_output_tokens, timeouts, limits, text_calls, .. } =
-            options;
         let quirks = ProviderQuirks::of(provider, endpoint.host());
-        let mut provider = ProviderClient::new(client, endpoint, key.clone(), timeouts);
-        if !key.reveal().is_empty() {
-            provider =
-                provider.with_header("authorization", Secret::from(format!("Bearer {}", key.reveal())));
-        }
-        let provider =
-            provider.with_secret_headers(&options.extra_headers).with_secret_fields(&options.extra_body);
-        let shape = RequestShape { upstream_id, quirks, max_output_tokens, extra: options.extra_body };
+        let key = options.key.reveal();
+        let authorization = (!key.is_empty()).then(|| ("authorization", format!("Bearer {key}")));
+        let provider = ProviderClient::new(client, endpoint, &options, authorization.as_slice());
+        let DialectOptions { upstream_id, max_output_tokens, extra_body, limits, text_calls, .. } = options;
+        let shape = RequestShape { upstream_id, quirks, max_output_tokens, extra: extra_body };
         Self { provider, shape, unsupported: KnownUnsupported::default(), limits, text_calls }
     }
 
@@ -74,9 +67,8 @@ impl OpenAiDialect {
     ) -> Result<Completion, ProviderFailure> {
         let call = self.provider.call(cancel);
         let body = self.send(request, &call, cancel)?;
-        let answer = OpenAiAnswer::new(sink, self.limits, self.provider.errors(), request);
-        let answer = if self.text_calls { answer.reading_text_calls() } else { answer };
-        stream::read(body, call.slot(), answer, self.limits)
+        let output = AnswerOutput::new(sink, self.limits);
+        OpenAiAnswer::new(output, self.provider.errors(), request, self.text_calls).read(body, call.slot())
     }
 
     /// Sends the request, and again without the parameters that the provider does not support. A form that succeeds is
@@ -86,7 +78,7 @@ impl OpenAiDialect {
         request: &ModelRequest,
         call: &NetCall<'_>,
         cancel: &CancelToken,
-    ) -> Result<impl Read + use<>, ProviderFailure> {
+    ) -> Result<Box<dyn Read>, ProviderFailure> {
         let mut unsupported = self.unsupported.known();
         let mut body = request::body(request, &self.shape, unsupported);
         for tries_left in (0..TRIES).rev() {

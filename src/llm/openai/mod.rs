@@ -6,13 +6,10 @@ mod chunk;
 mod dialect;
 mod naming;
 mod quirks;
-#[cfg(test)]
-mod replay;
 mod replay_data;
 mod request;
 #[cfg(test)]
-mod robust;
-mod stream;
+mod tests;
 mod unsupported;
 
 pub(super) use dialect::OpenAiDialect;

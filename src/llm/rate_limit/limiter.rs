@@ -3,8 +3,7 @@
 
 use super::circuit_breaker::{BreakerDecision, CircuitBreaker};
 use super::deferred::{DEFAULT_INTERVAL_MS, DeferredCalls};
-use super::request_window::RequestWindow;
-use super::token_window::{TokenReservation, TokenWindow};
+use super::sliding_window::{SlidingWindow, TokenReservation};
 use crate::domain::limits::Limits;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
@@ -23,8 +22,8 @@ const MAX_WAITERS: usize = 4;
 pub(super) struct RateLimiter {
     max_concurrent: Option<u32>,
     active: u32,
-    requests: Option<RequestWindow>,
-    tokens: Option<TokenWindow>,
+    requests: Option<SlidingWindow>,
+    tokens: Option<SlidingWindow>,
     /// The end of the pause that the provider asked for.
     paused_until_ms: u64,
     breaker: CircuitBreaker,
@@ -54,7 +53,7 @@ pub(super) enum WaitReason {
     /// The provider asked for a pause.
     ProviderPause,
     /// The calls per minute are used up; the limit.
-    Requests(usize),
+    Requests(u64),
     /// The tokens per minute are used up; the limit.
     Tokens(u64),
     /// Another call tests whether the provider works again.
@@ -127,16 +126,13 @@ impl RateLimiter {
 
     /// Keeps the stricter of the current rates and these.
     pub(super) fn tighten(&mut self, rate: &RateOptions) {
-        self.max_concurrent = self
-            .max_concurrent
-            .into_iter()
-            .chain(rate.concurrent.map(|max_concurrent| max_concurrent.max(1)))
-            .min();
-        if let Some(bound) = rate.requests_per_minute {
-            self.requests.get_or_insert_with(|| RequestWindow::new(bound)).tighten(bound);
+        let concurrent = rate.concurrent.map(|count| count.max(1));
+        self.max_concurrent = self.max_concurrent.into_iter().chain(concurrent).min();
+        if let Some(limit) = rate.requests_per_minute.map(u64::from) {
+            self.requests.get_or_insert_with(|| SlidingWindow::requests(limit)).tighten(limit);
         }
-        if let Some(bound) = rate.tokens_per_minute {
-            self.tokens.get_or_insert_with(|| TokenWindow::new(bound)).tighten(bound);
+        if let Some(limit) = rate.tokens_per_minute {
+            self.tokens.get_or_insert_with(|| SlidingWindow::tokens(limit)).tighten(limit);
         }
     }
 
@@ -162,10 +158,10 @@ impl RateLimiter {
             self.breaker.probe();
         }
         if let Some(window) = &mut self.requests {
-            window.begin(now_ms);
+            window.add(now_ms, 1);
         }
         self.active = self.active.saturating_add(1);
-        let reserved = self.tokens.as_mut().map(|window| window.reserve(now_ms, tokens()));
+        let reserved = self.tokens.as_mut().map(|window| window.add(now_ms, tokens()));
         LimiterDecision::Admit(Admission { is_probe: breaker == BreakerDecision::Probe, reserved })
     }
 
@@ -182,18 +178,19 @@ impl RateLimiter {
         ahead: usize,
         tokens: TokenEstimate<'_>,
     ) -> Option<(WaitReason, u64)> {
-        let closed = (WaitReason::ProviderPause, self.paused_until_ms.saturating_sub(now_ms));
-        let requests =
-            self.requests.as_mut().map(|w| (WaitReason::Requests(w.bound()), w.ready_in_ms(now_ms, ahead)));
-        let spent =
-            self.tokens.as_mut().map(|w| (WaitReason::Tokens(w.bound()), w.ready_in_ms(now_ms, tokens())));
-        let timed = [Some(closed), requests, spent].into_iter().flatten().max_by_key(|(_, left_ms)| *left_ms);
-        let max_concurrent = self.max_concurrent.filter(|max_concurrent| self.active >= *max_concurrent);
-        timed
-            .filter(|(_, left_ms)| *left_ms > 0)
-            .or_else(|| (breaker == BreakerDecision::Probing).then_some((WaitReason::Probing, 0)))
-            .or_else(|| max_concurrent.map(|max_concurrent| (WaitReason::Concurrency(max_concurrent), 0)))
-            .or_else(|| (ahead > 0).then_some((WaitReason::Queue, 0)))
+        let pause = (WaitReason::ProviderPause, self.paused_until_ms.saturating_sub(now_ms));
+        let requests = self.requests.as_mut();
+        let requests = requests.map(|w| (WaitReason::Requests(w.limit), w.ready_after_ms(now_ms, ahead)));
+        let spent = self.tokens.as_mut();
+        let spent = spent.map(|w| (WaitReason::Tokens(w.limit), w.ready_in_ms(now_ms, tokens())));
+        let timed = [Some(pause), requests, spent].into_iter().flatten().max_by_key(|(_, left_ms)| *left_ms);
+        let untimed = || {
+            let limit = self.max_concurrent.filter(|limit| self.active >= *limit);
+            let probing = (breaker == BreakerDecision::Probing).then_some(WaitReason::Probing);
+            let queue = || (ahead > 0).then_some(WaitReason::Queue);
+            probing.or(limit.map(WaitReason::Concurrency)).or_else(queue).map(|reason| (reason, 0))
+        };
+        timed.filter(|(_, left_ms)| *left_ms > 0).or_else(untimed)
     }
 
     /// Whether enough calls wait for an unknown time.
@@ -240,7 +237,7 @@ impl RateLimiter {
         outcome: ProviderCallOutcome,
         spent: Option<Usage>,
     ) {
-        if self.max_concurrent.is_some_and(|max_concurrent| self.active >= max_concurrent) {
+        if self.max_concurrent.is_some_and(|limit| self.active >= limit) {
             let took_ms = now_ms.saturating_sub(self.left_at_ms);
             self.interval_ms =
                 (self.interval_ms.saturating_mul(7).saturating_add(took_ms) / 8).clamp(1, MAX_INTERVAL_MS);

@@ -1,17 +1,14 @@
-//! The rate limiter and circuit breaker before each provider. Short waits are waited for, in order of arrival; for a
-//! longer one the caller has to come again. [`limiter`] decides, without threads and clocks.
+//! The rate limiter and circuit breaker of each provider. A call waits in place if the wait is short, in order of
+//! arrival. Otherwise it is deferred. [`limiter`] decides, without threads and without a clock.
 
 mod circuit_breaker;
 mod deferred;
 mod limiter;
 mod permit;
-mod provider;
 mod registry;
-mod request_window;
+mod sliding_window;
 #[cfg(test)]
 mod tests;
-mod token_window;
 mod waiter;
 
-pub(super) use provider::ProviderLimiter;
-pub(super) use registry::LimiterRegistry;
+pub(super) use registry::{LimiterRegistry, ProviderLimiter};

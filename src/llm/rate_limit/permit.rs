@@ -1,7 +1,7 @@
 //! The permit for one call. Dropping it reports the call's outcome, so a panic frees the permit too.
 
 use super::limiter::{Admission, ProviderCallOutcome};
-use super::provider::ProviderLimiter;
+use super::registry::ProviderLimiter;
 use super::waiter::Waiter;
 use crate::domain::usage::Usage;
 use crate::llm::transport::error_mapper::ProviderFailure;

@@ -1,39 +1,69 @@
-//! Finds the limiter of a model: the same address and the same key are one provider.
+//! The limiters of all providers. Models with the same address and key are one provider account and share a limiter.
 
-use super::provider::ProviderLimiter;
+use super::limiter::RateLimiter;
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::llm::options::RateOptions;
-use std::collections::HashMap;
-use std::sync::Arc;
+use crate::ports::{Measurement, Meter};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use ureq::http::Uri;
+
+/// The limiter of one provider account.
+#[derive(Debug)]
+pub(in crate::llm) struct ProviderLimiter {
+    /// The provider's name in metrics, without key and path.
+    name: String,
+    /// The longest wait in place.
+    pub(super) max_wait: Duration,
+    state: Mutex<RateLimiter>,
+}
+
+impl ProviderLimiter {
+    /// Records the circuit's state, under the lock so that the last record is the newest.
+    pub(in crate::llm) fn record_state(&self, meter: &dyn Meter) {
+        let limiter = self.lock();
+        meter.record(Measurement::Circuit { provider: &self.name, state: limiter.circuit() });
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, RateLimiter> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An account at a provider.
+#[derive(Debug, PartialEq, Eq)]
+struct ProviderAccount {
+    scheme: String,
+    /// The host, and the port if it is not the default.
+    place: String,
+    key: Secret,
+}
+
+impl ProviderAccount {
+    fn of(url: &str, key: &Secret) -> Self {
+        // An invalid URL is refused elsewhere.
+        let uri: Uri = url.trim().parse().unwrap_or_default();
+        let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
+        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+        let default_port = if scheme == "https" { 443 } else { 80 };
+        let port = uri.port_u16().filter(|port| *port != default_port);
+        let place = port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
+        Self { scheme, place, key: Secret::from(key.reveal().trim().to_owned()) }
+    }
+}
 
 /// The limiters of all providers.
 #[derive(Debug)]
 pub(in crate::llm) struct LimiterRegistry<'a> {
     limits: &'a Limits,
-    registry: HashMap<ProviderAccount, Arc<ProviderLimiter>>,
-}
-
-/// An account at a provider. `Debug` hides the key.
-#[derive(PartialEq, Eq, Hash)]
-struct ProviderAccount {
-    scheme: String,
-    host: String,
-    port: u16,
-    key: String,
-}
-
-impl std::fmt::Debug for ProviderAccount {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
+    limiters: Vec<(ProviderAccount, Arc<ProviderLimiter>)>,
 }
 
 impl<'a> LimiterRegistry<'a> {
-    /// A registry without limiters. `limits` has the longest wait and the circuit breaker's settings.
+    /// A registry without limiters. `limits` has the longest wait and the settings of the circuit breaker.
     pub(in crate::llm) fn new(limits: &'a Limits) -> Self {
-        Self { limits, registry: HashMap::new() }
+        Self { limits, limiters: Vec::new() }
     }
 
     /// The limiter of this address and key. The strictest of all rates that are given for it counts.
@@ -44,42 +74,27 @@ impl<'a> LimiterRegistry<'a> {
         rate: &RateOptions,
     ) -> Arc<ProviderLimiter> {
         let account = ProviderAccount::of(url, key);
-        let name = self.name(&account);
-        let limiter =
-            self.registry.entry(account).or_insert_with(|| Arc::new(ProviderLimiter::new(name, self.limits)));
+        let known = self.limiters.iter().find(|(known, _)| *known == account);
+        let limiter = match known {
+            Some((_, limiter)) => Arc::clone(limiter),
+            None => self.add(account),
+        };
         limiter.lock().tighten(rate);
-        Arc::clone(limiter)
+        limiter
     }
 
-    /// The host, and the port if it is not the default; further keys get `#2`, `#3` …
-    fn name(&self, account: &ProviderAccount) -> String {
-        let place = account.place();
-        match self.registry.keys().filter(|known| known.place() == place).count() {
-            0 => place,
-            before => format!("{place}#{}", before.saturating_add(1)),
-        }
-    }
-}
-
-impl ProviderAccount {
-    fn place(&self) -> String {
-        match (self.scheme.as_str(), self.port) {
-            ("https", 443) | ("http", 80) => self.host.clone(),
-            (_, port) => format!("{}:{port}", self.host),
-        }
-    }
-
-    fn of(url: &str, key: &Secret) -> Self {
-        // An invalid URL is refused elsewhere.
-        let uri: Uri = url.trim().parse().unwrap_or_default();
-        let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
-        let usual = if scheme == "https" { 443 } else { 80 };
-        Self {
-            host: uri.host().unwrap_or_default().to_ascii_lowercase(),
-            port: uri.port_u16().unwrap_or(usual),
-            key: key.reveal().trim().to_owned(),
-            scheme,
-        }
+    /// Adds a limiter. Further accounts of a host get the names `…#2`, `…#3` …
+    fn add(&mut self, account: ProviderAccount) -> Arc<ProviderLimiter> {
+        let others = self.limiters.iter().filter(|(known, _)| known.place == account.place).count();
+        let name = match others {
+            0 => account.place.clone(),
+            others => format!("{}#{}", account.place, others.saturating_add(1)),
+        };
+        let max_wait = Duration::from_secs(self.limits.model_wait_s);
+        let state = Mutex::new(RateLimiter::new(self.limits));
+        let limiter = Arc::new(ProviderLimiter { name, max_wait, state });
+        self.limiters.push((account, Arc::clone(&limiter)));
+        limiter
     }
 }
 

@@ -1,7 +1,7 @@
 //! A call that waits for its permit. It leaves the queue however the wait ends.
 
 use super::limiter::{Admission, LimiterDecision, WaitReason};
-use super::provider::ProviderLimiter;
+use super::registry::ProviderLimiter;
 use crate::ports::{CancelToken, ModelError, ModelRequest};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;

@@ -1,74 +1,92 @@
-//! Finds tool calls that local models write as text: `<tool_call>`, `<function=…>`, `<|python_tag|>`, `[TOOL_CALLS]`,
-//! fenced and bare JSON. Text that may become a call is held back. A call must name a tool on offer; all else stays text.
+//! Finds tool calls that local models write as text: `<tool_call>…</tool_call>`, and JSON on lines of its own or in a
+//! code block. A call names an offered tool; everything else stays text. Text that may become a call is held back.
 //!
-//! It works character by character, so the size of pieces does not matter. It reads a character at most twice, so no text
-//! makes it slow.
+//! It works character by character, so the size of the pieces does not matter and no text makes it slow.
 
-mod block;
-mod form;
+mod parse;
 #[cfg(test)]
 mod tests;
 
-use block::{BlockOutcome, CallBlock, OpeningTag};
-pub(super) use form::TextCall;
+pub(super) use parse::TextCall;
+use parse::{JsonScan, json_calls, starts, tagged_calls};
 
-/// Tags; none has its own first character further in, but the fence.
-const OPENERS: [(&str, OpeningTag); 5] = [
-    ("<tool_call>", OpeningTag::ToolCall),
-    ("<function=", OpeningTag::Function),
-    ("<|python_tag|>", OpeningTag::Python),
-    ("[TOOL_CALLS]", OpeningTag::Mistral),
-    ("```", OpeningTag::Fence),
-];
+const TAG: &str = "<tool_call>";
+const END_TAG: &str = "</tool_call>";
+const FENCE: &str = "```";
+/// Names of code blocks that may hold a call.
+const FENCE_NAMES: [&str; 4] = ["", "json", "tool_call", "tool_calls"];
+/// The start of a call is checked up to here; its first key and value stand there.
+const START_BYTES: usize = 512;
 
-/// The state at the end of the text so far.
-#[derive(Debug)]
-enum ParserState {
-    /// Only blanks are held.
-    Plain,
-    /// The held text may become a tag.
-    Tag(String),
-    /// The held text may become a call.
-    Block(CallBlock),
+/// What the next character belongs to.
+#[derive(Debug, Clone, Copy)]
+enum ScanState {
+    /// Text. Nothing is held.
+    Text,
+    /// A tag or a fence.
+    Opener,
+    /// The content of a tag.
+    Tagged,
+    /// The name of a code block.
+    FenceName,
+    /// A JSON value.
+    Json,
+    /// The rest of the line or of the code block after a JSON value.
+    AfterJson,
 }
 
-/// Quotation marks and code blocks: a quoted call is an example.
-#[derive(Debug, Default)]
-struct QuoteState {
-    /// The last character was a quotation mark.
-    is_open: bool,
-    /// Inside a fenced block that stands among other words.
-    in_fence: bool,
+/// Where in the text the next character stands.
+#[derive(Debug)]
+struct TextPlace {
+    at_line_start: bool,
+    /// Behind a quotation mark: a quoted call is an example.
+    after_quote: bool,
+    /// Inside a code block that stands among other words.
+    in_example: bool,
 }
 
 /// Separates calls from text as the text arrives.
 #[derive(Debug)]
 pub(super) struct TextCalls {
     names: Vec<String>,
-    state: ParserState,
-    /// Blanks at the start of the text or behind a call: they go where what follows them goes.
+    /// How a call may begin, without white space.
+    starts: Vec<String>,
+    state: ScanState,
+    /// The text that may become calls.
+    held: String,
+    /// Where the JSON value begins in it.
+    json_at: usize,
+    json: JsonScan,
+    /// The held text begins like a call.
+    is_likely: bool,
+    /// Calls of the held text.
+    pending: Vec<TextCall>,
+    /// Blanks at the start or after a call. They are dropped if nothing but calls follows.
     blanks: String,
-    /// Whether there is nothing but blanks since the start or the last call.
-    fresh: bool,
-    /// Whether there are nothing but blanks since the last line break.
-    at_line_start: bool,
+    /// Nothing but blanks came since the start or the last call.
+    is_fresh: bool,
     has_called: bool,
-    quotes: QuoteState,
+    place: TextPlace,
     text: String,
     calls: Vec<TextCall>,
 }
 
 impl TextCalls {
-    /// At the start of a text, with these tools on offer.
+    /// At the start of a text. Only calls of tools with these names count.
     pub(super) fn new(names: Vec<String>) -> Self {
         Self {
+            starts: starts(&names),
             names,
-            state: ParserState::Plain,
+            state: ScanState::Text,
+            held: String::new(),
+            json_at: 0,
+            json: JsonScan::default(),
+            is_likely: false,
+            pending: Vec::new(),
             blanks: String::new(),
-            fresh: true,
-            at_line_start: true,
+            is_fresh: true,
             has_called: false,
-            quotes: QuoteState::default(),
+            place: TextPlace { at_line_start: true, after_quote: false, in_example: false },
             text: String::new(),
             calls: Vec::new(),
         }
@@ -77,7 +95,14 @@ impl TextCalls {
     /// Adds a piece; returns the text that is certainly no call.
     pub(super) fn push(&mut self, piece: &str) -> String {
         for c in piece.chars() {
-            self.eat(c);
+            match self.state {
+                ScanState::Text => self.begin(c),
+                ScanState::Opener => self.scan_opener(c),
+                ScanState::Tagged => self.scan_tagged(c),
+                ScanState::FenceName => self.scan_fence_name(c),
+                ScanState::Json => self.scan_json(c),
+                ScanState::AfterJson => self.scan_after_json(c),
+            }
         }
         std::mem::take(&mut self.text)
     }
@@ -89,112 +114,182 @@ impl TextCalls {
 
     /// Ends the text; returns the held text that is no call.
     pub(super) fn finish(&mut self) -> String {
-        match std::mem::replace(&mut self.state, ParserState::Plain) {
-            ParserState::Plain => {}
-            ParserState::Tag(held) => self.let_go(&held),
-            ParserState::Block(block) => {
-                let outcome = block.end(&self.names);
-                self.settle(outcome);
+        let is_call = match self.state {
+            ScanState::AfterJson => true,
+            ScanState::Tagged => {
+                let content = self.held.get(TAG.len()..).unwrap_or_default();
+                // The end tag may be missing or cut.
+                let before_cut = content.rsplit_once("</").map_or(content, |(before, _)| before);
+                let found = [content, before_cut].iter().find_map(|text| tagged_calls(text, &self.names));
+                found.map(|calls| self.pending = calls).is_some()
             }
+            _ => false,
+        };
+        if is_call {
+            self.accept(None);
+        } else {
+            self.refute(None);
         }
-        // Blanks after the last call are dropped; a text of only blanks is kept.
         if !self.has_called {
             self.text.push_str(&std::mem::take(&mut self.blanks));
         }
         std::mem::take(&mut self.text)
     }
 
-    fn eat(&mut self, c: char) {
-        match std::mem::replace(&mut self.state, ParserState::Plain) {
-            ParserState::Plain => self.begin(c),
-            ParserState::Tag(held) => self.eat_in_tag(held, c),
-            ParserState::Block(block) => {
-                let outcome = block.eat(c, &self.names);
-                self.settle(outcome);
+    fn begin(&mut self, c: char) {
+        if self.is_fresh && c.is_whitespace() {
+            self.blanks.push(c);
+            self.place.at_line_start |= c == '\n';
+            return;
+        }
+        match c {
+            '{' | '[' if self.place.at_line_start && !self.place.in_example => self.begin_json(c),
+            '<' if !self.place.after_quote && !self.place.in_example => self.hold(c, ScanState::Opener),
+            '`' if self.place.at_line_start => self.hold(c, ScanState::Opener),
+            _ => self.release(c.encode_utf8(&mut [0; 4])),
+        }
+    }
+
+    fn hold(&mut self, c: char, state: ScanState) {
+        self.held.push(c);
+        self.state = state;
+    }
+
+    fn begin_json(&mut self, bracket: char) {
+        (self.json_at, self.json, self.is_likely) = (self.held.len(), JsonScan::default(), false);
+        self.json.ends_with(bracket);
+        self.hold(bracket, ScanState::Json);
+    }
+
+    fn scan_opener(&mut self, c: char) {
+        self.held.push(c);
+        match self.held.as_str() {
+            TAG => (self.state, self.is_likely) = (ScanState::Tagged, false),
+            FENCE if self.is_fresh && !self.place.in_example => self.state = ScanState::FenceName,
+            FENCE => {
+                self.place.in_example = !self.place.in_example;
+                self.refute(None);
+            }
+            opener if TAG.starts_with(opener) || FENCE.starts_with(opener) => {}
+            _ => self.refute_before(c),
+        }
+    }
+
+    fn scan_fence_name(&mut self, c: char) {
+        self.held.push(c);
+        let head = self.held.get(FENCE.len()..).unwrap_or_default();
+        let name = head.trim_end_matches(['{', '[']).trim_end();
+        let is_known = if name.len() < head.len() {
+            FENCE_NAMES.contains(&name)
+        } else {
+            FENCE_NAMES.iter().any(|known| known.starts_with(name))
+        };
+        if !is_known {
+            self.refute_before(c);
+        } else if matches!(c, '{' | '[') {
+            self.held.pop();
+            self.begin_json(c);
+        }
+    }
+
+    fn scan_tagged(&mut self, c: char) {
+        self.held.push(c);
+        let content = self.held.get(TAG.len()..).unwrap_or_default();
+        match content.strip_suffix(END_TAG).map(|content| tagged_calls(content, &self.names)) {
+            None => self.check_start(TAG.len(), c),
+            Some(None) => self.refute(None),
+            Some(Some(calls)) => {
+                self.pending = calls;
+                self.accept(None);
             }
         }
     }
 
-    fn settle(&mut self, outcome: BlockOutcome) {
-        let next = match outcome {
-            BlockOutcome::Open(block) => {
-                self.state = ParserState::Block(block);
-                None
+    fn scan_json(&mut self, c: char) {
+        self.held.push(c);
+        if !self.json.ends_with(c) {
+            return self.check_start(self.json_at, c);
+        }
+        match json_calls(self.held.get(self.json_at..).unwrap_or_default(), &self.names) {
+            None => self.refute(None),
+            Some(calls) => {
+                self.pending.extend(calls);
+                self.state = ScanState::AfterJson;
             }
-            BlockOutcome::Text(held, next) => {
-                self.let_go(&held);
-                next
+        }
+    }
+
+    fn scan_after_json(&mut self, c: char) {
+        let is_fenced = self.held.starts_with(FENCE);
+        match c {
+            '`' if is_fenced => {
+                self.held.push(c);
+                if self.held.ends_with(FENCE) {
+                    self.accept(None);
+                }
             }
-            BlockOutcome::Calls(calls, next) => {
-                self.found(calls);
-                next
-            }
-        };
+            _ if self.held.ends_with('`') => self.refute(Some(c)),
+            '{' | '[' => self.begin_json(c),
+            '\n' if !is_fenced => self.accept(Some(c)),
+            ',' | ';' => self.held.push(c),
+            _ if c.is_whitespace() => self.held.push(c),
+            _ => self.refute(Some(c)),
+        }
+    }
+
+    /// Refutes held text whose content does not begin like a call. `c` is its last character.
+    fn check_start(&mut self, content_at: usize, c: char) {
+        if self.is_likely {
+            return;
+        }
+        let content = self.held.get(content_at..).unwrap_or_default();
+        let start: String = content.chars().filter(|c| !c.is_whitespace()).collect();
+        let start = start.strip_prefix('[').unwrap_or(&start);
+        if content.len() > START_BYTES || self.starts.iter().any(|known| start.starts_with(known)) {
+            self.is_likely = true;
+        } else if !self.starts.iter().any(|known| known.starts_with(start)) {
+            self.refute_before(c);
+        }
+    }
+
+    /// The held text before its last character `c` is no call.
+    fn refute_before(&mut self, c: char) {
+        self.held.pop();
+        self.refute(Some(c));
+    }
+
+    /// The held text is no call. `next` follows it.
+    fn refute(&mut self, next: Option<char>) {
+        self.pending.clear();
+        self.state = ScanState::Text;
+        let held = std::mem::take(&mut self.held);
+        self.release(&held);
         if let Some(c) = next {
             self.begin(c);
         }
     }
 
-    fn begin(&mut self, c: char) {
-        if self.fresh && c.is_whitespace() {
-            self.blanks.push(c);
-            self.at_line_start |= c == '\n';
-            return;
-        }
-        let may_open = match c {
-            '<' | '[' => !self.quotes.is_open && !self.quotes.in_fence,
-            '`' => self.at_line_start,
-            '{' if self.at_line_start && !self.quotes.in_fence => {
-                self.state = ParserState::Block(CallBlock::bare(c));
-                return;
-            }
-            _ => false,
-        };
-        if may_open {
-            self.state = ParserState::Tag(c.to_string());
-        } else {
-            self.let_go(c.encode_utf8(&mut [0; 4]));
-        }
-    }
-
-    fn eat_in_tag(&mut self, mut held: String, c: char) {
-        if held == "[" && self.at_line_start && !self.quotes.in_fence && (c == '{' || c.is_whitespace()) {
-            let outcome = CallBlock::bare('[').eat(c, &self.names);
-            self.settle(outcome);
-            return;
-        }
-        held.push(c);
-        let opener = OPENERS.iter().find(|(tag, _)| *tag == held).map(|(_, opener)| *opener);
-        if opener == Some(OpeningTag::Fence) && (self.quotes.in_fence || !self.fresh) {
-            self.quotes.in_fence = !self.quotes.in_fence;
-            self.let_go(&held);
-        } else if let Some(opener) = opener {
-            self.state = ParserState::Block(CallBlock::after(opener, held));
-        } else if OPENERS.iter().any(|(tag, _)| tag.starts_with(&held)) {
-            self.state = ParserState::Tag(held);
-        } else {
-            held.pop();
-            self.let_go(&held);
+    /// The held text is calls. `next` follows them.
+    fn accept(&mut self, next: Option<char>) {
+        self.calls.append(&mut self.pending);
+        self.state = ScanState::Text;
+        self.held.clear();
+        self.blanks.clear();
+        (self.is_fresh, self.place.at_line_start, self.has_called) = (true, true, true);
+        if let Some(c) = next {
             self.begin(c);
         }
     }
 
-    fn let_go(&mut self, text: &str) {
-        if text.is_empty() {
-            return;
-        }
+    fn release(&mut self, text: &str) {
+        let Some(last) = text.chars().next_back() else { return };
         self.text.push_str(&std::mem::take(&mut self.blanks));
         self.text.push_str(text);
-        self.fresh = false;
-        self.quotes.is_open = text.ends_with(['`', '"', '\'']);
+        self.is_fresh = false;
+        self.place.after_quote = matches!(last, '`' | '"' | '\'');
         let line = text.rsplit('\n').next().unwrap_or_default();
-        self.at_line_start =
-            line.chars().all(char::is_whitespace) && (self.at_line_start || line.len() < text.len());
-    }
-
-    fn found(&mut self, calls: Vec<TextCall>) {
-        self.calls.extend(calls);
-        self.blanks.clear();
-        (self.fresh, self.at_line_start, self.has_called) = (true, true, true);
+        let is_new_line = line.len() < text.len();
+        self.place.at_line_start =
+            (self.place.at_line_start || is_new_line) && line.chars().all(char::is_whitespace);
     }
 }

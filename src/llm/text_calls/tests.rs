@@ -1,4 +1,4 @@
-//! Calls are found wherever they are cut, and nothing else is touched.
+//! Calls are found however the text is cut, and all other text stays as it is.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn names() -> Vec<String> {
     ["calc", "calculator", "get_weather"].map(str::to_owned).to_vec()
 }
 
-/// The text that is left and the calls, with slices of so many characters.
+/// The remaining text and the calls (name and arguments) of a text that arrives in slices of so many characters.
 fn read(text: &str, slice: usize, names: Vec<String>) -> (String, Vec<(String, String)>) {
     let mut reader = TextCalls::new(names);
     let chars: Vec<char> = text.chars().collect();
@@ -22,7 +22,7 @@ fn read(text: &str, slice: usize, names: Vec<String>) -> (String, Vec<(String, S
     (left, calls.into_iter().map(|call| (call.name, call.arguments)).collect())
 }
 
-/// What is left, and the calls as `name arguments`.
+/// The remaining text, and the calls as `name arguments`.
 fn found(text: &str) -> (String, Vec<String>) {
     let (left, calls) = read(text, usize::MAX, names());
     (left, calls.into_iter().map(|(name, arguments)| format!("{name} {arguments}")).collect())
@@ -38,14 +38,8 @@ fn every_form_is_a_call() {
         format!("<tool_call>\n{CALC}\n</tool_call>\n"),
         format!("<tool_call>\n{CALC}"),
         format!("<tool_call>\n{CALC}\n</tool_ca"),
+        "<tool_call><function=calc>{\"n\":1}</function></tool_call>".to_owned(),
         "<tool_call>\n<function=calc>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>".to_owned(),
-        "<function=calc>{\"n\":1}</function>".to_owned(),
-        "<function=calc>{\"n\":1}".to_owned(),
-        "<|python_tag|>{\"name\": \"calc\", \"parameters\": {\"n\": 1}}".to_owned(),
-        format!("[TOOL_CALLS][{CALC}]"),
-        format!("[TOOL_CALLS] [ {CALC} ]"),
-        "[TOOL_CALLS]calc{\"n\":1}".to_owned(),
-        "[TOOL_CALLS]calc[ARGS]{\"n\":1}".to_owned(),
         format!("```json\n{CALC}\n```"),
         format!("```json\n[{CALC}]\n```\n"),
         format!("```\n{CALC}\n```"),
@@ -78,8 +72,6 @@ fn several_calls_in_a_row_are_all_found() {
         format!("[{CALC}, {other}]"),
         format!("```json\n{CALC}\n{other}\n```"),
         format!("```json\n{CALC}\n```\n\n```json\n{other}\n```"),
-        format!("<|python_tag|>{CALC}; {other}"),
-        "[TOOL_CALLS]calc{\"n\":1}[TOOL_CALLS]get_weather{}".to_owned(),
     ] {
         let expected = vec!["calc {\"n\":1}".to_owned(), "get_weather {}".to_owned()];
         assert_eq!(found(&text), (String::new(), expected), "{text}");
@@ -87,7 +79,7 @@ fn several_calls_in_a_row_are_all_found() {
 }
 
 #[test]
-fn what_is_quoted_is_an_example_and_no_call() {
+fn a_quoted_call_is_an_example_and_stays_text() {
     for text in [
         format!("An example:\n```json\n{CALC}\n```\nSo."),
         format!("Write `<tool_call>{CALC}</tool_call>` for it."),
@@ -110,14 +102,15 @@ fn the_text_around_a_call_stays() {
 }
 
 #[test]
-fn what_is_no_call_stays_byte_for_byte() {
+fn text_that_is_no_call_stays_byte_for_byte() {
     for text in [
         r#"{"name":"unknown","arguments":{}}"#,
         r#"<tool_call>{"name":"unknown","arguments":{}}</tool_call>"#,
         r#"<tool_call>{"name":"calc"}</tool_call>"#,
-        "<function=nope>{}</function>",
-        "<function=calc>nonsense</function>",
-        "[TOOL_CALLS]nope{}",
+        "<function=calc>{}</function>",
+        "<tool_call><function=nope>{}</function></tool_call>",
+        "<tool_call><function=calc>nonsense</function></tool_call>",
+        "[TOOL_CALLS]calc{\"n\":1}",
         "```json\n{\"a\": 1}\n```\n",
         "```rust\nfn main() {}\n```",
         "The form is {\"name\":\"calc\",\"arguments\":{}} in one line.",
@@ -139,7 +132,7 @@ fn what_is_no_call_stays_byte_for_byte() {
 }
 
 #[test]
-fn what_cannot_be_a_call_is_let_go_at_once() {
+fn text_that_cannot_become_a_call_is_emitted_at_once() {
     for (text, held) in [
         ("Hello", ""),
         ("a <b", ""),
@@ -159,7 +152,7 @@ fn what_cannot_be_a_call_is_let_go_at_once() {
 }
 
 #[test]
-fn p8_no_text_makes_it_slow() {
+fn p8_no_text_makes_the_scan_slow() {
     for text in ["<tool_call>".repeat(100_000), "{\"name\":".repeat(100_000), "```\n".repeat(100_000)] {
         assert_eq!(read(&text, 1000, names()).0, text);
     }
@@ -167,7 +160,7 @@ fn p8_no_text_makes_it_slow() {
     assert_eq!(read(&long, 3, names()).1.len(), 1);
 }
 
-fn nasty() -> impl Strategy<Value = String> {
+fn call_like_text() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
         Just("<tool_call>"),
         Just("</tool_call>"),
@@ -205,12 +198,12 @@ fn nasty() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn slicing_changes_nothing(text in nasty(), slice in 1usize..12) {
+    fn slicing_changes_nothing(text in call_like_text(), slice in 1usize..12) {
         prop_assert_eq!(read(&text, slice, names()), read(&text, usize::MAX, names()));
     }
 
     #[test]
-    fn without_tools_every_text_comes_through(text in nasty(), slice in 1usize..12) {
+    fn without_tools_every_text_comes_through(text in call_like_text(), slice in 1usize..12) {
         prop_assert_eq!(read(&text, slice, Vec::new()), (text, Vec::new()));
     }
 

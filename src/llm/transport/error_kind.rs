@@ -41,7 +41,7 @@ const QUOTA_CODE: &str = "1113";
 const WINDOW_WORDS: [&str; 4] = ["per minute", "perminute", "per_minute", "per second"];
 
 /// Words for a request that is too long; all words of an entry must occur.
-const CONTEXT_WORDS: [&[&str]; 16] = [
+const CONTEXT_WORDS: [&[&str]; 18] = [
     &["context_length_exceeded"],
     &["exceed_context_size"],
     &["maximum context length"],
@@ -58,12 +58,14 @@ const CONTEXT_WORDS: [&[&str]; 16] = [
     &["input token count", "exceed"],
     &["too many tokens"],
     &["reduce the length of the messages"],
+    &["exceed context limit"],
+    &["exceeds the maximum number of tokens"],
 ];
 /// Statuses of a request that is too long. Older llama.cpp servers send 500.
 const CONTEXT_STATUSES: [u16; 4] = [400, 413, 422, 500];
 
 /// Words for a key, an account or a model that the provider does not serve.
-const DENIED_WORDS: [&str; 20] = [
+const DENIED_WORDS: [&str; 22] = [
     "model_not_found",
     "model not found",
     "no such model",
@@ -81,18 +83,21 @@ const DENIED_WORDS: [&str; 20] = [
     "authentication_error",
     "invalid_authentication",
     "permission_error",
+    "billing_error",
+    "not_found_error",
     "permission_denied",
     "access_denied",
     "unauthorized",
 ];
 
 /// Words of a temporary error.
-const TRANSIENT_WORDS: [&str; 16] = [
+const TRANSIENT_WORDS: [&str; 17] = [
     "rate_limit",
     "rate limit",
     "too many requests",
     "overloaded",
     "server_error",
+    "api_error",
     "internal",
     "unavailable",
     "timeout",

@@ -195,8 +195,8 @@ mod tests {
     fn errors() -> ErrorMapper {
         let endpoint =
             Endpoint::parse("https://api.secret.test/v1", super::super::endpoint::CHAT).expect("a URL");
-        let timeouts =
-            crate::llm::dialect_options::call_timeouts(Duration::from_secs(10), Duration::from_secs(120));
+        let timeout = Duration::from_secs(10);
+        let timeouts = CallTimeouts { connect: timeout, dial: timeout, idle: timeout, stall: timeout };
         let hidden = ["headersecret", "1"].map(|text| Secret::from(text.to_owned()));
         ErrorMapper::new(&endpoint, Secret::from("topsecret".to_owned()), timeouts).hiding(hidden.into_iter())
     }

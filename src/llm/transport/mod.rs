@@ -1,8 +1,7 @@
-//! HTTP/1.1 to a provider: request bodies, response bodies, and what failures mean.
+//! HTTP/1.1 to a provider: request bodies, response bodies and the meaning of failures.
 
 pub(super) mod body;
 mod client;
-pub(super) mod content_encoding;
 pub(super) mod endpoint;
 mod error_kind;
 pub(super) mod error_mapper;

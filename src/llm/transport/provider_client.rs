@@ -1,25 +1,20 @@
 //! Sends requests to one provider: headers, the HTTP exchange, and the reading of error responses.
 
-use super::content_encoding;
 use super::endpoint::Endpoint;
-use super::error_mapper::{self, ErrorMapper, ProviderFailure};
+use super::error_mapper::{self, ErrorMapper, ProviderFailure, unavailable};
 use super::request_body::ProviderRequestBody;
 use crate::domain::secret::Secret;
-use crate::net::{CallTimeouts, NetCall, NetClient};
+use crate::llm::dialect_options::DialectOptions;
+use crate::net::{CallTimeouts, NetCall, NetClient, decoded};
 use crate::ports::{CancelToken, ModelError};
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use serde_json::Value;
 use std::io::Read;
 use std::sync::Arc;
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
 
-/// The most that is read of an error response, bytes.
+/// Bytes that are read of an error response.
 const ERROR_BODY_BYTES: u64 = 64 * 1024;
-
-fn unserializable(error: &serde_json::Error) -> ModelError {
-    ModelError::Refused(format!("the request cannot be written as JSON: {error}"))
-}
 
 /// An HTTP client for one endpoint with its headers.
 #[derive(Debug)]
@@ -32,45 +27,29 @@ pub(crate) struct ProviderClient {
 }
 
 impl ProviderClient {
-    /// A client for this endpoint. The key is only used to hide it in messages.
+    /// A client for this endpoint that sends the dialect's headers and those of the options. No message of it quotes
+    /// a key, a header of the options, or a text in their fields.
     pub(crate) fn new(
         client: Arc<NetClient>,
         endpoint: Endpoint,
-        key: Secret,
-        timeouts: CallTimeouts,
+        options: &DialectOptions,
+        dialect_headers: &[(&str, String)],
     ) -> Self {
-        let in_query = endpoint.query_values().map(|value| Secret::from(value.to_owned()));
-        let errors = ErrorMapper::new(&endpoint, key, timeouts).hiding(in_query);
-        let headers =
-            [("content-type", "application/json"), ("accept", "text/event-stream, application/json")];
-        let headers = headers.map(|(name, value)| (name.to_owned(), Secret::from(value.to_owned())));
-        Self { client, timeouts, endpoint, headers: headers.into(), errors }
-    }
-
-    /// The same client with this header in every request; it replaces one of the same name.
-    #[must_use]
-    pub(crate) fn with_header(mut self, name: &str, value: Secret) -> Self {
-        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
-        self.headers.push((name.to_owned(), value));
-        self
-    }
-
-    /// The same client with these headers, whose values no message may quote.
-    #[must_use]
-    pub(crate) fn with_secret_headers(mut self, headers: &BTreeMap<String, Secret>) -> Self {
+        let extra = || options.extra_headers.values().map(Secret::reveal);
         // Some providers quote a token without the scheme before it.
-        let words = headers.values().flat_map(|value| value.reveal().split_whitespace());
-        let words: Vec<Secret> = words.map(|word| Secret::from(word.to_owned())).collect();
-        self.errors = self.errors.hiding(headers.values().cloned().chain(words));
-        headers.iter().fold(self, |provider, (name, value)| provider.with_header(name, value.clone()))
-    }
-
-    /// The same client, whose messages quote no text of these fields.
-    #[must_use]
-    pub(crate) fn with_secret_fields(mut self, fields: &Map<String, Value>) -> Self {
-        let texts = fields.values().flat_map(texts).map(|text| Secret::from(text.to_owned()));
-        self.errors = self.errors.hiding(texts);
-        self
+        let tokens = extra().flat_map(str::split_whitespace);
+        let fields = options.extra_body.values().flat_map(texts);
+        let secrets = endpoint.query_values().chain(extra()).chain(tokens).chain(fields);
+        let secrets = secrets.map(|text| Secret::from(text.to_owned()));
+        let errors = ErrorMapper::new(&endpoint, options.key.clone(), options.timeouts).hiding(secrets);
+        let fixed = [("content-type", "application/json"), ("accept", "text/event-stream, application/json")];
+        let fixed = fixed.map(|(name, value)| (name, value.to_owned()));
+        let replaced =
+            |name: &str| options.extra_headers.keys().any(|other| other.eq_ignore_ascii_case(name));
+        let headers = fixed.iter().chain(dialect_headers).filter(|(name, _)| !replaced(name));
+        let headers = headers.map(|(name, value)| ((*name).to_owned(), Secret::from(value.clone())));
+        let extra = options.extra_headers.iter().map(|(name, value)| (name.clone(), value.clone()));
+        Self { client, timeouts: options.timeouts, headers: headers.chain(extra).collect(), endpoint, errors }
     }
 
     /// Maps failures to errors.
@@ -88,8 +67,10 @@ impl ProviderClient {
         &self,
         body: &ProviderRequestBody,
         (call, cancel): (&NetCall<'_>, &CancelToken),
-    ) -> Result<impl Read + use<>, ProviderFailure> {
-        let text = body.text().map_err(|error| unserializable(&error))?;
+    ) -> Result<Box<dyn Read>, ProviderFailure> {
+        let text = body.text().map_err(|error| {
+            ModelError::Refused(format!("the request cannot be written as JSON: {error}"))
+        })?;
         let mut request = call.agent().post(self.endpoint.uri());
         for (name, value) in &self.headers {
             request = request.header(name, value.reveal());
@@ -98,20 +79,20 @@ impl ProviderClient {
         if !response.status().is_success() {
             return Err(self.read_failure(response, cancel));
         }
-        Ok(content_encoding::reader(response)?)
+        let unknown = "the model's provider answers in a content coding that was not asked for";
+        Ok(decoded(response).ok_or_else(|| unavailable(unknown))?)
     }
 
     fn read_failure(&self, response: Response<Body>, cancel: &CancelToken) -> ProviderFailure {
         let status = response.status();
         let wait = error_mapper::wait_ms(status, response.headers(), cancel.clock().as_ref());
         let mut body = Vec::new();
-        let read = match content_encoding::reader(response) {
-            Ok(reader) => reader.take(ERROR_BODY_BYTES).read_to_end(&mut body),
-            Err(_) => Ok(0), // the status is enough
-        };
+        // The status is enough when the body cannot be decoded.
+        let read =
+            decoded(response).map_or(Ok(0), |reader| reader.take(ERROR_BODY_BYTES).read_to_end(&mut body));
         match read {
             Err(error) if cancel.is_cancelled() => self.errors.read(&error).into(),
-            // The status is enough when the body breaks off.
+            // It is also enough when the body breaks off.
             _ => {
                 let body = String::from_utf8_lossy(&body);
                 let error = self.errors.status(status, wait, &body);

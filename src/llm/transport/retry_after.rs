@@ -1,6 +1,7 @@
 //! Parses `Retry-After` and the rate-limit headers of responses. A wait is at most an hour.
 
 use crate::ports::Clock;
+use jiff::{Span, SpanRelativeTo, Unit};
 use ureq::http::{HeaderMap, StatusCode};
 
 /// The longest wait that a provider may ask for, milliseconds.
@@ -19,7 +20,8 @@ const RESETS: [(&str, &str); 6] = [
     ("anthropic-ratelimit-tokens-reset", "anthropic-ratelimit-tokens-remaining"),
 ];
 
-/// The wait that a response asks for, milliseconds: `retry-after-ms`, `Retry-After`, or with 429 the reset of a limit.
+/// The wait that a response asks for, milliseconds. `retry-after-ms` and `Retry-After` come first; with 429 the reset
+/// of a limit counts too.
 pub(crate) fn wait_ms(status: StatusCode, headers: &HeaderMap, clock: &dyn Clock) -> Option<u64> {
     let exact = header(headers, "retry-after-ms").and_then(|ms| ms.parse::<u64>().ok());
     let asked = exact.or_else(|| span_ms(header(headers, "retry-after")?, clock.now_ms()));
@@ -42,7 +44,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// A duration or a time in any form: `2`, `0.5`, `7.66s`, `6m0s`, `12ms`, seconds or milliseconds since 1970, a date.
+/// A duration or a time in any form: `2`, `0.5`, `7.66s`, `6m0s`, seconds or milliseconds since 1970, a date.
 fn span_ms(text: &str, now_ms: u64) -> Option<u64> {
     match text.parse::<f64>() {
         Ok(number) if !number.is_finite() || number < 0.0 => None,
@@ -53,25 +55,10 @@ fn span_ms(text: &str, now_ms: u64) -> Option<u64> {
     }
 }
 
+/// A sum of units: `6m0s`, `12ms`.
 fn units_ms(text: &str) -> Option<u64> {
-    let (mut rest, mut sum) = (text, 0.0);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at(digits);
-        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, next) = after.split_at(end);
-        let seconds = match unit.trim() {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            _ => return None,
-        };
-        sum += number.parse::<f64>().ok()? * seconds;
-        rest = next;
-    }
-    if text.is_empty() { None } else { millis(sum) }
+    let span: Span = text.parse().ok()?;
+    millis(span.total((Unit::Second, SpanRelativeTo::days_are_24_hours())).ok()?)
 }
 
 fn millis(seconds: f64) -> Option<u64> {

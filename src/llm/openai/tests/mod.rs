@@ -1,15 +1,15 @@
-//! Replays streams that were recorded from real providers, and hand-made ones. Owns no fixture: the recordings lie
-//! beside the repository; without them the replay says so and passes.
+//! Replays streams that were recorded from real providers, and hand-made ones.
+
+mod malformed;
 
 use super::answer::OpenAiAnswer;
-use super::stream;
 use crate::domain::event::FinishReason;
-use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
-use crate::llm::dialect_options::AnswerLimits;
-use crate::llm::dialect_options::call_timeouts;
-use crate::llm::transport::endpoint::{CHAT, Endpoint};
-use crate::llm::transport::error_mapper::ErrorMapper;
+use crate::llm::answer_output::{AnswerLimits, AnswerOutput};
+use crate::llm::testing::{
+    BodySlices, LIMITS, Recording, assert_answer, error_mapper, recordings, request, with_crlf,
+};
+use crate::llm::transport::endpoint::CHAT;
 use crate::net::CallSlot;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use flate2::Compression;
@@ -18,57 +18,30 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::io::{Cursor, Read, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::time::Duration;
 
-/// What came of a body.
-pub(super) struct OpenAiReplay {
-    pub(super) text: String,
-    pub(super) thinking: String,
-    pub(super) usage: Usage,
-    pub(super) result: Result<Completion, ModelError>,
+/// The result of reading a body.
+struct OpenAiReplay {
+    text: String,
+    thinking: String,
+    usage: Usage,
+    result: Result<Completion, ModelError>,
 }
 
-/// Gives at most `slice` bytes at a time.
-struct OpenAiBodySlices(Cursor<Vec<u8>>, usize);
-
-impl Read for OpenAiBodySlices {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let length = buffer.len().min(self.1);
-        self.0.read(&mut buffer[..length])
-    }
-}
-
-pub(super) const LIMITS: AnswerLimits =
-    AnswerLimits { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
-
-pub(super) fn request() -> ModelRequest {
-    let (messages, tools) = (Vec::new(), Vec::new());
-    ModelRequest {
-        model: "m".into(),
-        messages,
-        tools,
-        temperature: None,
-        max_tokens: None,
-        thinking: false,
-        may_call: true,
-    }
-}
+/// The name of this dialect in the manifest.
+const API: &str = "openai-chat";
 
 fn replay_within(body: &[u8], slice: usize, limits: AnswerLimits) -> OpenAiReplay {
-    replay_from(OpenAiBodySlices(Cursor::new(body.to_vec()), slice), limits, &request(), false)
+    replay_from(BodySlices(Cursor::new(body.to_vec()), slice), limits, &request(Vec::new()), false)
 }
 
-/// What comes of a body; `text_calls` as in the options.
-pub(super) fn replay_from(
+/// Reads a body; `text_calls` as in the options.
+fn replay_from(
     body: impl Read,
     limits: AnswerLimits,
-    asked: &ModelRequest,
+    request: &ModelRequest,
     text_calls: bool,
 ) -> OpenAiReplay {
-    let endpoint = Endpoint::parse("https://api.example.test/v1", CHAT).expect("a URL");
-    let timeouts = call_timeouts(Duration::from_secs(1), Duration::from_secs(1));
-    let errors = ErrorMapper::new(&endpoint, Secret::default(), timeouts);
+    let errors = error_mapper(CHAT, "");
     let (mut text, mut thinking, mut usage) = (String::new(), String::new(), Usage::default());
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
@@ -78,39 +51,16 @@ pub(super) fn replay_from(
         }
         ControlFlow::Continue(())
     };
-    let answer = OpenAiAnswer::new(&mut sink, limits, &errors, asked);
-    let answer = if text_calls { answer.reading_text_calls() } else { answer };
-    let result = stream::read(body, &CallSlot::default(), answer, limits).map_err(|failure| failure.error);
+    let answer = OpenAiAnswer::new(AnswerOutput::new(&mut sink, limits), &errors, request, text_calls);
+    let result = answer.read(body, &CallSlot::default()).map_err(|failure| failure.error);
     OpenAiReplay { text, thinking, usage, result }
 }
 
-/// The recorded streams of this dialect: file name, body, what the manifest expects. None when they are not here.
-pub(super) fn recordings() -> Vec<(String, Vec<u8>, Value)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams");
-    let Ok(manifest) = std::fs::read_to_string(directory.join("manifest.json")) else {
-        writeln!(std::io::stderr(), "SKIPPED: no recorded streams at {}", directory.display())
-            .expect("stderr");
-        return Vec::new();
-    };
-    let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
-    let fixtures = manifest["fixtures"].as_array().expect("a list of fixtures").iter();
-    let ours: Vec<_> = fixtures
-        .filter(|fixture| fixture["api"] == "openai-chat")
-        .map(|fixture| {
-            let file = fixture["file"].as_str().expect("a file name");
-            let body = std::fs::read(directory.join(file)).expect("the recording is there");
-            (file.to_owned(), body, fixture["expected"].clone())
-        })
-        .collect();
-    assert!(!ours.is_empty(), "the manifest has no stream of this dialect");
-    ours
-}
-
-pub(super) fn replay(body: &str) -> OpenAiReplay {
+fn replay(body: &str) -> OpenAiReplay {
     replay_within(body.as_bytes(), 4096, LIMITS)
 }
 
-pub(super) fn stream_of(chunks: &[Value]) -> String {
+fn stream_of(chunks: &[Value]) -> String {
     chunks.iter().fold(String::new(), |all, chunk| format!("{all}data: {chunk}\n\n"))
 }
 
@@ -119,25 +69,11 @@ fn finish_word(reason: FinishReason) -> Value {
 }
 
 fn assert_matches(outcome: &OpenAiReplay, expected: &Value, what: &str) {
-    assert_eq!(json!(outcome.text), expected["text"], "text of {what}");
-    assert_eq!(json!(outcome.thinking), expected["reasoning"], "reasoning of {what}");
-    let completion = match &outcome.result {
-        Ok(completion) => completion,
-        Err(error) => {
-            let said =
-                expected["error"]["message"].as_str().unwrap_or_else(|| panic!("{what} failed: {error}"));
-            assert!(error.to_string().ends_with(said), "error of {what}: {error}");
-            return;
-        }
-    };
-    assert!(expected["error"].is_null(), "{what} must fail");
-    let calls = completion.tool_calls.iter();
-    let calls: Vec<Value> =
-        calls.map(|c| json!({"id": c.id_ref, "name": c.name, "arguments": c.arguments})).collect();
-    assert_eq!(json!(calls), expected["tool_calls"], "tool calls of {what}");
-    // Where a provider sent none, the calls tell.
-    let unsaid = if calls.is_empty() { json!("stop") } else { json!("tool_calls") };
-    let reason = if expected["finish_reason"].is_null() { &unsaid } else { &expected["finish_reason"] };
+    let answer = (outcome.text.as_str(), outcome.thinking.as_str());
+    let Some(completion) = assert_answer(answer, &outcome.result, expected, what) else { return };
+    // Without a finish reason the calls decide.
+    let default = if completion.tool_calls.is_empty() { json!("stop") } else { json!("tool_calls") };
+    let reason = if expected["finish_reason"].is_null() { &default } else { &expected["finish_reason"] };
     assert_eq!(&finish_word(completion.finish_reason), reason, "finish reason of {what}");
     for (field, count) in [
         ("prompt_tokens", outcome.usage.prompt_tokens),
@@ -160,8 +96,8 @@ fn packed(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn recorded_streams_read_as_their_manifest_says() {
-    for (file, body, expected) in recordings() {
-        let crlf = String::from_utf8(body.clone()).expect("UTF-8").replace('\n', "\r\n").into_bytes();
+    for Recording { file, body, expected } in recordings(API, 1) {
+        let crlf = with_crlf(&body);
         for slice in [1, 7, 4096] {
             for (ending, bytes) in [("LF", &body), ("CRLF", &crlf)] {
                 let outcome = replay_within(bytes, slice, LIMITS);
@@ -173,11 +109,11 @@ fn recorded_streams_read_as_their_manifest_says() {
 
 #[test]
 fn recorded_streams_read_the_same_when_packed() {
-    for (file, body, expected) in recordings() {
+    for Recording { file, body, expected } in recordings(API, 1) {
         let packed = packed(&body);
         for slice in [1, 4096] {
-            let reader = MultiGzDecoder::new(OpenAiBodySlices(Cursor::new(packed.clone()), slice));
-            let outcome = replay_from(reader, LIMITS, &request(), false);
+            let reader = MultiGzDecoder::new(BodySlices(Cursor::new(packed.clone()), slice));
+            let outcome = replay_from(reader, LIMITS, &request(Vec::new()), false);
             assert_matches(&outcome, &expected, &format!("{file} (gzip, slices of {slice})"));
         }
     }
@@ -187,7 +123,7 @@ fn recorded_streams_read_the_same_when_packed() {
 fn p8_a_bomb_is_not_unpacked_to_its_end() {
     let bomb = packed(&b": nothing\n".repeat(1 << 20));
     let limits = AnswerLimits { output_bytes: 1000, ..LIMITS };
-    let outcome = replay_from(MultiGzDecoder::new(Cursor::new(bomb)), limits, &request(), false);
+    let outcome = replay_from(MultiGzDecoder::new(Cursor::new(bomb)), limits, &request(Vec::new()), false);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
 }
 

@@ -1,12 +1,12 @@
 //! What is posted: the conversation in turns, echoes, tools, thinking, and what the configuration puts over it.
 
-use super::replay::LIMITS;
-use super::request::{body, continuation};
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::secret::Secret;
 use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
+use crate::llm::anthropic::request::{body, continuation};
 use crate::llm::dialect_options::DialectOptions;
 use crate::llm::dialect_options::call_timeouts;
+use crate::llm::testing::{LIMITS, request};
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -25,10 +25,6 @@ fn terms() -> DialectOptions {
         timeouts: call_timeouts(Duration::from_secs(1), Duration::from_secs(1)),
         limits: LIMITS,
     }
-}
-
-fn request(messages: Vec<Message>) -> ModelRequest {
-    super::replay::request(messages)
 }
 
 fn sent(messages: Vec<Message>) -> Value {

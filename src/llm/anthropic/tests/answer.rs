@@ -1,11 +1,12 @@
 //! Streams made by hand: what no recording shows of an answer.
 
-use super::replay::{AnthropicReplay, LIMITS, read, replay, replay_within, request, stream_of};
+use super::{AnthropicReplay, read, replay, replay_within, stream_of};
 use crate::domain::event::FinishReason;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::answer_output::AnswerLimits;
+use crate::llm::testing::{LIMITS, request};
 use crate::ports::ModelError;
 use serde_json::{Value, json};
 use std::io::{Cursor, Read};

@@ -1,16 +1,17 @@
 //! Bodies as providers should not send them: odd types, cuts, garbage, floods. None may panic, and none may cost an
 //! answer that is all there.
 
-use super::replay::{LIMITS, OpenAiReplay, recordings, replay, replay_from, request, stream_of};
+use super::{API, OpenAiReplay, replay, replay_from, stream_of};
 use crate::domain::event::FinishReason;
 use crate::domain::tool::ToolSpec;
-use crate::llm::dialect_options::AnswerLimits;
+use crate::llm::answer_output::AnswerLimits;
+use crate::llm::testing::{LIMITS, Recording, recordings, request};
 use crate::ports::{ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::io::{Cursor, Read, repeat};
 
 fn body(bytes: impl Into<Vec<u8>>) -> OpenAiReplay {
-    replay_from(Cursor::new(bytes.into()), LIMITS, &request(), false)
+    replay_from(Cursor::new(bytes.into()), LIMITS, &request(Vec::new()), false)
 }
 
 fn delta(delta: &Value) -> Value {
@@ -174,7 +175,7 @@ fn what_a_provider_wants_back_is_kept() {
 fn calls_in_the_text_are_calls_where_this_is_wanted() {
     let calc = ToolSpec { name: "calc".into(), description: "d".into(), parameters: json!({}) };
     let tools = vec![calc.into()];
-    let asked = ModelRequest { tools, ..request() };
+    let asked = ModelRequest { tools, ..request(Vec::new()) };
     let pieces = ["Let me see.\n<tool", "_call>{\"name\":\"calc\",", "\"arguments\":{\"n\":1}}</tool_call>"];
     let mut chunks: Vec<Value> = pieces.iter().map(|piece| delta(&json!({"content": piece}))).collect();
     chunks.push(end());
@@ -197,7 +198,7 @@ const CUTS: usize = 150;
 
 #[test]
 fn a_stream_that_is_cut_anywhere_is_whole_or_a_failure() {
-    for (file, bytes, expected) in recordings() {
+    for Recording { file, body: bytes, expected } in recordings(API, 1) {
         // Every tenth byte of the shorter ones; an odd step lets the longer ones be cut in every part of a chunk, too.
         let step = ((bytes.len() / CUTS) | 1).max(10);
         for cut in (0..bytes.len()).step_by(step) {
@@ -282,7 +283,7 @@ const FLOOD_BYTES: usize = 100 << 20;
 fn p8_a_line_without_an_end_is_too_large() {
     for start in ["data: ", "{\"a\": \"", "[\"", "", ": "] {
         let flood = Cursor::new(start.as_bytes()).chain(repeat(b'x').take(FLOOD_BYTES as u64));
-        let outcome = replay_from(flood, LIMITS, &request(), false);
+        let outcome = replay_from(flood, LIMITS, &request(Vec::new()), false);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{start}: {:?}", outcome.result);
     }
 }
@@ -291,7 +292,7 @@ fn p8_a_line_without_an_end_is_too_large() {
 fn p8_many_small_chunks_are_bounded_by_the_answer_s_bound() {
     let chunk = stream_of(&[delta(&json!({"content": "0123456789"}))]).into_bytes();
     let limits = AnswerLimits { output_bytes: 100_000, ..LIMITS };
-    let outcome = replay_from(Flood(chunk, FLOOD_BYTES, 0), limits, &request(), false);
+    let outcome = replay_from(Flood(chunk, FLOOD_BYTES, 0), limits, &request(Vec::new()), false);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
     assert_eq!(outcome.text.len(), 100_000);
 }
@@ -300,7 +301,8 @@ fn p8_many_small_chunks_are_bounded_by_the_answer_s_bound() {
 fn p8_a_flood_of_nothing_is_bounded() {
     let limits = AnswerLimits { output_bytes: 10_000, ..LIMITS };
     for nothing in [": ping\n".to_owned(), stream_of(&[delta(&json!({}))]), "\n".to_owned()] {
-        let outcome = replay_from(Flood(nothing.into_bytes(), FLOOD_BYTES, 0), limits, &request(), false);
+        let outcome =
+            replay_from(Flood(nothing.into_bytes(), FLOOD_BYTES, 0), limits, &request(Vec::new()), false);
         assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
     }
 }
