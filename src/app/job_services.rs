@@ -55,7 +55,7 @@ impl StoreJobServices {
     }
 
     fn parent(&self, caller: &ToolCaller) -> Result<JobSpec, JobServiceError> {
-        self.store.spec(caller.user, caller.job)?.ok_or(JobServiceError::NoAsker)
+        self.store.spec(caller.user, caller.job)?.ok_or(JobServiceError::NoCaller)
     }
 
     /// Refuses new work if the account's quota is used up.

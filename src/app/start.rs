@@ -205,7 +205,7 @@ fn http_dependencies(
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces: files,
-        workplaces: Arc::clone(&ports.project_directories),
+        project_directories: Arc::clone(&ports.project_directories),
         audit,
         auth: AuthSettings {
             mode: config.auth_mode,

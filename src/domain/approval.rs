@@ -48,7 +48,7 @@ impl PendingApproval {
     }
 
     /// Text for users while the job waits: which tools, and how to decide.
-    pub fn plea(&self, job: JobId) -> String {
+    pub fn approval_text(&self, job: JobId) -> String {
         let named = |call: &ToolCall| format!("{} ({})", call.name, call.id_ref);
         let calls: Vec<String> = self.calls.iter().map(named).collect();
         let waits = if calls.len() == 1 { "waits" } else { "wait" };
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plea_names_every_tool_and_both_routes() {
+    fn the_approval_text_names_every_tool_and_both_routes() {
         let call = |id_ref: &str, name: &str| ToolCall {
             id_ref: id_ref.into(),
             name: name.into(),
@@ -89,12 +89,15 @@ mod tests {
         };
         let (job, expires_at_ms) = (JobId::from_bits(7), 1);
         let two = PendingApproval { calls: vec![call("a", "bash"), call("b", "file_edit")], expires_at_ms };
-        let plea = format!(
+        let approval_text = format!(
             "bash (a), file_edit (b) wait for approval: POST /v1/jobs/{job}/approve or /v1/jobs/{job}/deny"
         );
-        assert_eq!((two.plea(job), two.id_refs()), (plea, vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(
+            (two.approval_text(job), two.id_refs()),
+            (approval_text, vec!["a".to_owned(), "b".to_owned()])
+        );
         let one = PendingApproval { calls: vec![call("a", "bash")], expires_at_ms };
-        assert!(one.plea(job).starts_with("bash (a) waits for approval"));
+        assert!(one.approval_text(job).starts_with("bash (a) waits for approval"));
     }
 
     #[test]

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn minted_ids_rise_even_when_the_clock_goes_back() {
+    fn new_ids_rise_even_when_the_clock_goes_back() {
         let mint = IdGenerator::default();
         let ids = [mint.mint(10, 5), mint.mint(10, 4), mint.mint(9, 9), mint.mint(11, 0)];
         assert!(ids.windows(2).all(|w| w[0] < w[1]));

@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn p9_a_veil_hides_what_it_knows_and_nothing_else() {
+    fn p9_a_redactor_hides_known_secrets_and_nothing_else() {
         let secrets =
             ["Bearer sk-12345", "sk-12345-long", "1", "7777777"].map(|text| Secret::from(text.to_owned()));
         let redactor = Redactor::new(secrets.iter());

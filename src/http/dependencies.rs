@@ -31,7 +31,7 @@ pub struct AppDependencies {
     /// Files of projects.
     pub workspaces: Arc<dyn Workspaces>,
     /// Directories of projects.
-    pub workplaces: Arc<dyn ProjectDirectories>,
+    pub project_directories: Arc<dyn ProjectDirectories>,
     /// The audit log.
     pub audit: Arc<dyn Audit>,
     /// Authentication.

@@ -10,7 +10,7 @@ const ID_BYTES: usize = 256;
 #[derive(Debug)]
 pub(super) struct CallIds {
     taken: HashSet<String>,
-    minted: usize,
+    generated: usize,
 }
 
 impl CallIds {
@@ -21,15 +21,15 @@ impl CallIds {
             _ => None,
         });
         let taken: HashSet<String> = calls.flatten().map(|call| call.id_ref.clone()).collect();
-        Self { minted: taken.len(), taken }
+        Self { generated: taken.len(), taken }
     }
 
     /// The provider's id if it is unused, else a new one: some providers count from 0 in every answer or send no ids.
     pub(super) fn give(&mut self, id: String) -> String {
         let mut id = if id.len() > ID_BYTES { String::new() } else { id };
         while id.is_empty() || !self.taken.insert(id.clone()) {
-            id = format!("call_{}", self.minted);
-            self.minted = self.minted.saturating_add(1);
+            id = format!("call_{}", self.generated);
+            self.generated = self.generated.saturating_add(1);
         }
         id
     }

@@ -54,7 +54,7 @@ pub enum JobServiceError {
     Quota(String),
     /// The calling job has been deleted.
     #[error("the job that asks for this was deleted")]
-    NoAsker,
+    NoCaller,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -64,22 +64,22 @@ pub enum JobServiceError {
 pub trait JobServices: Send + Sync {
     /// Creates a background job with the settings of the calling job. Repeating the same call creates no
     /// second job.
-    fn spawn(&self, asker: &ToolCaller, errand: BackgroundTask) -> Result<Job, JobServiceError>;
+    fn spawn(&self, caller: &ToolCaller, task: BackgroundTask) -> Result<Job, JobServiceError>;
     /// Unfinished background jobs of the caller's conversation, oldest first; without a conversation, those
     /// of the calling job.
-    fn spawned(&self, asker: &ToolCaller) -> Result<Vec<Job>, JobServiceError>;
+    fn spawned(&self, caller: &ToolCaller) -> Result<Vec<Job>, JobServiceError>;
     /// Cancels a background job and returns it; `None` when the user has no such job.
-    fn cancel(&self, asker: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError>;
+    fn cancel(&self, caller: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError>;
     /// Creates a schedule. Its jobs get the settings and the conversation of the calling job.
-    fn schedule(&self, asker: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError>;
+    fn schedule(&self, caller: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError>;
     /// The user's schedules, newest first, up to `limit`, and whether more exist.
     fn schedules(
         &self,
-        asker: &ToolCaller,
+        caller: &ToolCaller,
         limit: usize,
     ) -> Result<(Vec<ScheduleStatus>, bool), JobServiceError>;
     /// Deletes a schedule. Returns whether it existed.
-    fn unschedule(&self, asker: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError>;
+    fn unschedule(&self, caller: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError>;
 }
 
 /// Stores background jobs.

@@ -291,7 +291,7 @@ fn p8_bodies_are_unpacked_within_their_bound() {
 }
 
 #[test]
-fn p8_silence_and_drips_end_with_the_time_and_with_the_leash() {
+fn p8_silence_and_drips_end_with_the_timeout_and_with_a_cancellation() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {

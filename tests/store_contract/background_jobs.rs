@@ -119,9 +119,9 @@ fn p7_p8_background_jobs_are_limited_for_each_user() {
     );
     let gone = spawn(&fixture, child(8, ANN, 1, "other"), 8);
     assert_eq!(gone, Err(StoreError::NoConversation), "a background job creates no conversation");
-    let homeless = NewJob { in_existing: false, ..child(10, BOB, 2, "chat") };
-    let spec = nanoclaw::domain::job::JobSpec { conversation_id: None, ..homeless.spec };
-    spawn(&fixture, NewJob { spec, ..homeless }, 8).unwrap();
+    let orphan = NewJob { in_existing: false, ..child(10, BOB, 2, "chat") };
+    let spec = nanoclaw::domain::job::JobSpec { conversation_id: None, ..orphan.spec };
+    spawn(&fixture, NewJob { spec, ..orphan }, 8).unwrap();
     assert_eq!(
         spawned(&fixture, BOB),
         [id(6), id(10)],

@@ -17,35 +17,10 @@ use input::BatchInput;
 use output::ResultTarget;
 use progress::{BatchLineCounts, BatchProgress, BatchResponse};
 use resume::ResumeState;
+pub(super) use run::BatchArgs;
 use run::BatchCommandRun;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-#[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-pub(super) struct BatchArgs {
-    /// Jobs, one JSON object a line with name and body; '-' reads stdin
-    #[arg(value_name = "FILE.jsonl")]
-    pub(super) file: PathBuf,
-    /// File for the results, written when complete [default: stdout]
-    #[arg(short, long, value_name = "OUT", conflicts_with = "detach")]
-    pub(super) output: Option<PathBuf>,
-    /// Jobs of the batch in the queue at once [default: the server's setting]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) concurrency: Option<u32>,
-    /// Print the batch's id and exit; repeat the command without it for the results
-    #[arg(long)]
-    pub(super) detach: bool,
-    /// Cancel the batch on Ctrl-C instead of leaving it running
-    #[arg(long, conflicts_with = "detach")]
-    pub(super) cancel_on_interrupt: bool,
-    /// Start a new batch instead of resuming an interrupted one
-    #[arg(long)]
-    pub(super) new: bool,
-    /// Print the finished batch as JSON; needs --output or --detach
-    #[arg(long)]
-    pub(super) json: bool,
-}
 
 /// Runs the batch to its end or until Ctrl-C.
 pub(super) fn batch(

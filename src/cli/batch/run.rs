@@ -1,7 +1,6 @@
 //! One run of a batch, across restarts of the server: save the state, upload, save the id, wait, fetch the
 //! results, delete the state.
 
-use super::BatchArgs;
 use super::input::BatchInput;
 use super::output::{ResultTarget, ResultWriter};
 use super::progress::{BatchProgress, BatchResponse};
@@ -15,6 +14,7 @@ use crate::ports::{CancelToken, Entropy};
 use serde::Deserialize;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Seconds for which the server may delay a status response: short while a progress bar is shown.
@@ -25,6 +25,32 @@ const SERVER_GONE_ADVICE: &str = "the batch is stored there: the same command re
 
 /// Longest line of a result, bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
+
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct BatchArgs {
+    /// Jobs, one JSON object a line with name and body; '-' reads stdin
+    #[arg(value_name = "FILE.jsonl")]
+    pub(super) file: PathBuf,
+    /// File for the results, written when complete [default: stdout]
+    #[arg(short, long, value_name = "OUT", conflicts_with = "detach")]
+    pub(super) output: Option<PathBuf>,
+    /// Jobs of the batch in the queue at once [default: the server's setting]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) concurrency: Option<u32>,
+    /// Print the batch's id and exit; repeat the command without it for the results
+    #[arg(long)]
+    pub(super) detach: bool,
+    /// Cancel the batch on Ctrl-C instead of leaving it running
+    #[arg(long, conflicts_with = "detach")]
+    pub(super) cancel_on_interrupt: bool,
+    /// Start a new batch instead of resuming an interrupted one
+    #[arg(long)]
+    pub(super) new: bool,
+    /// Print the finished batch as JSON; needs --output or --detach
+    #[arg(long)]
+    pub(super) json: bool,
+}
 
 pub(super) struct BatchCommandRun<'a> {
     pub(super) client: &'a ApiClient,

@@ -47,9 +47,9 @@ pub enum CronError {
 
 /// A valid expression in a valid time zone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "WrittenFile", into = "WrittenFile")]
+#[serde(try_from = "StoredCron", into = "StoredCron")]
 pub struct Cron {
-    written: WrittenFile,
+    written: StoredCron,
     pattern: croner::Cron,
     zone: TimeZone,
     /// The expression means every hour, so real time counts.
@@ -58,7 +58,7 @@ pub struct Cron {
 
 /// Stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct WrittenFile {
+struct StoredCron {
     expression: String,
     zone: String,
 }
@@ -73,7 +73,7 @@ impl Cron {
             hours.from_wildcard || (0..24).all(|hour| pattern.pattern.hour_match(hour).unwrap_or(false));
         let zone = named(zone)?;
         let name = zone.iana_name().unwrap_or(DEFAULT_ZONE).to_owned();
-        let written = WrittenFile { expression: expression.trim().to_owned(), zone: name };
+        let written = StoredCron { expression: expression.trim().to_owned(), zone: name };
         Ok(Self { written, pattern, zone, is_hourly })
     }
 
@@ -150,15 +150,15 @@ impl PartialEq for Cron {
 
 impl Eq for Cron {}
 
-impl TryFrom<WrittenFile> for Cron {
+impl TryFrom<StoredCron> for Cron {
     type Error = CronError;
 
-    fn try_from(written: WrittenFile) -> Result<Self, CronError> {
+    fn try_from(written: StoredCron) -> Result<Self, CronError> {
         Self::new(&written.expression, &written.zone)
     }
 }
 
-impl From<Cron> for WrittenFile {
+impl From<Cron> for StoredCron {
     fn from(cron: Cron) -> Self {
         cron.written
     }

@@ -62,14 +62,14 @@ fn nothing_of_a_batch_runs_before_somebody_has_approved() {
     decide(&fixture, true, "").expect("decided");
     fixture.finish();
     assert_eq!(results(&fixture), ["a", "b", "c", "d"].map(said));
-    let told: Vec<String> = fixture.store.records().iter().filter_map(plea).collect();
+    let told: Vec<String> = fixture.store.records().iter().filter_map(approval_text).collect();
     assert!(
         told.len() == 2 && told[0].starts_with("effect (b) waits for approval: POST /v1/jobs/job_"),
         "{told:?}"
     );
 }
 
-fn plea(record: &Record) -> Option<String> {
+fn approval_text(record: &Record) -> Option<String> {
     match record {
         Record::Event(Event::WaitingApproval { reason, .. }) => Some(reason.clone()),
         _ => None,

@@ -275,7 +275,7 @@ impl Store for FakeStore {
             let pending = PendingApproval { calls, expires_at_ms: timeout_ms };
             let (attempt, calls) = (state.job.attempt - 1, pending.id_refs());
             state.log.push(EngineMark::ApprovalAsked { id_refs: calls.clone() }.into());
-            let reason = pending.plea(state.job.id);
+            let reason = pending.approval_text(state.job.id);
             state.log.push(Event::WaitingApproval { attempt, reason, calls }.into());
             state.job.attempt = attempt;
             state.job.status = JobStatus::Waiting;

@@ -241,7 +241,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         conversations: Arc::<RedbStore>::clone(&side),
         projects: side,
         workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
-        workplaces: Arc::new(Rest),
+        project_directories: Arc::new(Rest),
         audit: Arc::new(Rest),
         auth: AuthSettings {
             mode: AuthMode::Single,

@@ -142,7 +142,7 @@ impl MemoryStore {
     /// The job waits for approval of these calls.
     pub(crate) fn ask(&self, id: JobId, calls: Vec<ToolCall>) {
         let pending = PendingApproval { calls, expires_at_ms: 60_000 };
-        let (reason, calls) = (pending.plea(id), pending.id_refs());
+        let (reason, calls) = (pending.approval_text(id), pending.id_refs());
         let mut jobs = self.jobs.lock().expect("lock");
         let job = &mut jobs.get_mut(&id).expect("the job").job;
         job.status = JobStatus::Waiting;

@@ -214,8 +214,8 @@ async fn every_response_carries_the_id_of_its_request() {
     ] {
         let named = server.ask(&target, &["x-request-id: from-the-proxy.1"], "").await;
         assert_eq!(named.header("x-request-id"), Some("from-the-proxy.1"), "{target}");
-        let minted = server.ask(&target, &[], "").await;
-        assert!(minted.header("x-request-id").is_some_and(|id| id.starts_with("req_")), "{target}");
+        let generated = server.ask(&target, &[], "").await;
+        assert!(generated.header("x-request-id").is_some_and(|id| id.starts_with("req_")), "{target}");
     }
     let forged = server.ask("GET /healthz", &["x-request-id: a b\"c"], "").await;
     assert!(forged.header("x-request-id").is_some_and(|id| id.starts_with("req_")));

@@ -1,6 +1,6 @@
 //! `cron`: schedules of the job's user. A job of a schedule cannot make schedules: that would never end.
 
-use super::submit_job::{asker, refused, without_handing_in};
+use super::submit_job::{caller, refused, without_handing_in};
 use crate::domain::id::ScheduleId;
 use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
@@ -88,7 +88,7 @@ impl CronTool {
             }
         }
         let plan = self.plan(arguments, context)?;
-        let added = self.agents.jobs.schedule(&asker(context), plan).map_err(|error| refused(&error))?;
+        let added = self.agents.jobs.schedule(&caller(context), plan).map_err(|error| refused(&error))?;
         Ok(shown(&ScheduleStatus { schedule: added, last_status: None }))
     }
 
@@ -135,7 +135,7 @@ impl CronTool {
 
     fn list(&self, context: &ToolContext) -> Result<Value, ToolError> {
         let (found, has_more) =
-            self.agents.jobs.schedules(&asker(context), LISTED).map_err(|error| refused(&error))?;
+            self.agents.jobs.schedules(&caller(context), LISTED).map_err(|error| refused(&error))?;
         let schedules: Vec<Value> = found.iter().map(shown).collect();
         Ok(json!({"schedules": schedules, "total": schedules.len(), "has_more": has_more}))
     }
@@ -145,7 +145,7 @@ impl CronTool {
             return Err(invalid("'id' is missing: action 'list' tells the ids of the schedules"));
         }
         let is_removed = match id.parse::<ScheduleId>() {
-            Ok(id) => self.agents.jobs.unschedule(&asker(context), id).map_err(|error| refused(&error))?,
+            Ok(id) => self.agents.jobs.unschedule(&caller(context), id).map_err(|error| refused(&error))?,
             Err(_) => false,
         };
         let quoted: String = id.chars().take(64).collect();

@@ -1,6 +1,6 @@
 //! `spawn`: starts a background job in the same conversation. Background jobs cannot start others.
 
-use super::submit_job::{asker, refused, without_handing_in};
+use super::submit_job::{caller, refused, without_handing_in};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
@@ -83,13 +83,13 @@ impl SpawnTool {
         }
         let label = label_of(label, task);
         let tools = without_handing_in(&self.agents, context)?;
-        let errand = BackgroundTask { task: task.to_owned(), label: label.clone(), tools };
-        let job = self.agents.jobs.spawn(&asker(context), errand).map_err(|error| refused(&error))?;
+        let task = BackgroundTask { task: task.to_owned(), label: label.clone(), tools };
+        let job = self.agents.jobs.spawn(&caller(context), task).map_err(|error| refused(&error))?;
         Ok(json!({"job_id": job.id.to_string(), "label": label, "status": job.status.as_str()}))
     }
 
     fn list(&self, context: &ToolContext) -> Result<Value, ToolError> {
-        let jobs = self.agents.jobs.spawned(&asker(context)).map_err(|error| refused(&error))?;
+        let jobs = self.agents.jobs.spawned(&caller(context)).map_err(|error| refused(&error))?;
         let shown: Vec<Value> = jobs.iter().map(shown).collect();
         Ok(json!({"jobs": shown, "total": shown.len()}))
     }
@@ -100,7 +100,7 @@ impl SpawnTool {
             return Err(ToolError::Invalid(message.to_owned()));
         }
         let found = match id.parse::<JobId>() {
-            Ok(job) => self.agents.jobs.cancel(&asker(context), job).map_err(|error| refused(&error))?,
+            Ok(job) => self.agents.jobs.cancel(&caller(context), job).map_err(|error| refused(&error))?,
             Err(_) => None,
         };
         let quoted: String = id.chars().take(64).collect();

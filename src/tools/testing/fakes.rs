@@ -99,7 +99,7 @@ impl crate::ports::JobServices for EmptyServices {
         _: &crate::ports::ToolCaller,
         _: crate::ports::BackgroundTask,
     ) -> Result<crate::domain::job::Job, crate::ports::JobServiceError> {
-        Err(crate::ports::JobServiceError::NoAsker)
+        Err(crate::ports::JobServiceError::NoCaller)
     }
     fn spawned(
         &self,
@@ -119,7 +119,7 @@ impl crate::ports::JobServices for EmptyServices {
         _: &crate::ports::ToolCaller,
         _: crate::ports::NewSchedule,
     ) -> Result<crate::domain::schedule::Schedule, crate::ports::JobServiceError> {
-        Err(crate::ports::JobServiceError::NoAsker)
+        Err(crate::ports::JobServiceError::NoCaller)
     }
     fn schedules(
         &self,

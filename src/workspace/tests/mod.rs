@@ -81,7 +81,7 @@ impl Fixture {
     }
 
     /// What is on the desk.
-    fn on_desk(&self) -> usize {
+    fn staged_count(&self) -> usize {
         fs::read_dir(self.home.path().join("ws/user_1/.nanoclaw")).map_or(0, Iterator::count)
     }
 

@@ -23,7 +23,7 @@ fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
     files.write(p, "d/a", "87654321", most).unwrap();
     assert!(names(files.write(p, "d/a", "123456789", most), "limits.project_bytes"));
     assert_eq!(files.read(p, "d/a").unwrap(), "87654321");
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn writers_at_once_share_one_quota() {
     let stats = fixture.files.stats(&fixture.project).unwrap();
     assert_eq!((stats.files, stats.size), (written as u64, 5 * written as u64));
     assert!(stats.size <= 100 && written > 0, "{stats:?}");
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
-fn what_is_written_is_read_and_nothing_is_left_on_the_desk() {
+fn a_written_text_is_read_back_and_leaves_nothing_staged() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     assert_eq!(files.write(p, "a/b/我.txt", "é\n", ROOM), Ok(3));
     assert_eq!(files.read(p, "a//b/./我.txt").unwrap(), "é\n");
     assert_eq!(files.write(p, "a/b/我.txt", "", ROOM), Ok(0));
     assert_eq!(files.read(p, "a/b/我.txt").unwrap(), "");
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
     assert_eq!(fs::metadata(fixture.at("a")).unwrap().mode() & 0o777, 0o700);
     assert_eq!(fs::metadata(fixture.at("a/b/我.txt")).unwrap().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(fixture.home.path().join("ws")).unwrap().mode() & 0o777, 0o700);
@@ -55,7 +55,7 @@ fn kinds_sizes_and_encodings_are_told_apart() {
         assert!(matches!(files.make_directory(p, below, ROOM), Err(FileError::WrongKind(_))));
     }
     assert!(matches!(files.make_directory(p, "fits", ROOM), Err(FileError::WrongKind(_))));
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_deleted_tree_is_away_whatever_is_in_it() {
     }
     files.delete(p, "d").unwrap();
     assert!(!fixture.at("d").exists());
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
     assert_eq!(files.delete(p, "d"), Err(FileError::NotFound("d".into())));
     assert_eq!(files.delete(p, "x/d"), Err(FileError::NotFound("x/d".into())));
     fixture.assert_untouched();
@@ -94,7 +94,7 @@ fn directories_of_every_mode_go_away() {
                 .files
                 .delete(&fixture.project, "t")
                 .unwrap_or_else(|error| panic!("mode {mode:o}: {error}"));
-            assert_eq!(fixture.on_desk(), 0, "mode {mode:o}");
+            assert_eq!(fixture.staged_count(), 0, "mode {mode:o}");
         }
     });
 }
@@ -108,7 +108,7 @@ fn a_removed_project_is_gone_and_removed_again() {
     fixture.files.remove(&fixture.project).unwrap();
     fixture.files.remove(&fixture.project).unwrap();
     assert!(!fixture.at("").exists());
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
     // A crash between taking away and removing.
     fs::create_dir_all(
         fixture.home.path().join(format!("ws/user_1/.nanoclaw/gone-{}/x", fixture.project.id)),
@@ -116,15 +116,15 @@ fn a_removed_project_is_gone_and_removed_again() {
     .unwrap();
     fixture.files.list(&neighbour, "").unwrap();
     fixture.files.write(&neighbour, "a", "", ROOM).unwrap();
-    assert_eq!(fixture.on_desk(), 1, "whoever ordered the removal does it again");
+    assert_eq!(fixture.staged_count(), 1, "whoever ordered the removal does it again");
     fixture.files.remove(&fixture.project).unwrap();
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
     fixture.files.make(&fixture.project).unwrap();
     assert!(fixture.files.list(&fixture.project, "").unwrap().directories.is_empty());
 }
 
 #[test]
-fn what_a_crash_left_on_the_desk_is_swept_when_it_is_old() {
+fn old_staging_files_of_a_crash_are_removed() {
     let fixture = Fixture::new();
     let staging = fixture.home.path().join("ws/user_1/.nanoclaw");
     fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();

@@ -27,7 +27,7 @@ fn a_folder_arrives_file_by_file() {
     assert_eq!(fs::read(fixture.files.absolute(&p).join("a/b.bin")).unwrap(), b"\0\xff2");
     let stats = fixture.files.stats(&p).unwrap();
     assert_eq!((stats.files, stats.directories, stats.size), (3, 1, 4));
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn a_file_that_does_not_end_leaves_nothing() {
     let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
     upload.begin("half").unwrap();
     upload.write(b"half").unwrap();
-    assert_eq!(fixture.on_desk(), 1);
+    assert_eq!(fixture.staged_count(), 1);
     upload.begin("other").unwrap();
-    assert_eq!(fixture.on_desk(), 1);
+    assert_eq!(fixture.staged_count(), 1);
     drop(upload);
-    assert_eq!(fixture.on_desk(), 0);
+    assert_eq!(fixture.staged_count(), 0);
     assert_eq!(fixture.files.stats(&fixture.project).unwrap().files, 0);
 }
 

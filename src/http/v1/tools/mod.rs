@@ -122,8 +122,8 @@ async fn place(
     asked: Option<ProjectId>,
 ) -> Result<Option<(ProjectId, PathBuf)>, ApiError> {
     let Some(id) = asked else { return Ok(None) };
-    let workplaces = Arc::clone(&context.app.workplaces);
-    let found = context.read(move |_| workplaces.project_directory(user, id)).await?;
+    let project_directories = Arc::clone(&context.app.project_directories);
+    let found = context.read(move |_| project_directories.project_directory(user, id)).await?;
     Ok(Some((id, found.ok_or(ApiError::NotFound("project"))?)))
 }
 

@@ -154,7 +154,7 @@ impl Transaction<'_> {
         tail: &mut LogTail,
         pending: &PendingApproval,
     ) -> Result<(), StoreError> {
-        let (attempt, reason) = (row.job.attempt, pending.plea(row.id()));
+        let (attempt, reason) = (row.job.attempt, pending.approval_text(row.id()));
         let event = Event::WaitingApproval { attempt, reason, calls: pending.id_refs() };
         self.tables.append_event(row.id(), tail, &event)?;
         row.job.last_event_id = tail.seq;

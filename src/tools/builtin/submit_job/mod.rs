@@ -6,7 +6,7 @@ use crate::tools::registry::AgentServices;
 use std::sync::Weak;
 
 /// Whose call it is.
-pub(super) fn asker(context: &ToolContext) -> ToolCaller {
+pub(super) fn caller(context: &ToolContext) -> ToolCaller {
     ToolCaller { user: context.user, job: context.job, id_ref: context.id_ref.clone() }
 }
 

@@ -115,7 +115,7 @@ fn write_read_write_read_always_shows_the_last_write() {
 }
 
 #[test]
-fn within_a_batch_twins_have_nothing_between_them_that_may_write() {
+fn duplicates_in_a_batch_have_no_write_between_them() {
     let disk = Arc::<Disk>::default();
     let (executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
     let duplicates = |between: &[&str]| {
@@ -158,8 +158,8 @@ fn within_a_batch_every_read_shows_the_write_before_it() {
     assert_eq!(log.result("r")["data"], "");
     for n in 0..8 {
         assert_eq!(log.result(&format!("r{n}"))["data"], n.to_string());
-        let twin = log.result(&format!("s{n}"));
-        assert_eq!((&twin["data"], &twin["duplicate"]), (&json!(n.to_string()), &json!(true)));
+        let duplicate = log.result(&format!("s{n}"));
+        assert_eq!((&duplicate["data"], &duplicate["duplicate"]), (&json!(n.to_string()), &json!(true)));
     }
 }
 

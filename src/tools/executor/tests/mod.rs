@@ -221,7 +221,7 @@ fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
 }
 
 #[test]
-fn a_pulled_leash_cancels_what_has_not_begun() {
+fn a_cancelled_token_cancels_calls_that_have_not_started() {
     let tool = any("pull", true, |context| {
         context.cancel.cancel(CancelReason::Cancelled);
         Err(ToolError::Failed { message: "cut off".into(), data: Value::Null })
@@ -237,7 +237,7 @@ fn a_pulled_leash_cancels_what_has_not_begun() {
 }
 
 #[test]
-fn each_call_has_the_tool_timeout_as_its_leash() {
+fn each_call_has_the_tool_timeout_as_its_deadline() {
     let tool = any("late", true, |context| Ok(json!(context.cancel.remaining().as_secs())));
     let executor =
         Executor::new(vec![tool], Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
