@@ -1,8 +1,7 @@
 //! Facts about the run: processor, kernel, disk, date, commit and versions. A fact that cannot be read is
 //! "unknown".
 
-use crate::server::{binary, scratch};
-use serde_json::{Value, json};
+use crate::server::{binary, scratch_directory};
 use std::fs::read_to_string;
 use std::path::Path;
 use std::process::Command;
@@ -10,34 +9,25 @@ use std::process::Command;
 /// Names and values in display order.
 pub(crate) fn describe() -> Vec<(&'static str, String)> {
     let binary = binary();
-    let ours = binary.to_string_lossy().into_owned();
+    let nanoclaw = binary.to_string_lossy().into_owned();
     vec![
         ("processor", field("/proc/cpuinfo", "model name")),
         ("cores", std::thread::available_parallelism().map_or_else(|_| unknown(), |n| n.to_string())),
         ("memory", memory()),
-        ("kernel", word("/proc/sys/kernel/osrelease")),
-        ("system", said("sh", &["-c", ". /etc/os-release && echo \"$PRETTY_NAME\""])),
-        ("filesystem of the stores", filesystem(&scratch())),
+        ("kernel", read_trimmed("/proc/sys/kernel/osrelease")),
+        ("system", first_line("sh", &["-c", ". /etc/os-release && echo \"$PRETTY_NAME\""])),
+        ("filesystem of the stores", filesystem(&scratch_directory())),
         ("load before the run (1, 5, 15 min)", load()),
-        ("date", said("date", &["-u", "+%Y-%m-%d"])),
+        ("date", first_line("date", &["-u", "+%Y-%m-%d"])),
         ("commit", commit()),
-        ("binary", said(&ours, &["--version"])),
-        ("python3 of the sandbox", said("python3", &["--version"])),
+        ("binary", first_line(&nanoclaw, &["--version"])),
+        ("python3 of the sandbox", first_line("python3", &["--version"])),
         ("bare program", "hyper and redb of Cargo.lock, opt-level 3 (`profile.benchmarks`)".to_owned()),
     ]
 }
 
-/// The same as a JSON object.
-pub(crate) fn json(machine: &[(&'static str, String)]) -> Value {
-    machine
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), json!(text)))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
-}
-
 /// The first line that a program prints, or "unknown".
-pub(crate) fn said(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
     let run = Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let out = run.ok().filter(|out| out.status.success()).map(|out| out.stdout).unwrap_or_default();
     let line = String::from_utf8_lossy(&out).lines().next().unwrap_or_default().trim().to_owned();
@@ -48,7 +38,7 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-fn word(file: &str) -> String {
+fn read_trimmed(file: &str) -> String {
     read_to_string(file).map_or_else(|_| unknown(), |text| text.trim().to_owned())
 }
 
@@ -65,7 +55,7 @@ fn memory() -> String {
 }
 
 fn load() -> String {
-    word("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+    read_trimmed("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
 fn commit() -> String {
@@ -74,18 +64,18 @@ fn commit() -> String {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .is_ok_and(|out| !out.stdout.is_empty());
-    let commit = said("git", &["rev-parse", "--short=10", "HEAD"]);
+    let commit = first_line("git", &["rev-parse", "--short=10", "HEAD"]);
     if changed { format!("{commit} and changes that are not committed") } else { commit }
 }
 
-/// Type and options of the mount that holds a folder: the longest mount point that is above it.
-fn filesystem(folder: &Path) -> String {
-    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+/// Type and options of the mount that holds a directory: the one with the longest mount point.
+fn filesystem(directory: &Path) -> String {
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let mounts = read_to_string("/proc/self/mounts").unwrap_or_default();
-    let above = mounts.lines().filter_map(|line| {
+    let candidates = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
         let (point, kind, options) = (words.next()?, words.next()?, words.next()?);
-        folder.starts_with(point).then(|| (point.len(), format!("{kind} ({options})")))
+        directory.starts_with(point).then(|| (point.len(), format!("{kind} ({options})")))
     });
-    above.max_by_key(|(length, _)| *length).map_or_else(unknown, |(_, text)| text)
+    candidates.max_by_key(|(length, _)| *length).map_or_else(unknown, |(_, text)| text)
 }

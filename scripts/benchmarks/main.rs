@@ -12,30 +12,35 @@
 )]
 
 #[path = "../../tests/support/upstream.rs"]
-#[allow(dead_code, reason = "the benchmark takes the answers, and has a faster provider to say them")]
+#[allow(dead_code, reason = "the benchmarks use the answers and send them with a faster provider")]
 mod upstream;
 
-mod bare;
+mod bare_program;
+mod connection;
 mod enqueue;
-mod first;
-mod list;
+mod figures;
+mod first_token;
+mod load;
 mod machine;
 mod peers;
-mod processes;
+mod process;
 mod provider;
 mod report;
 mod restart;
+mod results;
 mod sandbox;
 mod server;
-mod sheet;
 mod start;
 mod streams;
 mod turns;
-mod wire;
+mod unit;
 
-use serde_json::json;
-use sheet::Sheet;
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use results::Results;
+use serde_json::{Map, Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -43,124 +48,113 @@ use std::time::{Duration, Instant};
 const SPAN: Duration = Duration::from_secs(4);
 
 /// The results and the options of a run.
-pub(crate) struct Run {
-    pub(crate) sheet: Sheet,
+pub(crate) struct Benchmark {
+    pub(crate) results: Results,
     pub(crate) with_peers: bool,
     pub(crate) is_long: bool,
 }
 
-type Measure = fn(&mut Run);
+type MeasureGroup = fn(&mut Benchmark);
 
 /// All groups of figures by name. The disk comes first, because goals use it.
-const GROUPS: [(&str, Measure); 10] = [
-    ("disk", start::disk),
-    ("size", start::size),
+const GROUPS: [(&str, MeasureGroup); 10] = [
+    ("disk", start::measure_disk),
+    ("size", start::measure_size),
     ("start", start::measure),
     ("enqueue", enqueue::measure),
     ("turns", turns::measure),
-    ("first", first::measure),
+    ("first", first_token::measure),
     ("streams", streams::measure),
     ("sandbox", sandbox::measure),
-    ("tools", turns::tool_calls),
+    ("tools", turns::measure_tool_calls),
     ("restart", restart::measure),
 ];
 
-const USAGE: &str = "\
-scripts/bench [--peers] [--long] [--strict] [--json FILE] [--out FILE] [GROUP…]
-  --peers      also measure BullMQ, nanobot, LiteLLM, bubblewrap and node, installed under target/peers
-  --long       also fill the bare program's store with 1 GB
-  --strict     exit with 1 if a goal is missed
-  --json FILE  raw results
-  --out FILE   the page; without GROUP the default is BENCHMARKS.md
-  GROUP        disk size start enqueue turns first streams sandbox tools restart; default: all";
-
-/// The command line.
-#[derive(Default)]
-struct Asked {
-    flags: Vec<String>,
+/// Measures the project's figures on this machine.
+#[derive(Parser)]
+#[command(bin_name = "scripts/bench")]
+struct Arguments {
+    /// Also measure the peers, which are installed under target/peers
+    #[arg(long)]
+    peers: bool,
+    /// Also fill the bare program's store with 1 GB
+    #[arg(long)]
+    long: bool,
+    /// Exit with 1 if a goal is missed
+    #[arg(long)]
+    strict: bool,
+    /// Write the raw results
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the page; without GROUP the default is BENCHMARKS.md
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The groups of figures to measure; default: all
+    #[arg(value_name = "GROUP", value_parser = PossibleValuesParser::new(GROUPS.map(|(group, _)| group)))]
     groups: Vec<String>,
-    json: Option<String>,
-    out: Option<String>,
+    /// Serve as the bare program from this store
+    #[arg(long, value_name = "FILE", hide = true)]
+    bare_program: Option<PathBuf>,
 }
 
-impl Asked {
-    fn read() -> Result<Self, String> {
-        let mut asked = Self::default();
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--json" => asked.json = Some(words.next().ok_or("--json wants a file")?),
-                "--out" => asked.out = Some(words.next().ok_or("--out wants a file")?),
-                "--peers" | "--long" | "--strict" => asked.flags.push(word),
-                name if GROUPS.iter().any(|(group, _)| *group == name) => asked.groups.push(word),
-                _ => return Err(format!("'{word}' is neither an option nor a group")),
-            }
-        }
-        Ok(asked)
-    }
-
-    fn has(&self, flag: &str) -> bool {
-        self.flags.iter().any(|given| given == flag)
-    }
-
-    fn wants(&self, group: &str) -> bool {
+impl Arguments {
+    fn has_group(&self, group: &str) -> bool {
         self.groups.is_empty() || group == "disk" || self.groups.iter().any(|name| name == group)
     }
 
-    /// Where the page goes. Only a complete run replaces BENCHMARKS.md.
-    fn page(&self) -> Option<String> {
-        let whole = self.groups.is_empty().then(|| format!("{}/BENCHMARKS.md", server::ROOT));
-        self.out.clone().or(whole)
+    /// The file for the page. Only a complete run replaces BENCHMARKS.md.
+    fn page(&self) -> Option<PathBuf> {
+        let is_complete = self.groups.is_empty();
+        self.out.clone().or(is_complete.then(|| [server::ROOT, "BENCHMARKS.md"].iter().collect()))
     }
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().collect();
-    if let [_, flag, file] = &words[..]
-        && flag == bare::FLAG
-    {
-        bare::serve(file.as_ref());
-        return ExitCode::SUCCESS;
+    let arguments = Arguments::parse();
+    if let Some(store) = &arguments.bare_program {
+        bare_program::serve(store);
     }
-    match Asked::read() {
-        Ok(asked) => measure(&asked),
-        Err(wrong) => {
-            eprintln!("{wrong}\n{USAGE}");
-            ExitCode::from(2)
-        }
-    }
+    measure(&arguments)
 }
 
-fn measure(asked: &Asked) -> ExitCode {
+fn measure(arguments: &Arguments) -> ExitCode {
     let machine = machine::describe();
     let mut run =
-        Run { sheet: Sheet::default(), with_peers: asked.has("--peers"), is_long: asked.has("--long") };
+        Benchmark { results: Results::default(), with_peers: arguments.peers, is_long: arguments.long };
     let began = Instant::now();
-    let mut is_whole = true;
-    for (group, measure) in GROUPS.iter().filter(|(group, _)| asked.wants(group)) {
+    let mut is_complete = true;
+    for (group, measure) in GROUPS.iter().filter(|(group, _)| arguments.has_group(group)) {
         eprintln!("{group} ({:.0} s)", began.elapsed().as_secs_f64());
         // A group that cannot be measured panics with the reason; the other groups still run.
         let outcome = catch_unwind(AssertUnwindSafe(|| measure(&mut run)));
-        is_whole &= !run.sheet.close(group, run.with_peers) && outcome.is_ok();
+        is_complete &= !run.results.skip_missing(group, run.with_peers) && outcome.is_ok();
     }
     eprintln!("done ({:.0} s)\n", began.elapsed().as_secs_f64());
-    print!("{}", report::terminal(&run.sheet));
-    if let Some(file) = asked.page() {
-        std::fs::write(&file, report::markdown(&run.sheet, &machine)).expect("write the page");
+    print!("{}", report::terminal(&run.results));
+    if let Some(file) = arguments.page() {
+        std::fs::write(file, report::markdown(&run.results, &machine)).expect("write the page");
     }
-    if let Some(file) = &asked.json {
-        let raw = json!({
-            "machine": machine::json(&machine),
-            "peers": run.sheet.versions().iter().map(|(name, version)| json!({"name": name, "version": version})).collect::<Vec<_>>(),
-            "figures": run.sheet.json(),
-        });
+    if let Some(file) = &arguments.json {
+        let machine: Map<_, _> =
+            machine.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
+        let versions = run.results.peer_versions().iter();
+        let peers: Value =
+            versions.map(|(name, version)| json!({"name": name, "version": version})).collect();
+        let raw = json!({"machine": machine, "peers": peers, "figures": run.results.json()});
         std::fs::write(file, format!("{raw:#}\n")).expect("write the results");
     }
-    let missed = run.sheet.missed();
+    let missed = run.results.missed_goals();
     if !missed.is_empty() {
         println!("\nmissed: {}", missed.join("; "));
     }
-    ExitCode::from(u8::from(!is_whole || asked.has("--strict") && !missed.is_empty()))
+    ExitCode::from(u8::from(!is_complete || arguments.strict && !missed.is_empty()))
+}
+
+/// The time of some work, in milliseconds.
+pub(crate) fn timed_ms(work: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    work();
+    began.elapsed().as_secs_f64() * 1e3
 }
 
 /// The median.

@@ -1,5 +1,5 @@
-//! A provider on loopback that answers at once. Its two answers are prepared in advance, and it does not
-//! parse requests, so that the figures measure its client.
+//! A provider on loopback that answers at once. Its two answers are encoded in advance, and it does not parse
+//! requests, so that the figures measure its client.
 
 use crate::upstream::{Act, Answer};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,8 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The start of a message with a tool's result, as compact JSON and as Python writes it.
-const RESULTS: [&str; 2] = ["\"role\":\"tool\"", "\"role\": \"tool\""];
+/// The field that marks a tool's result, as compact JSON and as Python writes it.
+const TOOL_ROLES: [&str; 2] = ["\"role\":\"tool\"", "\"role\": \"tool\""];
 
 /// The running provider; it ends with the process.
 pub(crate) struct Provider {
@@ -16,26 +16,31 @@ pub(crate) struct Provider {
 }
 
 /// Parts of an answer: bytes to write at once, and the pause after them.
-type Script = Vec<(Vec<u8>, Duration)>;
+type EncodedAnswer = Vec<(Vec<u8>, Duration)>;
 
 impl Provider {
-    /// Starts. Answers `first` to a request without a tool's result, and `then` to one with it.
+    /// Starts it. It answers `first` to a request without a tool's result, and `then` to one with it.
     pub(crate) fn start(first: &Answer, then: &Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let scripts = Arc::new((written(first), written(then)));
+        let answers = Arc::new((encode(first), encode(then)));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let scripts = Arc::clone(&scripts);
-                // The client may leave in the middle of an answer.
-                std::thread::spawn(move || drop(serve(stream, &scripts)));
+                let answers = Arc::clone(&answers);
+                // The client may disconnect within an answer.
+                std::thread::spawn(move || drop(serve(stream, &answers)));
             }
         });
         Self { url }
     }
+
+    /// A server's configuration with this provider as its only model.
+    pub(crate) fn config(&self) -> String {
+        format!("default_model: m\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", self.url)
+    }
 }
 
-fn serve(stream: TcpStream, (first, then): &(Script, Script)) -> std::io::Result<()> {
+fn serve(stream: TcpStream, (first, then): &(EncodedAnswer, EncodedAnswer)) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut stream, mut line, mut body) = (stream, String::new(), Vec::new());
@@ -57,9 +62,9 @@ fn serve(stream: TcpStream, (first, then): &(Script, Script)) -> std::io::Result
         }
         body.resize(length, 0);
         reader.read_exact(&mut body)?;
-        let asked = String::from_utf8_lossy(&body);
-        let script = if RESULTS.iter().any(|begin| asked.contains(begin)) { then } else { first };
-        for (bytes, pause) in script {
+        let request = String::from_utf8_lossy(&body);
+        let has_tool_result = TOOL_ROLES.iter().any(|role| request.contains(role));
+        for (bytes, pause) in if has_tool_result { then } else { first } {
             stream.write_all(bytes)?;
             if !pause.is_zero() {
                 std::thread::sleep(*pause);
@@ -69,26 +74,26 @@ fn serve(stream: TcpStream, (first, then): &(Script, Script)) -> std::io::Result
 }
 
 /// Joins the bytes between two pauses into one part.
-fn written(answer: &Answer) -> Script {
+fn encode(answer: &Answer) -> EncodedAnswer {
     let mut head = format!("HTTP/1.1 {} Scripted\r\ntransfer-encoding: chunked\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.extend([name, ": ", value, "\r\n"]);
     }
     head.push_str("\r\n");
-    let (mut script, mut piece) = (Vec::new(), head.into_bytes());
+    let (mut parts, mut part) = (Vec::new(), head.into_bytes());
     for act in &answer.acts {
         let text = match act {
             Act::Data(json) => format!("data: {json}\n\n"),
             Act::Raw(text) => text.clone(),
             Act::Pause(time) => {
-                script.push((std::mem::take(&mut piece), *time));
+                parts.push((std::mem::take(&mut part), *time));
                 continue;
             }
-            Act::Hang => panic!("an instant provider says something"),
+            Act::Hang => panic!("an instant provider must not hang"),
         };
-        piece.extend(format!("{:x}\r\n{text}\r\n", text.len()).bytes());
+        part.extend(format!("{:x}\r\n{text}\r\n", text.len()).bytes());
     }
-    piece.extend(b"0\r\n\r\n");
-    script.push((piece, Duration::ZERO));
-    script
+    part.extend(b"0\r\n\r\n");
+    parts.push((part, Duration::ZERO));
+    parts
 }

@@ -1,7 +1,7 @@
-//! Writes the sheet as a table for the terminal and as BENCHMARKS.md.
+//! Writes the results as a table for the terminal and as BENCHMARKS.md.
 
-use crate::list::{FIGURES, find};
-use crate::sheet::{COLUMNS, Sheet};
+use crate::figures::{FIGURES, find};
+use crate::results::{COLUMNS, Results};
 
 /// The tables of BENCHMARKS.md: heading and groups of figures.
 const SECTIONS: &[(&str, &[&str])] = &[
@@ -24,22 +24,19 @@ const INTRODUCTION: &str = "\
 - A peer does not always do the same work. [Method](#method) says how each figure is measured.
 ";
 
-/// Facts about the machine of a run.
-pub(crate) type Facts = Vec<(&'static str, String)>;
-
 /// The table in columns, for a terminal.
-pub(crate) fn terminal(sheet: &Sheet) -> String {
-    let rows = sheet.rows();
-    let heads = COLUMNS.map(str::to_owned);
+pub(crate) fn terminal(results: &Results) -> String {
+    let rows = results.rows();
+    let headings = COLUMNS.map(str::to_owned);
     let widths: [usize; 5] = std::array::from_fn(|column| {
-        let cells = rows.iter().chain([&heads]).map(|row| row[column].chars().count());
+        let cells = rows.iter().chain([&headings]).map(|row| row[column].chars().count());
         cells.max().unwrap_or_default()
     });
     let mut text = String::new();
-    for row in [&heads].into_iter().chain(&rows) {
+    for row in [&headings].into_iter().chain(&rows) {
         let [name, measured, goal, met, ratio] = row;
-        let [wide, value, aim, word, times] = widths;
-        let line = format!("{name:<wide$}  {measured:>value$}  {goal:<aim$}  {met:<word$}  {ratio:>times$}");
+        let [w0, w1, w2, w3, w4] = widths;
+        let line = format!("{name:<w0$}  {measured:>w1$}  {goal:<w2$}  {met:<w3$}  {ratio:>w4$}");
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -47,63 +44,63 @@ pub(crate) fn terminal(sheet: &Sheet) -> String {
 }
 
 /// BENCHMARKS.md.
-pub(crate) fn markdown(sheet: &Sheet, facts: &Facts) -> String {
+pub(crate) fn markdown(results: &Results, machine: &[(&str, String)]) -> String {
     let mut text = String::from(INTRODUCTION);
-    let missed = sheet.missed();
+    let missed = results.missed_goals();
     if !missed.is_empty() {
         text.extend(["\nThis run missed these goals:\n\n- ", &missed.join("\n- "), "\n"]);
     }
     for (heading, groups) in SECTIONS {
-        let rows = sheet.rows_of(groups);
+        let rows = results.rows_of(groups);
         if !rows.is_empty() {
             text.extend(["\n## ", heading, "\n\n"]);
-            table(&mut text, &COLUMNS.map(str::to_owned), &rows);
+            append_table(&mut text, &COLUMNS.map(str::to_owned), &rows);
         }
     }
     text.push_str("\n## Machine\n\n");
     let pair = |name: &str, value: &str| [name.to_owned(), value.to_owned()];
-    let rows: Vec<[String; 2]> = facts.iter().map(|(name, value)| pair(name, value)).collect();
-    table(&mut text, &pair("", "this run"), &rows);
-    let versions = sheet.versions();
+    let rows: Vec<[String; 2]> = machine.iter().map(|(name, value)| pair(name, value)).collect();
+    append_table(&mut text, &pair("", "this run"), &rows);
+    let versions = results.peer_versions();
     if !versions.is_empty() {
         text.push_str("\n## Peers\n\n");
         let rows: Vec<[String; 2]> = versions.iter().map(|(name, value)| pair(name, value)).collect();
-        table(&mut text, &pair("peer", "version"), &rows);
+        append_table(&mut text, &pair("peer", "version"), &rows);
     }
     text.push_str("\n## Method\n\n");
     let rows: Vec<[String; 2]> = FIGURES
         .iter()
-        .filter(|figure| sheet.value(figure.key).is_some())
-        .map(|figure| match figure.beside.and_then(find) {
+        .filter(|figure| results.value(figure.key).is_some())
+        .map(|figure| match figure.peer_of.and_then(find) {
             Some(ours) => pair(&format!("{}; peer: {}", ours.name, figure.name), figure.method),
             None => pair(figure.name, figure.method),
         })
         .collect();
-    table(&mut text, &pair("figure", "method"), &rows);
-    skipped(&mut text, sheet);
+    append_table(&mut text, &pair("figure", "method"), &rows);
+    append_skipped(&mut text, results);
     text
 }
 
-fn skipped(text: &mut String, sheet: &Sheet) {
-    let skipped = sheet.skipped();
-    if skipped.is_empty() && sheet.has_peers() {
+fn append_skipped(text: &mut String, results: &Results) {
+    let skipped = results.skipped();
+    if skipped.is_empty() && results.has_peers() {
         return;
     }
     text.push_str("\n## Skipped\n\n");
-    if !sheet.has_peers() {
+    if !results.has_peers() {
         text.push_str("- all peers but the bare program: the run had no `--peers`\n");
     }
-    for (name, why) in skipped {
-        text.extend(["- ", &name, ":\n  ", why, "\n"]);
+    for (name, reason) in skipped {
+        text.extend(["- ", &name, ":\n  ", reason, "\n"]);
     }
 }
 
-fn table<const N: usize>(text: &mut String, heads: &[String; N], rows: &[[String; N]]) {
+fn append_table<const N: usize>(text: &mut String, headings: &[String; N], rows: &[[String; N]]) {
     let line = |cells: &[String; N]| {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
         format!("| {} |\n", cells.join(" | "))
     };
-    text.push_str(&line(heads));
+    text.push_str(&line(headings));
     text.extend(["|", &" --- |".repeat(N), "\n"]);
     for row in rows {
         text.push_str(&line(row));
@@ -121,18 +118,18 @@ mod tests {
     }
 
     #[test]
-    fn both_tables_say_the_same() {
-        let mut sheet = Sheet::default();
-        sheet.put("sandbox.python", 2.0);
-        sheet.put("sandbox.python.bwrap", 10.0);
-        sheet.skip("sandbox.javascript", "no | kernel");
-        sheet.met("node", "v20");
-        let page = markdown(&sheet, &vec![("cores", "2".into())]);
-        let shown = terminal(&sheet);
-        for text in [&page, &shown] {
+    fn page_and_terminal_show_the_same_values() {
+        let mut results = Results::default();
+        results.record("sandbox.python", 2.0);
+        results.record("sandbox.python.bwrap", 10.0);
+        results.skip("sandbox.javascript", "no | kernel");
+        results.record_version("node", "v20");
+        let page = markdown(&results, &[("cores", "2".into())]);
+        let screen = terminal(&results);
+        for text in [&page, &screen] {
             assert!(text.contains("sandboxed Python, p50") && text.contains("5 ×"), "{text}");
         }
         assert!(page.contains("| cores | 2 |") && page.contains("| node | v20 |"), "{page}");
-        assert!(page.contains("- sandboxed JavaScript, p50: no | kernel"), "{page}");
+        assert!(page.contains("- sandboxed JavaScript, p50:\n  no | kernel"), "{page}");
     }
 }

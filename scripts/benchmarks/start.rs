@@ -1,41 +1,41 @@
 //! Binary size, start time and idle memory of the server, and the speed of the disk.
 
-use crate::list::FSYNC;
-use crate::server::{Server, binary, scratch};
-use crate::{Run, median, peers, processes};
+use crate::figures::FSYNC;
+use crate::server::{Server, binary, scratch_directory};
+use crate::{Benchmark, median, peers, timed_ms};
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The disk's fdatasync, the lower bound of every durable figure.
-pub(crate) fn disk(run: &mut Run) {
-    let mut file = tempfile::NamedTempFile::new_in(scratch()).expect("a file");
+/// Measures the disk's fdatasync, the lower bound of every durable figure.
+pub(crate) fn measure_disk(run: &mut Benchmark) {
+    let mut file = tempfile::NamedTempFile::new_in(scratch_directory()).expect("a file");
     let mut times: Vec<f64> = (0..200)
         .map(|_| {
-            let began = Instant::now();
-            file.write_all(&[0; 4096]).and_then(|()| file.as_file().sync_data()).expect("fdatasync");
-            began.elapsed().as_secs_f64() * 1e3
+            timed_ms(|| {
+                file.write_all(&[0; 4096]).and_then(|()| file.as_file().sync_data()).expect("fdatasync");
+            })
         })
         .collect();
-    run.sheet.put(FSYNC, median(&mut times));
+    run.results.record(FSYNC, median(&mut times));
 }
 
-/// The size of the binary.
-pub(crate) fn size(run: &mut Run) {
+/// Measures the size of the binary.
+pub(crate) fn measure_size(run: &mut Benchmark) {
     let bytes = std::fs::metadata(binary()).expect("the release binary").len();
-    run.sheet.put("size.binary", bytes as f64 / f64::from(1 << 20));
+    run.results.record("size.binary", bytes as f64 / f64::from(1 << 20));
 }
 
-/// Start and idle memory.
-pub(crate) fn measure(run: &mut Run) {
+/// Measures start time and idle memory.
+pub(crate) fn measure(run: &mut Benchmark) {
     let mut times: Vec<f64> = (0..9).map(|_| Server::start("").ready_ms).collect();
-    run.sheet.put("start.ready", median(&mut times));
+    run.results.record("start.ready", median(&mut times));
     let server = Server::start("");
     std::thread::sleep(Duration::from_secs(2));
-    run.sheet.put("start.idle", server.resident_kb() / 1024.0);
-    run.sheet.put("start.idle_all", processes::family_mib(server.pid()));
+    run.results.record("start.idle", server.process.resident_kib() / 1024.0);
+    run.results.record("start.idle_all", server.process.family_mib());
     drop(server);
     if run.with_peers {
-        peers::start_and_memory(&mut run.sheet, &peers::NANOBOT);
-        peers::start_and_memory(&mut run.sheet, &peers::LITELLM);
+        peers::measure_start(&mut run.results, &peers::NANOBOT);
+        peers::measure_start(&mut run.results, &peers::LITELLM);
     }
 }

@@ -1,13 +1,13 @@
 //! Event streams: commits a second, the cost of 200 streaming jobs and of an idle reader, and frames a
 //! second to 10,000 readers of one job. The clients run in this process, on the same cores.
 
-use crate::Run;
-use crate::bare::Bare;
+use crate::Benchmark;
+use crate::bare_program::BareProgram;
+use crate::connection::Connection;
 use crate::provider::Provider;
+use crate::results::Results;
 use crate::server::Server;
-use crate::sheet::Sheet;
 use crate::upstream::Answer;
-use crate::wire::Connection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -22,56 +22,53 @@ const JOBS: usize = 200;
 const SPARE_FILES: u64 = 200;
 
 /// Measures all figures of this group.
-pub(crate) fn measure(run: &mut Run) {
-    committed(&mut run.sheet);
-    paced(&mut run.sheet);
-    let readers = readers();
-    fan_out(&mut run.sheet, readers);
-    idle_bare(&mut run.sheet, readers);
+pub(crate) fn measure(run: &mut Benchmark) {
+    committed_events(&mut run.results);
+    paced_jobs(&mut run.results);
+    let readers = allow_readers();
+    fan_out(&mut run.results, readers);
+    bare_idle_memory(&mut run.results, readers);
 }
 
 /// 64 jobs stream as fast as the store accepts it.
-fn committed(sheet: &mut Sheet) {
+fn committed_events(results: &mut Results) {
     let server = Server::start("workers: 64\n");
     let began = Instant::now();
     let ids = submit(&server, 64, "stream: 20000 words, 1 ms");
     std::thread::sleep(Duration::from_secs(8));
     let mut connection = Connection::open(&server.address);
-    let seen: f64 = ids.iter().map(|id| events(&mut connection, id)).sum();
-    sheet.put("streams.committed", seen / began.elapsed().as_secs_f64());
+    let events: f64 = ids.iter().map(|id| last_event_id(&mut connection, id)).sum();
+    results.record("streams.committed", events / began.elapsed().as_secs_f64());
 }
 
 /// The load of the goal: 200 jobs with a reader each; a provider sends 50 tokens a second to each job.
-fn paced(sheet: &mut Sheet) {
+fn paced_jobs(results: &mut Results) {
     let words = "word ".repeat(700);
-    let said = Answer::paced_text(&words, Duration::from_millis(20));
-    let provider = Provider::start(&said, &said);
-    let server = Server::start(&format!(
-        "default_model: m\nworkers: 200\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n",
-        provider.url
-    ));
+    let answer = Answer::paced_text(&words, Duration::from_millis(20));
+    let provider = Provider::start(&answer, &answer);
+    let server = Server::start(&format!("workers: {JOBS}\n{}", provider.config()));
     let ids = submit(&server, JOBS, "go");
     runtime().block_on(async {
         let mut readers = Vec::new();
         for id in &ids {
-            let socket = open(&server.address, &format!("/v1/jobs/{id}/events?format=delta")).await;
-            readers.push(tokio::spawn(drain(socket)));
+            let socket = open_stream(&server.address, &format!("/v1/jobs/{id}/events?format=delta")).await;
+            readers.push(tokio::spawn(count_frames(socket)));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (began, cpu) = (Instant::now(), server.cpu_s());
+        let (began, cpu) = (Instant::now(), server.process.cpu_s());
         tokio::time::sleep(Duration::from_secs(8)).await;
-        sheet.put("streams.cpu", (server.cpu_s() - cpu) / began.elapsed().as_secs_f64());
+        results.record("streams.cpu", (server.process.cpu_s() - cpu) / began.elapsed().as_secs_f64());
         let mut frames = 0;
         for reader in readers {
             frames += reader.await.expect("a reader");
         }
-        sheet.put("streams.memory", server.peak_mib());
-        sheet.put("streams.frames", frames as f64);
+        results.record("streams.memory", server.process.peak_mib());
+        results.record("streams.frames", frames as f64);
     });
 }
 
-/// The number of readers that the limit of open files allows. Both ends of a connection count.
-fn readers() -> usize {
+/// Raises the limit of open files. Returns the number of readers that it allows.
+fn allow_readers() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = READERS as u64 + SPARE_FILES;
     let current = maximum.map_or(wanted, |hard| hard.min(wanted));
@@ -85,21 +82,21 @@ fn readers() -> usize {
     readers
 }
 
-/// All readers wait for one job, which waits for the only worker. Then it streams.
-fn fan_out(sheet: &mut Sheet, count: usize) {
+/// All readers wait for one job. The job waits for the only worker, then streams.
+fn fan_out(results: &mut Results, count: usize) {
     let server = Server::start("workers: 1\n");
     let mut connection = Connection::open(&server.address);
-    let busy = accepted(&mut connection, &json!({"input": "stream: 100000 words, 60000 ms"}));
-    let id = accepted(&mut connection, &json!({"input": "stream: 1000 words, 2 ms"}));
-    let before_kb = server.resident_kb();
+    let busy = submit_one(&mut connection, &json!({"input": "stream: 100000 words, 60000 ms"}));
+    let id = submit_one(&mut connection, &json!({"input": "stream: 1000 words, 2 ms"}));
+    let before_kib = server.process.resident_kib();
     runtime().block_on(async {
         let path = format!("/v1/jobs/{id}/events?format=delta");
-        let sockets = waiting(&server.address, &path, count).await;
-        let each = (server.resident_kb() - before_kb) / count as f64;
+        let sockets = open_idle_streams(&server.address, &path, count).await;
+        let each_kib = (server.process.resident_kib() - before_kib) / count as f64;
         let note = if count < READERS { format!("of {count}") } else { String::new() };
-        sheet.put_noted("streams.idle", each, &note);
-        let cpu = server.cpu_s();
-        let readers: Vec<_> = sockets.into_iter().map(|socket| tokio::spawn(drain(socket))).collect();
+        results.record_with_note("streams.idle", each_kib, &note);
+        let cpu = server.process.cpu_s();
+        let readers: Vec<_> = sockets.into_iter().map(|socket| tokio::spawn(count_frames(socket))).collect();
         let began = Instant::now();
         let reply = Connection::open(&server.address).post(&format!("/v1/jobs/{busy}/cancel"), "{}");
         assert!(reply.status < 300, "{}", reply.body);
@@ -107,39 +104,39 @@ fn fan_out(sheet: &mut Sheet, count: usize) {
         for reader in readers {
             frames += reader.await.expect("a reader");
         }
-        sheet.put_noted("streams.fan_out", frames as f64 / began.elapsed().as_secs_f64(), &note);
-        sheet.put("streams.fan_out_core", frames as f64 / (server.cpu_s() - cpu));
-        sheet.put("streams.fan_out_memory", server.peak_mib());
+        results.record_with_note("streams.fan_out", frames as f64 / began.elapsed().as_secs_f64(), &note);
+        results.record("streams.fan_out_core", frames as f64 / (server.process.cpu_s() - cpu));
+        results.record("streams.fan_out_memory", server.process.peak_mib());
     });
 }
 
 /// The memory that the same readers cost the bare program.
-fn idle_bare(sheet: &mut Sheet, count: usize) {
-    let bare = Bare::start();
-    let before_kb = bare.resident_kb();
+fn bare_idle_memory(results: &mut Results, count: usize) {
+    let bare = BareProgram::start();
+    let before_kib = bare.process.resident_kib();
     runtime().block_on(async {
-        let sockets = waiting(&bare.address, "/", count).await;
-        sheet.put("streams.idle.bare", (bare.resident_kb() - before_kb) / count as f64);
+        let sockets = open_idle_streams(&bare.address, "/", count).await;
+        results.record("streams.idle.bare", (bare.process.resident_kib() - before_kib) / count as f64);
         drop(sockets);
     });
 }
 
-/// Connections whose responses have started and that were idle for two seconds.
-async fn waiting(address: &str, path: &str, count: usize) -> Vec<TcpStream> {
+/// Opens streams whose responses have started and that were idle for two seconds.
+async fn open_idle_streams(address: &str, path: &str, count: usize) -> Vec<TcpStream> {
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
-        sockets.push(open(address, path).await);
+        sockets.push(open_stream(address, path).await);
     }
     for socket in &mut sockets {
-        let mut seen = [0; 512];
-        assert!(socket.read(&mut seen).await.expect("its head") > 0);
+        let mut head = [0; 512];
+        assert!(socket.read(&mut head).await.expect("its head") > 0);
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     sockets
 }
 
 /// Opens a stream without chunks (HTTP/1.0), so that a frame is four lines.
-async fn open(address: &str, path: &str) -> TcpStream {
+async fn open_stream(address: &str, path: &str) -> TcpStream {
     let mut socket = TcpStream::connect(address).await.expect("connect");
     let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
     socket.write_all(request.as_bytes()).await.expect("send");
@@ -147,7 +144,7 @@ async fn open(address: &str, path: &str) -> TcpStream {
 }
 
 /// Reads to the end and returns the number of frames.
-async fn drain(mut socket: TcpStream) -> usize {
+async fn count_frames(mut socket: TcpStream) -> usize {
     let (mut lines, mut buffer) = (0_usize, vec![0; 4 * 1024]);
     loop {
         let count = socket.read(&mut buffer).await.expect("a read");
@@ -161,17 +158,17 @@ async fn drain(mut socket: TcpStream) -> usize {
 fn submit(server: &Server, jobs: usize, input: &str) -> Vec<String> {
     let mut connection = Connection::open(&server.address);
     let body = json!({"input": input});
-    (0..jobs).map(|_| accepted(&mut connection, &body)).collect()
+    (0..jobs).map(|_| submit_one(&mut connection, &body)).collect()
 }
 
-fn accepted(connection: &mut Connection, body: &Value) -> String {
+fn submit_one(connection: &mut Connection, body: &Value) -> String {
     let reply = connection.post("/v1/jobs", &body.to_string());
     assert_eq!(reply.status, 202, "{}", reply.body);
     let job: Value = serde_json::from_str(&reply.body).expect("JSON");
     job["id"].as_str().expect("an id").to_owned()
 }
 
-fn events(connection: &mut Connection, id: &str) -> f64 {
+fn last_event_id(connection: &mut Connection, id: &str) -> f64 {
     let job: Value = serde_json::from_str(&connection.get(&format!("/v1/jobs/{id}")).body).expect("JSON");
     job["last_event_id"].as_f64().expect("a number")
 }

@@ -9,7 +9,7 @@ pub(crate) struct Connection {
     writer: TcpStream,
 }
 
-/// A response. Status 0: the server has closed the connection.
+/// A response. Status 0 means that the server closed the connection.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,
@@ -42,14 +42,14 @@ impl Connection {
         drop(self.writer.write_all(request.as_bytes()));
     }
 
-    /// Reads lines until one starts with `wanted`.
-    pub(crate) fn read_until(&mut self, wanted: &str) {
+    /// Reads lines until one starts with this prefix.
+    pub(crate) fn read_until(&mut self, prefix: &str) {
         let mut line = String::new();
-        while !line.starts_with(wanted) {
+        while !line.starts_with(prefix) {
             line.clear();
             assert!(
                 self.reader.read_line(&mut line).expect("a line") > 0,
-                "the stream ended before '{wanted}'"
+                "the stream ended before '{prefix}'"
             );
         }
     }

@@ -1,18 +1,8 @@
-//! The list of all figures: name, unit, goal, peer and method. The terminal, BENCHMARKS.md and the JSON are
-//! written from this list.
+//! All figures: key, name, unit, goal, peer and method. The terminal, BENCHMARKS.md and the JSON are written
+//! from this list.
 
+use crate::unit::Unit;
 use Goal::{AtLeast, AtMost, AtMostAndFsync, None as NoGoal, Times};
-
-/// The unit of a value. It decides whether a larger value is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Ms,
-    Mib,
-    Kib,
-    Cores,
-    PerSecond,
-    Count,
-}
 
 /// The goal of a figure (DESIGN §10).
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +16,7 @@ pub(crate) enum Goal {
     Times(&'static [(f64, &'static str, &'static str)]),
 }
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Debug)]
 pub(crate) struct Figure {
     /// `group.figure`; a peer's is `group.figure.peer`.
@@ -34,27 +24,27 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
     pub(crate) goal: Goal,
-    /// For a peer: the key of our own figure to compare with.
-    pub(crate) beside: Option<&'static str>,
+    /// For a peer: the key of our own figure to compare it with.
+    pub(crate) peer_of: Option<&'static str>,
     /// How it is measured, in one line.
     pub(crate) method: &'static str,
 }
 
-/// The figure of the disk. Two goals add it.
+/// The key of the disk's figure. Two goals add its value.
 pub(crate) const FSYNC: &str = "disk.fdatasync";
 
 const fn ours(key: &'static str, name: &'static str, unit: Unit, goal: Goal, method: &'static str) -> Figure {
-    Figure { key, name, unit, goal, beside: None, method }
+    Figure { key, name, unit, goal, peer_of: None, method }
 }
 
-const fn peer(key: &'static str, beside: &'static str, name: &'static str, method: &'static str) -> Figure {
-    Figure { key, name, unit: Unit::Count, goal: Goal::None, beside: Some(beside), method }
+const fn peer(key: &'static str, peer_of: &'static str, name: &'static str, method: &'static str) -> Figure {
+    Figure { key, name, unit: Unit::Count, goal: Goal::None, peer_of: Some(peer_of), method }
 }
 
 impl Figure {
-    /// A peer has the unit of our own figure.
+    /// The unit. A peer has the unit of our own figure.
     pub(crate) fn unit(&self) -> Unit {
-        self.beside.and_then(find).map_or(self.unit, |figure| figure.unit)
+        self.peer_of.and_then(find).map_or(self.unit, |figure| figure.unit)
     }
 
     /// The first part of the key.
@@ -63,47 +53,13 @@ impl Figure {
     }
 
     /// Whether it needs `--peers`. The bare program does not.
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.beside.is_some() && self.key.rsplit('.').next() != Some("bare")
-    }
-}
-
-impl Unit {
-    /// Whether a larger value is better.
-    pub(crate) fn grows(self) -> bool {
-        matches!(self, Self::PerSecond | Self::Count)
-    }
-
-    /// The value with its unit, for people.
-    pub(crate) fn show(self, value: f64) -> String {
-        match self {
-            Self::Ms if value < 10.0 => format!("{value:.2} ms"),
-            Self::Ms => format!("{value:.1} ms"),
-            Self::Mib => format!("{value:.1} MiB"),
-            Self::Kib => format!("{value:.1} KiB"),
-            Self::Cores => format!("{value:.2} cores"),
-            Self::PerSecond if value < 100.0 => format!("{value:.1}/s"),
-            Self::PerSecond => format!("{}/s", grouped(value)),
-            Self::Count => grouped(value),
-        }
+    pub(crate) fn needs_peers(&self) -> bool {
+        self.peer_of.is_some() && self.key.rsplit('.').next() != Some("bare")
     }
 }
 
 pub(crate) fn find(key: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|figure| figure.key == key)
-}
-
-/// A whole number with a comma between thousands.
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Every figure, in the order of the table.

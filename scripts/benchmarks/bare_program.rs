@@ -1,7 +1,9 @@
-//! The bare program: a minimal server that keeps the same promise. hyper takes a job; a redb thread commits
-//! job, queue key and event in groups; then the client gets 202. It validates and runs nothing. A GET is a
-//! stream that sends one comment and waits. It runs in its own process, which is this binary again.
+//! The bare program: a minimal server with the same durability. hyper takes a job; a redb thread commits job,
+//! queue key and event in groups; then the client gets 202. It validates and runs nothing. A GET opens a
+//! stream that sends one comment and stays open. The program is this binary in a process of its own.
 
+use crate::process::ChildProcess;
+use crate::server::scratch_directory;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
@@ -10,15 +12,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use redb::{Database, ReadableTable, TableDefinition};
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
-
-/// The argument that makes this binary the bare program.
-pub(crate) const FLAG: &str = "--bare-program";
 
 const JOBS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("jobs");
 const QUEUE: TableDefinition<'_, (u64, u64), ()> = TableDefinition::new("queue");
@@ -28,13 +26,13 @@ const GROUP: usize = 1_024;
 /// The HTTP threads of the server.
 const THREADS: usize = 2;
 
-/// A body: some bytes, then the end or endless silence.
-struct Said {
+/// A response body: some bytes, then the end or an open stream without further bytes.
+struct ResponseBody {
     bytes: Option<Bytes>,
-    stays: bool,
+    stays_open: bool,
 }
 
-impl Body for Said {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -44,55 +42,38 @@ impl Body for Said {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.bytes.take() {
             Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None if self.stays => Poll::Pending,
+            None if self.stays_open => Poll::Pending,
             None => Poll::Ready(None),
         }
     }
 }
 
-type Write = (Bytes, oneshot::Sender<u64>);
+/// A job to commit and the channel for its id.
+type WriteRequest = (Bytes, oneshot::Sender<u64>);
 
-/// The bare program, running.
-pub(crate) struct Bare {
+/// The running bare program.
+pub(crate) struct BareProgram {
     pub(crate) address: String,
-    child: Child,
-    _dir: tempfile::TempDir,
+    // Dropped before the directory.
+    pub(crate) process: ChildProcess,
+    _directory: tempfile::TempDir,
 }
 
-impl Bare {
+impl BareProgram {
     pub(crate) fn start() -> Self {
-        let dir = tempfile::tempdir_in(crate::server::scratch()).expect("a directory");
-        let mut child = Command::new(std::env::current_exe().expect("this binary"))
-            .arg(FLAG)
-            .arg(dir.path().join("bare.redb"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start the bare program");
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().expect("its stdout"))
-            .read_line(&mut address)
-            .expect("its address");
-        Self { address: address.trim().to_owned(), child, _dir: dir }
-    }
-
-    /// Its resident memory, KiB.
-    pub(crate) fn resident_kb(&self) -> f64 {
-        crate::processes::status_kb(self.child.id(), "VmRSS:")
+        let directory = tempfile::tempdir_in(scratch_directory()).expect("a directory");
+        let mut command = Command::new(std::env::current_exe().expect("this binary"));
+        command.arg("--bare-program").arg(directory.path().join("bare.redb"));
+        let (process, address) = ChildProcess::start(&mut command);
+        Self { address, process, _directory: directory }
     }
 }
 
-impl Drop for Bare {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-/// Serves until killed.
-pub(crate) fn serve(file: &Path) {
+/// Serves until the process is killed.
+pub(crate) fn serve(file: &Path) -> ! {
     let database = Database::create(file).expect("a database");
-    let (writes, channel) = mpsc::channel::<Write>(4_096);
-    std::thread::spawn(move || write(&database, channel));
+    let (writes, channel) = mpsc::channel::<WriteRequest>(4_096);
+    std::thread::spawn(move || write_groups(&database, channel));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     runtime.expect("a runtime").block_on(async move {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -107,15 +88,16 @@ pub(crate) fn serve(file: &Path) {
                 drop(http.serve_connection(TokioIo::new(socket), service).await);
             });
         }
-    });
+    })
 }
 
 async fn answer(
     request: Request<Incoming>,
-    writes: mpsc::Sender<Write>,
-) -> Result<Response<Said>, Infallible> {
+    writes: mpsc::Sender<WriteRequest>,
+) -> Result<Response<ResponseBody>, Infallible> {
     if request.method() == Method::GET {
-        let mut reply = Response::new(Said { bytes: Some(Bytes::from_static(b": here\n\n")), stays: true });
+        let mut reply =
+            Response::new(ResponseBody { bytes: Some(Bytes::from_static(b": open\n\n")), stays_open: true });
         reply
             .headers_mut()
             .insert("content-type", hyper::header::HeaderValue::from_static("text/event-stream"));
@@ -123,16 +105,17 @@ async fn answer(
     }
     let body =
         request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let (done, written) = oneshot::channel();
-    writes.send((body, done)).await.expect("a writer");
-    let id = written.await.expect("a commit");
-    let mut reply = Response::new(Said { bytes: Some(format!("{{\"id\":{id}}}").into()), stays: false });
+    let (sender, receiver) = oneshot::channel();
+    writes.send((body, sender)).await.expect("a writer");
+    let id = receiver.await.expect("a commit");
+    let mut reply =
+        Response::new(ResponseBody { bytes: Some(format!("{{\"id\":{id}}}").into()), stays_open: false });
     *reply.status_mut() = StatusCode::ACCEPTED;
     Ok(reply)
 }
 
 /// Commits all waiting jobs together, then acknowledges them.
-fn write(database: &Database, mut channel: mpsc::Receiver<Write>) {
+fn write_groups(database: &Database, mut channel: mpsc::Receiver<WriteRequest>) {
     let mut last = 0;
     while let Some(first) = channel.blocking_recv() {
         let mut group = vec![first];
@@ -148,15 +131,15 @@ fn write(database: &Database, mut channel: mpsc::Receiver<Write>) {
             let mut events = writing.open_table(EVENTS).expect("a table");
             for (id, (body, _)) in (last + 1..).zip(&group) {
                 jobs.insert(id, body.as_ref()).expect("a job");
-                queue.insert((0, id), ()).expect("a place");
+                queue.insert((0, id), ()).expect("a queue entry");
                 events.insert((id, 1), br#"{"status":"queued"}"#.as_slice()).expect("an event");
             }
             assert!(jobs.last().expect("a read").is_some());
         }
         writing.commit().expect("a commit");
-        for (_, done) in group {
+        for (_, sender) in group {
             last += 1;
-            let _sent = done.send(last);
+            let _sent = sender.send(last);
         }
     }
 }
