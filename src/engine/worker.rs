@@ -9,7 +9,7 @@ use super::turn::TurnState;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
 use crate::domain::job::JobOutcome;
-use crate::ports::{CancelToken, Lease, Measurement, StoreError, Ticket};
+use crate::ports::{CancelToken, Lease, LeaseError, Measurement, StoreError, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,18 +101,20 @@ impl Worker {
 
     fn work(&self, lease: &Lease, progress: &Arc<RunProgress>) -> Result<DriveOutcome, StoreError> {
         let job = lease.job.id;
-        let run = || self.open(lease)?.observed(progress, self.leases.end_log_limit()).run();
+        let run = || -> Result<DriveOutcome, LeaseError> {
+            self.open(lease)?.observed(progress, self.leases.end_log_limit()).run()
+        };
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(StoreError::Fenced { .. })) => Ok(DriveOutcome::Abandoned),
-            Ok(Err(StoreError::Closed)) => Err(StoreError::Closed),
+            Ok(Err(LeaseError::Fenced { .. })) => Ok(DriveOutcome::Abandoned),
+            Ok(Err(LeaseError::Store(StoreError::Closed))) => Err(StoreError::Closed),
             // Another run of this job would fail in the same way.
-            Ok(Err(error @ StoreError::Corrupt(_))) => {
+            Ok(Err(LeaseError::Store(error @ StoreError::Corrupt(_)))) => {
                 tracing::error!(%job, %error, "corrupt job data; job fails");
                 self.fail(lease)
             }
             // A full or broken disk affects all jobs and may recover.
-            Ok(Err(error)) => {
+            Ok(Err(LeaseError::Store(error))) => {
                 tracing::error!(%job, %error, "store failed under a running job; releasing it");
                 self.release(lease)
             }
@@ -179,18 +181,20 @@ impl Worker {
         &self,
         lease: &Lease,
         done: DriveOutcome,
-        write: impl Fn() -> Ticket<()>,
+        write: impl Fn() -> Ticket<(), LeaseError>,
     ) -> Result<DriveOutcome, StoreError> {
         loop {
             let job = lease.job.id;
             match write().wait() {
                 Ok(()) => return Ok(done),
-                Err(StoreError::Fenced { .. }) => return Ok(DriveOutcome::Abandoned),
-                Err(error @ StoreError::Corrupt(_)) => {
+                Err(LeaseError::Fenced { .. }) => return Ok(DriveOutcome::Abandoned),
+                Err(LeaseError::Store(error @ StoreError::Corrupt(_))) => {
                     tracing::error!(%job, %error, "cannot write the job's end; its lease stays");
                     return Err(error);
                 }
-                Err(error) if error == StoreError::Closed || self.draining.reason().is_some() => {
+                Err(LeaseError::Store(error))
+                    if error == StoreError::Closed || self.draining.reason().is_some() =>
+                {
                     return Err(error);
                 }
                 Err(error) => tracing::warn!(%job, %error, "cannot release the lease; retrying"),

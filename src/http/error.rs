@@ -105,6 +105,9 @@ pub(crate) enum ApiError {
     /// Error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A port of the store refused the request.
+    #[error("{message}")]
+    Refused { status: StatusCode, code: &'static str, message: String },
     /// Fault of this server.
     #[error("the server failed to answer; its log has details")]
     Internal,
@@ -158,6 +161,7 @@ impl ApiError {
             Self::Origin(_) => (StatusCode::FORBIDDEN, "origin_not_allowed"),
             Self::File(error) => file_class(error),
             Self::Store(error) => store_class(error),
+            Self::Refused { status, code, .. } => (*status, code),
             Self::Internal => INTERNAL,
         }
     }
@@ -171,8 +175,10 @@ impl ApiError {
             Self::Invalid { param, .. } => param.as_deref(),
             Self::ModelNotFound { .. } => Some("model"),
             Self::InputTooLarge(_) => Some("input"),
-            Self::Store(StoreError::NotPending { .. }) => Some("calls"),
-            Self::Store(StoreError::KeyReused | StoreError::KeySpent) => Some("Idempotency-Key"),
+            Self::Refused { code: "not_pending", .. } => Some("calls"),
+            Self::Refused { code: "idempotency_key_reused" | "idempotency_key_spent", .. } => {
+                Some("Idempotency-Key")
+            }
             _ => None,
         }
     }
@@ -180,8 +186,8 @@ impl ApiError {
     /// The text for the client. Messages of the store can hold paths and offsets, so they stay in the log.
     pub(crate) fn message(&self) -> String {
         match self {
-            Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. })
-            | Self::File(FileError::Io(_)) => Self::Internal.to_string(),
+            Self::Store(error) if error.is_internal() => Self::Internal.to_string(),
+            Self::File(FileError::Io(_)) => Self::Internal.to_string(),
             other => other.to_string(),
         }
     }
@@ -190,8 +196,6 @@ impl ApiError {
     pub(crate) fn short(&self) -> Option<String> {
         match self {
             Self::NotFound(what) => Some(format!("{what} not found")),
-            Self::Store(StoreError::NoProject) => Some("project not found".to_owned()),
-            Self::Store(StoreError::NoConversation) => Some("conversation not found".to_owned()),
             _ => None,
         }
     }
@@ -213,33 +217,11 @@ const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "intern
 
 fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
-        StoreError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
-        StoreError::NotPending { .. } => (StatusCode::BAD_REQUEST, "not_pending"),
-        StoreError::NoQuestion => (StatusCode::CONFLICT, "no_question"),
-        StoreError::TooLate { .. } => (StatusCode::CONFLICT, "too_late"),
-        StoreError::LogCut => (StatusCode::CONFLICT, "log_cut"),
-        StoreError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
-        StoreError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
-        StoreError::EmailTaken => (StatusCode::CONFLICT, "email_taken"),
-        StoreError::NotInvited => (StatusCode::FORBIDDEN, "not_invited"),
-        StoreError::RegistrationClosed => (StatusCode::FORBIDDEN, "registration_closed"),
-        StoreError::NoProject | StoreError::NoConversation => (StatusCode::NOT_FOUND, "not_found"),
-        StoreError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
-        StoreError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
-        StoreError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
-        StoreError::SpawnedFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "spawned_full"),
-        StoreError::SchedulesFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "schedules_full"),
-        StoreError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
-        StoreError::ProjectsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "projects_full"),
-        StoreError::TokensFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "tokens_full"),
-        StoreError::AccountsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "accounts_full"),
         StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
         StoreError::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
-        StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. } | StoreError::Abandoned => {
-            INTERNAL
-        }
+        StoreError::Io(_) | StoreError::Corrupt(_) => INTERNAL,
     }
 }
 

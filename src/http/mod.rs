@@ -13,6 +13,7 @@ mod health;
 mod metrics;
 mod middleware;
 mod openapi;
+mod port_errors;
 mod quota;
 mod readiness;
 mod request;

@@ -1,6 +1,6 @@
 //! Token usage for billing and quotas. Usage outlives the jobs that caused it.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
 

@@ -1,6 +1,6 @@
 //! The audit log: one entry for every tool call. The implementation masks secrets.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use crate::domain::id::{JobId, ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Online backup of the store.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use std::fs::File;
 
 /// Copies the store while it is in use.

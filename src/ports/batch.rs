@@ -1,12 +1,36 @@
 //! Batches: many jobs handed in as one. Lines are stored first; accepting the batch is one small transaction.
 
-use super::store::{ChangeWatch, Idempotent, StoreError};
+use super::store::{ChangeWatch, Idempotent};
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::webhook::WebhookUrl;
+
+/// Why a batch was not accepted. The texts are for the caller, but for [`BatchError::Abandoned`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BatchError {
+    /// The batch was abandoned before it could be accepted, because its client had gone.
+    #[error("the batch was given up before it was accepted")]
+    Abandoned,
+    /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
+    #[error("the queue is full: {limit} unfinished jobs are stored already")]
+    QueueFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The idempotency key was used before, with another request (HTTP: 422).
+    #[error("this idempotency key was used for another request")]
+    KeyReused,
+    /// The batch of the idempotency key's first request has been deleted since (HTTP: 410).
+    #[error("what came of this idempotency key was deleted; use another key to ask again")]
+    KeySpent,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// A batch line to store.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +113,7 @@ pub trait Batches: Send + Sync {
     fn abandon(&self, batch: BatchId) -> Ticket<()>;
     /// Accepts the batch with all stored lines. When the user's idempotency key is known, drops the lines and
     /// returns the batch of the first request.
-    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>>;
+    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>, BatchError>;
     /// Cancels a batch: no further line starts, and its running jobs are cancelled. An ended batch stays as
     /// it is. `None` when the user has no such batch.
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>>;

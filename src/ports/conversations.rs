@@ -1,13 +1,57 @@
 //! Conversations and their messages. A message has no row of its own: it is a job's input or a job's answer.
 
-use super::store::{NewJob, StoreError};
+use super::store::NewJob;
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::event::SequencedEvent;
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
-use crate::domain::job::Job;
+use crate::domain::job::{Job, JobStatus};
 use crate::domain::message::Message;
 use std::collections::BTreeMap;
+
+/// Why a conversation was not changed. The texts are for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConversationError {
+    /// The user has `limits.conversations` conversations already (HTTP: 429).
+    #[error("there are {limit} conversations already (limits.conversations); delete one first")]
+    ConversationsFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The id is taken (HTTP: 409).
+    #[error("the name is taken")]
+    NameTaken,
+    /// A job of the conversation has not ended (HTTP: 409).
+    #[error("the job is {}", .status.as_str())]
+    WrongState {
+        /// Its state.
+        status: JobStatus,
+    },
+    /// The conversation was deleted (HTTP: 404).
+    #[error("there is no such conversation")]
+    NoConversation,
+    /// The question of the answer was deleted (HTTP: 409).
+    #[error("the question was deleted, so it cannot be answered again")]
+    NoQuestion,
+    /// More messages follow the answer than one write can remove (HTTP: 409).
+    #[error(
+        "more than {limit} questions come after this answer; answer a later one again, or begin a new conversation"
+    )]
+    TooLate {
+        /// The limit.
+        limit: usize,
+    },
+    /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
+    #[error("the queue is full: {limit} unfinished jobs are stored already")]
+    QueueFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// Filter and position of a conversation list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,9 +137,9 @@ pub struct RegenerateRequest {
 /// Stores conversations. A job that names an unknown conversation creates it. Deleting a conversation deletes
 /// its jobs.
 pub trait Conversations: Send + Sync {
-    /// Creates a conversation. Fails with [`StoreError::ConversationsFull`] when the user has `most` of them,
-    /// and with [`StoreError::NameTaken`] when the id exists.
-    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation>;
+    /// Creates a conversation. Fails with [`ConversationError::ConversationsFull`] when the user has `most` of them,
+    /// and with [`ConversationError::NameTaken`] when the id exists.
+    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation, ConversationError>;
     /// Changes a conversation and returns the new state; `None` when the user has no such conversation.
     fn update(
         &self,
@@ -109,14 +153,24 @@ pub trait Conversations: Send + Sync {
     /// Deletes all conversations of a project. Returns their number.
     fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64>;
     /// Deletes a message from the conversation and from later prompts; a deleted answer's text is gone.
-    /// Returns whether it existed. Fails with [`StoreError::WrongState`] while its job runs.
-    fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool>;
+    /// Returns whether it existed. Fails with [`ConversationError::WrongState`] while its job runs.
+    fn delete_message(
+        &self,
+        user: UserId,
+        id: ConversationId,
+        message: MessageRef,
+    ) -> Ticket<bool, ConversationError>;
     /// Deletes an answer and everything after it, and stores a job that answers the same question again. The
     /// question keeps its id and position. `None` when there is no such answer. Fails with
-    /// [`StoreError::WrongState`] while a job of the conversation runs, [`StoreError::NoConversation`] when
-    /// the conversation is gone, [`StoreError::NoQuestion`] when the question was deleted, and
-    /// [`StoreError::TooLate`] when too many messages follow.
-    fn regenerate(&self, user: UserId, id: ConversationId, again: RegenerateRequest) -> Ticket<Option<Job>>;
+    /// [`ConversationError::WrongState`] while a job of the conversation runs, [`ConversationError::NoConversation`] when
+    /// the conversation is gone, [`ConversationError::NoQuestion`] when the question was deleted, and
+    /// [`ConversationError::TooLate`] when too many messages follow.
+    fn regenerate(
+        &self,
+        user: UserId,
+        id: ConversationId,
+        again: RegenerateRequest,
+    ) -> Ticket<Option<Job>, ConversationError>;
 
     /// The conversation, or `None` when it is not this user's.
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;

@@ -1,6 +1,6 @@
 //! Project files for tools. User and project come from the job, never from the model. All calls block.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use super::workspaces::{
     DirectoryListing, FileChange, FileError, FileKind, SearchQuery, SearchResults, WrittenFile,
 };

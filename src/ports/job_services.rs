@@ -1,8 +1,9 @@
 //! Work that a job's model hands in: background jobs and schedules. The owner always comes from the calling
 //! job.
 
-use super::schedule::ScheduleStatus;
-use super::store::{Idempotent, NewJob, StoreError};
+use super::schedule::{ScheduleError, ScheduleStatus};
+use super::store::{Idempotent, NewJob, SubmitError};
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
@@ -55,9 +56,37 @@ pub enum JobServiceError {
     /// The calling job has been deleted.
     #[error("the job that asks for this was deleted")]
     NoCaller,
+    /// The background job was refused.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The schedule was refused.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Why a background job was not accepted. The texts are for the caller, who may be a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpawnError {
+    /// The user has `limits.spawned_jobs` unfinished background jobs (HTTP: 429).
+    #[error(
+        "{limit} background jobs are unfinished, as many as there may be (limits.spawned_jobs); wait for one or cancel one"
+    )]
+    SpawnedFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The job was refused like any other.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+impl From<StoreError> for SpawnError {
+    fn from(error: StoreError) -> Self {
+        Self::Submit(error.into())
+    }
 }
 
 /// Creates and lists background jobs and schedules for tools.
@@ -87,9 +116,9 @@ pub trait BackgroundJobs: Send + Sync {
     /// The request of a job, or `None` when it is not this user's.
     fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError>;
     /// Stores a job that another job started, once per key ([`super::Store::submit_once`]). Fails with
-    /// [`StoreError::SpawnedFull`] when the user has `most` unfinished ones. The job runs beside its
+    /// [`SpawnError::SpawnedFull`] when the user has `most` unfinished ones. The job runs beside its
     /// conversation.
-    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>>;
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>, SpawnError>;
     /// A user's unfinished background jobs, oldest first.
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError>;
 }

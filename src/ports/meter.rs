@@ -3,7 +3,7 @@
 //! No measurement carries a user, job or conversation (P7). Labels are `'static` or come from the
 //! configuration or a catalogue, and the meter keeps a bounded number of those (P8).
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use crate::domain::event::FailureCode;
 use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;

@@ -20,6 +20,7 @@ mod readiness;
 mod results;
 mod schedule;
 mod store;
+mod store_error;
 mod ticket;
 mod tool;
 mod users;
@@ -29,36 +30,39 @@ mod workspaces;
 pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
 pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
-pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
+pub use batch::{BatchError, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use budget::TokenBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
 pub use conversations::{
-    ChatMessage, ConversationCursor, ConversationPage, ConversationQuery, Conversations, MessagePage,
-    MessageRef, RegenerateRequest,
+    ChatMessage, ConversationCursor, ConversationError, ConversationPage, ConversationQuery, Conversations,
+    MessagePage, MessageRef, RegenerateRequest,
 };
 pub use files::{ProjectFiles, ProjectFolder};
 pub use job_services::{
-    BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, ToolCaller,
+    BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
 pub use model::{Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
-pub use projects::{ProjectCursor, ProjectPage, Projects};
+pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};
 pub use quota::{QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
 pub use readiness::ReadinessProbe;
 pub use results::Results;
-pub use schedule::{FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules};
+pub use schedule::{FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules};
 pub use store::{
-    ChangeWatch, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Store, StoreError, Urgency,
+    ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
+    Store, SubmitError, Urgency,
 };
+pub use store_error::StoreError;
 pub use ticket::Ticket;
 pub use tool::{
     ApprovedCalls, FullResult, Journal, ModelParameters, ProgressReporter, Tool, ToolContext, ToolError,
     ToolInfo, ToolOutcome, ToolSource, Toolbox, UnexecutedReason,
 };
 pub use users::{
-    AccountChange, AccountPage, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Users,
+    AccountChange, AccountError, AccountPage, NewAccount, NewInvite, NewToken, RegistrationGate,
+    SecretDigest, Users,
 };
 pub use web::{UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 pub use workspaces::{

@@ -1,7 +1,7 @@
 //! The outbox of webhooks: deliveries that wait, and the history of their attempts.
 
 use super::clock::CancelToken;
-use super::store::StoreError;
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState, WebhookSubject};

@@ -1,9 +1,26 @@
 //! Project rows. For their files see [`super::Workspaces`].
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
+
+/// Why a project was not stored. The texts are for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProjectError {
+    /// The user has `limits.projects` projects already (HTTP: 429).
+    #[error("there are {limit} projects already (limits.projects); delete one first")]
+    ProjectsFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// Another project of the user has the name (HTTP: 400).
+    #[error("the name is taken")]
+    NameTaken,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// Position in the list: time of the last change, then id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +49,12 @@ pub struct ProjectPage {
 pub trait Projects: Send + Sync {
     /// Reserves a directory name for a new project: the wanted name, with a number when another project uses
     /// it. The project stays invisible and pending removal until [`Projects::create_project`]. Fails with
-    /// [`StoreError::ProjectsFull`] when the user has `most` projects.
-    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project>;
+    /// [`ProjectError::ProjectsFull`] when the user has `most` projects.
+    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError>;
     /// Creates a project. A reserved one keeps its directory name; another one gets its name now. Fails with
-    /// [`StoreError::ProjectsFull`] when the user has `most` projects, and with [`StoreError::NameTaken`]
+    /// [`ProjectError::ProjectsFull`] when the user has `most` projects, and with [`ProjectError::NameTaken`]
     /// when one of them has this name.
-    fn create_project(&self, project: Project, most: u64) -> Ticket<Project>;
+    fn create_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError>;
     /// Changes name or description; `None` when the user has no such project.
     fn update_project(
         &self,
@@ -45,7 +62,7 @@ pub trait Projects: Send + Sync {
         id: ProjectId,
         name: Option<ProjectName>,
         description: Option<String>,
-    ) -> Ticket<Option<Project>>;
+    ) -> Ticket<Option<Project>, ProjectError>;
     /// Deletes a project and all its conversations. The store remembers the directory until
     /// [`Projects::mark_removed`]. Returns the project, or `None` when the user has no such project.
     fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>>;

@@ -2,7 +2,8 @@
 
 use super::accounts::{ACCOUNT_DAY_MS, Accounts};
 use super::projects::Projects;
-use super::store::{Store, StoreError};
+use super::store::Store;
+use super::store_error::StoreError;
 use super::users::Users;
 use super::workspaces::{FileError, Workspaces};
 use crate::domain::account::Quota;

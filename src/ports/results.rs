@@ -1,6 +1,6 @@
 //! Full tool results, of which the model saw only head and tail.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::UserId;
 

@@ -1,10 +1,24 @@
 //! Schedules. An occurrence becomes a job and the schedule advances in one transaction.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
+
+/// Why a schedule was not stored. The texts are for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// The user has `limits.schedules` schedules already (HTTP: 429).
+    #[error("there are {limit} schedules already (limits.schedules); delete one first")]
+    SchedulesFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// A schedule and the state of its last job.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +61,7 @@ pub struct FiredSchedules {
 /// Stores schedules.
 pub trait Schedules: Send + Sync {
     /// Creates a schedule, unless the user has `most` of them.
-    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule>;
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError>;
     /// Deletes a schedule; its jobs stay. Returns whether it existed.
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool>;
     /// Creates a job for each due schedule, oldest first, as long as `fresh_ids` last.

@@ -2,6 +2,7 @@
 //! committed data only.
 
 use super::clock::CancelToken;
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::{Record, SequencedEvent};
@@ -13,149 +14,76 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Why the store did not do what it was asked.
+/// Why a job was not accepted. The texts are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// The write channel is full; try again in a moment (HTTP: 503 with `Retry-After`).
-    #[error("the server is busy writing, try again in a moment")]
-    Busy,
+pub enum SubmitError {
     /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
     #[error("the queue is full: {limit} unfinished jobs are stored already")]
     QueueFull {
-        /// The bound.
+        /// The limit.
         limit: u64,
     },
-    /// `limits.schedules` schedules of one user are stored already (HTTP: 429).
-    #[error("there are {limit} schedules already (limits.schedules); delete one first")]
-    SchedulesFull {
-        /// The bound.
-        limit: u64,
-    },
-    /// `limits.spawned_jobs` background jobs of one user have not ended yet (HTTP: 429).
-    #[error(
-        "{limit} background jobs are unfinished, as many as there may be (limits.spawned_jobs); wait for one or cancel one"
-    )]
-    SpawnedFull {
-        /// The bound.
-        limit: u64,
-    },
-    /// `limits.conversations` conversations of one user are stored already (HTTP: 429).
+    /// The job names a new conversation and the user has `limits.conversations` already (HTTP: 429).
     #[error("there are {limit} conversations already (limits.conversations); delete one first")]
     ConversationsFull {
-        /// The bound.
+        /// The limit.
         limit: u64,
     },
-    /// `limits.projects` projects of one user are stored already (HTTP: 429).
-    #[error("there are {limit} projects already (limits.projects); delete one first")]
-    ProjectsFull {
-        /// The bound.
-        limit: u64,
-    },
-    /// `limits.tokens` API tokens of one user are stored already (HTTP: 429).
-    #[error("there are {limit} tokens already (limits.tokens); revoke one first")]
-    TokensFull {
-        /// The bound.
-        limit: u64,
-    },
-    /// `limits.accounts` accounts are stored already (HTTP: 429).
-    #[error("there are {limit} accounts already (limits.accounts); an administrator has to raise the bound")]
-    AccountsFull {
-        /// The bound.
-        limit: u64,
-    },
-    /// Another account, or another of the user's projects, has the name (HTTP: 409, of a project 400).
-    #[error("the name is taken")]
-    NameTaken,
-    /// Another account has the address (HTTP: 409).
-    #[error("the email address is taken")]
-    EmailTaken,
-    /// Registration needs an invite, and this is none that can be used (HTTP: 403).
-    #[error("registration needs an invite that has not been used; ask an administrator for one")]
-    NotInvited,
-    /// Nobody may register (HTTP: 403).
-    #[error("registration is closed; ask an administrator for an account")]
-    RegistrationClosed,
-    /// There would be no active administrator left (HTTP: 409).
-    #[error("this is the last active administrator")]
-    LastAdmin,
-    /// The project that the work is for is not there any more (HTTP: 404).
-    #[error("there is no such project")]
-    NoProject,
-    /// The conversation that the work is for is not there any more (HTTP: 404).
+    /// The conversation of the job was deleted (HTTP: 404).
     #[error("there is no such conversation")]
     NoConversation,
-    /// The writer's lease is no longer valid; whatever it wanted to write was not written.
+    /// The idempotency key was used before, with another request (HTTP: 422).
+    #[error("this idempotency key was used for another request")]
+    KeyReused,
+    /// The job of the idempotency key's first request has been deleted since (HTTP: 410).
+    #[error("what came of this idempotency key was deleted; use another key to ask again")]
+    KeySpent,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a write under a lease failed. The texts are for the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// The lease is no longer valid; nothing was written.
     #[error("the lease of {job} is lost")]
     Fenced {
         /// The job.
         job: JobId,
     },
-    /// The disk or the file refused; the message says what.
-    #[error("the store failed: {0}")]
-    Io(String),
-    /// The file is repaired after a disk error; try again in a moment (HTTP: 503 with `Retry-After`).
-    #[error("the store is recovering from a disk error, try again in a moment")]
-    Recovering,
-    /// The disk is full.
-    #[error("the disk is full; running jobs may finish, new ones are refused")]
-    Full,
-    /// Less of the disk is free than has to be; only new work hears it (HTTP: 507).
-    #[error(
-        "the disk is nearly full: {} are free, {} have to be (limits.disk_free_bytes, limits.disk_free_percent); \
-         running jobs may finish, new ones are refused until there is room",
-        mebibytes(*.free_bytes), mebibytes(*.needed_bytes)
-    )]
-    LowDisk {
-        /// What is free.
-        free_bytes: u64,
-        /// What has to be.
-        needed_bytes: u64,
-    },
-    /// A stored value cannot be read.
-    #[error("the store holds a value that cannot be read: {0}")]
-    Corrupt(String),
-    /// The idempotency key was used before, with another request (HTTP: 422).
-    #[error("this idempotency key was used for another request")]
-    KeyReused,
-    /// What came of the idempotency key's first request has been deleted since (HTTP: 410).
-    #[error("what came of this idempotency key was deleted; use another key to ask again")]
-    KeySpent,
-    /// The batch was given up before it could be accepted: its client had gone.
-    #[error("the batch was given up before it was accepted")]
-    Abandoned,
-    /// Retention, or whoever deleted its answer, has cut the job's log: it has no recorded step to go on from (HTTP: 409).
-    #[error("the job's log was cut; submit it anew")]
-    LogCut,
-    /// The job stands where this cannot be done to it (HTTP: 409).
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a job was not changed at its owner's request. The texts are for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JobChangeError {
+    /// The job's state does not allow it (HTTP: 409).
     #[error("the job is {}", .status.as_str())]
     WrongState {
-        /// Where it stands.
+        /// The state.
         status: JobStatus,
     },
     /// The job does not wait for this call (HTTP: 400).
     #[error("no call '{id_ref}' of the job waits for approval")]
     NotPending {
-        /// As the client named it.
+        /// The call's id, as the client wrote it.
         id_ref: String,
     },
-    /// The question of the answer was deleted: there is nothing to answer anew (HTTP: 409).
-    #[error("the question was deleted, so it cannot be answered again")]
-    NoQuestion,
-    /// More comes after the answer than one write can clear (HTTP: 409).
-    #[error(
-        "more than {limit} questions come after this answer; answer a later one again, or begin a new conversation"
-    )]
-    TooLate {
-        /// The bound.
-        limit: usize,
+    /// The job's log was cut, by retention or with its answer, so no recorded step is left (HTTP: 409).
+    #[error("the job's log was cut; submit it anew")]
+    LogCut,
+    /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
+    #[error("the queue is full: {limit} unfinished jobs are stored already")]
+    QueueFull {
+        /// The limit.
+        limit: u64,
     },
-    /// The store is shut down.
-    #[error("the store is closed")]
-    Closed,
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{} MiB", bytes / (1024 * 1024))
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// A job to store.
@@ -169,7 +97,7 @@ pub struct NewJob {
     pub created_at_ms: u64,
     /// The request.
     pub spec: JobSpec,
-    /// Whether the named conversation must exist ([`StoreError::NoConversation`]); otherwise it is created
+    /// Whether the named conversation must exist ([`SubmitError::NoConversation`]); otherwise it is created
     /// with the job.
     pub in_existing: bool,
 }
@@ -262,36 +190,46 @@ pub type ChangeWatch = watch::Receiver<u64>;
 /// after the fsync. Reads see committed data only (P2). All methods may be called from any thread.
 pub trait Store: Send + Sync {
     /// Stores jobs, all or none, each with its first event (`status: queued`). Commits at once.
-    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>>;
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError>;
     /// Stores a job once per idempotency key; for a known key, returns the job of the first request. Keys are
     /// kept for `limits.idempotency_s`.
-    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>>;
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError>;
     /// Leases up to `max` ready jobs in queue order. Counts their attempts durably before it returns, and
     /// appends `status: running`.
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>>;
     /// Appends records to the log of a leased job, in order.
-    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()>;
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError>;
     /// Appends the records and the terminal event, ends the job and frees its conversation, in one
     /// transaction.
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()>;
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError>;
     /// Returns a leased job to the queue; the attempt does not count.
-    fn release(&self, fence: Fence) -> Ticket<()>;
+    fn release(&self, fence: Fence) -> Ticket<(), LeaseError>;
     /// Returns a leased job to the queue for another attempt after `delay_ms`; the failed attempt counts.
-    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError>;
     /// Returns a leased job to the queue for `delay_ms`. Counts neither as an attempt nor as a failure
     /// ([`crate::domain::event::EngineMark::Deferred`]).
-    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError>;
     /// Returns a leased job until these calls are decided ([`Store::decide`]). After `timeout_ms` they count
     /// as denied and the job is queued again. Counts neither as an attempt nor as a failure.
-    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()>;
+    fn wait_for_approval(
+        &self,
+        fence: Fence,
+        calls: Vec<ToolCall>,
+        timeout_ms: u64,
+    ) -> Ticket<(), LeaseError>;
     /// Decides calls that a job waits for; the job is queued again once none is left. Repeating the latest
     /// decision changes nothing. Returns the job, or `None` when the user has no such job.
-    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>>;
+    fn decide(
+        &self,
+        user: UserId,
+        job: JobId,
+        decision: ApprovalDecision,
+    ) -> Ticket<Option<Job>, JobChangeError>;
     /// Queues a failed job again as if newly accepted; it continues after its last recorded step. Returns the
     /// job, or `None` when the user has no such job.
-    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>, JobChangeError>;
     /// Deletes an ended job and all its data. Returns whether it existed.
-    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool>;
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool, JobChangeError>;
     /// Cancels a job. A queued or waiting job ends at once; the lease of a running one is cancelled; an ended
     /// one stays as it is. Returns the job, or `None` when the user has no such job.
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
@@ -306,7 +244,8 @@ pub trait Store: Send + Sync {
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
     /// Whether the user's idempotency key is known, for any request. `key` is its digest.
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError>;
-    /// Number of a user's unfinished jobs, counted up to `most`; lines of open batches that have no job yet count as well.
+    /// Number of a user's unfinished jobs, counted up to `most`. Lines of open batches that have no job yet
+    /// count as well.
     fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
     /// Events after the cursor: at most `max`, or about 64 KiB.
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;

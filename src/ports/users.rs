@@ -1,12 +1,47 @@
 //! Accounts and API tokens. Only hashes of passwords and keys cross this port.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::{TokenId, UserId};
 
 /// SHA-256 digest of a secret text.
 pub type SecretDigest = [u8; 32];
+
+/// Why an account, token or invite was not stored. The texts are for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccountError {
+    /// Another account has the name (HTTP: 409).
+    #[error("the name is taken")]
+    NameTaken,
+    /// Another account has the address (HTTP: 409).
+    #[error("the email address is taken")]
+    EmailTaken,
+    /// Registration needs an invite, and this one is missing, used or expired (HTTP: 403).
+    #[error("registration needs an invite that has not been used; ask an administrator for one")]
+    NotInvited,
+    /// Nobody may register (HTTP: 403).
+    #[error("registration is closed; ask an administrator for an account")]
+    RegistrationClosed,
+    /// No active administrator would be left (HTTP: 409).
+    #[error("this is the last active administrator")]
+    LastAdmin,
+    /// `limits.accounts` accounts are stored already (HTTP: 429).
+    #[error("there are {limit} accounts already (limits.accounts); an administrator has to raise the bound")]
+    AccountsFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The user has `limits.tokens` API tokens already (HTTP: 429).
+    #[error("there are {limit} tokens already (limits.tokens); revoke one first")]
+    TokensFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// What allows somebody to register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +82,9 @@ pub struct AccountChange {
     pub avatar: Option<Option<String>>,
     /// Password hash. A change raises the generation, which ends all sessions.
     pub password: Option<PasswordHash>,
-    /// Role. Fails with [`StoreError::LastAdmin`] for the last active administrator.
+    /// Role. Fails with [`AccountError::LastAdmin`] for the last active administrator.
     pub role: Option<Role>,
-    /// Whether the account may log in. Fails with [`StoreError::LastAdmin`] for the last active
+    /// Whether the account may log in. Fails with [`AccountError::LastAdmin`] for the last active
     /// administrator. Disabling raises the generation.
     pub is_active: Option<bool>,
     /// Quotas.
@@ -88,13 +123,13 @@ pub struct NewInvite {
 /// Stores accounts. The account [`UserId::SINGLE`], `default`, always exists. It is an administrator and has
 /// no password until somebody sets one. Ids rise and are never reused.
 pub trait Users: Send + Sync {
-    /// Creates an account. Fails with [`StoreError::NameTaken`], [`StoreError::EmailTaken`],
-    /// [`StoreError::NotInvited`], [`StoreError::RegistrationClosed`] or [`StoreError::AccountsFull`].
-    fn register(&self, new: NewAccount) -> Ticket<Account>;
+    /// Creates an account. Fails with [`AccountError::NameTaken`], [`AccountError::EmailTaken`],
+    /// [`AccountError::NotInvited`], [`AccountError::RegistrationClosed`] or [`AccountError::AccountsFull`].
+    fn register(&self, new: NewAccount) -> Ticket<Account, AccountError>;
     /// Changes an account and returns the new state; `None` when it does not exist.
-    fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>>;
-    /// Stores a token. Fails with [`StoreError::TokensFull`] when the owner has `most` of them.
-    fn store_token(&self, new: NewToken, most: u64) -> Ticket<()>;
+    fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>, AccountError>;
+    /// Stores a token. Fails with [`AccountError::TokensFull`] when the owner has `most` of them.
+    fn store_token(&self, new: NewToken, most: u64) -> Ticket<(), AccountError>;
     /// Deletes a token. Returns whether it existed.
     fn revoke_token(&self, user: UserId, token: TokenId) -> Ticket<bool>;
     /// Stores an invite and deletes expired ones.

@@ -1,7 +1,7 @@
 //! Files of projects. Every path stays below its project's directory: no link is followed out of it. All
 //! calls block.
 
-use super::store::StoreError;
+use super::store_error::StoreError;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
 use std::fs::File;

@@ -69,7 +69,7 @@ impl Outbox for InMemoryOutbox {
     }
     fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
         if let Some(error) = self.refuse.lock().expect("lock").take() {
-            return Ticket::refused(error);
+            return Ticket::resolved(Err(error));
         }
         if let Some(begun) = self.slow.lock().expect("lock").take() {
             let (sender, ticket) = Ticket::new();

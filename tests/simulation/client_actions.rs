@@ -11,7 +11,7 @@ use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
-    Batches, Clock, Idempotent, NewBatch, NewJob, NewLine, Outbox, Schedules, Store, StoreError,
+    Batches, Clock, Idempotent, JobChangeError, NewBatch, NewJob, NewLine, Outbox, Schedules, Store,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl World {
         self.tell(|| format!("retry {job}: {outcome:?}"));
         let was_done = match &outcome {
             Ok(row) => Some(row.is_some()),
-            Err(StoreError::WrongState { .. } | StoreError::QueueFull { .. }) => Some(false),
+            Err(JobChangeError::WrongState { .. } | JobChangeError::QueueFull { .. }) => Some(false),
             Err(_) => None,
         };
         self.oracle(|oracle| oracle.retried(job, was_done));

@@ -12,7 +12,7 @@ use nanoclaw::domain::schedule::Schedule;
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{Delivery, DeliveryState, WebhookSubject};
 use nanoclaw::ports::{
-    Batches, DeliveryQuery, Idempotent, JobQuery, NewBatch, Outbox, Schedules, Store, StoreError,
+    BatchError, Batches, DeliveryQuery, Idempotent, JobQuery, NewBatch, Outbox, Schedules, Store, SubmitError,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,13 +97,14 @@ impl ClientRecords {
         self.keys.entry((used.user, used.key.key)).or_default()
     }
 
-    fn hear(&mut self, used: &Used, outcome: Result<(u128, bool), &StoreError>, what: &dyn Debug) {
+    /// `outcome`: what was made and whether it is new, or whether the key was refused.
+    fn hear(&mut self, used: &Used, outcome: Result<(u128, bool), bool>, what: &dyn Debug) {
         let (leaps, key) = (used.leaps, used.key);
         let book = self.key(used);
         let wrong = match outcome {
             Ok((made, is_new)) => book.hear(made, leaps, key.fingerprint, is_new),
-            Err(StoreError::KeyReused) => book.refuse(leaps, key.fingerprint),
-            Err(_) => None,
+            Err(true) => book.refuse(leaps, key.fingerprint),
+            Err(false) => None,
         };
         if let Some(wrong) = wrong {
             let book = format!("{book:?}");
@@ -121,13 +122,13 @@ impl ClientRecords {
         &mut self,
         used: &Used,
         offered: JobId,
-        outcome: &Result<Idempotent<Job>, StoreError>,
+        outcome: &Result<Idempotent<Job>, SubmitError>,
     ) {
         let bits = |job: &Job| u128::from_be_bytes(job.id.to_bytes());
         let made = match outcome {
             Ok(Idempotent::New(job)) => Ok((bits(job), true)),
             Ok(Idempotent::Replayed(job)) => Ok((bits(job), false)),
-            Err(error) => Err(error),
+            Err(error) => Err(*error == SubmitError::KeyReused),
         };
         self.hear(used, made, &(offered, outcome));
     }
@@ -165,12 +166,12 @@ impl ClientRecords {
         &mut self,
         batch: BatchId,
         used: Option<&Used>,
-        outcome: &Result<Idempotent<Batch>, StoreError>,
+        outcome: &Result<Idempotent<Batch>, BatchError>,
     ) {
         let made = match outcome {
             Ok(Idempotent::New(batch)) => Ok((batch.id, true)),
             Ok(Idempotent::Replayed(batch)) => Ok((batch.id, false)),
-            Err(error) => Err(error),
+            Err(error) => Err(*error == BatchError::KeyReused),
         };
         if let Ok((made, _)) = made
             && let Some(known) = self.batches.get_mut(&made)
@@ -178,7 +179,7 @@ impl ClientRecords {
             known.is_accepted = true;
         }
         let has_other = made.is_ok_and(|(made, _)| made != batch);
-        let refused = matches!(outcome, Err(StoreError::KeyReused | StoreError::QueueFull { .. }));
+        let refused = matches!(outcome, Err(BatchError::KeyReused | BatchError::QueueFull { .. }));
         if let Some(known) = self.batches.get_mut(&batch).filter(|_| has_other || refused) {
             known.is_sent = false;
         }

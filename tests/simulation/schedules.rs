@@ -1,12 +1,12 @@
 //! The schedules port of one process: every write is a point for faults. Contains the flaw of a schedule
 //! that stays due.
 
-use super::store::{SimStore, resolved};
+use super::store::SimStore;
 use super::world::{Flaw, World};
 use nanoclaw::domain::id::{JobId, ScheduleId, UserId};
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::ports::{
-    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+    FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
 };
 use nanoclaw::store::RedbStore;
 use std::sync::Arc;
@@ -39,20 +39,20 @@ fn fire_and_forget(
             drop(store.put(schedule, order, u64::MAX).wait());
         }
     }
-    resolved(fired)
+    Ticket::resolved(fired)
 }
 
 impl Schedules for SimSchedules {
-    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule> {
-        resolved(self.store.write("put schedule", |store| store.put(schedule, order, most)))
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError> {
+        Ticket::resolved(self.store.write("put schedule", |store| store.put(schedule, order, most)))
     }
 
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
-        resolved(self.store.write("remove schedule", |store| store.remove(user, id)))
+        Ticket::resolved(self.store.write("remove schedule", |store| store.remove(user, id)))
     }
 
     fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {
-        resolved(self.store.write("fire", |store| match self.world.flaw {
+        Ticket::resolved(self.store.write("fire", |store| match self.world.flaw {
             Flaw::FiresTwice => {
                 let known = self.world.oracle(|oracle| oracle.client_records.schedules());
                 fire_and_forget(store, fresh_ids, known)
@@ -62,7 +62,7 @@ impl Schedules for SimSchedules {
     }
 
     fn rearm(&self) -> Ticket<u64> {
-        resolved(self.store.write("rearm", Schedules::rearm))
+        Ticket::resolved(self.store.write("rearm", Schedules::rearm))
     }
 
     fn schedule(

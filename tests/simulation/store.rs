@@ -11,11 +11,12 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{History, Job, JobOutcome};
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
-    CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Store,
-    StoreError, Ticket, Urgency,
+    CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
+    LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,13 +32,6 @@ pub(crate) struct SimStore {
     late: Mutex<Vec<(Fence, Vec<Record>)>>,
     /// Seen but not yet written ([`Flaw::SplitEnd`]).
     early_ends: Mutex<BTreeMap<JobId, Event>>,
-}
-
-/// A ticket with a known outcome.
-pub(crate) fn resolved<T>(result: Result<T, StoreError>) -> Ticket<T> {
-    let (caller, ticket) = Ticket::new();
-    drop(caller.send(result));
-    ticket
 }
 
 impl SimStore {
@@ -57,25 +51,25 @@ impl SimStore {
         self.lost_claims.load(Ordering::SeqCst)
     }
 
-    fn alive(&self) -> Result<(), StoreError> {
-        if self.faults.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
+    fn alive<E: From<StoreError>>(&self) -> Result<(), E> {
+        if self.faults.is_dead() { Err(StoreError::Closed.into()) } else { Ok(()) }
     }
 
     /// Sends a write of this process.
-    pub(crate) fn write<T>(
+    pub(crate) fn write<T, E: From<StoreError> + PartialEq + Debug>(
         &self,
         what: &str,
-        send: impl FnOnce(&RedbStore) -> Ticket<T>,
-    ) -> Result<T, StoreError> {
+        send: impl FnOnce(&RedbStore) -> Ticket<T, E>,
+    ) -> Result<T, E> {
         self.world.point();
         self.world.at_write();
         self.catch_up();
-        self.alive()?;
+        self.alive::<E>()?;
         let result = send(&self.inner).wait();
         self.world.tell(|| format!("{what}: {:?}, dead: {}", result.as_ref().err(), self.faults.is_dead()));
         self.world.at_write();
-        self.alive()?;
-        if result.as_ref().is_err_and(|error| *error == StoreError::Closed) {
+        self.alive::<E>()?;
+        if result.as_ref().is_err_and(|error| *error == E::from(StoreError::Closed)) {
             self.world.oracle(|oracle| oracle.blame("the store closed unexpectedly".to_owned()));
         }
         result
@@ -87,7 +81,7 @@ impl SimStore {
         read: impl FnOnce(&RedbStore) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.catch_up();
-        self.alive()?;
+        self.alive::<StoreError>()?;
         if !self.world.is_calm() && self.world.chance(60) {
             return Err(StoreError::Io("a sector that cannot be read".to_owned()));
         }
@@ -104,32 +98,32 @@ impl SimStore {
 
     fn catch_up(&self) {
         let late = std::mem::take(&mut *self.late.lock().unwrap());
-        if self.alive().is_ok() {
+        if self.alive::<StoreError>().is_ok() {
             for (fence, records) in late {
                 drop(self.inner.append(fence, records, Urgency::Now).wait());
             }
         }
     }
 
-    fn leave(&self, fence: Fence, result: Result<(), StoreError>, has_ended: bool) -> Ticket<()> {
+    fn leave(&self, fence: Fence, result: Result<(), LeaseError>, has_ended: bool) -> Ticket<(), LeaseError> {
         if result.is_ok() {
             self.world.oracle(|oracle| oracle.left(fence.job, has_ended));
         }
-        resolved(result)
+        Ticket::resolved(result)
     }
 }
 
 impl Store for SimStore {
-    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
-        resolved(self.write("submit", |store| {
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
+        Ticket::resolved(self.write("submit", |store| {
             let now_ms = self.world.clock.now_ms();
             self.world.oracle(|oracle| jobs.iter().for_each(|job| oracle.offer(job, now_ms)));
             store.submit(jobs.into_iter().map(|job| self.flawed(job)).collect())
         }))
     }
 
-    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
-        resolved(self.write("submit once", |store| {
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError> {
+        Ticket::resolved(self.write("submit once", |store| {
             let (now_ms, leaps) = (self.world.clock.now_ms(), self.world.clock.leaps());
             let processes = self.world.oracle(|oracle| {
                 oracle.offer(&job, now_ms);
@@ -144,7 +138,7 @@ impl Store for SimStore {
         }))
     }
 
-    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError> {
         self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("defer {}", fence.job), |store| {
@@ -157,7 +151,7 @@ impl Store for SimStore {
         self.leave(fence, result, false)
     }
 
-    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError> {
         self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("postpone {}", fence.job), |store| {
@@ -170,7 +164,12 @@ impl Store for SimStore {
         self.leave(fence, result, false)
     }
 
-    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+    fn wait_for_approval(
+        &self,
+        fence: Fence,
+        calls: Vec<ToolCall>,
+        timeout_ms: u64,
+    ) -> Ticket<(), LeaseError> {
         self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("await approval {}", fence.job), |store| {
@@ -183,18 +182,23 @@ impl Store for SimStore {
         self.leave(fence, result, false)
     }
 
-    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
-        resolved(
+    fn decide(
+        &self,
+        user: UserId,
+        job: JobId,
+        decision: ApprovalDecision,
+    ) -> Ticket<Option<Job>, JobChangeError> {
+        Ticket::resolved(
             self.write(&format!("decide {job}: {decision:?}"), |store| store.decide(user, job, decision)),
         )
     }
 
-    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
-        resolved(self.write(&format!("delete {job}"), |store| store.delete(user, job)))
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool, JobChangeError> {
+        Ticket::resolved(self.write(&format!("delete {job}"), |store| store.delete(user, job)))
     }
 
-    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        resolved(self.write(&format!("retry {job}"), |store| {
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>, JobChangeError> {
+        Ticket::resolved(self.write(&format!("retry {job}"), |store| {
             self.world.oracle(|oracle| oracle.retries(job));
             store.retry(user, job)
         }))
@@ -217,27 +221,29 @@ impl Store for SimStore {
             }),
             Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),
         }
-        resolved(result)
+        Ticket::resolved(result)
     }
 
-    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         if urgency == Urgency::Soon && self.world.lingers() {
             self.world.point();
             return match self.alive() {
                 Ok(()) => self.inner.append(fence, records, urgency),
-                Err(error) => Ticket::refused(error),
+                Err(error) => Ticket::resolved(Err(error)),
             };
         }
         if self.world.flaw == Flaw::EarlyAck {
             self.catch_up();
             self.late.lock().unwrap().push((fence, records));
             self.world.point();
-            return resolved(self.alive());
+            return Ticket::resolved(self.alive());
         }
-        resolved(self.write(&format!("append {}", fence.job), |store| store.append(fence, records, urgency)))
+        Ticket::resolved(
+            self.write(&format!("append {}", fence.job), |store| store.append(fence, records, urgency)),
+        )
     }
 
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
         if self.world.flaw == Flaw::SplitEnd {
             self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
             // A following reader sees the end at once.
@@ -251,18 +257,18 @@ impl Store for SimStore {
         self.leave(fence, result, true)
     }
 
-    fn release(&self, fence: Fence) -> Ticket<()> {
+    fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {
         self.world.oracle(|oracle| oracle.lets_go(fence.job));
         let result = self.write(&format!("release {}", fence.job), |store| store.release(fence));
         self.leave(fence, result, false)
     }
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        resolved(self.write(&format!("cancel {job}"), |store| store.cancel(user, job)))
+        Ticket::resolved(self.write(&format!("cancel {job}"), |store| store.cancel(user, job)))
     }
 
     fn probe(&self) -> Ticket<()> {
-        resolved(self.write("probe", Store::probe))
+        Ticket::resolved(self.write("probe", Store::probe))
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {

@@ -11,7 +11,8 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    Batches, Conversations, Idempotent, JobQuery, NewBatch, NewLine, Store, StoreError, Urgency,
+    Batches, Conversations, Idempotent, JobChangeError, JobQuery, LeaseError, NewBatch, NewLine, Store,
+    SubmitError, Urgency,
 };
 
 const TIMEOUT_MS: u64 = 60_000;
@@ -26,7 +27,7 @@ fn ask(fixture: &Fixture) -> JobId {
     fixture.store.append(lease.fence(), vec![cost(None, Usage::new(9, 1))], Urgency::Now).wait().unwrap();
     fixture.store.wait_for_approval(lease.fence(), vec![call("a"), call("b")], TIMEOUT_MS).wait().unwrap();
     let again = fixture.store.wait_for_approval(lease.fence(), vec![call("a")], TIMEOUT_MS).wait();
-    assert_eq!(again, Err(StoreError::Fenced { job: lease.job.id }));
+    assert_eq!(again, Err(LeaseError::Fenced { job: lease.job.id }));
     lease.job.id
 }
 
@@ -38,7 +39,12 @@ fn waiting() -> Fixture {
     fixture
 }
 
-fn decide(fixture: &Fixture, user: UserId, approve: bool, calls: &[&str]) -> Result<Option<Job>, StoreError> {
+fn decide(
+    fixture: &Fixture,
+    user: UserId,
+    approve: bool,
+    calls: &[&str],
+) -> Result<Option<Job>, JobChangeError> {
     let id_refs = (!calls.is_empty()).then(|| calls.iter().map(|id_ref| (*id_ref).to_owned()).collect());
     let reason = (!approve).then(|| "no".to_owned());
     fixture.store.decide(user, id(1), ApprovalDecision { approve, id_refs, reason }).wait()
@@ -112,13 +118,13 @@ fn a_waiting_job_is_listed_and_counted_but_cannot_be_deleted_or_retried() {
         |status| fixture.store.jobs(&of(status)).unwrap().jobs.iter().map(|job| job.id).collect::<Vec<_>>();
     assert_eq!((ids(Some(JobStatus::Waiting)), ids(Some(JobStatus::Running))), (vec![id(1)], vec![]));
     assert_eq!((ids(None), fixture.store.unfinished_count(ANN, 10)), (vec![id(2), id(1)], Ok(2)));
-    let refused = StoreError::WrongState { status: JobStatus::Waiting };
+    let refused = JobChangeError::WrongState { status: JobStatus::Waiting };
     assert_eq!(fixture.store.delete(ANN, id(1)).wait(), Err(refused.clone()));
     assert_eq!(fixture.store.retry(ANN, id(1)).wait(), Err(refused));
     let full = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
     full.submit([job(1, ANN)]);
     ask(&full);
-    assert_eq!(full.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::QueueFull { limit: 1 }));
+    assert_eq!(full.store.submit(vec![job(2, ANN)]).wait(), Err(SubmitError::QueueFull { limit: 1 }));
 }
 
 #[test]
@@ -166,13 +172,13 @@ fn a_repeated_decision_is_idempotent_and_a_conflicting_one_is_refused() {
     let told = fixture.store.log(id(1)).unwrap().len();
     assert_eq!(decide(&fixture, ANN, false, &["b"]).unwrap().unwrap().status, JobStatus::Waiting);
     let strange = |calls: &[&str], approve| decide(&fixture, ANN, approve, calls);
-    let not_pending = |id_ref: &str| Err(StoreError::NotPending { id_ref: id_ref.to_owned() });
+    let not_pending = |id_ref: &str| Err(JobChangeError::NotPending { id_ref: id_ref.to_owned() });
     assert_eq!(strange(&["b"], true), not_pending("b"), "the call was denied");
     assert_eq!(strange(&["a", "zzz"], true), not_pending("zzz"));
     assert_eq!((fixture.store.log(id(1)).unwrap().len(), pending(&shown(&fixture))), (told, strings(&["a"])));
     decide(&fixture, ANN, true, &["a"]).unwrap();
     let lease = fixture.claim();
-    let wrong = |status| Err(StoreError::WrongState { status });
+    let wrong = |status| Err(JobChangeError::WrongState { status });
     let repeated = decide(&fixture, ANN, true, &["a"]).unwrap().unwrap();
     assert_eq!(repeated.status, JobStatus::Running, "a repeated decision returns the current state");
     assert_eq!(decide(&fixture, ANN, true, &[]), wrong(JobStatus::Running), "one of the calls was denied");
@@ -190,7 +196,7 @@ fn p7_only_the_owner_decides_and_only_for_a_waiting_job() {
     assert_eq!((fixture.store.log(id(1)).unwrap(), shown(&fixture).status), (before, JobStatus::Waiting));
     let idle = Fixture::new();
     idle.submit([job(1, ANN)]);
-    assert_eq!(decide(&idle, ANN, true, &[]), Err(StoreError::WrongState { status: JobStatus::Queued }));
+    assert_eq!(decide(&idle, ANN, true, &[]), Err(JobChangeError::WrongState { status: JobStatus::Queued }));
     assert_eq!(
         idle.store.decide(ANN, id(9), ApprovalDecision { approve: true, id_refs: None, reason: None }).wait(),
         Ok(None)
@@ -225,7 +231,7 @@ fn cancelling_a_waiting_job_ends_it_and_unblocks_its_conversation() {
     assert!(matches!(last, Event::Error { code: FailureCode::Cancelled, .. }), "P4");
     assert_eq!(
         decide(&fixture, ANN, true, &[]),
-        Err(StoreError::WrongState { status: JobStatus::Cancelled })
+        Err(JobChangeError::WrongState { status: JobStatus::Cancelled })
     );
     assert_eq!(fixture.claim_all(), [id(2)]);
     fixture.clock.advance(10 * TIMEOUT_MS);

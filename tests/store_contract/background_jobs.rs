@@ -8,8 +8,8 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{ConversationSummary, Job, JobOrigin, JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    BackgroundJobs, CancelReason, Conversations, Idempotent, JobQuery, NewJob, RegenerateRequest, Store,
-    StoreError,
+    BackgroundJobs, CancelReason, ConversationError, Conversations, Idempotent, JobQuery, NewJob,
+    RegenerateRequest, SpawnError, Store, SubmitError,
 };
 
 /// A child of a job, in a conversation.
@@ -24,7 +24,7 @@ fn key(number: u8) -> IdempotencyKey {
     IdempotencyKey { key: [number; 32], fingerprint: [number; 32] }
 }
 
-fn spawn(fixture: &Fixture, new: NewJob, most: u64) -> Result<Idempotent<Job>, StoreError> {
+fn spawn(fixture: &Fixture, new: NewJob, most: u64) -> Result<Idempotent<Job>, SpawnError> {
     let number = u8::try_from(u128::from_be_bytes(new.id.to_bytes())).unwrap();
     fixture.store.spawn(new, key(number), most).wait()
 }
@@ -105,7 +105,7 @@ fn p7_p8_background_jobs_are_limited_for_each_user() {
     for number in 3..=4 {
         spawn(&fixture, child(number, ANN, 1, "chat"), 2).unwrap();
     }
-    assert_eq!(spawn(&fixture, child(5, ANN, 1, "chat"), 2), Err(StoreError::SpawnedFull { limit: 2 }));
+    assert_eq!(spawn(&fixture, child(5, ANN, 1, "chat"), 2), Err(SpawnError::SpawnedFull { limit: 2 }));
     let again = fixture.store.spawn(child(9, ANN, 1, "chat"), key(3), 2).wait().unwrap();
     assert!(matches!(again, Idempotent::Replayed(_)), "a replay is answered even at the limit");
     spawn(&fixture, child(6, BOB, 2, "chat"), 2).unwrap();
@@ -118,7 +118,7 @@ fn p7_p8_background_jobs_are_limited_for_each_user() {
             && fixture.store.spec(ANN, id(1)).unwrap().is_some()
     );
     let gone = spawn(&fixture, child(8, ANN, 1, "other"), 8);
-    assert_eq!(gone, Err(StoreError::NoConversation), "a background job creates no conversation");
+    assert_eq!(gone, Err(SubmitError::NoConversation.into()), "a background job creates no conversation");
     let orphan = NewJob { in_existing: false, ..child(10, BOB, 2, "chat") };
     let spec = nanoclaw::domain::job::JobSpec { conversation_id: None, ..orphan.spec };
     spawn(&fixture, NewJob { spec, ..orphan }, 8).unwrap();
@@ -232,7 +232,7 @@ fn regenerate_is_refused_while_a_later_background_job_runs() {
     };
     let refused = fixture.store.regenerate(ANN, name("chat"), again(1, 10)).wait();
     assert!(
-        matches!(refused, Err(StoreError::WrongState { .. })),
+        matches!(refused, Err(ConversationError::WrongState { .. })),
         "regenerating the parent's answer would remove the background job"
     );
     assert!(fixture.store.regenerate(ANN, name("chat"), again(3, 11)).wait().unwrap().is_some());

@@ -13,7 +13,7 @@ use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
     Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Projects, Schedules, Store, StoreError,
-    Urgency, Users,
+    SubmitError, Urgency, Users,
 };
 use nanoclaw::store::{AtomicFile, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
@@ -163,7 +163,10 @@ fn a_backup_is_refused_when_the_disk_has_too_little_space() {
     let limits = Limits { disk_free_bytes: 1 << 60, ..Limits::default() };
     let fixture = Fixture::with(&limits);
     assert!(matches!(fixture.store.copy(), Err(StoreError::LowDisk { .. })));
-    assert!(matches!(fixture.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::LowDisk { .. })));
+    assert!(matches!(
+        fixture.store.submit(vec![job(1, ANN)]).wait(),
+        Err(SubmitError::Store(StoreError::LowDisk { .. }))
+    ));
     fixture.store.probe().wait().unwrap();
 }
 

@@ -7,7 +7,7 @@ use nanoclaw::domain::id::{BatchId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Batches, Idempotent, LineOutcome, NewBatch, NewLine, Store, StoreError};
+use nanoclaw::ports::{BatchError, Batches, Idempotent, LineOutcome, NewBatch, NewLine, Store, SubmitError};
 
 fn batch(number: u128) -> BatchId {
     BatchId::from_bits(number)
@@ -57,7 +57,7 @@ fn no_line_runs_before_its_batch_is_accepted_and_a_crash_drops_the_lines() {
     assert_eq!(fixture.store.batch(ANN, batch(1)), Ok(None));
     let after = fixture.crash();
     let late = after.store.accept(new(1, ANN, 10, 10), None).wait();
-    assert_eq!(late, Err(StoreError::Abandoned), "the crash dropped the lines");
+    assert_eq!(late, Err(BatchError::Abandoned), "the crash dropped the lines");
     assert_eq!(after.claim_all(), []);
     fixture.store.abandon(batch(1)).wait().unwrap();
     assert_eq!(fixture.claim_all(), []);
@@ -171,10 +171,10 @@ fn a_batch_that_does_not_fit_into_the_queue_is_refused() {
     let fixture = Fixture::with(&Limits { queue_jobs: 5, ..Limits::default() });
     fixture.store.fill(batch(1), 0, lines(0, 6)).wait().unwrap();
     let full = fixture.store.accept(new(1, ANN, 6, 2), None).wait();
-    assert_eq!(full, Err(StoreError::QueueFull { limit: 5 }));
+    assert_eq!(full, Err(BatchError::QueueFull { limit: 5 }));
     fixture.store.abandon(batch(1)).wait().unwrap();
     accept(&fixture, 2, 5, 2);
-    assert_eq!(fixture.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::QueueFull { limit: 5 }));
+    assert_eq!(fixture.store.submit(vec![job(1, ANN)]).wait(), Err(SubmitError::QueueFull { limit: 5 }));
     assert_eq!(work_off(&fixture), 5);
     fixture.submit([job(1, ANN)]);
 }
@@ -190,7 +190,7 @@ fn a_batch_key_makes_one_batch_and_cannot_be_reused_for_a_job() {
         let (Idempotent::New(told) | Idempotent::Replayed(told)) = answer;
         assert_eq!(told.id, batch(1));
     }
-    assert_eq!(fixture.store.submit_once(job(9, ANN), key).wait(), Err(StoreError::KeyReused));
+    assert_eq!(fixture.store.submit_once(job(9, ANN), key).wait(), Err(SubmitError::KeyReused));
     assert_eq!(work_off(&fixture), 3);
     assert_eq!(fixture.store.batches(ANN, None, 10).unwrap().batches.len(), 1);
 }

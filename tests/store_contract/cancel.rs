@@ -4,7 +4,7 @@ use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, delta, done, id, job};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobStatus;
-use nanoclaw::ports::{CancelReason, Store, StoreError, Urgency};
+use nanoclaw::ports::{CancelReason, LeaseError, Store, Urgency};
 use std::sync::{Arc, Barrier};
 
 fn last_event(fixture: &Fixture, n: u128) -> Event {
@@ -96,7 +96,7 @@ fn p4_concurrent_cancel_and_finish_leave_one_terminal_event() {
         );
         assert_eq!(
             fixture.store.finish(lease.fence(), vec![], cancelled()).wait(),
-            Err(StoreError::Fenced { job: id(n) })
+            Err(LeaseError::Fenced { job: id(n) })
         );
     }
 }

@@ -8,7 +8,7 @@ use nanoclaw::domain::job::{JobOutcome, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
-use nanoclaw::ports::{CancelToken, Store, StoreError};
+use nanoclaw::ports::{CancelToken, Store, SubmitError};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -247,7 +247,7 @@ fn p8_a_full_queue_refuses_a_whole_submission_until_jobs_end() {
     let fixture = Fixture::with(&Limits { queue_jobs: 3, ..Limits::default() });
     fixture.submit([job(1, ANN), turn(2, ANN, "chat")]);
     let refused = fixture.store.submit(vec![job(3, ANN), job(4, ANN)]).wait();
-    assert_eq!(refused, Err(StoreError::QueueFull { limit: 3 }));
+    assert_eq!(refused, Err(SubmitError::QueueFull { limit: 3 }));
     assert_eq!(fixture.store.job(ANN, id(3)), Ok(None));
     fixture.store.cancel(ANN, id(2)).wait().unwrap();
     fixture.store.submit(vec![job(3, ANN), job(4, ANN)]).wait().unwrap();

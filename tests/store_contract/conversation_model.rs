@@ -7,7 +7,9 @@ use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Conversations, MessageRef, RegenerateRequest, Store, StoreError};
+use nanoclaw::ports::{
+    ConversationError, Conversations, JobChangeError, MessageRef, RegenerateRequest, Store,
+};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -125,7 +127,7 @@ impl Model {
         if !*is_shown {
             assert_eq!(told, Ok(false));
         } else if !has_ended {
-            assert_eq!(told, Err(StoreError::WrongState { status: JobStatus::Queued }));
+            assert_eq!(told, Err(ConversationError::WrongState { status: JobStatus::Queued }));
         } else {
             assert_eq!(told, Ok(true));
             *is_shown = false;
@@ -141,9 +143,9 @@ impl Model {
         if !old.shows_answer {
             assert_eq!(told, Ok(None));
         } else if !old.shows_ask {
-            assert_eq!(told, Err(StoreError::NoQuestion));
+            assert_eq!(told, Err(ConversationError::NoQuestion));
         } else if self.pairs.iter().any(|pair| !pair.has_ended()) {
-            assert_eq!(told, Err(StoreError::WrongState { status: JobStatus::Queued }));
+            assert_eq!(told, Err(ConversationError::WrongState { status: JobStatus::Queued }));
         } else {
             assert_eq!(told.unwrap().unwrap().id, id(number));
             self.pairs.truncate(at);
@@ -157,7 +159,7 @@ impl Model {
         };
         let told = self.fixture.store.retry(ANN, id(old.number)).wait();
         if !old.shows_answer {
-            assert_eq!(told, Err(StoreError::LogCut));
+            assert_eq!(told, Err(JobChangeError::LogCut));
             return;
         }
         told.unwrap().unwrap();

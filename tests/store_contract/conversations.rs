@@ -8,8 +8,8 @@ use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};
 use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    Batches, Clock, ConversationCursor, ConversationQuery, Conversations, Idempotent, NewBatch, NewJob,
-    NewLine, RegenerateRequest, Store, StoreError,
+    Batches, Clock, ConversationCursor, ConversationError, ConversationQuery, Conversations, Idempotent,
+    NewBatch, NewJob, NewLine, RegenerateRequest, Store, SubmitError,
 };
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {
@@ -76,10 +76,11 @@ fn p7_conversations_of_users_are_separate() {
 fn an_existing_conversation_is_not_created_again_and_the_limit_holds() {
     let fixture = Fixture::with(&Limits { conversations: 2, ..Limits::default() });
     found(&fixture, ANN, "a");
-    assert_eq!(fixture.store.found(chat(ANN, "a", 1), 2).wait(), Err(StoreError::NameTaken));
+    assert_eq!(fixture.store.found(chat(ANN, "a", 1), 2).wait(), Err(ConversationError::NameTaken));
     fixture.submit([turn(1, ANN, "b")]);
-    let full = StoreError::ConversationsFull { limit: 2 };
-    assert_eq!(fixture.store.found(chat(ANN, "c", 1), 2).wait(), Err(full.clone()));
+    let refused = ConversationError::ConversationsFull { limit: 2 };
+    assert_eq!(fixture.store.found(chat(ANN, "c", 1), 2).wait(), Err(refused));
+    let full = SubmitError::ConversationsFull { limit: 2 };
     assert_eq!(fixture.store.submit(vec![job(2, ANN), turn(3, ANN, "c")]).wait(), Err(full.clone()));
     assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "nothing was written");
     let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
@@ -224,12 +225,12 @@ fn a_job_for_an_existing_conversation_does_not_recreate_a_removed_one() {
     let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
     assert!(matches!(fixture.store.submit_once(homed(2), key).wait(), Ok(Idempotent::New(_))));
     assert!(fixture.store.remove_conversation(ANN, name("chat")).wait().unwrap());
-    assert_eq!(fixture.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(StoreError::NoConversation));
+    assert_eq!(fixture.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(SubmitError::NoConversation));
     let other = nanoclaw::domain::idempotency::IdempotencyKey { key: [2; 32], ..key };
-    assert_eq!(fixture.store.submit_once(homed(5), other).wait().err(), Some(StoreError::NoConversation));
+    assert_eq!(fixture.store.submit_once(homed(5), other).wait().err(), Some(SubmitError::NoConversation));
     let again = RegenerateRequest { answer: id(1).message_id(), job: homed(6) };
     let again = fixture.store.regenerate(ANN, name("chat"), again).wait();
-    assert_eq!(again, Err(StoreError::NoConversation));
+    assert_eq!(again, Err(ConversationError::NoConversation));
     assert_eq!([3, 4, 5, 6].map(|number| fixture.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
     assert_eq!(get(&fixture, ANN, "chat"), None, "nothing was written");
     fixture.submit([turn(7, ANN, "chat")]);

@@ -5,7 +5,7 @@ use crate::support::store::{ANN, cost, id, job, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Store, StoreError, Urgency};
+use nanoclaw::ports::{LeaseError, Store, Urgency};
 
 /// A job that is deferred for five seconds.
 fn deferred() -> Fixture {
@@ -16,7 +16,7 @@ fn deferred() -> Fixture {
     fixture.store.defer(lease.fence(), "waits for its turn".to_owned(), 5_000).wait().unwrap();
     assert_eq!(
         fixture.store.defer(lease.fence(), String::new(), 1).wait(),
-        Err(StoreError::Fenced { job: id(1) })
+        Err(LeaseError::Fenced { job: id(1) })
     );
     fixture
 }

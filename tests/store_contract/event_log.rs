@@ -5,7 +5,7 @@ use crate::support::store::{ANN, BOB, delta, done, id, job};
 use nanoclaw::domain::event::{EngineMark, Event, FinishReason, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{CancelReason, Fence, Store, StoreError, Urgency};
+use nanoclaw::ports::{CancelReason, Fence, LeaseError, Store, StoreError, SubmitError, Urgency};
 
 fn mark() -> Record {
     EngineMark::ModelFinished {
@@ -148,7 +148,7 @@ fn a_lost_lease_writes_nothing() {
     let again = fixture.claim();
     assert_eq!((again.job.epoch, again.job.attempt), (2, 1), "a release does not count");
     let before = fixture.store.log(id(1)).unwrap();
-    let lost = Err(StoreError::Fenced { job: id(1) });
+    let lost = Err(LeaseError::Fenced { job: id(1) });
     assert_eq!(fixture.store.append(lease.fence(), vec![mark()], Urgency::Now).wait(), lost);
     assert_eq!(fixture.store.finish(lease.fence(), vec![], done(id(1), "x")).wait(), lost);
     assert_eq!(fixture.store.release(lease.fence()).wait(), lost);
@@ -181,7 +181,7 @@ fn an_invalid_write_fails_without_affecting_its_group() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let (twice, good) = (fixture.store.submit(vec![job(1, BOB)]), fixture.store.submit(vec![job(2, BOB)]));
-    assert!(matches!(twice.wait(), Err(StoreError::Corrupt(_))), "an id is stored once");
+    assert!(matches!(twice.wait(), Err(SubmitError::Store(StoreError::Corrupt(_)))), "an id is stored once");
     assert_eq!(good.wait().unwrap()[0].id, id(2));
     assert_eq!(fixture.store.job(BOB, id(1)), Ok(None));
     assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().user, ANN);

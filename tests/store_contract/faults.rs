@@ -6,7 +6,9 @@ use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{CancelReason, CancelToken, Lease, Store, StoreError, Ticket, Urgency};
+use nanoclaw::ports::{
+    CancelReason, CancelToken, Lease, LeaseError, Store, StoreError, SubmitError, Ticket, Urgency,
+};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use redb::StorageBackend;
@@ -95,9 +97,12 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
 
     switch(&disk.0).store(true, Ordering::SeqCst);
     let failed = store.append(hit.fence(), vec![delta(0, 0, "lost?")], Urgency::Now).wait();
-    assert!(matches!(failed, Err(StoreError::Io(_))), "{failed:?}");
+    assert!(matches!(failed, Err(LeaseError::Store(StoreError::Io(_)))), "{failed:?}");
     assert_eq!(*watch.borrow(), before, "p2: nothing was committed, so no reader is woken");
-    assert!(matches!(store.submit(vec![job(3, ANN)]).wait(), Err(StoreError::Io(_))), "still broken");
+    assert!(
+        matches!(store.submit(vec![job(3, ANN)]).wait(), Err(SubmitError::Store(StoreError::Io(_)))),
+        "still broken"
+    );
     assert_eq!(
         hit.cancel.reason(),
         Some(CancelReason::LeaseLost),
@@ -108,7 +113,7 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
     store.append(spared.fence(), vec![delta(0, 0, "goes on")], Urgency::Now).wait().unwrap();
     assert_eq!(spared.cancel.reason(), None);
     let late = store.append(hit.fence(), vec![delta(0, 0, "again")], Urgency::Now).wait();
-    assert_eq!(late, Err(StoreError::Fenced { job: id(1) }), "a retry must not write twice");
+    assert_eq!(late, Err(LeaseError::Fenced { job: id(1) }), "a retry must not write twice");
     let resumed = store.claim(10).wait().unwrap();
     let resumed = resumed.iter().find(|lease| lease.job.id == id(1)).expect("queued again");
     assert_eq!(resumed.job.crashes, 0, "a disk error counts no crash");
@@ -139,7 +144,7 @@ fn a_full_disk_refuses_each_write_and_the_store_recovers() {
     store.submit(vec![job(1, ANN)]).wait().unwrap();
     disk.0.is_full.store(true, Ordering::SeqCst);
     for _ in 0..3 {
-        assert_eq!(store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Full));
+        assert_eq!(store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Full.into()));
     }
     disk.0.is_full.store(false, Ordering::SeqCst);
     store.submit(vec![job(3, ANN)]).wait().unwrap();
@@ -179,7 +184,7 @@ fn a_store_retries_a_broken_disk_until_it_works() {
     assert!(matches!(store.probe().wait(), Err(StoreError::Io(_))));
     for _ in 0..5 {
         let tried = store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait();
-        assert!(matches!(tried, Err(StoreError::Io(_))));
+        assert!(matches!(tried, Err(LeaseError::Store(StoreError::Io(_)))));
     }
     disk.0.writes_fail.store(false, Ordering::SeqCst);
     store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
@@ -230,7 +235,7 @@ fn p8_a_full_write_channel_answers_busy_and_accepted_writes_are_stored() {
     let tickets: Vec<_> = (1..=20).map(|n| store.submit(vec![job(n, ANN)])).collect();
     drop(gate);
     let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
-    let busy = results.iter().filter(|result| **result == Err(StoreError::Busy)).count();
+    let busy = results.iter().filter(|result| **result == Err(StoreError::Busy.into())).count();
     let stored = results.iter().flatten().flatten().count();
     assert!(busy >= 1 && stored >= 4, "{busy} busy, {stored} stored");
     assert_eq!(busy + stored, 20);
@@ -255,7 +260,7 @@ fn p8_large_writes_fill_the_write_channel_by_size() {
     let tickets: Vec<_> = (1..=40).map(large).collect();
     drop(gate);
     let results = tickets.into_iter().map(Ticket::wait);
-    let busy = results.filter(|result| *result == Err(StoreError::Busy)).count();
+    let busy = results.filter(|result| *result == Err(StoreError::Busy.into())).count();
     assert!((10..=30).contains(&busy), "{busy} of 40 writes of 4 MB were refused");
     store.submit(vec![job(100, ANN)]).wait().unwrap();
 }

@@ -6,7 +6,7 @@ use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::{ConversationSummary, JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{ChatMessage, Conversations, Lease, MessageRef, Store, StoreError};
+use nanoclaw::ports::{ChatMessage, ConversationError, Conversations, Lease, MessageRef, Store};
 use nanoclaw::store::RedbStore;
 
 pub(crate) fn ask(number: u128) -> MessageRef {
@@ -62,7 +62,7 @@ pub(crate) fn told(fixture: &Fixture, number: u128) -> Vec<Message> {
     told
 }
 
-fn delete(fixture: &Fixture, message: MessageRef) -> Result<bool, StoreError> {
+fn delete(fixture: &Fixture, message: MessageRef) -> Result<bool, ConversationError> {
     fixture.store.delete_message(ANN, name("chat"), message).wait()
 }
 
@@ -162,7 +162,7 @@ fn a_deleted_message_is_neither_listed_nor_sent_to_models() {
 fn a_message_cannot_be_deleted_before_its_job_has_ended() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
-    let refused = |status| Err(StoreError::WrongState { status });
+    let refused = |status| Err(ConversationError::WrongState { status });
     assert_eq!(delete(&fixture, ask(1)), refused(JobStatus::Queued));
     let lease = fixture.claim();
     assert_eq!(delete(&fixture, answer(1)), refused(JobStatus::Running));

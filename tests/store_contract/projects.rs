@@ -4,7 +4,7 @@ use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::project::{Project, ProjectName};
-use nanoclaw::ports::{Clock, ProjectCursor, Projects, StoreError};
+use nanoclaw::ports::{Clock, ProjectCursor, ProjectError, Projects};
 
 const MOST: u64 = 5;
 
@@ -34,7 +34,7 @@ pub(crate) fn found(
     number: u128,
     user: UserId,
     called: &str,
-) -> Result<Project, StoreError> {
+) -> Result<Project, ProjectError> {
     fixture.store.create_project(project(number, user, called, fixture.clock.now_ms()), MOST).wait()
 }
 
@@ -69,10 +69,10 @@ fn p7_projects_of_users_are_separate() {
 fn project_names_are_unique_case_sensitive_and_reusable() {
     let fixture = Fixture::new();
     found(&fixture, 1, ANN, "app").expect("founded");
-    assert_eq!(found(&fixture, 2, ANN, "app"), Err(StoreError::NameTaken));
+    assert_eq!(found(&fixture, 2, ANN, "app"), Err(ProjectError::NameTaken));
     found(&fixture, 2, ANN, "App").expect("another name");
     let amend = |id, to| fixture.store.update_project(ANN, pid(id), Some(name(to)), None).wait();
-    assert_eq!(amend(2, "app"), Err(StoreError::NameTaken));
+    assert_eq!(amend(2, "app"), Err(ProjectError::NameTaken));
     assert_eq!(amend(2, "App").expect("its own name").expect("a project").name, name("App"));
     assert_eq!(
         amend(1, "other").expect("amended").expect("a project").directory,
@@ -140,7 +140,7 @@ fn p8_projects_are_limited_for_each_user() {
     for number in 0..u128::from(MOST) {
         found(&fixture, number, ANN, &format!("p{number}")).expect("founded");
     }
-    let full = Err(StoreError::ProjectsFull { limit: MOST });
+    let full = Err(ProjectError::ProjectsFull { limit: MOST });
     assert_eq!(found(&fixture, 9, ANN, "one more"), full);
     assert_eq!(fixture.store.reserve_project(project(9, ANN, "one more", 0), MOST).wait(), full);
     found(&fixture, 9, BOB, "his").expect("another user's");

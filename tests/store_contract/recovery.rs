@@ -210,7 +210,7 @@ fn close_writes_pending_writes_and_then_answers_closed() {
     fixture.store.close();
     assert_eq!(lingering.wait(), Ok(()));
     assert_eq!(lease.cancel.reason(), Some(CancelReason::Shutdown));
-    assert_eq!(fixture.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Closed));
+    assert_eq!(fixture.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Closed.into()));
     assert_eq!(fixture.store.job(ANN, id(1)), Err(StoreError::Closed));
     let again = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(again.events(id(1), 0, 10).unwrap().last_seq, 4);

@@ -9,10 +9,10 @@ use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::{ConversationSummary, Job, JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{ChatMessage, Conversations, MessageRef, RegenerateRequest, Store, StoreError};
+use nanoclaw::ports::{ChatMessage, ConversationError, Conversations, MessageRef, RegenerateRequest, Store};
 use std::ops::RangeInclusive;
 
-fn again(fixture: &Fixture, user: UserId, old: u128, new: u128) -> Result<Option<Job>, StoreError> {
+fn again(fixture: &Fixture, user: UserId, old: u128, new: u128) -> Result<Option<Job>, ConversationError> {
     let mut new = job(new, user);
     new.spec.input = vec![Message::user("not this")];
     new.created_at_ms = 2_000_000;
@@ -65,7 +65,7 @@ fn regenerate_is_refused_while_a_job_of_the_conversation_is_unfinished() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat")]);
-    let refused = |status| Err(StoreError::WrongState { status });
+    let refused = |status| Err(ConversationError::WrongState { status });
     assert_eq!(again(&fixture, ANN, 1, 9), refused(JobStatus::Queued));
     let lease = fixture.claim();
     assert_eq!(again(&fixture, ANN, 1, 9), refused(JobStatus::Running));
@@ -82,7 +82,7 @@ fn regenerate_finds_only_answers_of_the_conversation() {
     fixture.submit([turn(2, BOB, "chat")]);
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(2), "his")).wait().unwrap();
     fixture.submit([turn(3, ANN, "other")]);
-    assert_eq!(again(&fixture, ANN, 1, 9), Err(StoreError::QueueFull { limit: 1 }));
+    assert_eq!(again(&fixture, ANN, 1, 9), Err(ConversationError::QueueFull { limit: 1 }));
     assert_eq!(all(&fixture), ["?1", "!1"], "a full queue removes no answer");
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(3), "elsewhere")).wait().unwrap();
     for stranger in [2, 3, 77] {
@@ -110,7 +110,7 @@ fn regenerate_refuses_a_deleted_question_and_drops_stale_summaries() {
     );
 
     assert!(fixture.store.delete_message(ANN, name("chat"), ask(3)).wait().unwrap());
-    assert_eq!(again(&fixture, ANN, 4, 5), Err(StoreError::NoQuestion), "the question was deleted");
+    assert_eq!(again(&fixture, ANN, 4, 5), Err(ConversationError::NoQuestion), "the question was deleted");
     assert_eq!(
         (all(&fixture), count(&fixture)),
         (["?1", "!1", "?2", "!2", "!4"].map(str::to_owned).to_vec(), 5)
@@ -174,7 +174,7 @@ fn p8_regenerate_hides_a_long_tail_at_once_and_removes_it_in_steps() {
 fn p8_regenerate_refuses_an_answer_with_too_many_later_messages() {
     let fixture = Fixture::new();
     cancelled(&fixture, 1..=1_002);
-    assert_eq!(again(&fixture, ANN, 1, 2_000), Err(StoreError::TooLate { limit: 1_000 }));
+    assert_eq!(again(&fixture, ANN, 1, 2_000), Err(ConversationError::TooLate { limit: 1_000 }));
     assert_eq!(count(&fixture), 2_004, "a refused regenerate changes nothing");
     assert!(again(&fixture, ANN, 2, 2_001).unwrap().is_some());
     assert_eq!(count(&fixture), 3);

@@ -10,8 +10,8 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    Accounts, Batches, ChatMessage, Clock, Conversations, JobQuery, MessageRef, NewBatch, NewLine, Store,
-    StoreError, Urgency,
+    Accounts, Batches, ChatMessage, Clock, Conversations, JobChangeError, JobQuery, MessageRef, NewBatch,
+    NewLine, Store, Urgency,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
@@ -289,7 +289,7 @@ fn p3_a_job_with_a_truncated_log_cannot_be_retried() {
     let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
     kept.run(1, failed);
     kept.pass(2 * HOUR);
-    assert_eq!(kept.store.retry(ANN, id(1)).wait(), Err(StoreError::LogCut));
+    assert_eq!(kept.store.retry(ANN, id(1)).wait(), Err(JobChangeError::LogCut));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Idempotent, Store, StoreError, Urgency};
+use nanoclaw::ports::{Idempotent, JobChangeError, LeaseError, Store, SubmitError, Urgency};
 use std::sync::{Arc, Barrier};
 
 fn failed() -> JobOutcome {
@@ -45,7 +45,7 @@ fn a_retried_job_continues_its_log_and_ends_again() {
     fixture.store.append(lease.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
     assert_eq!(
         fixture.store.retry(ANN, id(1)).wait(),
-        Err(StoreError::WrongState { status: JobStatus::Running })
+        Err(JobChangeError::WrongState { status: JobStatus::Running })
     );
     fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
     assert_eq!(fixture.store.retry(BOB, id(1)).wait(), Ok(None), "P7");
@@ -69,7 +69,7 @@ fn a_retried_job_continues_its_log_and_ends_again() {
     assert_eq!(fixture.store.output(id(1)), Ok(Some("whole".to_owned())));
     assert_eq!(
         fixture.store.retry(ANN, id(1)).wait(),
-        Err(StoreError::WrongState { status: JobStatus::Succeeded })
+        Err(JobChangeError::WrongState { status: JobStatus::Succeeded })
     );
 }
 
@@ -97,7 +97,7 @@ fn a_retry_is_refused_when_the_queue_is_full() {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
     fixture.submit([job(2, ANN)]);
-    assert_eq!(fixture.store.retry(ANN, id(1)).wait(), Err(StoreError::QueueFull { limit: 1 }));
+    assert_eq!(fixture.store.retry(ANN, id(1)).wait(), Err(JobChangeError::QueueFull { limit: 1 }));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_postponed_job_waits_across_a_crash() {
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
     fixture.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
-    assert_eq!(fixture.store.release(lease.fence()).wait(), Err(StoreError::Fenced { job: id(1) }));
+    assert_eq!(fixture.store.release(lease.fence()).wait(), Err(LeaseError::Fenced { job: id(1) }));
     assert_eq!(fixture.claim_all(), []);
     let fixture = fixture.crash();
     fixture.clock.advance(4_999);
@@ -168,7 +168,7 @@ fn an_idempotency_key_belongs_to_one_user_and_request_for_a_day() {
     let fixture = Fixture::new();
     let submit = |n, user, key| fixture.store.submit_once(job(n, user), key).wait();
     assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Idempotent::New(_))));
-    assert_eq!(submit(2, ANN, key(1, 2)), Err(StoreError::KeyReused));
+    assert_eq!(submit(2, ANN, key(1, 2)), Err(SubmitError::KeyReused));
     let is_known = |user, name| fixture.store.is_known(user, &key(name, 9).key).unwrap();
     assert_eq!((is_known(ANN, 1), is_known(BOB, 1), is_known(ANN, 2)), (true, false, false));
     assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Idempotent::New(_))), "P7: keys of users are separate");
@@ -190,7 +190,7 @@ fn a_refused_request_does_not_use_up_its_idempotency_key() {
     let fixture = Fixture::with(&Limits { queue_jobs: 1, ..Limits::default() });
     fixture.submit([job(1, ANN)]);
     let full = fixture.store.submit_once(job(2, ANN), key(1, 1)).wait();
-    assert_eq!(full, Err(StoreError::QueueFull { limit: 1 }));
+    assert_eq!(full, Err(SubmitError::QueueFull { limit: 1 }));
     fixture.store.cancel(ANN, id(1)).wait().unwrap();
     assert!(matches!(fixture.store.submit_once(job(3, ANN), key(1, 1)).wait(), Ok(Idempotent::New(_))));
 }
@@ -201,7 +201,7 @@ fn p7_an_ended_job_can_be_deleted_only_by_its_owner() {
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     assert_eq!(
         fixture.store.delete(ANN, id(1)).wait(),
-        Err(StoreError::WrongState { status: JobStatus::Queued })
+        Err(JobChangeError::WrongState { status: JobStatus::Queued })
     );
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(id(1), "secret")).wait().unwrap();
@@ -223,7 +223,7 @@ fn the_idempotency_key_of_a_deleted_job_stays_used() {
     fixture.store.submit_once(job(1, ANN), key(1, 1)).wait().unwrap();
     fixture.store.cancel(ANN, id(1)).wait().unwrap();
     fixture.store.delete(ANN, id(1)).wait().unwrap();
-    assert_eq!(fixture.store.submit_once(job(2, ANN), key(1, 1)).wait(), Err(StoreError::KeySpent));
+    assert_eq!(fixture.store.submit_once(job(2, ANN), key(1, 1)).wait(), Err(SubmitError::KeySpent));
     assert_eq!(fixture.claim_all(), []);
 }
 

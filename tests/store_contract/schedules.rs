@@ -8,7 +8,8 @@ use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::{Cron, Timing};
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::ports::{
-    AccountChange, CancelToken, Clock, Entropy, JobQuery, ScheduleQuery, Schedules, Store, StoreError, Users,
+    AccountChange, CancelToken, Clock, Entropy, JobQuery, ScheduleError, ScheduleQuery, Schedules, Store,
+    Users,
 };
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
@@ -286,7 +287,7 @@ fn p7_p8_schedules_are_separate_and_limited_for_each_user() {
     let kept = Kept::new();
     let ids: Vec<_> = (1..=3).map(|number| kept.put(number, every(60))).collect();
     let full = kept.store.put(schedule(4, every(60), START_MS), order(), 3).wait();
-    assert_eq!(full, Err(StoreError::SchedulesFull { limit: 3 }));
+    assert_eq!(full, Err(ScheduleError::SchedulesFull { limit: 3 }));
     let theirs = Schedule { user: BOB, ..schedule(5, every(60), START_MS) };
     kept.store.put(theirs, order(), 3).wait().expect("bob has none yet");
     let page = |before, limit| {

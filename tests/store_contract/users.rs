@@ -6,7 +6,7 @@ use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, R
 use nanoclaw::domain::id::{TokenId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    AccountChange, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Store, StoreError,
+    AccountChange, AccountError, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Store,
     Ticket, Users,
 };
 
@@ -40,7 +40,7 @@ fn made(fixture: &Fixture, new: NewAccount) -> Account {
     fixture.store.register(new).wait().unwrap()
 }
 
-fn change(fixture: &Fixture, user: UserId, change: AccountChange) -> Result<Option<Account>, StoreError> {
+fn change(fixture: &Fixture, user: UserId, change: AccountChange) -> Result<Option<Account>, AccountError> {
     fixture.store.change_account(user, change).wait()
 }
 
@@ -69,7 +69,7 @@ fn the_default_user_exists_without_a_row_and_keeps_its_name() {
     assert_eq!(fixture.store.account(UserId::SINGLE).unwrap().map(|found| found.id), Some(UserId::SINGLE));
     assert_eq!(fixture.store.account(UserId(2)).unwrap(), None);
     assert_eq!(fixture.store.accounts(None, 10).unwrap().accounts.len(), 1);
-    assert_eq!(fixture.store.register(newcomer("DEFAULT")).wait(), Err(StoreError::NameTaken));
+    assert_eq!(fixture.store.register(newcomer("DEFAULT")).wait(), Err(AccountError::NameTaken));
     let ann = made(&fixture, newcomer("Ann"));
     assert_eq!((ann.id, ann.role), (UserId(2), Role::Admin), "the first account with a password");
     let bob = made(&fixture, NewAccount { role: Role::User, ..newcomer("Bob") });
@@ -97,12 +97,12 @@ fn p4_concurrent_registrations_of_one_name_create_one_account() {
     for round in 0..20 {
         let spellings = [format!("User{round}"), format!("user{round}"), format!("USER{round}")];
         // All are sent before the first is committed, so that a group contains several.
-        let tickets: Vec<Ticket<Account>> =
+        let tickets: Vec<Ticket<Account, AccountError>> =
             spellings.iter().map(|name| fixture.store.register(newcomer(name))).collect();
         let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
         let winners: Vec<&Account> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
         assert_eq!(winners.len(), 1, "{results:?}");
-        let losers = results.iter().filter(|result| **result == Err(StoreError::NameTaken)).count();
+        let losers = results.iter().filter(|result| **result == Err(AccountError::NameTaken)).count();
         assert_eq!(losers, 2, "{results:?}");
         let found = fixture.store.account_named(&spellings[2]).unwrap().map(|found| found.id);
         assert_eq!(found, Some(winners[0].id));
@@ -119,13 +119,13 @@ fn an_email_address_belongs_to_one_account_until_it_is_removed() {
     let ann = made(&fixture, with_email("ann", "Ann@example.org"));
     let bob = made(&fixture, newcomer("bob"));
     let taken = fixture.store.register(with_email("carl", "ann@EXAMPLE.org")).wait();
-    assert_eq!(taken, Err(StoreError::EmailTaken));
+    assert_eq!(taken, Err(AccountError::EmailTaken));
     let to = |email: Option<&str>| AccountChange {
         email: Some(email.map(address)),
         avatar: Some(Some("/a.png".to_owned())),
         ..AccountChange::default()
     };
-    assert_eq!(change(&fixture, bob.id, to(Some("ann@example.org"))), Err(StoreError::EmailTaken));
+    assert_eq!(change(&fixture, bob.id, to(Some("ann@example.org"))), Err(AccountError::EmailTaken));
     assert_eq!(fixture.store.account(bob.id).unwrap(), Some(bob.clone()), "a refused change changes nothing");
     let own = change(&fixture, ann.id, to(Some("ANN@example.org"))).unwrap().expect("ann");
     assert_eq!(
@@ -137,7 +137,7 @@ fn an_email_address_belongs_to_one_account_until_it_is_removed() {
     assert!(change(&fixture, bob.id, to(Some("ann@example.org"))).is_ok(), "the address is free again");
     assert_eq!(
         fixture.store.register(with_email("carl", "Ann@example.org")).wait(),
-        Err(StoreError::EmailTaken)
+        Err(AccountError::EmailTaken)
     );
 }
 
@@ -148,17 +148,17 @@ fn the_last_administrator_who_can_log_in_keeps_the_role() {
     let role = |role| AccountChange { role: Some(role), ..AccountChange::default() };
     let active = |is_active| AccountChange { is_active: Some(is_active), ..AccountChange::default() };
     // `default` is an administrator as well, but cannot log in.
-    assert_eq!(change(&fixture, ann.id, role(Role::User)), Err(StoreError::LastAdmin));
-    assert_eq!(change(&fixture, ann.id, active(false)), Err(StoreError::LastAdmin));
+    assert_eq!(change(&fixture, ann.id, role(Role::User)), Err(AccountError::LastAdmin));
+    assert_eq!(change(&fixture, ann.id, active(false)), Err(AccountError::LastAdmin));
     assert!(change(&fixture, UserId::SINGLE, active(false)).is_ok(), "no one can log in as `default`");
     change(&fixture, bob.id, role(Role::Admin)).unwrap();
     assert!(change(&fixture, ann.id, role(Role::User)).is_ok());
-    assert_eq!(change(&fixture, bob.id, active(false)), Err(StoreError::LastAdmin));
+    assert_eq!(change(&fixture, bob.id, active(false)), Err(AccountError::LastAdmin));
     change(&fixture, ann.id, role(Role::Admin)).unwrap();
     change(&fixture, ann.id, active(false)).unwrap();
     assert_eq!(
         change(&fixture, bob.id, role(Role::User)),
-        Err(StoreError::LastAdmin),
+        Err(AccountError::LastAdmin),
         "a disabled administrator does not count"
     );
     let both = [
@@ -200,13 +200,13 @@ fn the_store_checks_whether_a_registration_is_allowed() {
         |name: &str, admission| fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait();
     let first = by("ann", RegistrationGate::Invited(None)).unwrap();
     assert_eq!(first.role, Role::Admin, "the first needs no invite");
-    assert_eq!(by("bob", RegistrationGate::FirstOnly), Err(StoreError::RegistrationClosed));
+    assert_eq!(by("bob", RegistrationGate::FirstOnly), Err(AccountError::RegistrationClosed));
     assert_eq!(
         by("ann", RegistrationGate::Invited(None)),
-        Err(StoreError::NotInvited),
+        Err(AccountError::NotInvited),
         "even for an existing name"
     );
-    assert_eq!(by("bob", RegistrationGate::Invited(Some(digest(1)))), Err(StoreError::NotInvited));
+    assert_eq!(by("bob", RegistrationGate::Invited(Some(digest(1)))), Err(AccountError::NotInvited));
     assert_eq!(by("bob", RegistrationGate::ByAdmin).map(|bob| bob.role), Ok(Role::User));
     assert_eq!(by("carl", RegistrationGate::Open).map(|carl| carl.role), Ok(Role::User));
     let closed = Fixture::new();
@@ -230,15 +230,15 @@ fn an_invite_works_once_and_expires() {
     };
     invite(1, NOW_MS + DAY_MS);
     invite(2, NOW_MS + 2 * DAY_MS);
-    assert_eq!(come(&fixture, "ANN", 1).wait(), Err(StoreError::NameTaken));
+    assert_eq!(come(&fixture, "ANN", 1).wait(), Err(AccountError::NameTaken));
     let two = [come(&fixture, "bob", 1), come(&fixture, "carl", 1)];
     let results: Vec<_> = two.into_iter().map(Ticket::wait).collect();
     assert!(results[0].is_ok(), "a refused registration does not use up the invite: {results:?}");
-    assert_eq!(results[1], Err(StoreError::NotInvited));
+    assert_eq!(results[1], Err(AccountError::NotInvited));
     let fixture = fixture.crash();
-    assert_eq!(come(&fixture, "carl", 1).wait(), Err(StoreError::NotInvited), "used up for good");
+    assert_eq!(come(&fixture, "carl", 1).wait(), Err(AccountError::NotInvited), "used up for good");
     fixture.clock.advance(2 * DAY_MS);
-    assert_eq!(come(&fixture, "carl", 2).wait(), Err(StoreError::NotInvited), "expired");
+    assert_eq!(come(&fixture, "carl", 2).wait(), Err(AccountError::NotInvited), "expired");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn p8_tokens_are_limited_for_each_user_and_expired_ones_are_replaced() {
     fixture.store.store_token(short.clone(), 2).wait().unwrap();
     fixture.store.store_token(token(2, UserId(2)), 2).wait().unwrap();
     let full = fixture.store.store_token(token(3, UserId(2)), 2).wait();
-    assert_eq!(full, Err(StoreError::TokensFull { limit: 2 }));
+    assert_eq!(full, Err(AccountError::TokensFull { limit: 2 }));
     assert!(fixture.store.store_token(token(4, UserId(3)), 2).wait().is_ok(), "the limit is per user");
     fixture.clock.advance(5);
     assert_eq!(
@@ -344,13 +344,13 @@ fn p9_a_damaged_account_row_makes_no_new_user_an_administrator() {
     let fixture = fixture.crash();
     assert!(!fixture.store.has_no_accounts().unwrap());
     let first_only = NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("bob") };
-    assert_eq!(fixture.store.register(first_only).wait(), Err(StoreError::RegistrationClosed));
+    assert_eq!(fixture.store.register(first_only).wait(), Err(AccountError::RegistrationClosed));
     assert_eq!(made(&fixture, newcomer("Bob")).role, Role::User);
     // An unreadable account does not count as an administrator.
     let with_password = AccountChange { password: Some(hash("x")), ..AccountChange::default() };
     change(&fixture, UserId::SINGLE, with_password).unwrap();
     let no_more = AccountChange { role: Some(Role::User), ..AccountChange::default() };
-    assert_eq!(change(&fixture, UserId::SINGLE, no_more), Err(StoreError::LastAdmin));
+    assert_eq!(change(&fixture, UserId::SINGLE, no_more), Err(AccountError::LastAdmin));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn p8_accounts_are_limited() {
     let fixture = Fixture::with(&Limits { accounts: 3, ..Limits::default() });
     made(&fixture, newcomer("Ann"));
     made(&fixture, newcomer("Bob"));
-    let full = Err(StoreError::AccountsFull { limit: 3 });
+    let full = Err(AccountError::AccountsFull { limit: 3 });
     assert_eq!(fixture.store.register(newcomer("Cid")).wait(), full);
     let by_admin = NewAccount { admission: RegistrationGate::ByAdmin, ..newcomer("Cid") };
     assert_eq!(fixture.store.register(by_admin).wait(), full);

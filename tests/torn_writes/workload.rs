@@ -12,7 +12,7 @@ use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
-    Batches, Clock, Idempotent, Lease, NewBatch, NewLine, Outbox, Store, StoreError, Urgency,
+    Batches, Clock, Idempotent, JobChangeError, Lease, NewBatch, NewLine, Outbox, Store, Urgency,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeSet;
@@ -235,7 +235,7 @@ impl Workload {
             let Some(job) = self.random.pick(&self.jobs).copied() else { return };
             self.oracle.lock().unwrap().reopens(job);
             match self.store.retry(user, job).wait() {
-                Ok(_) | Err(StoreError::WrongState { .. }) => {}
+                Ok(_) | Err(JobChangeError::WrongState { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             self.oracle.lock().unwrap().reopened(&self.store, job);

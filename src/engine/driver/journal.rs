@@ -7,7 +7,7 @@ use crate::domain::usage::Usage;
 use crate::engine::run_progress::RunProgress;
 use crate::engine::setup::{EnginePorts, usage_in};
 use crate::engine::turn::TurnState;
-use crate::ports::{CancelReason, Journal, Lease, StoreError, ToolOutcome, Urgency};
+use crate::ports::{CancelReason, Journal, Lease, LeaseError, ToolOutcome, Urgency};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ pub(super) struct LogJournal<'a> {
 struct JournalState<'a> {
     turn: &'a mut TurnState,
     /// The first write that failed; nothing is written after it.
-    broken: Option<StoreError>,
+    broken: Option<LeaseError>,
 }
 
 impl<'a> LogJournal<'a> {
@@ -37,7 +37,7 @@ impl<'a> LogJournal<'a> {
     }
 
     /// The first failed write, if any.
-    pub(super) fn close(self) -> Result<(), StoreError> {
+    pub(super) fn close(self) -> Result<(), LeaseError> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).broken.map_or(Ok(()), Err)
     }
 

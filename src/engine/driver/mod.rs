@@ -18,7 +18,7 @@ use crate::domain::job::{JobOutcome, JobStatus};
 use crate::domain::log_rate_limit::LogRateLimit;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::usage::{Price, Usage};
-use crate::ports::{CancelReason, CancelToken, Lease, ModelRequest, StoreError, Urgency};
+use crate::ports::{CancelReason, CancelToken, Lease, LeaseError, ModelRequest, StoreError, Urgency};
 use prompt::PromptBase;
 use std::sync::Arc;
 use tracing::Level;
@@ -117,7 +117,7 @@ impl<'a> Driver<'a> {
 
     /// Takes steps until the job ends, is released, or its lease is lost. A job whose log has a terminal
     /// event already is not released: it would only be claimed again.
-    pub fn run(mut self) -> Result<DriveOutcome, StoreError> {
+    pub fn run(mut self) -> Result<DriveOutcome, LeaseError> {
         loop {
             if let Some(drive) = self.check_cancel()? {
                 return Ok(drive);
@@ -173,7 +173,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Ends the run between two steps after a cancel, a lost lease, a shutdown or the deadline.
-    fn check_cancel(&mut self) -> Result<Option<DriveOutcome>, StoreError> {
+    fn check_cancel(&mut self) -> Result<Option<DriveOutcome>, LeaseError> {
         let ended = match self.lease.cancel.reason() {
             Some(CancelReason::Cancelled) => {
                 let content = "the job was cancelled".to_owned();
@@ -192,18 +192,18 @@ impl<'a> Driver<'a> {
         Ok(Some(ended))
     }
 
-    fn release(&self) -> Result<DriveOutcome, StoreError> {
+    fn release(&self) -> Result<DriveOutcome, LeaseError> {
         self.ports.store.release(self.lease.fence()).wait()?;
         Ok(DriveOutcome::Released)
     }
 
     /// Puts the job back into the queue for `delay_ms`; this counts neither as an attempt nor as a failure.
-    fn defer(&self, reason: String, delay_ms: u64) -> Result<DriveOutcome, StoreError> {
+    fn defer(&self, reason: String, delay_ms: u64) -> Result<DriveOutcome, LeaseError> {
         self.ports.store.defer(self.lease.fence(), reason, delay_ms).wait()?;
         Ok(DriveOutcome::Postponed)
     }
 
-    fn append(&mut self, records: Vec<Record>) -> Result<(), StoreError> {
+    fn append(&mut self, records: Vec<Record>) -> Result<(), LeaseError> {
         self.apply(&records);
         self.write(records)
     }
@@ -216,7 +216,7 @@ impl<'a> Driver<'a> {
         self.progress.log_grew();
     }
 
-    fn write(&self, records: Vec<Record>) -> Result<(), StoreError> {
+    fn write(&self, records: Vec<Record>) -> Result<(), LeaseError> {
         let usage = usage_in(&records, &self.lease.spec.model);
         self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()?;
         self.ports.record_usage(&usage);
@@ -224,7 +224,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Discards steps that a crash cut off. Their cost is estimated, because no provider has reported it.
-    fn discard(&mut self, indices: &[u32], unbilled: Option<&str>) -> Result<(), StoreError> {
+    fn discard(&mut self, indices: &[u32], unbilled: Option<&str>) -> Result<(), LeaseError> {
         let mut records = TurnState::discard(indices);
         if let Some(text) = unbilled {
             let usage = self.estimate(text);
@@ -233,7 +233,7 @@ impl<'a> Driver<'a> {
         self.append(records)
     }
 
-    fn switch_model(&mut self, model: &str, reason: &str) -> Result<(), StoreError> {
+    fn switch_model(&mut self, model: &str, reason: &str) -> Result<(), LeaseError> {
         let reason = Some(format!("{reason}; going on with model '{model}'"));
         let status = Event::Status { status: StatusPhase::Retrying, attempt: self.lease.job.attempt, reason };
         let switched = EngineMark::ModelSwitched { model: model.to_owned() };
@@ -244,7 +244,7 @@ impl<'a> Driver<'a> {
         self.append(vec![status.into(), switched.into()])
     }
 
-    fn finish(&self, records: Vec<Record>, event: Event) -> Result<DriveOutcome, StoreError> {
+    fn finish(&self, records: Vec<Record>, event: Event) -> Result<DriveOutcome, LeaseError> {
         let ending = JobOutcome {
             event,
             output_text: self.turn.answer(),
@@ -285,7 +285,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Fails the run: postpones the job while it has attempts left, else ends it.
-    fn fail(&self, code: FailureCode, content: String) -> Result<DriveOutcome, StoreError> {
+    fn fail(&self, code: FailureCode, content: String) -> Result<DriveOutcome, LeaseError> {
         let failed = self.lease.job.failed_runs.saturating_add(1);
         if failed >= self.lease.spec.max_attempts {
             return self.finish(Vec::new(), Event::Error { content, code });
@@ -306,7 +306,7 @@ impl<'a> Driver<'a> {
         &mut self,
         records: Vec<Record>,
         finish_reason: FinishReason,
-    ) -> Result<DriveOutcome, StoreError> {
+    ) -> Result<DriveOutcome, LeaseError> {
         let suggested_title = self.suggest_title()?;
         // The title may have taken a model call: a cancel meanwhile counts, the deadline does not.
         if records.is_empty()

@@ -9,7 +9,7 @@ use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase, StepKind
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::engine::turn::NextStep;
-use crate::ports::{CancelReason, Chunk, Completion, ModelError, StoreError, Ticket, Urgency};
+use crate::ports::{CancelReason, Chunk, Completion, LeaseError, ModelError, Ticket, Urgency};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Driver<'_> {
         with_tools: bool,
         continues: bool,
         failures: u32,
-    ) -> Result<Option<DriveOutcome>, StoreError> {
+    ) -> Result<Option<DriveOutcome>, LeaseError> {
         if failures > 0
             && let ControlFlow::Break(drive) = self.back_off(failures)?
         {
@@ -100,10 +100,10 @@ impl Driver<'_> {
     }
 
     /// Streams one answer into the log. The first piece is committed at once, later ones in groups.
-    fn stream(&mut self, reply: &mut PartialReply) -> Result<Result<Completion, ModelError>, StoreError> {
+    fn stream(&mut self, reply: &mut PartialReply) -> Result<Result<Completion, ModelError>, LeaseError> {
         let (store, fence) = (&self.ports.store, self.lease.fence());
-        let mut pending: VecDeque<Ticket<()>> = VecDeque::new();
-        let mut broken: Option<StoreError> = None;
+        let mut pending: VecDeque<Ticket<(), LeaseError>> = VecDeque::new();
+        let mut broken: Option<LeaseError> = None;
         let mut urgency = Urgency::Now;
         let (turn, progress) = (&mut self.turn, &self.progress);
         progress.call_model(&self.request.model);
@@ -144,7 +144,7 @@ impl Driver<'_> {
         completion: Completion,
         with_tools: bool,
         reply: &PartialReply,
-    ) -> Result<Option<DriveOutcome>, StoreError> {
+    ) -> Result<Option<DriveOutcome>, LeaseError> {
         let usage = if let Some(usage) = reply.usage {
             self.correct_estimator(usage);
             usage
@@ -172,7 +172,7 @@ impl Driver<'_> {
     }
 
     /// Records the cost of an answer that was cancelled.
-    fn bill(&mut self, reply: &PartialReply) -> Result<(), StoreError> {
+    fn bill(&mut self, reply: &PartialReply) -> Result<(), LeaseError> {
         if self.lease.cancel.reason() == Some(CancelReason::LeaseLost) {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl Driver<'_> {
         &mut self,
         error: &ModelError,
         reply: &PartialReply,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), LeaseError> {
         let message = error.to_string();
         let (code, retryable, elsewhere) = match error {
             ModelError::NotFound(_) => (FailureCode::ModelNotFound, false, true),
@@ -228,7 +228,7 @@ impl Driver<'_> {
 
     /// Waits 1, 2, 4 … s plus jitter, or as long as the provider asked, before the next call. Breaks when the
     /// job is cancelled, the server drains, or a long wait has put the job back into the queue.
-    fn back_off(&mut self, failures: u32) -> Result<ControlFlow<Option<DriveOutcome>>, StoreError> {
+    fn back_off(&mut self, failures: u32) -> Result<ControlFlow<Option<DriveOutcome>>, LeaseError> {
         let base_ms = 1000_u64.saturating_mul(1 << failures.saturating_sub(1).min(5));
         let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);
         let wait_ms = self.retry_after_ms.take().unwrap_or(base_ms).saturating_add(jitter_ms);
@@ -258,7 +258,7 @@ impl Driver<'_> {
 }
 
 /// Takes the results of finished writes off the front; returns the first failure.
-fn poll_finished(pending: &mut VecDeque<Ticket<()>>) -> Result<(), StoreError> {
+fn poll_finished(pending: &mut VecDeque<Ticket<(), LeaseError>>) -> Result<(), LeaseError> {
     while let Some(outcome) = pending.front_mut().and_then(Ticket::poll) {
         pending.pop_front();
         outcome?;

@@ -5,7 +5,7 @@ use super::reply::PartialReply;
 use crate::domain::event::EngineMark;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::usage::Usage;
-use crate::ports::{Chunk, ModelError, ModelRequest, StoreError};
+use crate::ports::{Chunk, LeaseError, ModelError, ModelRequest};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Driver<'_> {
         request: &ModelRequest,
         timeout: Duration,
         max_bytes: usize,
-    ) -> Result<Result<String, ModelError>, StoreError> {
+    ) -> Result<Result<String, ModelError>, LeaseError> {
         let (mut text, mut reply) = (String::new(), PartialReply::default());
         let cancel = self.cancel.with_timeout(timeout);
         self.progress.call_model(&request.model);

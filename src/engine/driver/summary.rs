@@ -5,7 +5,7 @@ use super::reply::PartialReply;
 use super::{DriveOutcome, Driver};
 use crate::domain::event::Event;
 use crate::domain::message::Message;
-use crate::ports::{ModelError, ModelRequest, StoreError};
+use crate::ports::{LeaseError, ModelError, ModelRequest};
 use std::time::Duration;
 
 const INSTRUCTIONS: &str = "You compress conversations. Summarise what follows so that an assistant can go on with it \
@@ -38,7 +38,7 @@ pub(super) enum ShortenOutcome {
 
 impl Driver<'_> {
     /// Replaces the oldest messages by a summary when the next prompt would not fit.
-    pub(super) fn shorten(&mut self, continues: bool) -> Result<ShortenOutcome, StoreError> {
+    pub(super) fn shorten(&mut self, continues: bool) -> Result<ShortenOutcome, LeaseError> {
         let now = self.current_cut();
         let Some(cut) = self.next_cut(now, continues) else { return Ok(ShortenOutcome::NotNeeded) };
         let left_out = self.base.left_out(self.turn.messages(), now, cut);

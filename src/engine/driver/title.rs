@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::domain::message::Message;
-use crate::ports::{ModelRequest, StoreError};
+use crate::ports::{LeaseError, ModelRequest};
 use std::time::Duration;
 
 /// Length of a title that is taken from the first message, characters.
@@ -19,7 +19,7 @@ const TITLE_BYTES: usize = 2_048;
 
 impl Driver<'_> {
     /// A title when the conversation has none.
-    pub(super) fn suggest_title(&mut self) -> Result<Option<String>, StoreError> {
+    pub(super) fn suggest_title(&mut self) -> Result<Option<String>, LeaseError> {
         if !self.wants_title() {
             return Ok(None);
         }

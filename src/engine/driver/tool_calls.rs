@@ -5,7 +5,7 @@ use super::{DriveOutcome, Driver};
 use crate::domain::event::{EngineMark, Record};
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::engine::turn::INTERRUPTED;
-use crate::ports::{ApprovedCalls, ModelParameters, StoreError, TokenBudget, ToolContext, UnexecutedReason};
+use crate::ports::{ApprovedCalls, LeaseError, ModelParameters, TokenBudget, ToolContext, UnexecutedReason};
 use std::path::PathBuf;
 
 impl Driver<'_> {
@@ -33,7 +33,7 @@ impl Driver<'_> {
 
     /// Puts the job aside until a user decides. As with `defer`, this counts neither as an attempt nor as a
     /// failure.
-    pub(super) fn request_approval(&self, calls: Vec<ToolCall>) -> Result<DriveOutcome, StoreError> {
+    pub(super) fn request_approval(&self, calls: Vec<ToolCall>) -> Result<DriveOutcome, LeaseError> {
         self.ports
             .store
             .wait_for_approval(self.lease.fence(), calls, self.limits.approval_timeout_ms)
@@ -41,7 +41,7 @@ impl Driver<'_> {
         Ok(DriveOutcome::Postponed)
     }
 
-    pub(super) fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), StoreError> {
+    pub(super) fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), LeaseError> {
         let spec = &self.lease.spec;
         let workdir = match spec.project_id {
             // A job of a deleted project continues in a directory of its own.

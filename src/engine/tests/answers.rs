@@ -6,7 +6,7 @@ use crate::domain::job::{JobSpec, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::usage::{Price, Usage};
 use crate::engine::driver::DriveOutcome;
-use crate::ports::{CancelReason, Chunk, ChunkSink, Completion, ModelError, ModelInfo};
+use crate::ports::{CancelReason, Chunk, ChunkSink, Completion, ModelError, ModelInfo, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -227,7 +227,7 @@ fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
         words(" and more", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
     let store = Arc::clone(&fixture.store);
-    fixture.store.break_by(move |op, nth| {
+    fixture.store.break_by::<StoreError>(move |op, nth| {
         if op == super::store::Op::Append && nth == 1 {
             store.raise(CancelReason::Shutdown);
         }

@@ -10,7 +10,7 @@ use crate::domain::job::{ApprovalMode, JobStatus};
 use crate::domain::tool::ToolChoice;
 use crate::engine::driver::DriveOutcome;
 use crate::engine::turn::{INTERRUPTED, TurnState};
-use crate::ports::{Store, StoreError, UnexecutedReason};
+use crate::ports::{JobChangeError, Store, StoreError, UnexecutedReason};
 use std::sync::Arc;
 
 /// The usual plan, where calls of `effect` need approval.
@@ -26,7 +26,7 @@ fn pending(fixture: &Fixture) -> Vec<String> {
     job.approval.map(|pending| pending.id_refs()).unwrap_or_default()
 }
 
-fn decide(fixture: &Fixture, approve: bool, reason: &str) -> Result<(), StoreError> {
+fn decide(fixture: &Fixture, approve: bool, reason: &str) -> Result<(), JobChangeError> {
     let decision = ApprovalDecision { approve, id_refs: None, reason: Some(reason.to_owned()) };
     fixture.store.decide(UserId::SINGLE, JobId::from_bits(7), decision).wait().map(drop)
 }

@@ -125,7 +125,7 @@ fn nothing_is_written_behind_a_piece_that_was_lost() {
     let lease = fixture.store.claim(1).wait().expect("a claim").pop().expect("a job");
     let (ports, draining) = (fixture.ports(), CancelToken::new(Arc::new(SystemClock::new())));
     let driver = Driver::new(&ports, &LIMITS, &lease, &draining).expect("a readable job");
-    assert_eq!(driver.run(), Err(StoreError::Io("first".into())));
+    assert_eq!(driver.run(), Err(StoreError::Io("first".into()).into()));
     assert_eq!(fixture.store.count(Op::Append), 2, "three and four must not follow a gap");
 }
 
@@ -172,7 +172,7 @@ fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
 #[test]
 fn p4_a_second_panic_while_the_job_is_failed_ends_it_all_the_same() {
     let fixture = Fixture::new(usual);
-    fixture.store.break_by(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
+    fixture.store.break_by::<StoreError>(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.status(), JobStatus::Failed);
     assert_eq!(fixture.leases.count(), 0);

@@ -8,7 +8,7 @@ use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::engine::driver::DriveOutcome;
 use crate::engine::worker::WorkerTick;
-use crate::ports::{CancelReason, Clock, StoreError};
+use crate::ports::{CancelReason, Clock, LeaseError, StoreError};
 
 fn io() -> StoreError {
     StoreError::Io("on purpose".into())
@@ -23,8 +23,12 @@ fn failed_internally(fixture: &Fixture) -> bool {
 }
 
 /// A fixture whose store fails at operations of this kind, as far as `hits` says of their number.
-fn failing(op: Op, error: &StoreError, hits: impl Fn(usize) -> bool + Send + Sync + 'static) -> Fixture {
-    let (fixture, error) = (Fixture::new(usual), error.clone());
+fn failing(
+    op: Op,
+    error: impl Into<LeaseError>,
+    hits: impl Fn(usize) -> bool + Send + Sync + 'static,
+) -> Fixture {
+    let (fixture, error) = (Fixture::new(usual), error.into());
     fixture.store.break_by(move |what, nth| (what == op && hits(nth)).then(|| error.clone()));
     fixture
 }
@@ -39,7 +43,7 @@ fn appends_of_a_whole_run() -> usize {
 fn p3_p4_any_append_that_fails_for_a_moment_is_made_good_by_another_run() {
     for error in [io(), StoreError::Full, StoreError::Busy] {
         for n in 1..=appends_of_a_whole_run() {
-            let fixture = failing(Op::Append, &error, move |nth| nth == n);
+            let fixture = failing(Op::Append, error.clone(), move |nth| nth == n);
             assert_eq!(fixture.drive(), DriveOutcome::Released, "append {n}: {error}");
             fixture.finish();
             assert_eq!(fixture.status(), JobStatus::Succeeded, "append {n}: {error}");
@@ -54,7 +58,7 @@ fn p3_p4_any_append_that_fails_for_a_moment_is_made_good_by_another_run() {
 #[test]
 fn p4_any_append_that_never_works_fails_the_job_at_once() {
     for n in 1..=appends_of_a_whole_run() {
-        let fixture = failing(Op::Append, &corrupt(), move |nth| nth >= n);
+        let fixture = failing(Op::Append, corrupt(), move |nth| nth >= n);
         assert_eq!(fixture.drive(), DriveOutcome::Finished, "append {n}");
         assert!(failed_internally(&fixture), "append {n}");
         assert_eq!((fixture.store.count(Op::Claim), fixture.store.count(Op::Release)), (1, 0));
@@ -65,9 +69,9 @@ fn p4_any_append_that_never_works_fails_the_job_at_once() {
 fn a_fenced_worker_leaves_the_job_and_a_closed_store_leaves_the_worker() {
     for n in 1..=appends_of_a_whole_run() {
         let fenced =
-            failing(Op::Append, &StoreError::Fenced { job: JobId::from_bits(7) }, move |nth| nth == n);
+            failing(Op::Append, LeaseError::Fenced { job: JobId::from_bits(7) }, move |nth| nth == n);
         assert_eq!(fenced.drive(), DriveOutcome::Abandoned);
-        let closed = failing(Op::Append, &StoreError::Closed, move |nth| nth == n);
+        let closed = failing(Op::Append, StoreError::Closed, move |nth| nth == n);
         assert_eq!(closed.tick(), WorkerTick::StoreFailed(StoreError::Closed));
         for fixture in [fenced, closed] {
             assert_eq!(
@@ -84,7 +88,7 @@ fn a_fenced_worker_leaves_the_job_and_a_closed_store_leaves_the_worker() {
 fn p4_p8_a_log_or_history_that_cannot_be_read_fails_the_job_without_a_loop() {
     for op in [Op::Log, Op::History] {
         for error in [corrupt(), io()] {
-            let fixture = failing(op, &error, |_| true);
+            let fixture = failing(op, error.clone(), |_| true);
             let before = fixture.store.records().len();
             assert_eq!(fixture.drive(), DriveOutcome::Finished, "{op:?}: {error}");
             assert!(failed_internally(&fixture), "{op:?}: {error}");
@@ -98,7 +102,7 @@ fn p4_p8_a_log_or_history_that_cannot_be_read_fails_the_job_without_a_loop() {
 #[test]
 fn a_read_that_fails_for_a_moment_costs_no_event() {
     for op in [Op::Log, Op::History] {
-        let fixture = failing(op, &io(), |nth| nth <= 3);
+        let fixture = failing(op, io(), |nth| nth <= 3);
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
         assert_eq!(fixture.status(), JobStatus::Succeeded);
         assert_eq!((fixture.store.count(Op::Claim), fixture.store.count(Op::Release)), (1, 0));
@@ -121,7 +125,7 @@ fn a_store_that_is_down_altogether_costs_no_job() {
 
 #[test]
 fn a_stop_ends_the_patience_with_a_read() {
-    let fixture = failing(Op::Log, &io(), |_| true);
+    let fixture = failing(Op::Log, io(), |_| true);
     let store = std::sync::Arc::clone(&fixture.store);
     fixture.clock.on_pause(move || store.raise(CancelReason::Shutdown));
     assert_eq!(fixture.drive(), DriveOutcome::Released);
@@ -130,7 +134,7 @@ fn a_stop_ends_the_patience_with_a_read() {
 
 #[test]
 fn p4_an_end_that_fails_for_a_moment_is_written_by_another_run() {
-    let fixture = failing(Op::Finish, &io(), |nth| nth == 1);
+    let fixture = failing(Op::Finish, io(), |nth| nth == 1);
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     fixture.finish();
     assert_eq!(fixture.status(), JobStatus::Succeeded);
@@ -140,12 +144,12 @@ fn p4_an_end_that_fails_for_a_moment_is_written_by_another_run() {
 #[test]
 fn p4_an_end_that_cannot_be_written_is_told_shorter_and_then_given_up() {
     for (refused, reached) in [(1, 2), (2, 3)] {
-        let fixture = failing(Op::Finish, &corrupt(), move |nth| nth <= refused);
+        let fixture = failing(Op::Finish, corrupt(), move |nth| nth <= refused);
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
         assert!(failed_internally(&fixture));
         assert_eq!(fixture.store.count(Op::Finish), reached);
     }
-    let fixture = failing(Op::Finish, &corrupt(), |_| true);
+    let fixture = failing(Op::Finish, corrupt(), |_| true);
     assert_eq!(fixture.tick(), WorkerTick::StoreFailed(corrupt()));
     assert_eq!((fixture.store.count(Op::Finish), fixture.store.count(Op::Release)), (3, 0), "no loop");
     assert_eq!(fixture.tick(), WorkerTick::Idle);
@@ -177,16 +181,16 @@ fn p4_a_lease_is_given_back_until_it_works() {
 fn giving_back_ends_with_the_lease_the_store_or_the_server() {
     for (error, tick) in [
         (
-            StoreError::Fenced { job: JobId::from_bits(7) },
+            LeaseError::Fenced { job: JobId::from_bits(7) },
             WorkerTick::Drove(JobId::from_bits(7), DriveOutcome::Abandoned),
         ),
-        (StoreError::Closed, WorkerTick::StoreFailed(StoreError::Closed)),
-        (corrupt(), WorkerTick::StoreFailed(corrupt())),
+        (StoreError::Closed.into(), WorkerTick::StoreFailed(StoreError::Closed)),
+        (corrupt().into(), WorkerTick::StoreFailed(corrupt())),
     ] {
         let fixture = Fixture::new(usual);
         let hit = error.clone();
         fixture.store.break_by(move |op, _| match op {
-            Op::Append => Some(io()),
+            Op::Append => Some(io().into()),
             Op::Release => Some(hit.clone()),
             _ => None,
         });
@@ -204,7 +208,7 @@ fn giving_back_ends_with_the_lease_the_store_or_the_server() {
 #[test]
 fn a_claim_that_fails_touches_no_job() {
     for error in [io(), corrupt(), StoreError::Busy, StoreError::Closed] {
-        let fixture = failing(Op::Claim, &error, |_| true);
+        let fixture = failing(Op::Claim, error.clone(), |_| true);
         assert_eq!(fixture.tick(), WorkerTick::StoreFailed(error));
         assert_eq!(fixture.leases.count(), 0);
     }

@@ -6,7 +6,7 @@ use crate::app::system::SystemClock;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record};
 use crate::domain::job::JobStatus;
 use crate::engine::driver::DriveOutcome;
-use crate::ports::{CancelReason, CancelToken, Chunk, ModelError};
+use crate::ports::{CancelReason, CancelToken, Chunk, ModelError, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,7 +64,7 @@ fn staged(phase: Phase, reason: Reason) -> (Fixture, Arc<AtomicBool>) {
     });
     let ringing = bell.clone();
     match phase {
-        Phase::BeforeTheModel => fixture.store.break_by(move |op, _| {
+        Phase::BeforeTheModel => fixture.store.break_by::<StoreError>(move |op, _| {
             if op == Op::History {
                 ringing.ring();
             }

@@ -11,8 +11,8 @@ use crate::domain::job::{
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::ports::{
-    CancelReason, CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease,
-    NewJob, Store, StoreError, Ticket, Urgency,
+    CancelReason, CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage,
+    JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ pub(super) enum Op {
 }
 
 /// Called with the operation and how many of its kind there have been, this one included.
-type Fault = dyn Fn(Op, usize) -> Option<StoreError> + Send + Sync;
+type Fault = dyn Fn(Op, usize) -> Option<LeaseError> + Send + Sync;
 
 struct State {
     job: Job,
@@ -84,12 +84,6 @@ pub(in crate::engine) fn spec() -> JobSpec {
     }
 }
 
-fn settled<T>(outcome: Result<T, StoreError>) -> Ticket<T> {
-    let (sender, ticket) = Ticket::new();
-    drop(sender.send(outcome));
-    ticket
-}
-
 impl FakeStore {
     /// One job, queued.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
@@ -119,8 +113,12 @@ impl FakeStore {
     }
 
     /// Asks `fault` before every operation from now on.
-    pub(super) fn break_by(&self, fault: impl Fn(Op, usize) -> Option<StoreError> + Send + Sync + 'static) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fault);
+    pub(super) fn break_by<E: Into<LeaseError>>(
+        &self,
+        fault: impl Fn(Op, usize) -> Option<E> + Send + Sync + 'static,
+    ) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(move |op, nth| fault(op, nth).map(Into::into));
     }
 
     /// Something stands in the log that no worker wrote.
@@ -214,7 +212,12 @@ impl FakeStore {
         self.state().ready
     }
 
-    fn enter(&self, op: Op) -> Result<(), StoreError> {
+    /// An operation without a lease.
+    fn enter_unleased(&self, op: Op) -> Result<(), StoreError> {
+        self.enter(op).map_err(unleased)
+    }
+
+    fn enter(&self, op: Op) -> Result<(), LeaseError> {
         let nth = {
             let mut state = self.state();
             let count = state.counts.entry(op).or_default();
@@ -225,13 +228,13 @@ impl FakeStore {
         fault(op, nth).map_or(Ok(()), Err)
     }
 
-    fn write(&self, op: Op, fence: Option<Fence>) -> Result<MutexGuard<'_, State>, StoreError> {
+    fn write(&self, op: Op, fence: Option<Fence>) -> Result<MutexGuard<'_, State>, LeaseError> {
         self.enter(op)?;
         let mut state = self.state();
         if let Some(fence) = fence
             && (fence.epoch != state.job.epoch || state.stop.is_none())
         {
-            return Err(StoreError::Fenced { job: fence.job });
+            return Err(LeaseError::Fenced { job: fence.job });
         }
         if let Some(left) = &mut state.writes_left {
             *left = left.checked_sub(1).ok_or(StoreError::Closed)?;
@@ -240,25 +243,32 @@ impl FakeStore {
     }
 }
 
+fn unleased(error: LeaseError) -> StoreError {
+    match error {
+        LeaseError::Store(error) => error,
+        LeaseError::Fenced { .. } => unreachable!("only a write under a lease is fenced"),
+    }
+}
+
 impl Store for FakeStore {
-    fn submit(&self, _: Vec<NewJob>) -> Ticket<Vec<Job>> {
+    fn submit(&self, _: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
         unreachable!("workers submit nothing")
     }
 
-    fn submit_once(&self, _: NewJob, _: IdempotencyKey) -> Ticket<Idempotent<Job>> {
+    fn submit_once(&self, _: NewJob, _: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError> {
         unreachable!("workers submit nothing")
     }
 
-    fn delete(&self, _: UserId, _: JobId) -> Ticket<bool> {
+    fn delete(&self, _: UserId, _: JobId) -> Ticket<bool, JobChangeError> {
         unreachable!("workers delete nothing")
     }
 
-    fn retry(&self, _: UserId, _: JobId) -> Ticket<Option<Job>> {
+    fn retry(&self, _: UserId, _: JobId) -> Ticket<Option<Job>, JobChangeError> {
         unreachable!("workers retry nothing")
     }
 
-    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
-        settled(self.write(Op::Release, Some(fence)).map(|mut state| {
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError> {
+        Ticket::resolved(self.write(Op::Release, Some(fence)).map(|mut state| {
             state.job.status = JobStatus::Queued;
             state.job.attempt -= 1;
             state.stop = None;
@@ -270,8 +280,13 @@ impl Store for FakeStore {
         }))
     }
 
-    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
-        settled(self.write(Op::Release, Some(fence)).map(|mut state| {
+    fn wait_for_approval(
+        &self,
+        fence: Fence,
+        calls: Vec<ToolCall>,
+        timeout_ms: u64,
+    ) -> Ticket<(), LeaseError> {
+        Ticket::resolved(self.write(Op::Release, Some(fence)).map(|mut state| {
             let pending = PendingApproval { calls, expires_at_ms: timeout_ms };
             let (attempt, calls) = (state.job.attempt - 1, pending.id_refs());
             state.log.push(EngineMark::ApprovalAsked { id_refs: calls.clone() }.into());
@@ -284,33 +299,35 @@ impl Store for FakeStore {
         }))
     }
 
-    fn decide(&self, _: UserId, _: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
-        settled(self.write(Op::Release, None).map(|mut state| {
-            let waiting = state.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
-            let id_refs = decision.id_refs.unwrap_or(waiting);
-            if let Some(pending) = &mut state.job.approval {
-                pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
-            }
-            let reason = decision.reason.unwrap_or_default();
-            let mark = if decision.approve {
-                EngineMark::Approved { id_refs }
-            } else {
-                EngineMark::Denied { id_refs, reason }
-            };
-            state.log.push(mark.into());
-            if state.job.approval.as_ref().is_some_and(|pending| pending.calls.is_empty()) {
-                state.job.approval = None;
-                state.job.status = JobStatus::Queued;
-                state.ready = true;
-                let (status, attempt) = (StatusPhase::Queued, state.job.attempt);
-                state.log.push(Event::Status { status, attempt, reason: None }.into());
-            }
-            Some(state.job.clone())
-        }))
+    fn decide(&self, _: UserId, _: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>, JobChangeError> {
+        Ticket::resolved(self.write(Op::Release, None).map_err(|error| unleased(error).into()).map(
+            |mut state| {
+                let waiting = state.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
+                let id_refs = decision.id_refs.unwrap_or(waiting);
+                if let Some(pending) = &mut state.job.approval {
+                    pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
+                }
+                let reason = decision.reason.unwrap_or_default();
+                let mark = if decision.approve {
+                    EngineMark::Approved { id_refs }
+                } else {
+                    EngineMark::Denied { id_refs, reason }
+                };
+                state.log.push(mark.into());
+                if state.job.approval.as_ref().is_some_and(|pending| pending.calls.is_empty()) {
+                    state.job.approval = None;
+                    state.job.status = JobStatus::Queued;
+                    state.ready = true;
+                    let (status, attempt) = (StatusPhase::Queued, state.job.attempt);
+                    state.log.push(Event::Status { status, attempt, reason: None }.into());
+                }
+                Some(state.job.clone())
+            },
+        ))
     }
 
-    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
-        settled(self.write(Op::Postpone, Some(fence)).map(|mut state| {
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError> {
+        Ticket::resolved(self.write(Op::Postpone, Some(fence)).map(|mut state| {
             state.job.status = JobStatus::Queued;
             state.job.failed_runs += 1;
             state.postponed_ms.push(delay_ms);
@@ -322,7 +339,7 @@ impl Store for FakeStore {
     }
 
     fn claim(&self, _: usize) -> Ticket<Vec<Lease>> {
-        settled(self.write(Op::Claim, None).map(|mut state| {
+        Ticket::resolved(self.write(Op::Claim, None).map_err(unleased).map(|mut state| {
             if !std::mem::take(&mut state.ready) {
                 return Vec::new();
             }
@@ -336,10 +353,10 @@ impl Store for FakeStore {
         }))
     }
 
-    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         let outcome = self.write(Op::Append, Some(fence)).map(|mut state| state.log.extend(records));
         if urgency == Urgency::Now || !self.state().late {
-            return settled(outcome);
+            return Ticket::resolved(outcome);
         }
         let (sender, ticket) = Ticket::new();
         let clock = Arc::clone(&self.clock);
@@ -350,8 +367,8 @@ impl Store for FakeStore {
         ticket
     }
 
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
-        settled(self.write(Op::Finish, Some(fence)).map(|mut state| {
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
+        Ticket::resolved(self.write(Op::Finish, Some(fence)).map(|mut state| {
             state.job.status = ending.status();
             state.log.extend(records);
             state.log.push(ending.event.clone().into());
@@ -360,8 +377,8 @@ impl Store for FakeStore {
         }))
     }
 
-    fn release(&self, fence: Fence) -> Ticket<()> {
-        settled(self.write(Op::Release, Some(fence)).map(|mut state| {
+    fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {
+        Ticket::resolved(self.write(Op::Release, Some(fence)).map(|mut state| {
             state.job.attempt -= 1;
             state.job.status = JobStatus::Queued;
             let attempt = state.job.attempt;
@@ -376,7 +393,7 @@ impl Store for FakeStore {
     }
 
     fn probe(&self) -> Ticket<()> {
-        settled(self.enter(Op::Probe))
+        Ticket::resolved(self.enter_unleased(Op::Probe))
     }
 
     fn job(&self, _: UserId, _: JobId) -> Result<Option<Job>, StoreError> {
@@ -408,12 +425,12 @@ impl Store for FakeStore {
     }
 
     fn log(&self, _: JobId) -> Result<Vec<Record>, StoreError> {
-        self.enter(Op::Log)?;
+        self.enter_unleased(Op::Log)?;
         Ok(self.records())
     }
 
     fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
-        self.enter(Op::History)?;
+        self.enter_unleased(Op::History)?;
         if !self.state().has_history {
             return Ok(History { wants_title: true, ..History::default() });
         }

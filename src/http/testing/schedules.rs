@@ -3,18 +3,18 @@
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
-    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+    FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
 };
 
 /// No schedules.
 pub(super) struct NoSchedules;
 
 impl Schedules for NoSchedules {
-    fn put(&self, _: Schedule, _: ScheduledRequest, most: u64) -> Ticket<Schedule> {
-        Ticket::refused(StoreError::SchedulesFull { limit: most })
+    fn put(&self, _: Schedule, _: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError> {
+        Ticket::resolved(Err(ScheduleError::SchedulesFull { limit: most }))
     }
     fn remove(&self, _: UserId, _: ScheduleId) -> Ticket<bool> {
-        Ticket::refused(StoreError::Closed)
+        Ticket::resolved(Err(StoreError::Closed))
     }
     fn fire_due(&self, _: Vec<JobId>) -> Ticket<FiredSchedules> {
         unreachable!("HTTP keeps no time")

@@ -13,10 +13,10 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
 use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
-    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchPage, Batches, CancelToken, ChangeWatch, ChunkSink,
-    Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal, Model, ModelError,
-    ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ProjectDirectories, ReadinessProbe, ResultPage,
-    Store, StoreError, Ticket, ToolContext, Toolbox,
+    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchPage, Batches, CancelToken, ChangeWatch,
+    ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal, Model,
+    ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ProjectDirectories, ReadinessProbe,
+    ResultPage, Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -45,7 +45,7 @@ impl Batches for Rest {
     fn abandon(&self, _: BatchId) -> Ticket<()> {
         unreachable!("batches are tested against the real store")
     }
-    fn accept(&self, _: NewBatch, _: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>> {
+    fn accept(&self, _: NewBatch, _: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>, BatchError> {
         unreachable!("batches are tested against the real store")
     }
     fn cancel_batch(&self, _: UserId, _: BatchId) -> Ticket<Option<Batch>> {

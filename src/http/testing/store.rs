@@ -8,8 +8,8 @@ use crate::domain::job::{History, Job, JobOutcome, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
-    CancelToken, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Store, StoreError, Ticket,
-    Urgency,
+    CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
+    Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -26,14 +26,14 @@ struct Entry {
 }
 
 /// Where the answer to a submission goes.
-type Unanswered = oneshot::Sender<Result<Vec<Job>, StoreError>>;
+type Unanswered = oneshot::Sender<Result<Vec<Job>, SubmitError>>;
 
 /// The store.
 #[derive(Default)]
 pub(crate) struct MemoryStore {
     jobs: Mutex<BTreeMap<JobId, Entry>>,
     /// What the next writes answer with.
-    pub(crate) refuse: Mutex<Option<StoreError>>,
+    pub(crate) refuse: Mutex<Option<SubmitError>>,
     /// Submissions are stored but not acknowledged while this holds their tickets.
     pub(crate) unanswered: Mutex<Option<Vec<Unanswered>>>,
     /// Calls of `cancel`.
@@ -48,12 +48,6 @@ pub(crate) struct MemoryStore {
     pub(crate) pages: Mutex<u32>,
     /// Idempotency keys and what they were used for.
     keys: Mutex<Vec<(IdempotencyKey, JobId)>>,
-}
-
-fn ready<T>(value: Result<T, StoreError>) -> Ticket<T> {
-    let (sender, ticket) = Ticket::new();
-    drop(sender.send(value));
-    ticket
 }
 
 impl MemoryStore {
@@ -171,9 +165,9 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
         if let Some(error) = self.refuse.lock().expect("lock").clone() {
-            return ready(Err(error));
+            return Ticket::resolved(Err(error));
         }
         let mut stored = self.jobs.lock().expect("lock");
         let entries = jobs.into_iter().map(|new| {
@@ -188,49 +182,58 @@ impl Store for MemoryStore {
             unanswered.push(sender);
             return ticket;
         }
-        ready(Ok(entries))
+        Ticket::resolved(Ok(entries))
     }
 
-    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError> {
         let mut keys = self.keys.lock().expect("lock");
         match keys.iter().find(|(seen, _)| seen.key == key.key) {
-            Some((seen, _)) if seen.fingerprint != key.fingerprint => ready(Err(StoreError::KeyReused)),
-            Some((_, id)) => ready(Ok(Idempotent::Replayed(self.jobs.lock().expect("lock")[id].job.clone()))),
+            Some((seen, _)) if seen.fingerprint != key.fingerprint => {
+                Ticket::resolved(Err(SubmitError::KeyReused))
+            }
+            Some((_, id)) => {
+                Ticket::resolved(Ok(Idempotent::Replayed(self.jobs.lock().expect("lock")[id].job.clone())))
+            }
             None => {
                 keys.push((key, job.id));
                 let id = job.id;
                 drop(self.submit(vec![job]));
-                ready(Ok(Idempotent::New(self.jobs.lock().expect("lock")[&id].job.clone())))
+                Ticket::resolved(Ok(Idempotent::New(self.jobs.lock().expect("lock")[&id].job.clone())))
             }
         }
     }
 
-    fn delete(&self, user: UserId, id: JobId) -> Ticket<bool> {
+    fn delete(&self, user: UserId, id: JobId) -> Ticket<bool, JobChangeError> {
         let mut jobs = self.jobs.lock().expect("lock");
         let Some(entry) = jobs.get(&id).filter(|entry| entry.job.user == user) else {
-            return ready(Ok(false));
+            return Ticket::resolved(Ok(false));
         };
         let status = entry.job.status;
         if !status.is_terminal() {
-            return ready(Err(StoreError::WrongState { status }));
+            return Ticket::resolved(Err(JobChangeError::WrongState { status }));
         }
         jobs.remove(&id);
-        ready(Ok(true))
+        Ticket::resolved(Ok(true))
     }
 
-    fn decide(&self, user: UserId, id: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
+    fn decide(
+        &self,
+        user: UserId,
+        id: JobId,
+        decision: ApprovalDecision,
+    ) -> Ticket<Option<Job>, JobChangeError> {
         let mut jobs = self.jobs.lock().expect("lock");
         let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {
-            return ready(Ok(None));
+            return Ticket::resolved(Ok(None));
         };
         let status = entry.job.status;
         let Some(pending) = &mut entry.job.approval else {
-            return ready(Err(StoreError::WrongState { status }));
+            return Ticket::resolved(Err(JobChangeError::WrongState { status }));
         };
         let waiting = pending.id_refs();
         let id_refs = decision.id_refs.clone().unwrap_or_else(|| waiting.clone());
         if let Some(id_ref) = id_refs.iter().find(|id_ref| !waiting.contains(id_ref)) {
-            return ready(Err(StoreError::NotPending { id_ref: id_ref.clone() }));
+            return Ticket::resolved(Err(JobChangeError::NotPending { id_ref: id_ref.clone() }));
         }
         pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
         if pending.calls.is_empty() {
@@ -240,32 +243,32 @@ impl Store for MemoryStore {
         let job = entry.job.clone();
         drop(jobs);
         self.decisions.lock().expect("lock").push(decision);
-        ready(Ok(Some(job)))
+        Ticket::resolved(Ok(Some(job)))
     }
 
-    fn retry(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
+    fn retry(&self, user: UserId, id: JobId) -> Ticket<Option<Job>, JobChangeError> {
         let mut jobs = self.jobs.lock().expect("lock");
         let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {
-            return ready(Ok(None));
+            return Ticket::resolved(Ok(None));
         };
         if entry.job.status != JobStatus::Failed {
-            return ready(Err(StoreError::WrongState { status: entry.job.status }));
+            return Ticket::resolved(Err(JobChangeError::WrongState { status: entry.job.status }));
         }
         entry.job.status = JobStatus::Queued;
         entry.job.error = None;
-        ready(Ok(Some(entry.job.clone())))
+        Ticket::resolved(Ok(Some(entry.job.clone())))
     }
 
     fn cancel(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
         *self.cancels.lock().expect("lock") += 1;
-        let Ok(Some(job)) = self.job(user, id) else { return ready(Ok(None)) };
+        let Ok(Some(job)) = self.job(user, id) else { return Ticket::resolved(Ok(None)) };
         if !job.status.is_terminal() {
             let code = FailureCode::Cancelled;
             let event = Event::Error { content: "cancelled".into(), code };
             let output_text = String::new();
             self.settle(id, JobOutcome { event, output_text, messages: Vec::new(), summary: None });
         }
-        ready(self.job(user, id))
+        Ticket::resolved(self.job(user, id))
     }
 
     fn job(&self, user: UserId, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -328,28 +331,28 @@ impl Store for MemoryStore {
     }
 
     fn probe(&self) -> Ticket<()> {
-        ready(Ok(()))
+        Ticket::resolved(Ok(()))
     }
 
     fn claim(&self, _max: usize) -> Ticket<Vec<Lease>> {
         unreachable!("HTTP runs no job")
     }
-    fn append(&self, _: Fence, _: Vec<Record>, _: Urgency) -> Ticket<()> {
+    fn append(&self, _: Fence, _: Vec<Record>, _: Urgency) -> Ticket<(), LeaseError> {
         unreachable!("HTTP writes no event")
     }
-    fn finish(&self, _: Fence, _: Vec<Record>, _: JobOutcome) -> Ticket<()> {
+    fn finish(&self, _: Fence, _: Vec<Record>, _: JobOutcome) -> Ticket<(), LeaseError> {
         unreachable!("HTTP ends no job")
     }
-    fn wait_for_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<()> {
+    fn wait_for_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<(), LeaseError> {
         unreachable!("HTTP holds no lease")
     }
-    fn defer(&self, _: Fence, _: String, _: u64) -> Ticket<()> {
+    fn defer(&self, _: Fence, _: String, _: u64) -> Ticket<(), LeaseError> {
         unreachable!("HTTP holds no lease")
     }
-    fn postpone(&self, _: Fence, _: String, _: u64) -> Ticket<()> {
+    fn postpone(&self, _: Fence, _: String, _: u64) -> Ticket<(), LeaseError> {
         unreachable!("HTTP holds no lease")
     }
-    fn release(&self, _: Fence) -> Ticket<()> {
+    fn release(&self, _: Fence) -> Ticket<(), LeaseError> {
         unreachable!("HTTP holds no lease")
     }
     fn log(&self, _: JobId) -> Result<Vec<Record>, StoreError> {

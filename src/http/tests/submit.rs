@@ -3,7 +3,7 @@
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
 use crate::http::testing::{Server, request};
-use crate::ports::StoreError;
+use crate::ports::{StoreError, SubmitError};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -133,12 +133,12 @@ async fn wait_answers_200_when_the_job_ended_and_202_when_the_time_is_up() {
 async fn errors_of_the_store_have_their_status() {
     let server = Server::new();
     for (error, status, code, retry) in [
-        (StoreError::Busy, 503, "busy", true),
-        (StoreError::Recovering, 503, "recovering", true),
-        (StoreError::QueueFull { limit: 5 }, 429, "queue_full", true),
-        (StoreError::Closed, 503, "shutting_down", true),
-        (StoreError::Full, 507, "disk_full", false),
-        (StoreError::Corrupt("page 7".into()), 500, "internal", false),
+        (StoreError::Busy.into(), 503, "busy", true),
+        (StoreError::Recovering.into(), 503, "recovering", true),
+        (SubmitError::QueueFull { limit: 5 }, 429, "queue_full", true),
+        (StoreError::Closed.into(), 503, "shutting_down", true),
+        (StoreError::Full.into(), 507, "disk_full", false),
+        (StoreError::Corrupt("page 7".into()).into(), 500, "internal", false),
     ] {
         *server.store.refuse.lock().expect("lock") = Some(error);
         let answer = server.ask("POST /v1/jobs", &[], "hi").await;
@@ -221,10 +221,10 @@ async fn a_client_that_leaves_before_the_answer_cancels_as_well() {
 async fn a_refused_submission_cancels_nothing() {
     let server = Server::new();
     for (error, cancels) in [
-        (StoreError::Busy, 0),
-        (StoreError::QueueFull { limit: 5 }, 0),
-        (StoreError::Closed, 0),
-        (StoreError::Io("the commit may have landed".into()), 1),
+        (StoreError::Busy.into(), 0),
+        (SubmitError::QueueFull { limit: 5 }, 0),
+        (StoreError::Closed.into(), 0),
+        (StoreError::Io("the commit may have landed".into()).into(), 1),
     ] {
         *server.store.refuse.lock().expect("lock") = Some(error.clone());
         *server.store.cancels.lock().expect("lock") = 0;

@@ -15,8 +15,8 @@ use crate::store::redb::writer::group::WriterRequest;
 use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::shared::{StoreShared, WriteBacklog};
 use crate::store::redb::writer::thread::WriterThread;
-use crate::store::redb::writer::transaction::StoreLimits;
-use crate::store::redb::writer::write::{StoreWrite, queued_write};
+use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
+use crate::store::redb::writer::write::{PortError, WriteOptions, queued_write};
 use redb::StorageBackend;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -122,32 +122,46 @@ impl RedbStore {
         Ok(Arc::new(Self { shared, channel, writer: Mutex::new(Some(thread)) }))
     }
 
-    /// For requests of clients: they hear that the store is busy rather than wait.
-    pub(crate) fn offer<A: StoreWrite>(&self, act: A) -> Ticket<A::Output> {
-        let weight = act.weight();
-        if !self.shared.backlog.has_room(weight) {
-            return Ticket::refused(StoreError::Busy);
+    /// For requests of clients: a full channel refuses them.
+    pub(crate) fn offer<T: Send + 'static, E: PortError>(
+        &self,
+        options: WriteOptions,
+        change: impl Fn(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Ticket<T, E> {
+        if !self.shared.backlog.has_room(options.weight) {
+            return Ticket::resolved(Err(StoreError::Busy.into()));
         }
-        let (pending, ticket) = queued_write(act);
-        self.shared.backlog.enter(weight);
-        let Err(refusal) = self.channel.try_send(WriterRequest::Write(pending)) else { return ticket };
-        self.shared.backlog.leave(weight);
-        match refusal {
-            TrySendError::Full(_) => Ticket::refused(StoreError::Busy),
-            TrySendError::Disconnected(_) => Ticket::refused(StoreError::Closed),
-        }
+        self.send(options, change, |channel, request| {
+            channel.try_send(request).map_err(|refusal| match refusal {
+                TrySendError::Full(_) => StoreError::Busy,
+                TrySendError::Disconnected(_) => StoreError::Closed,
+            })
+        })
     }
 
     /// For workers: a full channel slows them down.
-    pub(crate) fn push<A: StoreWrite>(&self, act: A) -> Ticket<A::Output> {
-        let weight = act.weight();
-        let (pending, ticket) = queued_write(act);
+    pub(crate) fn push<T: Send + 'static, E: PortError>(
+        &self,
+        options: WriteOptions,
+        change: impl Fn(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Ticket<T, E> {
+        self.send(options, change, |channel, request| channel.send(request).map_err(|_| StoreError::Closed))
+    }
+
+    fn send<T: Send + 'static, E: PortError>(
+        &self,
+        options: WriteOptions,
+        change: impl Fn(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
+        send: impl FnOnce(&SyncSender<WriterRequest>, WriterRequest) -> Result<(), StoreError>,
+    ) -> Ticket<T, E> {
+        let weight = options.weight;
+        let (pending, ticket) = queued_write(options, change);
         self.shared.backlog.enter(weight);
-        if self.channel.send(WriterRequest::Write(pending)).is_ok() {
-            return ticket;
+        if let Err(error) = send(&self.channel, WriterRequest::Write(pending)) {
+            self.shared.backlog.leave(weight);
+            return Ticket::resolved(Err(error.into()));
         }
-        self.shared.backlog.leave(weight);
-        Ticket::refused(StoreError::Closed)
+        ticket
     }
 }
 

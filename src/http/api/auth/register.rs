@@ -12,7 +12,7 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::fields::ObjectFields;
 use crate::http::response::HttpResponse;
-use crate::ports::{NewAccount, RegistrationGate, StoreError};
+use crate::ports::{AccountError, NewAccount, RegistrationGate};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ fn admission(context: &ServerContext, invite: Option<String>) -> Result<Registra
     match (app.auth.registration, invite) {
         (Registration::Open, _) => Ok(RegistrationGate::Open),
         (Registration::Closed, _) if is_first()? => Ok(RegistrationGate::FirstOnly),
-        (Registration::Closed, _) => Err(StoreError::RegistrationClosed.into()),
-        (Registration::Invite, None) if !is_first()? => Err(StoreError::NotInvited.into()),
+        (Registration::Closed, _) => Err(AccountError::RegistrationClosed.into()),
+        (Registration::Invite, None) if !is_first()? => Err(AccountError::NotInvited.into()),
         (Registration::Invite, invite) => Ok(RegistrationGate::Invited(invite)),
     }
 }

@@ -16,7 +16,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::request::query::QueryString;
 use crate::http::response::HttpResponse;
 use crate::http::v1;
-use crate::ports::{MessageRef, StoreError};
+use crate::ports::{ConversationError, MessageRef};
 use std::sync::Arc;
 use view::MessageResponse;
 
@@ -63,7 +63,7 @@ pub(crate) async fn delete(
     match context.app.conversations.delete_message(request.user, id, message).await {
         Ok(true) => Ok(envelope::done("deleted")),
         Ok(false) => Err(ApiError::NotFound("message")),
-        Err(StoreError::WrongState { status }) => Err(ApiError::Conflict(format!(
+        Err(ConversationError::WrongState { status }) => Err(ApiError::Conflict(format!(
             "the message's job is {}; wait for its end or cancel it first",
             status.as_str()
         ))),

@@ -23,7 +23,7 @@ use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::jobs::events;
 use crate::http::v1::jobs::store::store;
 use crate::http::v1::jobs::stream::{JobStreamRequest, streamed};
-use crate::ports::{MessageRef, NewJob, RegenerateRequest, StoreError};
+use crate::ports::{ConversationError, MessageRef, NewJob, RegenerateRequest};
 use std::sync::Arc;
 
 /// Stores the message with the job that answers it, and answers with the job's events.
@@ -87,7 +87,7 @@ async fn store_regenerated(
     match context.app.conversations.regenerate(job.user, id, RegenerateRequest { answer, job }).await {
         Ok(Some(job)) => Ok((job, false)),
         Ok(None) => Err(ApiError::NotFound("message")),
-        Err(StoreError::WrongState { .. }) => Err(ApiError::Conflict(
+        Err(ConversationError::WrongState { .. }) => Err(ApiError::Conflict(
             "a job of the conversation has not ended; wait for its end or cancel it first".to_owned(),
         )),
         Err(error) => Err(error.into()),

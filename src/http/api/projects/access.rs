@@ -8,7 +8,6 @@ use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
 use crate::http::request::fields::ObjectFields;
 use crate::http::request::project;
-use crate::ports::StoreError;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -61,14 +60,6 @@ pub(crate) fn description(given: Option<String>) -> Result<Option<String>, ApiEr
             Err(ApiError::value("description", rule))
         }
         given => Ok(given),
-    }
-}
-
-/// A taken name is a 400, as the front end expects.
-pub(crate) fn named(error: StoreError) -> ApiError {
-    match error {
-        StoreError::NameTaken => ApiError::value("name", "a project of this name exists already"),
-        other => ApiError::Store(other),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `POST /api/projects`: an empty project. It becomes visible once its directory exists.
 
-use super::access::{blocking, named, read};
+use super::access::{blocking, read};
 use super::quota;
 use super::view::{ProjectResponse, view};
 use crate::domain::id::{ProjectId, UserId};
@@ -44,7 +44,7 @@ fn make(
 ) -> Result<ProjectResponse, ApiError> {
     // The store would refuse it later, after a directory was made in vain.
     if app.projects.all_projects(user)?.iter().any(|other| other.name == name) {
-        return Err(named(crate::ports::StoreError::NameTaken));
+        return Err(crate::ports::ProjectError::NameTaken.into());
     }
     let project = Project { description, ..draft(app, user, name) };
     let reserved = ReservedProject::new(app, project)?;
@@ -74,7 +74,7 @@ pub(crate) struct ReservedProject {
 impl ReservedProject {
     /// Reserves the name of the directory, then makes it. Blocking.
     pub(crate) fn new(app: &Arc<AppDependencies>, project: Project) -> Result<Self, ApiError> {
-        let project = app.projects.reserve_project(project, app.limits.projects).wait().map_err(named)?;
+        let project = app.projects.reserve_project(project, app.limits.projects).wait()?;
         let reserved = Self { app: Arc::clone(app), project: Some(project.clone()) };
         app.workspaces.make(&project)?;
         Ok(reserved)
@@ -88,8 +88,7 @@ impl ReservedProject {
     pub(crate) fn publish(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
         let project = finish(self.project()?.clone());
         quota::check(&self.app, &project)?;
-        let founded = self.app.projects.create_project(project, self.app.limits.projects).wait();
-        let founded = founded.map_err(named)?;
+        let founded = self.app.projects.create_project(project, self.app.limits.projects).wait()?;
         self.project = None;
         Ok(founded)
     }

@@ -22,7 +22,7 @@ use crate::http::request::query::{QueryString, digits};
 use crate::http::request::quoted::quoted;
 use crate::http::response::HttpResponse;
 use crate::ports::{FileError, ProjectCursor, TreeStats};
-use access::{blocking, named, read, with_project};
+use access::{blocking, read, with_project};
 use view::{ProjectDetails, ProjectStatsResponse, view, views};
 
 /// Projects of a page when nobody says how many.
@@ -103,7 +103,7 @@ pub(crate) async fn update(
     let (name, description) = read(object(context, request, body).await?)?;
     let user = request.user;
     let shown = blocking(context, move |app| {
-        let amended = app.projects.update_project(user, id, name, description).wait().map_err(named)?;
+        let amended = app.projects.update_project(user, id, name, description).wait()?;
         view(app, amended.ok_or(ApiError::NotFound("project"))?)
     });
     Ok(envelope::data(shown.await?))

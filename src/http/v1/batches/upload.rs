@@ -20,7 +20,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HttpResponse, IDEMPOTENCY_REPLAYED};
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::webhook_url::webhook_url;
-use crate::ports::{Idempotent, NewBatch, NewLine, StoreError};
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_TYPE, LOCATION};
@@ -181,7 +181,7 @@ impl BatchUpload {
         storing.await?
     }
 
-    fn accept(mut self, new: NewBatch, key: Option<IdempotencyKey>) -> Result<Idempotent<Batch>, StoreError> {
+    fn accept(mut self, new: NewBatch, key: Option<IdempotencyKey>) -> Result<Idempotent<Batch>, BatchError> {
         let accepted = self.app.batches.accept(new, key).wait()?;
         self.is_accepted = true;
         Ok(accepted)

@@ -11,7 +11,7 @@ use crate::http::request::fields::{ObjectFields, wrong};
 use crate::http::request::json;
 use crate::http::request::query::QueryString;
 use crate::http::response::{self, HttpResponse};
-use crate::ports::StoreError;
+use crate::ports::JobChangeError;
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ async fn decide(
     let whole = body::read_up_to(context, &request.headers, body, BODY_BYTES).await?;
     let decision = read(object(&whole.bytes)?, approve)?;
     let job = match context.app.store.decide(request.user, id, decision).await {
-        Err(StoreError::WrongState { status }) => return Err(ApiError::NotWaiting(status)),
+        Err(JobChangeError::WrongState { status }) => return Err(ApiError::NotWaiting(status)),
         found => found?.ok_or(ApiError::NotFound("job"))?,
     };
     Ok(response::json(StatusCode::OK, &JobObject::fresh(job)))

@@ -23,7 +23,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HttpResponse};
 use crate::http::v1::page::{self, ListResponse};
 use crate::http::v1::wait;
-use crate::ports::{AuditEntry, AuditPage, JobQuery, StoreError};
+use crate::ports::{AuditEntry, AuditPage, JobChangeError, JobQuery};
 use hyper::StatusCode;
 use hyper::header::HeaderName;
 use serde::Serialize;
@@ -175,7 +175,7 @@ pub(crate) async fn retry(
     QueryString::parse(request.query.as_deref(), &[])?;
     quota::check(context, request.user, None, 1).await?;
     let job = match context.app.store.retry(request.user, id).await {
-        Err(StoreError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
+        Err(JobChangeError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
         found => found?.ok_or(ApiError::NotFound("job"))?,
     };
     Ok(response::json(StatusCode::ACCEPTED, &JobObject::fresh(job)))
@@ -198,7 +198,7 @@ pub(crate) async fn delete(
     let id = view::parse_id(id)?;
     QueryString::parse(request.query.as_deref(), &[])?;
     match context.app.store.delete(request.user, id).await {
-        Err(StoreError::WrongState { status }) => Err(ApiError::NotEnded(status)),
+        Err(JobChangeError::WrongState { status }) => Err(ApiError::NotEnded(status)),
         Ok(false) => Err(ApiError::NotFound("job")),
         Ok(true) => Ok(response::json(
             StatusCode::OK,

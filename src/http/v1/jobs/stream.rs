@@ -60,26 +60,11 @@ fn disconnect_guard(context: &ServerContext, reader: JobStreamRequest) -> Option
 /// Whether the job was certainly not stored. After a failed commit this is unknown: the client gets an
 /// error, and the job is cancelled in case it exists.
 fn is_refusal(error: &ApiError) -> bool {
-    use StoreError::{
-        Busy, Closed, ConversationsFull, KeyReused, KeySpent, LowDisk, NoConversation, NoProject, NoQuestion,
-        QueueFull, TooLate, WrongState,
-    };
-    match error {
-        ApiError::Store(error) => matches!(
-            error,
-            Busy | QueueFull { .. }
-                | ConversationsFull { .. }
-                | KeyReused
-                | KeySpent
-                | LowDisk { .. }
-                | NoConversation
-                | NoProject
-                | NoQuestion
-                | TooLate { .. }
-                | WrongState { .. }
-                | Closed
-        ),
-        ApiError::NotFound(_) | ApiError::Conflict(_) => true,
-        _ => false,
-    }
+    matches!(
+        error,
+        ApiError::Store(StoreError::Busy | StoreError::LowDisk { .. } | StoreError::Closed)
+            | ApiError::Refused { .. }
+            | ApiError::NotFound(_)
+            | ApiError::Conflict(_)
+    )
 }

@@ -1,13 +1,12 @@
 //! Writes API tokens. A user has at most `limits.tokens` of them; only the digest of a token is stored.
 
 use crate::domain::account::ApiToken;
-use crate::domain::id::{JobId, TokenId, UserId};
-use crate::ports::{NewToken, SecretDigest, StoreError};
+use crate::domain::id::{TokenId, UserId};
+use crate::ports::{AccountError, NewToken, SecretDigest, StoreError};
 use crate::store::redb::codec::keys::accounts::{AccountLookup, AccountLookupKey, TokenBytes, TokenKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 use serde::{Deserialize, Serialize};
 
 /// What the `tokens` table holds.
@@ -17,66 +16,42 @@ pub(crate) struct TokenRow {
     pub(crate) digest: SecretDigest,
 }
 
-/// A new token.
-pub(crate) struct StoreToken {
-    pub(crate) new: NewToken,
-    pub(crate) most: u64,
-}
-
-impl StoreWrite for StoreToken {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        transaction.refuse_low_disk()?;
-        let (token, digest) = (&self.new.token, self.new.digest);
-        let (kept, expired) = transaction.tokens_of(token.user)?;
-        if kept >= self.most {
-            return Err(StoreError::TokensFull { limit: self.most });
+impl Transaction<'_> {
+    /// Stores a token and removes expired ones of its owner.
+    pub(crate) fn store_token(&mut self, new: &NewToken, most: u64) -> Result<(), AccountError> {
+        self.refuse_low_disk()?;
+        let (token, digest) = (&new.token, new.digest);
+        let (kept, expired) = self.tokens_of(token.user)?;
+        if kept >= most {
+            return Err(AccountError::TokensFull { limit: most });
         }
         for row in expired {
-            transaction.forget_token(&row)?;
+            self.forget_token(&row)?;
         }
         let key = TokenKey { user: token.user, id: token.id }.encode();
         let row = TokenRow { token: token.clone(), digest };
-        let tables = &mut transaction.tables;
+        let tables = &mut self.tables;
         tables.tokens.insert(&key, values::encode(&row)?.as_slice())?;
         tables
             .account_lookup
             .insert(&AccountLookupKey { by: AccountLookup::Token, digest }.encode(), key.as_slice())?;
-        transaction.mark_dirty();
+        self.mark_dirty();
         Ok(())
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-/// This token of this user is to go.
-pub(crate) struct RevokeToken {
-    pub(crate) user: UserId,
-    pub(crate) id: TokenId,
-}
-
-impl StoreWrite for RevokeToken {
-    type Output = bool;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
-        let key = TokenKey { user: self.user, id: self.id }.encode();
-        let row = match transaction.tables.tokens.get(&key)? {
-            Some(bytes) => values::decode::<TokenRow>(bytes.value())?,
-            None => return Ok(false),
-        };
-        transaction.forget_token(&row)?;
-        Ok(true)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
 impl Transaction<'_> {
+    /// Removes a token of a user.
+    pub(crate) fn revoke_token(&mut self, user: UserId, id: TokenId) -> Result<bool, StoreError> {
+        let key = TokenKey { user, id }.encode();
+        let row = match self.tables.tokens.get(&key)? {
+            Some(bytes) => values::decode::<TokenRow>(bytes.value())?,
+            None => return Ok(false),
+        };
+        self.forget_token(&row)?;
+        Ok(true)
+    }
+
     /// How many tokens of the user hold, and those that hold no longer.
     fn tokens_of(&self, user: UserId) -> Result<(u64, Vec<TokenRow>), StoreError> {
         let (first, last) = TokenKey::ends(user);

@@ -3,40 +3,40 @@
 use crate::domain::account::{Account, ApiToken};
 use crate::domain::id::{TokenId, UserId};
 use crate::ports::{
-    AccountChange, AccountPage, NewAccount, NewInvite, NewToken, SecretDigest, StoreError, Ticket, Users,
+    AccountChange, AccountError, AccountPage, NewAccount, NewInvite, NewToken, SecretDigest, StoreError,
+    Ticket, Users,
 };
-use crate::store::redb::accounts::tokens::{RevokeToken, StoreToken, TokenRow};
-use crate::store::redb::accounts::write::{
-    ChangeAccount, RegisterAccount, StoreInvite, default_account, has_no_passwords,
-};
+use crate::store::redb::accounts::tokens::TokenRow;
+use crate::store::redb::accounts::write::{default_account, has_no_passwords};
 use crate::store::redb::codec::keys::accounts::{
     AccountBytes, AccountLookup, AccountLookupKey, TokenBytes, TokenKey, account_key, account_of,
 };
 use crate::store::redb::codec::tables::{ACCOUNT_LOOKUP, TOKENS, USERS};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::write::WriteOptions;
 use redb::ReadTransaction;
 use std::ops::Bound;
 
 impl Users for RedbStore {
-    fn register(&self, new: NewAccount) -> Ticket<Account> {
-        self.offer(RegisterAccount(new))
+    fn register(&self, new: NewAccount) -> Ticket<Account, AccountError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.register_account(&new))
     }
 
-    fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>> {
-        self.offer(ChangeAccount { user, change })
+    fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>, AccountError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.change_account(user, &change))
     }
 
-    fn store_token(&self, new: NewToken, most: u64) -> Ticket<()> {
-        self.offer(StoreToken { new, most })
+    fn store_token(&self, new: NewToken, most: u64) -> Ticket<(), AccountError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.store_token(&new, most))
     }
 
     fn revoke_token(&self, user: UserId, id: TokenId) -> Ticket<bool> {
-        self.offer(RevokeToken { user, id })
+        self.offer(WriteOptions::default(), move |transaction| transaction.revoke_token(user, id))
     }
 
     fn store_invite(&self, invite: NewInvite) -> Ticket<()> {
-        self.offer(StoreInvite(invite))
+        self.offer(WriteOptions::default(), move |transaction| transaction.store_invite(&invite))
     }
 
     fn has_no_accounts(&self) -> Result<bool, StoreError> {
@@ -68,10 +68,9 @@ impl Users for RedbStore {
         let key = AccountLookupKey { by: AccountLookup::Token, digest: *digest }.encode();
         self.shared.handle.read(|reading| {
             let Some(found) = ACCOUNT_LOOKUP.read(reading)?.get(&key)? else { return Ok(None) };
-            let enter_queue = TokenBytes::try_from(found.value());
-            let enter_queue =
-                enter_queue.map_err(|_| StoreError::Corrupt("a token's place is none".to_owned()))?;
-            let Some(bytes) = TOKENS.read(reading)?.get(&enter_queue)? else { return Ok(None) };
+            let key = TokenBytes::try_from(found.value());
+            let key = key.map_err(|_| StoreError::Corrupt("a token's key has a wrong width".to_owned()))?;
+            let Some(bytes) = TOKENS.read(reading)?.get(&key)? else { return Ok(None) };
             values::decode::<TokenRow>(bytes.value()).map(|row| Some(row.token))
         })
     }

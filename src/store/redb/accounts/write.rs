@@ -2,8 +2,10 @@
 //! administrator stays.
 
 use crate::domain::account::{Account, Quota, Role, Username};
-use crate::domain::id::{JobId, UserId};
-use crate::ports::{AccountChange, NewAccount, NewInvite, RegistrationGate, SecretDigest, StoreError};
+use crate::domain::id::UserId;
+use crate::ports::{
+    AccountChange, AccountError, NewAccount, NewInvite, RegistrationGate, SecretDigest, StoreError,
+};
 use crate::store::redb::codec::keys::accounts::{
     AccountBytes, AccountLookup, AccountLookupBytes, AccountLookupKey, account_key, account_of,
 };
@@ -11,7 +13,6 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
 /// The account [`UserId::SINGLE`] before its first change.
 pub(crate) fn default_account(created_at_ms: u64) -> Account {
@@ -31,19 +32,14 @@ pub(crate) fn default_account(created_at_ms: u64) -> Account {
     }
 }
 
-/// A new account.
-pub(crate) struct RegisterAccount(pub(crate) NewAccount);
-
-impl StoreWrite for RegisterAccount {
-    type Output = Account;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Account, StoreError> {
-        transaction.refuse_low_disk()?;
-        let new = &self.0;
-        let is_first = has_no_passwords(&transaction.tables.users)?;
-        let invite = transaction.admitted(new.admission, is_first)?;
-        let most = transaction.bounds.accounts;
-        let tables = &mut transaction.tables;
+impl Transaction<'_> {
+    /// Registers an account.
+    pub(crate) fn register_account(&mut self, new: &NewAccount) -> Result<Account, AccountError> {
+        self.refuse_low_disk()?;
+        let is_first = has_no_passwords(&self.tables.users)?;
+        let invite = self.admitted(new.admission, is_first)?;
+        let most = self.bounds.accounts;
+        let tables = &mut self.tables;
         tables.refuse_many(most)?;
         tables.refuse_taken(AccountLookup::Name, &new.username.key(), None)?;
         if let Some(email) = &new.email {
@@ -68,31 +64,24 @@ impl StoreWrite for RegisterAccount {
             tables.account_lookup.remove(&AccountLookupKey { by: AccountLookup::Invite, digest }.encode())?;
         }
         tables.put_account(&account)?;
-        transaction.mark_dirty();
+        self.mark_dirty();
         Ok(account)
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
 }
 
-/// This account is to change.
-pub(crate) struct ChangeAccount {
-    pub(crate) user: UserId,
-    pub(crate) change: AccountChange,
-}
-
-impl StoreWrite for ChangeAccount {
-    type Output = Option<Account>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Account>, StoreError> {
-        let now_ms = transaction.now_ms;
-        let tables = &mut transaction.tables;
-        let Some(was) = tables.account(self.user, now_ms)? else { return Ok(None) };
-        let is = changed(&was, &self.change);
+impl Transaction<'_> {
+    /// Changes an account.
+    pub(crate) fn change_account(
+        &mut self,
+        user: UserId,
+        change: &AccountChange,
+    ) -> Result<Option<Account>, AccountError> {
+        let now_ms = self.now_ms;
+        let tables = &mut self.tables;
+        let Some(was) = tables.account(user, now_ms)? else { return Ok(None) };
+        let is = changed(&was, change);
         if let Some(email) = &is.email {
-            tables.refuse_taken(AccountLookup::Email, &email.key(), Some(self.user))?;
+            tables.refuse_taken(AccountLookup::Email, &email.key(), Some(user))?;
         }
         if is_active_admin(&was) && !is_active_admin(&is) {
             tables.refuse_last_admin(is.id)?;
@@ -104,37 +93,25 @@ impl StoreWrite for ChangeAccount {
         }
         tables.store_default_account(now_ms)?;
         tables.put_account(&is)?;
-        transaction.mark_dirty();
+        self.mark_dirty();
         Ok(Some(is))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
-/// A new invite.
-pub(crate) struct StoreInvite(pub(crate) NewInvite);
-
-impl StoreWrite for StoreInvite {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        transaction.refuse_low_disk()?;
-        let now_ms = transaction.now_ms;
+impl Transaction<'_> {
+    /// Stores an invite and removes expired ones.
+    pub(crate) fn store_invite(&mut self, invite: &NewInvite) -> Result<(), StoreError> {
+        self.refuse_low_disk()?;
+        let now_ms = self.now_ms;
         let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
-        let finds = &mut transaction.tables.account_lookup;
+        let finds = &mut self.tables.account_lookup;
         let expired = |bytes: &[u8]| values::decode::<u64>(bytes).is_ok_and(|at_ms| at_ms <= now_ms);
         finds
             .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
-        let key = AccountLookupKey { by: AccountLookup::Invite, digest: self.0.digest }.encode();
-        finds.insert(&key, values::encode(&self.0.expires_at_ms)?.as_slice())?;
-        transaction.mark_dirty();
+        let key = AccountLookupKey { by: AccountLookup::Invite, digest: invite.digest }.encode();
+        finds.insert(&key, values::encode(&invite.expires_at_ms)?.as_slice())?;
+        self.mark_dirty();
         Ok(())
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
@@ -191,12 +168,12 @@ impl Transaction<'_> {
         &self,
         admission: RegistrationGate,
         is_first: bool,
-    ) -> Result<Option<SecretDigest>, StoreError> {
+    ) -> Result<Option<SecretDigest>, AccountError> {
         match admission {
             RegistrationGate::Open | RegistrationGate::ByAdmin => Ok(None),
             RegistrationGate::Invited(_) | RegistrationGate::FirstOnly if is_first => Ok(None),
-            RegistrationGate::FirstOnly => Err(StoreError::RegistrationClosed),
-            RegistrationGate::Invited(None) => Err(StoreError::NotInvited),
+            RegistrationGate::FirstOnly => Err(AccountError::RegistrationClosed),
+            RegistrationGate::Invited(None) => Err(AccountError::NotInvited),
             RegistrationGate::Invited(Some(digest)) => {
                 let stored = self
                     .tables
@@ -205,7 +182,7 @@ impl Transaction<'_> {
                 let expires_at_ms = stored.map(|bytes| values::decode::<u64>(bytes.value())).transpose()?;
                 match expires_at_ms {
                     Some(at_ms) if at_ms > self.now_ms => Ok(Some(digest)),
-                    _ => Err(StoreError::NotInvited),
+                    _ => Err(AccountError::NotInvited),
                 }
             }
         }
@@ -230,7 +207,7 @@ impl Tables<'_> {
     }
 
     /// Refuses when no other account is an active administrator. A row that cannot be read counts as none.
-    fn refuse_last_admin(&self, user: UserId) -> Result<(), StoreError> {
+    fn refuse_last_admin(&self, user: UserId) -> Result<(), AccountError> {
         for entry in self.users.iter()? {
             let (key, bytes) = entry?;
             match values::decode::<Account>(bytes.value()) {
@@ -239,19 +216,25 @@ impl Tables<'_> {
                 Err(error) => unreadable(key.value(), &error),
             }
         }
-        Err(StoreError::LastAdmin)
+        Err(AccountError::LastAdmin)
     }
 
     /// Refuses one account more than `limit`, `default` included.
-    fn refuse_many(&self, limit: u64) -> Result<(), StoreError> {
+    fn refuse_many(&self, limit: u64) -> Result<(), AccountError> {
         let is_founded = self.users.get(&account_key(UserId::SINGLE))?.is_some();
         let count = self.users.len()?.saturating_add(u64::from(!is_founded));
-        if count >= limit { Err(StoreError::AccountsFull { limit }) } else { Ok(()) }
+        if count >= limit { Err(AccountError::AccountsFull { limit }) } else { Ok(()) }
     }
 
-    fn refuse_taken(&self, by: AccountLookup, text: &str, unless: Option<UserId>) -> Result<(), StoreError> {
+    fn refuse_taken(
+        &self,
+        by: AccountLookup,
+        text: &str,
+        unless: Option<UserId>,
+    ) -> Result<(), AccountError> {
         let found = self.account_lookup.get(&AccountLookupKey::text(by, text).encode())?;
-        let taken = if by == AccountLookup::Email { StoreError::EmailTaken } else { StoreError::NameTaken };
+        let taken =
+            if by == AccountLookup::Email { AccountError::EmailTaken } else { AccountError::NameTaken };
         let owner = match found {
             Some(bytes) => Some(UserId(values::decode(bytes.value())?)),
             // Its name is its own before it is written.

@@ -12,36 +12,22 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
 /// What lines that begin together weigh at most, but for the last one, bytes.
 const BEGIN_BYTES: usize = 4 * 1024 * 1024;
 
-/// Cancels this batch of this user.
-pub(crate) struct CancelBatch {
-    pub(crate) user: UserId,
-    pub(crate) batch: BatchId,
-}
-
-impl StoreWrite for CancelBatch {
-    type Output = Option<Batch>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Batch>, StoreError> {
-        let found = transaction.find_batch(self.batch)?;
-        let Some(row) = found.filter(|row| row.batch.user == self.user) else { return Ok(None) };
+impl Transaction<'_> {
+    /// Cancels a batch of a user.
+    pub(crate) fn cancel_batch(&mut self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError> {
+        let found = self.find_batch(batch)?;
+        let Some(row) = found.filter(|row| row.batch.user == user) else { return Ok(None) };
         if row.batch.status != BatchStatus::InProgress {
             return Ok(Some(row.batch));
         }
-        transaction.cancel_batch(row)?;
-        Ok(transaction.find_batch(self.batch)?.map(|row| row.batch))
+        self.cancel_open_batch(row)?;
+        Ok(self.find_batch(batch)?.map(|row| row.batch))
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-impl Transaction<'_> {
     /// Turns lines into jobs while the batch has room for them, some of them now and more when one of those
     /// has ended: a transaction that moved hundreds of megabytes would hold up everybody else. The caller
     /// writes the row.
@@ -52,7 +38,7 @@ impl Transaction<'_> {
             row.next_line = row.next_line.saturating_add(1);
             self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
             match self.start_line(row, key) {
-                Ok(weight) => {
+                Ok(Some(weight)) => {
                     bytes = bytes.saturating_add(weight);
                     row.active = row.active.saturating_add(1);
                 }
@@ -60,8 +46,9 @@ impl Transaction<'_> {
                     tracing::error!(batch = %key.batch, line = key.line, reason, "batch line cannot be read; it counts as failed");
                     self.close_line(row, key, false)?;
                 }
-                Err(error @ StoreError::ConversationsFull { .. }) => {
-                    tracing::warn!(batch = %key.batch, line = key.line, %error, "batch line names a new conversation; it counts as failed");
+                Ok(None) => {
+                    let limit = self.bounds.conversations;
+                    tracing::warn!(batch = %key.batch, line = key.line, limit, "batch line names a new conversation; it counts as failed");
                     self.close_line(row, key, false)?;
                 }
                 Err(error) => return Err(error),
@@ -79,12 +66,14 @@ impl Transaction<'_> {
         }
     }
 
-    /// Roughly what the line weighs.
-    fn start_line(&mut self, row: &BatchRow, key: BatchLineKey) -> Result<usize, StoreError> {
+    /// Turns a line into a job. Returns its weight; `None`: the user has too many conversations.
+    fn start_line(&mut self, row: &BatchRow, key: BatchLineKey) -> Result<Option<usize>, StoreError> {
         let mut line = self.line_row(key)?;
         let spec = line.spec.take();
         let spec = spec.ok_or_else(|| StoreError::Corrupt("a line that is a job already".to_owned()))?;
-        self.check_conversation_limit([(row.batch.user, &spec)])?;
+        if !self.has_room_for_conversations([(row.batch.user, &spec)])? {
+            return Ok(None);
+        }
         let id = job_id(key.batch, key.line);
         let mut job = Job::queued(id, row.batch.user, row.batch.created_at_ms, &spec);
         job.batch = Some(BatchLine { batch: key.batch, line: key.line });
@@ -92,7 +81,7 @@ impl Transaction<'_> {
         line.job = Some(id);
         self.tables.batch_active.insert(&key.encode(), &id.to_bytes())?;
         self.put_line(key, &line)?;
-        Ok(spec_bytes(&spec))
+        Ok(Some(spec_bytes(&spec)))
     }
 
     /// A job has ended: if it is a line of a batch, the batch counts it and goes on.
@@ -164,7 +153,7 @@ impl Transaction<'_> {
         self.put_batch(&row)
     }
 
-    fn cancel_batch(&mut self, mut row: BatchRow) -> Result<(), StoreError> {
+    fn cancel_open_batch(&mut self, mut row: BatchRow) -> Result<(), StoreError> {
         let (batch, unstarted) = (row.batch.id, row.unstarted());
         row.batch.status = BatchStatus::Cancelling;
         row.batch.cancelling_at_ms = Some(self.now_ms);

@@ -4,9 +4,12 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::ports::{
-    BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage, StoreError, Ticket,
+    BatchError, BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage, StoreError,
+    Ticket,
 };
+use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::write::{BASE_WEIGHT, WriteOptions};
 
 pub(crate) mod accept;
 pub(crate) mod lines;
@@ -16,19 +19,21 @@ pub(crate) mod row;
 
 impl Batches for RedbStore {
     fn fill(&self, batch: BatchId, first: u32, lines: Vec<NewLine>) -> Ticket<()> {
-        self.push(accept::AddBatchLines { batch, first, lines })
+        let weight = lines.iter().map(|line| spec_bytes(&line.spec).saturating_add(BASE_WEIGHT)).sum();
+        let options = WriteOptions { weight, ..WriteOptions::default() };
+        self.push(options, move |transaction| transaction.add_batch_lines(batch, first, &lines))
     }
 
     fn abandon(&self, batch: BatchId) -> Ticket<()> {
-        self.push(accept::AbandonBatch(batch))
+        self.push(WriteOptions::default(), move |transaction| transaction.abandon(batch))
     }
 
-    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>> {
-        self.push(accept::AcceptBatch { batch, key })
+    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>, BatchError> {
+        self.push(WriteOptions::default(), move |transaction| transaction.accept_batch(&batch, key.as_ref()))
     }
 
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>> {
-        self.offer(lines::CancelBatch { user, batch })
+        self.offer(WriteOptions::default(), move |transaction| transaction.cancel_batch(user, batch))
     }
 
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError> {

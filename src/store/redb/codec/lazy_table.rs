@@ -1,7 +1,8 @@
 //! Opens a table of a write transaction when it is first used. A commit touches about ten of nearly fifty
 //! tables, and each open table costs redb several walks through its list of tables.
 
-use redb::{StorageError, TableDefinition, TableError, WriteTransaction};
+use crate::ports::StoreError;
+use redb::{TableDefinition, WriteTransaction};
 use std::cell::OnceCell;
 
 /// The type of keys and values in redb.
@@ -27,21 +28,18 @@ impl<'t> LazyTable<'t> {
     }
 
     /// The table, made if it is missing.
-    pub(crate) fn get(&self) -> Result<&redb::Table<'t, RawBytes, RawBytes>, StorageError> {
+    pub(crate) fn get(&self) -> Result<&redb::Table<'t, RawBytes, RawBytes>, StoreError> {
         if let Some(table) = self.opened.get() {
             return Ok(table);
         }
-        let table = self.writing.open_table(raw(self.name)).map_err(|error| match error {
-            TableError::Storage(error) => error,
-            other => StorageError::Corrupted(other.to_string()),
-        })?;
+        let table = self.writing.open_table(raw(self.name))?;
         Ok(self.opened.get_or_init(|| Box::new(table)))
     }
 
     /// The same, to be changed.
-    pub(crate) fn get_mut(&mut self) -> Result<&mut redb::Table<'t, RawBytes, RawBytes>, StorageError> {
+    pub(crate) fn get_mut(&mut self) -> Result<&mut redb::Table<'t, RawBytes, RawBytes>, StoreError> {
         self.get()?;
-        let nowhere = || StorageError::Corrupted(format!("'{}' did not open", self.name));
+        let nowhere = || StoreError::Corrupt(format!("'{}' did not open", self.name));
         self.opened.get_mut().map(Box::as_mut).ok_or_else(nowhere)
     }
 }
@@ -74,6 +72,6 @@ mod tests {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         drop(writing.open_table(TableDefinition::<u64, u64>::new("typed")).unwrap());
-        assert!(matches!(LazyTable::new(&writing, "typed").get(), Err(StorageError::Corrupted(_))));
+        assert!(matches!(LazyTable::new(&writing, "typed").get(), Err(StoreError::Corrupt(_))));
     }
 }

@@ -5,11 +5,10 @@
 //! A row whose key or value does not have the width of its type is corrupt. It is logged and reads as absent;
 //! a write transaction moves it to the table `quarantine` ([`super::malformed_rows`]).
 
+use crate::ports::StoreError;
 use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes, raw};
 use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};
-use redb::{
-    ReadTransaction, ReadableTable as _, ReadableTableMetadata, StorageError, TableError, WriteTransaction,
-};
+use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata, TableError, WriteTransaction};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -114,7 +113,7 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
     }
 
     /// The table, to be changed; made if it is missing.
-    pub(crate) fn write(self, writing: &WriteTransaction) -> Result<WriteTable<'_, K, V>, StorageError> {
+    pub(crate) fn write(self, writing: &WriteTransaction) -> Result<WriteTable<'_, K, V>, StoreError> {
         let table = self.at_first_use(writing);
         table.inner.get()?;
         Ok(table)
@@ -170,11 +169,13 @@ pub(crate) struct TableRange<'t, K, V> {
 }
 
 impl<'t, K: TableCodec, V: TableCodec> Iterator for TableRange<'t, K, V> {
-    type Item = Result<TableEntry<'t, K, V>, StorageError>;
+    type Item = Result<TableEntry<'t, K, V>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let check = &self.check;
-        self.inner.find_map(|found| found.map(|entry| checked_entry(entry, check)).transpose())
+        self.inner.find_map(|found| {
+            found.map(|entry| checked_entry(entry, check)).map_err(StoreError::from).transpose()
+        })
     }
 }
 
@@ -182,7 +183,9 @@ impl<K: TableCodec, V: TableCodec> DoubleEndedIterator for TableRange<'_, K, V> 
     fn next_back(&mut self) -> Option<Self::Item> {
         let check = &self.check;
         let mut newest_first = self.inner.by_ref().rev();
-        newest_first.find_map(|found| found.map(|entry| checked_entry(entry, check)).transpose())
+        newest_first.find_map(|found| {
+            found.map(|entry| checked_entry(entry, check)).map_err(StoreError::from).transpose()
+        })
     }
 }
 
@@ -200,11 +203,11 @@ pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     /// redb's.
     type Inner: redb::ReadableTable<RawBytes, RawBytes> + ReadableTableMetadata;
     /// redb's.
-    fn inner(&self) -> Result<&Self::Inner, StorageError>;
+    fn inner(&self) -> Result<&Self::Inner, StoreError>;
     /// Where malformed rows are reported.
     fn check(&self) -> &RowCheck;
 
-    fn get<'k>(&self, key: impl Borrow<K::Ref<'k>>) -> Result<Option<StoredValue<'_, V>>, StorageError> {
+    fn get<'k>(&self, key: impl Borrow<K::Ref<'k>>) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let found = self.inner()?.get(key.as_ref())?;
         Ok(found.and_then(|value| checked_value(key.as_ref(), value, self.check())))
@@ -212,23 +215,23 @@ pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     fn range<'k, B: Borrow<K::Ref<'k>> + 'k>(
         &self,
         range: impl RangeBounds<B> + 'k,
-    ) -> Result<TableRange<'_, K, V>, StorageError> {
+    ) -> Result<TableRange<'_, K, V>, StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         let inner = self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?;
         Ok(TableRange { inner, check: self.check().clone(), types: PhantomData })
     }
     #[expect(clippy::iter_not_returning_iterator, reason = "named as in redb, where opening may fail")]
-    fn iter(&self) -> Result<TableRange<'_, K, V>, StorageError> {
+    fn iter(&self) -> Result<TableRange<'_, K, V>, StoreError> {
         Ok(TableRange { inner: self.inner()?.iter()?, check: self.check().clone(), types: PhantomData })
     }
-    fn first(&self) -> Result<Option<TableEntry<'_, K, V>>, StorageError> {
+    fn first(&self) -> Result<Option<TableEntry<'_, K, V>>, StoreError> {
         self.iter()?.next().transpose()
     }
-    fn last(&self) -> Result<Option<TableEntry<'_, K, V>>, StorageError> {
+    fn last(&self) -> Result<Option<TableEntry<'_, K, V>>, StoreError> {
         self.iter()?.next_back().transpose()
     }
-    fn len(&self) -> Result<u64, StorageError> {
-        self.inner()?.len()
+    fn len(&self) -> Result<u64, StoreError> {
+        Ok(self.inner()?.len()?)
     }
 }
 
@@ -253,7 +256,7 @@ pub(crate) struct ReadTable<K, V> {
 impl<K: TableCodec, V: TableCodec> ReadableTable<K, V> for ReadTable<K, V> {
     type Inner = redb::ReadOnlyTable<RawBytes, RawBytes>;
 
-    fn inner(&self) -> Result<&Self::Inner, StorageError> {
+    fn inner(&self) -> Result<&Self::Inner, StoreError> {
         Ok(&self.inner)
     }
     fn check(&self) -> &RowCheck {
@@ -265,7 +268,7 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
     pub(crate) fn get<'k>(
         &self,
         key: impl Borrow<K::Ref<'k>>,
-    ) -> Result<Option<StoredValue<'static, V>>, StorageError> {
+    ) -> Result<Option<StoredValue<'static, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let found = self.inner.get(key.as_ref())?;
         Ok(found.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
@@ -274,7 +277,7 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
     pub(crate) fn range<'k, B: Borrow<K::Ref<'k>> + 'k>(
         &self,
         range: impl RangeBounds<B> + 'k,
-    ) -> Result<TableRange<'static, K, V>, StorageError> {
+    ) -> Result<TableRange<'static, K, V>, StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         let inner = self.inner.range::<&[u8]>((slice(&low), slice(&high)))?;
         Ok(TableRange { inner, check: self.check.clone(), types: PhantomData })
@@ -291,7 +294,7 @@ pub(crate) struct WriteTable<'t, K, V> {
 impl<'t, K: TableCodec, V: TableCodec> ReadableTable<K, V> for WriteTable<'t, K, V> {
     type Inner = redb::Table<'t, RawBytes, RawBytes>;
 
-    fn inner(&self) -> Result<&Self::Inner, StorageError> {
+    fn inner(&self) -> Result<&Self::Inner, StoreError> {
         self.inner.get()
     }
     fn check(&self) -> &RowCheck {
@@ -305,7 +308,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         &mut self,
         key: impl Borrow<K::Ref<'k>>,
         value: impl Borrow<V::Ref<'v>>,
-    ) -> Result<Option<StoredValue<'_, V>>, StorageError> {
+    ) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let (key, value) = (K::encode(key.borrow()), V::encode(value.borrow()));
         let old = self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?;
         self.check.mark_replaced(key.as_ref());
@@ -316,14 +319,14 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     pub(crate) fn remove<'k>(
         &mut self,
         key: impl Borrow<K::Ref<'k>>,
-    ) -> Result<Option<StoredValue<'_, V>>, StorageError> {
+    ) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let old = self.inner.get_mut()?.remove(key.as_ref())?;
         Ok(old.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
     }
 
     /// Takes out the malformed rows that were met, by key.
-    pub(crate) fn take_malformed(&mut self) -> Result<BTreeMap<Vec<u8>, MalformedRow>, StorageError> {
+    pub(crate) fn take_malformed(&mut self) -> Result<BTreeMap<Vec<u8>, MalformedRow>, StoreError> {
         let rows = self.check.take();
         for (key, _) in rows.iter().filter(|(_, row)| !row.is_replaced) {
             self.inner.get_mut()?.remove(key.as_slice())?;
@@ -335,7 +338,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     pub(crate) fn retain(
         &mut self,
         mut keeps: impl FnMut(K::Ref<'_>, V::Ref<'_>) -> bool,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), StoreError> {
         self.retain_in_bytes((Bound::Unbounded, Bound::Unbounded), &mut |key, value| {
             K::decode(key).zip(V::decode(value)).is_none_or(|(key, value)| keeps(key, value))
         })
@@ -346,7 +349,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         &mut self,
         range: impl RangeBounds<B> + 'k,
         mut keeps: impl FnMut(K::Ref<'_>, V::Ref<'_>) -> bool,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         self.retain_in_bytes((slice(&low), slice(&high)), &mut |key, value| {
             K::decode(key).zip(V::decode(value)).is_none_or(|(key, value)| keeps(key, value))
@@ -357,8 +360,8 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         &mut self,
         range: (Bound<&[u8]>, Bound<&[u8]>),
         keeps: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), StorageError> {
-        self.inner.get_mut()?.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))
+    ) -> Result<(), StoreError> {
+        Ok(self.inner.get_mut()?.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))?)
     }
 }
 

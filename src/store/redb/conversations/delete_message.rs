@@ -1,73 +1,63 @@
 //! Deletes one message: no user reads it and no model gets it any more. The output and the log of a deleted
 //! answer go at once, except the terminal event. When both messages of a job are deleted, the job is.
 
-use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::ConversationSummary;
 use crate::domain::message::Message;
-use crate::ports::{MessageRef, StoreError};
+use crate::ports::{ConversationError, MessageRef, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
-/// This message of this conversation.
-pub(crate) struct DeleteMessage {
-    pub(crate) user: UserId,
-    pub(crate) id: ConversationId,
-    pub(crate) message: MessageRef,
-}
-
-impl StoreWrite for DeleteMessage {
-    type Output = bool;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
-        let Some(mut found) = transaction.find_conversation(self.user, &self.id)? else { return Ok(false) };
+impl Transaction<'_> {
+    /// Deletes a message of a conversation.
+    pub(crate) fn delete_message(
+        &mut self,
+        user: UserId,
+        id: &ConversationId,
+        message: MessageRef,
+    ) -> Result<bool, ConversationError> {
+        let Some(mut found) = self.find_conversation(user, id)? else { return Ok(false) };
         let line = ConversationRange::of(&found);
-        let (jobs, message_pairs) = (&transaction.tables.jobs, &transaction.tables.message_pairs);
-        let Some((accept, before)) = line.find(jobs, message_pairs, self.message)? else { return Ok(false) };
-        let after = match self.message {
+        let (jobs, message_pairs) = (&self.tables.jobs, &self.tables.message_pairs);
+        let Some((accept, before)) = line.find(jobs, message_pairs, message)? else { return Ok(false) };
+        let after = match message {
             MessageRef::Ask(_) => MessagePair { shows_question: false, ..before },
             MessageRef::Answer(_) => MessagePair { shows_answer: false, ..before },
         };
         if after == before {
             return Ok(false);
         }
-        match transaction.find_row(before.job) {
+        match self.find_row(before.job) {
             Ok(Some(row)) if !row.job.status.is_terminal() => {
-                return Err(StoreError::WrongState { status: row.job.status });
+                return Err(ConversationError::WrongState { status: row.job.status });
             }
             // What cannot be read can be deleted.
             Ok(_) | Err(StoreError::Corrupt(_)) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         let key = line.key(accept);
-        transaction.drop_summary(line, accept)?;
+        self.drop_summary(line, accept)?;
         if after.is_shown() {
-            transaction.trim_turn(&key, &after)?;
+            self.trim_turn(&key, &after)?;
             if !after.shows_answer {
-                transaction.erase_output(before.job)?;
+                self.erase_output(before.job)?;
             }
-            transaction.put_pair(&key, &after)?;
+            self.put_pair(&key, &after)?;
             found.conversation.message_count = found.conversation.message_count.saturating_sub(1);
         } else {
-            transaction.clear_pair(line, accept)?;
-            if let Some(left) = transaction.find_conversation(self.user, &self.id)? {
+            self.clear_pair(line, accept)?;
+            if let Some(left) = self.find_conversation(user, id)? {
                 found = left;
             }
         }
-        found.edited_through = transaction.counters.accept;
-        transaction.update_conversation(&mut found)?;
+        found.edited_through = self.counters.accept;
+        self.update_conversation(&mut found)?;
         Ok(true)
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-impl Transaction<'_> {
     /// Drops a summary that stands for the turn with this number or for a later one.
     pub(crate) fn drop_summary(
         &mut self,

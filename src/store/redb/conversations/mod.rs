@@ -4,20 +4,18 @@ use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::ports::{
-    ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef, RegenerateRequest,
-    StoreError, Ticket,
+    ConversationError, ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef,
+    RegenerateRequest, StoreError, Ticket,
 };
 use crate::store::redb::codec::keys::conversations::conversation_key;
 use crate::store::redb::codec::tables::CONVERSATION_QUEUE;
-use crate::store::redb::conversations::delete_message::DeleteMessage;
-use crate::store::redb::conversations::regenerate::RegenerateAnswer;
-use crate::store::redb::conversations::removal::{RemoveConversation, RemoveConversationsOf};
 use crate::store::redb::conversations::row::ConversationRow;
 use crate::store::redb::jobs::background;
+use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+use crate::store::redb::writer::write::WriteOptions;
 use std::collections::BTreeMap;
 
 pub(crate) mod delete_message;
@@ -31,69 +29,48 @@ pub(crate) mod removed_jobs;
 pub(crate) mod row;
 pub(crate) mod summary;
 
-/// A new conversation.
-struct CreateConversation {
-    conversation: Conversation,
-    most: u64,
-}
-
-impl StoreWrite for CreateConversation {
-    type Output = Conversation;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Conversation, StoreError> {
-        transaction.refuse_low_disk()?;
-        let Conversation { user, id, .. } = &self.conversation;
-        if transaction.find_conversation(*user, id)?.is_some() {
-            return Err(StoreError::NameTaken);
+impl Transaction<'_> {
+    /// Stores a new conversation.
+    pub(crate) fn create_conversation(
+        &mut self,
+        conversation: &Conversation,
+        most: u64,
+    ) -> Result<Conversation, ConversationError> {
+        self.refuse_low_disk()?;
+        let Conversation { user, id, .. } = conversation;
+        if self.find_conversation(*user, id)?.is_some() {
+            return Err(ConversationError::NameTaken);
         }
-        transaction.refuse_too_many_conversations(*user, 1, self.most)?;
-        let floor = transaction.counters.accept.saturating_add(1);
-        let row = ConversationRow { conversation: self.conversation.clone(), floor, edited_through: 0 };
-        transaction.add_conversation(&row)?;
+        if self.exceeds_conversations(*user, 1, most)? {
+            return Err(ConversationError::ConversationsFull { limit: most });
+        }
+        let floor = self.counters.accept.saturating_add(1);
+        let row = ConversationRow { conversation: conversation.clone(), floor, edited_through: 0 };
+        self.add_conversation(&row)?;
         Ok(row.conversation)
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-
-    fn weight(&self) -> usize {
-        let Conversation { title, settings, .. } = &self.conversation;
-        BASE_WEIGHT.saturating_add(title.len()).saturating_add(settings.system_prompt.len())
-    }
 }
 
-/// This change of this conversation.
-struct UpdateConversation {
-    user: UserId,
-    id: ConversationId,
-    change: ConversationChange,
-}
-
-impl StoreWrite for UpdateConversation {
-    type Output = Option<Conversation>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Conversation>, StoreError> {
-        let Some(mut row) = transaction.find_conversation(self.user, &self.id)? else { return Ok(None) };
-        row.conversation.update(self.change.clone());
-        transaction.update_conversation(&mut row)?;
+impl Transaction<'_> {
+    /// Changes a conversation of a user.
+    pub(crate) fn change_conversation(
+        &mut self,
+        user: UserId,
+        id: &ConversationId,
+        change: &ConversationChange,
+    ) -> Result<Option<Conversation>, StoreError> {
+        let Some(mut row) = self.find_conversation(user, id)? else { return Ok(None) };
+        row.conversation.update(change.clone());
+        self.update_conversation(&mut row)?;
         Ok(Some(row.conversation))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-
-    fn weight(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let ConversationChange { title, system_prompt, .. } = &self.change;
-        BASE_WEIGHT.saturating_add(length(title)).saturating_add(length(system_prompt))
     }
 }
 
 impl Conversations for RedbStore {
-    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation> {
-        self.offer(CreateConversation { conversation, most })
+    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation, ConversationError> {
+        let bytes = conversation.title.len().saturating_add(conversation.settings.system_prompt.len());
+        let options = WriteOptions::default().weighing(bytes);
+        self.offer(options, move |transaction| transaction.create_conversation(&conversation, most))
     }
 
     fn update(
@@ -102,23 +79,37 @@ impl Conversations for RedbStore {
         id: ConversationId,
         change: ConversationChange,
     ) -> Ticket<Option<Conversation>> {
-        self.offer(UpdateConversation { user, id, change })
+        let options = WriteOptions::default().weighing(change_bytes(&change));
+        self.offer(options, move |transaction| transaction.change_conversation(user, &id, &change))
     }
 
     fn remove_conversation(&self, user: UserId, id: ConversationId) -> Ticket<bool> {
-        self.offer(RemoveConversation { user, id })
+        self.offer(WriteOptions::default(), move |transaction| transaction.remove_conversation(user, &id))
     }
 
     fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64> {
-        self.offer(RemoveConversationsOf { user, project })
+        self.offer(WriteOptions::default(), move |transaction| {
+            transaction.remove_conversations_of(user, project)
+        })
     }
 
-    fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool> {
-        self.offer(DeleteMessage { user, id, message })
+    fn delete_message(
+        &self,
+        user: UserId,
+        id: ConversationId,
+        message: MessageRef,
+    ) -> Ticket<bool, ConversationError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.delete_message(user, &id, message))
     }
 
-    fn regenerate(&self, user: UserId, id: ConversationId, again: RegenerateRequest) -> Ticket<Option<Job>> {
-        self.offer(RegenerateAnswer { user, id, again })
+    fn regenerate(
+        &self,
+        user: UserId,
+        id: ConversationId,
+        again: RegenerateRequest,
+    ) -> Ticket<Option<Job>, ConversationError> {
+        let options = WriteOptions::of(again.job.id).weighing(spec_bytes(&again.job.spec));
+        self.offer(options, move |transaction| transaction.regenerate_answer(user, &id, &again))
     }
 
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError> {
@@ -164,6 +155,11 @@ impl Conversations for RedbStore {
     }
 }
 
+fn change_bytes(change: &ConversationChange) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    length(&change.title).saturating_add(length(&change.system_prompt))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,8 +171,6 @@ mod tests {
             system_prompt: Some("x".repeat(60_000)),
             ..ConversationChange::default()
         };
-        let id = ConversationId::try_from("chat".to_owned()).unwrap();
-        let amend = UpdateConversation { user: UserId::SINGLE, id, change };
-        assert_eq!(amend.weight(), BASE_WEIGHT + 60_010);
+        assert_eq!(change_bytes(&change), 60_010);
     }
 }

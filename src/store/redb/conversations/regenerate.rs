@@ -1,15 +1,13 @@
 //! Answers a question again: a new job with the same input replaces the old answer and everything after it.
 //! One transaction, so that no crash leaves the question without an answer.
 
-use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::{MessageRef, RegenerateRequest, StoreError};
+use crate::ports::{ConversationError, MessageRef, RegenerateRequest, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
 use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 
 /// Most exchanges that come after the answer.
 const TAIL: usize = 1_000;
@@ -17,56 +15,43 @@ const TAIL: usize = 1_000;
 /// the store is silent ([`crate::store::redb::conversations::removed_jobs`]).
 const FORGOTTEN: usize = 100;
 
-/// This answer of this conversation.
-pub(crate) struct RegenerateAnswer {
-    pub(crate) user: UserId,
-    pub(crate) id: ConversationId,
-    pub(crate) again: RegenerateRequest,
-}
-
-impl StoreWrite for RegenerateAnswer {
-    type Output = Option<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
-        let RegenerateRequest { answer, job: new } = &self.again;
-        let Some(found) = transaction.find_conversation(self.user, &self.id)? else {
-            return Err(StoreError::NoConversation);
+impl Transaction<'_> {
+    /// Replaces an answer and what follows it by a new job with the same question.
+    pub(crate) fn regenerate_answer(
+        &mut self,
+        user: UserId,
+        id: &ConversationId,
+        again: &RegenerateRequest,
+    ) -> Result<Option<Job>, ConversationError> {
+        let RegenerateRequest { answer, job: new } = again;
+        let Some(found) = self.find_conversation(user, id)? else {
+            return Err(ConversationError::NoConversation);
         };
         let line = ConversationRange::of(&found);
-        let (jobs, message_pairs) = (&transaction.tables.jobs, &transaction.tables.message_pairs);
-        let enter_queue = line.find(jobs, message_pairs, MessageRef::Answer(*answer))?;
-        let Some((accept, old)) = enter_queue.filter(|(_, message_pair)| message_pair.shows_answer) else {
+        let (jobs, message_pairs) = (&self.tables.jobs, &self.tables.message_pairs);
+        let found = line.find(jobs, message_pairs, MessageRef::Answer(*answer))?;
+        let Some((accept, old)) = found.filter(|(_, message_pair)| message_pair.shows_answer) else {
             return Ok(None);
         };
         if !old.shows_question {
-            return Err(StoreError::NoQuestion);
+            return Err(ConversationError::NoQuestion);
         }
-        transaction.refuse_unfinished(line, accept)?;
-        let tail = transaction.pairs_from(line, accept, TAIL.saturating_add(2))?;
+        self.refuse_unfinished(line, accept)?;
+        let tail = self.pairs_from(line, accept, TAIL.saturating_add(2))?;
         if tail.len() > TAIL.saturating_add(1) {
-            return Err(StoreError::TooLate { limit: TAIL });
+            return Err(ConversationError::TooLate { limit: TAIL });
         }
-        transaction.check_queue_limit(1)?;
-        let asked = transaction.spec(old.job)?.input;
-        transaction.drop_summary(line, accept)?;
-        transaction.replace_tail(line, &tail)?;
-        let conversation_id = Some(self.id.clone());
+        self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
+        let asked = self.spec(old.job)?.input;
+        self.drop_summary(line, accept)?;
+        self.replace_tail(line, &tail)?;
+        let conversation_id = Some(id.clone());
         let spec = JobSpec { input: asked, conversation_id, ..new.spec.clone() };
-        let job = Job::queued(new.id, self.user, new.created_at_ms, &spec);
+        let job = Job::queued(new.id, user, new.created_at_ms, &spec);
         let message_pair = MessagePair { job: new.id, shows_answer: true, ..old };
-        transaction.accept_as(job, &spec, &message_pair).map(Some)
+        Ok(Some(self.accept_as(job, &spec, &message_pair)?))
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.again.job.id]
-    }
-
-    fn weight(&self) -> usize {
-        spec_bytes(&self.again.job.spec).saturating_add(BASE_WEIGHT)
-    }
-}
-
-impl Transaction<'_> {
     /// Takes these out of their conversation, in order.
     fn replace_tail(&mut self, line: ConversationRange<'_>, tail: &[u64]) -> Result<(), StoreError> {
         let (few, rest) = tail.split_at(tail.len().min(FORGOTTEN));
@@ -98,17 +83,17 @@ impl Transaction<'_> {
 
     /// Refuses while a job of the conversation has not ended, or one beside it that was accepted behind
     /// `accept`. One that was cancelled with an earlier conversation of this name is none of its jobs.
-    fn refuse_unfinished(&self, line: ConversationRange<'_>, accept: u64) -> Result<(), StoreError> {
+    fn refuse_unfinished(&self, line: ConversationRange<'_>, accept: u64) -> Result<(), ConversationError> {
         let in_turn = unfinished(&self.tables.conversation_queue, &conversation_key(line.user, line.id))?;
         let beside = self.background_jobs_of(line.user, line.id)?;
         let from = |first: u64| move |job| (job, first.max(line.floor));
         for (job, first) in in_turn.into_iter().map(from(0)).chain(beside.into_iter().map(from(accept))) {
             match self.find_row(job) {
                 Ok(Some(row)) if row.accept >= first => {
-                    return Err(StoreError::WrongState { status: row.job.status });
+                    return Err(ConversationError::WrongState { status: row.job.status });
                 }
                 Ok(_) | Err(StoreError::Corrupt(_)) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

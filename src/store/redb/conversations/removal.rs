@@ -13,45 +13,19 @@ use crate::store::redb::conversations::row::ConversationRow;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
 /// Jobs that are forgotten in the transaction that removes their conversations.
 const FORGOTTEN: usize = 100;
 
-/// This conversation of this user.
-pub(crate) struct RemoveConversation {
-    pub(crate) user: UserId,
-    pub(crate) id: ConversationId,
-}
-
-impl StoreWrite for RemoveConversation {
-    type Output = bool;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+impl Transaction<'_> {
+    /// Removes a conversation. Returns whether the user had it.
+    pub(crate) fn remove_conversation(
+        &mut self,
+        user: UserId,
+        id: &ConversationId,
+    ) -> Result<bool, StoreError> {
         let mut forgets = FORGOTTEN;
-        transaction.remove_conversation(self.user, &self.id, &mut forgets)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-/// All conversations of this project.
-pub(crate) struct RemoveConversationsOf {
-    pub(crate) user: UserId,
-    pub(crate) project: ProjectId,
-}
-
-impl StoreWrite for RemoveConversationsOf {
-    type Output = u64;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<u64, StoreError> {
-        transaction.remove_conversations_of(self.user, self.project)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
+        self.remove_with_budget(user, id, &mut forgets)
     }
 }
 
@@ -73,13 +47,13 @@ impl Transaction<'_> {
         }
         let (mut removed, mut forgets) = (0_u64, FORGOTTEN);
         for id in &ids {
-            removed = removed.saturating_add(u64::from(self.remove_conversation(user, id, &mut forgets)?));
+            removed = removed.saturating_add(u64::from(self.remove_with_budget(user, id, &mut forgets)?));
         }
         Ok(removed)
     }
 
-    /// Whether the user had it. `forgets`: jobs that may still be removed in this transaction.
-    fn remove_conversation(
+    /// The same; `forgets`: jobs that may still be removed in this transaction.
+    fn remove_with_budget(
         &mut self,
         user: UserId,
         id: &ConversationId,

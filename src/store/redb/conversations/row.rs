@@ -114,22 +114,22 @@ impl Transaction<'_> {
         self.put_conversation(row)
     }
 
-    /// Refuses jobs whose conversation was to be there and has gone. One that cannot be read is there.
-    pub(crate) fn refuse_missing_target(&self, jobs: &[NewJob]) -> Result<(), StoreError> {
+    /// Whether a conversation that must exist is gone. One that cannot be read exists.
+    pub(crate) fn is_conversation_missing(&self, jobs: &[NewJob]) -> Result<bool, StoreError> {
         for job in jobs.iter().filter(|job| job.in_existing) {
             let Some(id) = &job.spec.conversation_id else { continue };
             if self.tables.conversations.get(&conversation_key(job.user, id))?.is_none() {
-                return Err(StoreError::NoConversation);
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Refuses jobs that would make more conversations than each of their users may have.
-    pub(crate) fn check_conversation_limit<'s>(
+    /// Whether the users of these jobs may have the conversations that the jobs create.
+    pub(crate) fn has_room_for_conversations<'s>(
         &self,
         jobs: impl IntoIterator<Item = (UserId, &'s JobSpec)>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let named = jobs.into_iter().filter_map(|(user, spec)| Some((user, spec.conversation_id.as_ref()?)));
         let mut fresh = BTreeSet::new();
         for (user, id) in named {
@@ -140,27 +140,23 @@ impl Transaction<'_> {
         let users: BTreeSet<UserId> = fresh.iter().map(|(user, _)| *user).collect();
         for user in users {
             let more = fresh.iter().filter(|(of, _)| *of == user).count();
-            self.refuse_too_many_conversations(
-                user,
-                u64::try_from(more).unwrap_or(u64::MAX),
-                self.bounds.conversations,
-            )?;
+            let more = u64::try_from(more).unwrap_or(u64::MAX);
+            if self.exceeds_conversations(user, more, self.bounds.conversations)? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Refuses so many more conversations of a user than `most` allows.
-    pub(crate) fn refuse_too_many_conversations(
+    /// Whether a user would have more than `most` conversations after so many more.
+    pub(crate) fn exceeds_conversations(
         &self,
         user: UserId,
         more: u64,
         most: u64,
-    ) -> Result<(), StoreError> {
-        let there = self.tables.conversation_counts.get(&count_key(user))?.map_or(0, |count| count.value());
-        if there.saturating_add(more) > most {
-            return Err(StoreError::ConversationsFull { limit: most });
-        }
-        Ok(())
+    ) -> Result<bool, StoreError> {
+        let count = self.tables.conversation_counts.get(&count_key(user))?.map_or(0, |count| count.value());
+        Ok(count.saturating_add(more) > most)
     }
 
     /// Counts a user's conversations.

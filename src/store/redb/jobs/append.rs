@@ -1,50 +1,34 @@
 //! Appends to the log of a leased job. A lost lease and a terminal event are errors (P4).
 
 use crate::domain::event::{EngineMark, Event, Record};
-use crate::domain::id::JobId;
-use crate::ports::{Fence, StoreError, Urgency};
+use crate::ports::{Fence, LeaseError, StoreError, Urgency};
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+use crate::store::redb::writer::write::BASE_WEIGHT;
 use std::sync::Arc;
 
-/// These records, in order.
-pub(crate) struct AppendRecords {
-    pub(crate) fence: Fence,
-    pub(crate) records: Vec<Record>,
-    pub(crate) urgency: Urgency,
-}
-
-impl StoreWrite for AppendRecords {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        if self.records.is_empty() {
-            return transaction.prove(self.fence);
+impl Transaction<'_> {
+    /// Appends records to the log of a leased job, in order.
+    pub(crate) fn append_records(
+        &mut self,
+        fence: Fence,
+        records: &[Record],
+        urgency: Urgency,
+    ) -> Result<(), LeaseError> {
+        if records.is_empty() {
+            return self.prove(fence);
         }
-        let mut leased = transaction.lease(self.fence)?;
-        refuse_terminal(&self.records)?;
-        for record in &self.records {
-            transaction.tables.append(self.fence.job, &mut leased.tail, record, self.urgency)?;
+        let mut leased = self.lease(fence)?;
+        refuse_terminal(records)?;
+        for record in records {
+            self.tables.append(fence.job, &mut leased.tail, record, urgency)?;
         }
         // The row is copied only when it changes: most records are deltas.
-        if let Some(spent) = leased.row.spent(&self.records) {
+        if let Some(spent) = leased.row.spent(records) {
             Arc::make_mut(&mut leased.row).enter(&spent);
-            transaction.put_row(&leased.row)?;
+            self.put_row(&leased.row)?;
         }
-        transaction.keep(leased);
+        self.keep(leased);
         Ok(())
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.fence.job]
-    }
-
-    fn weight(&self) -> usize {
-        self.records.iter().map(record_bytes).sum()
-    }
-
-    fn urgency(&self) -> Urgency {
-        self.urgency
     }
 }
 

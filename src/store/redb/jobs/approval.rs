@@ -5,113 +5,59 @@ use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
-use crate::ports::{Fence, StoreError, Urgency};
+use crate::ports::{Fence, JobChangeError, LeaseError, StoreError, Urgency};
 use crate::store::redb::jobs::release::CANCELLED;
 use crate::store::redb::jobs::row::{ApprovalRecord, JobRow};
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 use std::sync::Arc;
 
-/// Ends the lease; the job waits for a decision about these calls, at most `timeout_ms`.
-pub(crate) struct AwaitApproval {
-    pub(crate) fence: Fence,
-    pub(crate) calls: Vec<ToolCall>,
-    pub(crate) timeout_ms: u64,
-}
-
-impl StoreWrite for AwaitApproval {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut leased = transaction.lease(self.fence)?;
-        transaction.drop_lease(self.fence.job);
-        let expires_at_ms = transaction.now_ms.saturating_add(self.timeout_ms);
-        let pending = PendingApproval::new(self.calls.clone(), expires_at_ms);
+impl Transaction<'_> {
+    /// Ends the lease; the job waits for a decision about these calls, at most `timeout_ms`.
+    pub(crate) fn wait_for_decision(
+        &mut self,
+        fence: Fence,
+        calls: &[ToolCall],
+        timeout_ms: u64,
+    ) -> Result<(), LeaseError> {
+        let mut leased = self.lease(fence)?;
+        self.drop_lease(fence.job);
+        let expires_at_ms = self.now_ms.saturating_add(timeout_ms);
+        let pending = PendingApproval::new(calls.to_vec(), expires_at_ms);
         let asked = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
-        transaction.tables.append(self.fence.job, &mut leased.tail, &asked.into(), Urgency::Now)?;
+        self.tables.append(fence.job, &mut leased.tail, &asked.into(), Urgency::Now)?;
         let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
-            return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
+            return Ok(self.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED)?);
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
-        row.asked = Some(ApprovalRecord { timeout_ms: self.timeout_ms, ..ApprovalRecord::default() });
-        transaction.append_waiting(&mut row, &mut leased.tail, &pending)?;
+        row.asked = Some(ApprovalRecord { timeout_ms, ..ApprovalRecord::default() });
+        self.append_waiting(&mut row, &mut leased.tail, &pending)?;
         row.resume_at_ms = Some(pending.expires_at_ms);
         row.job.approval = Some(pending);
-        transaction.delay(&mut row)?;
-        transaction.move_row(&mut row, JobStatus::Waiting)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.fence.job]
-    }
-
-    fn weight(&self) -> usize {
-        self.calls.iter().map(|call| call.arguments.len()).sum::<usize>().saturating_add(BASE_WEIGHT)
-    }
-}
-
-/// This user's word on calls of this job.
-pub(crate) struct DecideApproval {
-    pub(crate) user: UserId,
-    pub(crate) job: JobId,
-    pub(crate) decision: ApprovalDecision,
-}
-
-impl StoreWrite for DecideApproval {
-    type Output = Option<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
-        let found = transaction.find_row(self.job)?;
-        let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
-        let id_refs = self.undecided_calls(&row)?;
-        if !id_refs.is_empty() {
-            let tail = transaction.tables.tail(self.job)?;
-            transaction.apply_decision(&mut row, tail, (&id_refs, self.mark(&id_refs)))?;
-        }
-        Ok(Some(row.job))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.job]
-    }
-}
-
-impl DecideApproval {
-    /// The waiting calls that are meant; none, when all of them were decided just so before.
-    fn undecided_calls(&self, row: &JobRow) -> Result<Vec<String>, StoreError> {
-        let (status, approve) = (row.job.status, self.decision.approve);
-        let asked = row.asked.as_ref().filter(|_| !status.is_terminal());
-        let was_said = |id_ref: &str| asked.is_some_and(|asked| asked.decided.get(id_ref) == Some(&approve));
-        let Some(pending) = &row.job.approval else {
-            let repeats = match &self.decision.id_refs {
-                Some(named) => named.iter().all(|id_ref| was_said(id_ref)),
-                None => asked.is_some_and(|asked| asked.decided.values().all(|said| *said == approve)),
-            };
-            return if repeats { Ok(Vec::new()) } else { Err(StoreError::WrongState { status }) };
-        };
-        let waiting = pending.id_refs();
-        let Some(named) = &self.decision.id_refs else { return Ok(waiting) };
-        let strange = named.iter().find(|id_ref| !waiting.contains(id_ref) && !was_said(id_ref));
-        if let Some(id_ref) = strange {
-            return Err(StoreError::NotPending { id_ref: id_ref.clone() });
-        }
-        Ok(waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect())
-    }
-
-    fn mark(&self, id_refs: &[String]) -> EngineMark {
-        let id_refs = id_refs.to_vec();
-        if self.decision.approve {
-            return EngineMark::Approved { id_refs };
-        }
-        let reason = self.decision.reason.clone().unwrap_or_else(|| DENIED.to_owned());
-        EngineMark::Denied { id_refs, reason }
+        self.delay(&mut row)?;
+        Ok(self.move_row(&mut row, JobStatus::Waiting)?)
     }
 }
 
 impl Transaction<'_> {
+    /// Applies a user's decision about calls that a job waits for.
+    pub(crate) fn decide_approval(
+        &mut self,
+        user: UserId,
+        job: JobId,
+        decision: &ApprovalDecision,
+    ) -> Result<Option<Job>, JobChangeError> {
+        let Some(mut row) = self.find_own_row(user, job)? else { return Ok(None) };
+        let id_refs = undecided_calls(decision, &row)?;
+        if !id_refs.is_empty() {
+            let tail = self.tables.tail(job)?;
+            self.apply_decision(&mut row, tail, (&id_refs, decision_mark(decision, &id_refs)))?;
+        }
+        Ok(Some(row.job))
+    }
+
     /// The time for a decision is over: calls that still wait count as denied.
     pub(crate) fn expire(&mut self, row: &mut JobRow, tail: LogTail) -> Result<(), StoreError> {
         let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
@@ -176,4 +122,34 @@ fn decision_summary((approved, denied): (usize, usize)) -> &'static str {
         (0, _) => "the calls were denied",
         _ => "some of the calls were approved, the others denied",
     }
+}
+
+/// The waiting calls that are meant; none, when all of them were decided just so before.
+fn undecided_calls(decision: &ApprovalDecision, row: &JobRow) -> Result<Vec<String>, JobChangeError> {
+    let (status, approve) = (row.job.status, decision.approve);
+    let asked = row.asked.as_ref().filter(|_| !status.is_terminal());
+    let is_repeated = |id_ref: &str| asked.is_some_and(|asked| asked.decided.get(id_ref) == Some(&approve));
+    let Some(pending) = &row.job.approval else {
+        let repeats = match &decision.id_refs {
+            Some(named) => named.iter().all(|id_ref| is_repeated(id_ref)),
+            None => asked.is_some_and(|asked| asked.decided.values().all(|decided| *decided == approve)),
+        };
+        return if repeats { Ok(Vec::new()) } else { Err(JobChangeError::WrongState { status }) };
+    };
+    let waiting = pending.id_refs();
+    let Some(named) = &decision.id_refs else { return Ok(waiting) };
+    let unknown = named.iter().find(|id_ref| !waiting.contains(id_ref) && !is_repeated(id_ref));
+    if let Some(id_ref) = unknown {
+        return Err(JobChangeError::NotPending { id_ref: id_ref.clone() });
+    }
+    Ok(waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect())
+}
+
+fn decision_mark(decision: &ApprovalDecision, id_refs: &[String]) -> EngineMark {
+    let id_refs = id_refs.to_vec();
+    if decision.approve {
+        return EngineMark::Approved { id_refs };
+    }
+    let reason = decision.reason.clone().unwrap_or_else(|| DENIED.to_owned());
+    EngineMark::Denied { id_refs, reason }
 }

@@ -2,8 +2,9 @@
 //! other. A user has at most `limits.spawned_jobs` unfinished ones.
 
 use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
-use crate::ports::{Idempotent, StoreError};
+use crate::ports::{Idempotent, NewJob, SpawnError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{BackgroundJobBytes, BackgroundJobKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
@@ -11,11 +12,10 @@ use crate::store::redb::codec::tables::BACKGROUND_JOBS;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::message_pair::MessagePair;
 use crate::store::redb::conversations::summary;
-use crate::store::redb::jobs::idempotency::SubmitIdempotent;
+use crate::store::redb::jobs::idempotency::KeyUse;
 use crate::store::redb::jobs::read;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 use redb::ReadTransaction;
 
 /// A user's, oldest first.
@@ -118,31 +118,19 @@ impl Transaction<'_> {
     }
 }
 
-/// This job, unless its key was seen before, or its user has `most` of them already.
-pub(crate) struct SpawnJob {
-    pub(crate) submit: SubmitIdempotent,
-    pub(crate) most: u64,
-}
-
-impl StoreWrite for SpawnJob {
-    type Output = Idempotent<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Job>, StoreError> {
-        let user = self.submit.job.user;
-        if transaction.recall(user, &self.submit.key)?.is_none()
-            && transaction.count_background_jobs(user)? >= self.most
-        {
-            return Err(StoreError::SpawnedFull { limit: self.most });
+impl Transaction<'_> {
+    /// Stores a background job, unless its key was seen before or its user has `most` unfinished ones.
+    pub(crate) fn spawn_job(
+        &mut self,
+        new: &NewJob,
+        key: &IdempotencyKey,
+        most: u64,
+    ) -> Result<Idempotent<Job>, SpawnError> {
+        let is_first = matches!(self.recall(new.user, key)?, KeyUse::Never);
+        if is_first && self.count_background_jobs(new.user)? >= most {
+            return Err(SpawnError::SpawnedFull { limit: most });
         }
-        self.submit.apply(transaction)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        self.submit.jobs()
-    }
-
-    fn weight(&self) -> usize {
-        self.submit.weight()
+        Ok(self.submit_idempotent(new, key)?)
     }
 }
 

@@ -8,31 +8,16 @@ use crate::ports::{CancelReason, StoreError};
 use crate::store::redb::jobs::release::CANCELLED;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 use std::sync::Arc;
 
-/// This job of this user.
-pub(crate) struct CancelJob {
-    pub(crate) user: UserId,
-    pub(crate) job: JobId,
-}
-
-impl StoreWrite for CancelJob {
-    type Output = Option<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
-        let found = transaction.find_row(self.job)?;
-        let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
-        transaction.cancel_row(&mut row)?;
+impl Transaction<'_> {
+    /// Cancels a job of a user.
+    pub(crate) fn cancel_job(&mut self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
+        let Some(mut row) = self.find_own_row(user, job)? else { return Ok(None) };
+        self.cancel_row(&mut row)?;
         Ok(Some(row.job))
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.job]
-    }
-}
-
-impl Transaction<'_> {
     /// Cancels a job, wherever it stands.
     pub(crate) fn cancel_row(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         match row.job.status {

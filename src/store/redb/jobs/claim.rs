@@ -8,58 +8,40 @@ use crate::store::redb::codec::keys::jobs::ReadyEntry;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::{LeasedJob, LogTail};
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 use std::sync::Arc;
 
-/// Up to so many.
-pub(crate) struct ClaimJobs(pub(crate) usize);
+/// What a lease is made of. All of it could be read.
+type ClaimableJob = (JobRow, Arc<JobSpec>, LogTail);
 
-impl StoreWrite for ClaimJobs {
-    type Output = Vec<Lease>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Lease>, StoreError> {
-        transaction.admit_due()?;
+impl Transaction<'_> {
+    /// Leases up to `max` ready jobs.
+    pub(crate) fn claim_jobs(&mut self, max: usize) -> Result<Vec<Lease>, StoreError> {
+        self.admit_due()?;
         let mut leases = Vec::new();
-        while leases.len() < self.0 {
-            let Some(ReadyEntry { job, since_ms }) = transaction.take_ready()? else { break };
-            match transaction.prepare(job) {
+        while leases.len() < max {
+            let Some(ReadyEntry { job, since_ms }) = self.take_ready()? else { break };
+            match self.prepare(job) {
                 Ok(ready) => {
-                    transaction.effects.metrics.claim(transaction.now_ms.saturating_sub(since_ms));
-                    leases.push(transaction.lease_out(ready)?);
+                    self.effects.metrics.claim(self.now_ms.saturating_sub(since_ms));
+                    leases.push(self.lease_out(ready)?);
                 }
-                Err(StoreError::Corrupt(reason)) => transaction.quarantine(job, &reason)?,
+                Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
                 Err(error) => return Err(error),
             }
         }
         Ok(leases)
     }
 
-    /// None: no lease of theirs exists before the commit, and recovery finds those that a failed one left
-    /// behind.
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-/// A job that can be leased: all that is stored of it can be read.
-struct ClaimableJob {
-    row: JobRow,
-    spec: Arc<JobSpec>,
-    tail: LogTail,
-}
-
-impl Transaction<'_> {
     /// Reads what a lease needs; nothing is written yet.
     fn prepare(&self, job: JobId) -> Result<ClaimableJob, StoreError> {
         let row = self.row(job)?;
         if !row.job.status.may_become(JobStatus::Running) {
             return Err(StoreError::Corrupt(format!("{job} is {} in the queue", row.job.status.as_str())));
         }
-        Ok(ClaimableJob { row, spec: Arc::new(self.spec(job)?), tail: self.tables.tail(job)? })
+        Ok((row, Arc::new(self.spec(job)?), self.tables.tail(job)?))
     }
 
-    fn lease_out(&mut self, ready: ClaimableJob) -> Result<Lease, StoreError> {
-        let ClaimableJob { mut row, spec, mut tail } = ready;
+    fn lease_out(&mut self, (mut row, spec, mut tail): ClaimableJob) -> Result<Lease, StoreError> {
         row.job.epoch = row.job.epoch.saturating_add(1);
         row.job.attempt = row.job.attempt.saturating_add(1);
         row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));

@@ -2,36 +2,21 @@
 //! stays. A new table that names jobs has to be cleared here, too.
 
 use crate::domain::id::{JobId, UserId};
-use crate::ports::StoreError;
+use crate::ports::{JobChangeError, StoreError};
 use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey, LogBytes, LogKey};
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
-
-/// This job of this user.
-pub(crate) struct DeleteJob {
-    pub(crate) user: UserId,
-    pub(crate) job: JobId,
-}
-
-impl StoreWrite for DeleteJob {
-    type Output = bool;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
-        let found = transaction.find_row(self.job)?;
-        let Some(row) = found.filter(|row| row.job.user == self.user) else { return Ok(false) };
-        if !row.job.status.is_terminal() {
-            return Err(StoreError::WrongState { status: row.job.status });
-        }
-        transaction.forget(self.job)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.job]
-    }
-}
 
 impl Transaction<'_> {
+    /// Deletes an ended job of a user.
+    pub(crate) fn delete_job(&mut self, user: UserId, job: JobId) -> Result<bool, JobChangeError> {
+        let Some(row) = self.find_own_row(user, job)? else { return Ok(false) };
+        if !row.job.status.is_terminal() {
+            return Err(JobChangeError::WrongState { status: row.job.status });
+        }
+        Ok(self.forget(job)?)
+    }
+
     /// Whether there was such a job, and it had ended: then nothing of it is left.
     pub(crate) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
         let Some(row) = self.find_row(job)?.filter(|row| row.job.status.is_terminal()) else {

@@ -2,61 +2,45 @@
 //! webhook in one transaction (P4).
 
 use crate::domain::event::{Event, FailureCode, Record};
-use crate::domain::id::JobId;
 use crate::domain::job::{JobOutcome, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{Fence, StoreError, Urgency};
+use crate::ports::{Fence, LeaseError, StoreError, Urgency};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::EndedKey;
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::append::{record_bytes, refuse_terminal};
+use crate::store::redb::jobs::append::refuse_terminal;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::retention::sweep::WHOLE;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 use std::sync::Arc;
 
-/// The last write of a lease.
-pub(crate) struct FinishJob {
-    pub(crate) fence: Fence,
-    pub(crate) records: Vec<Record>,
-    pub(crate) ending: JobOutcome,
-}
-
-impl StoreWrite for FinishJob {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut leased = transaction.lease(self.fence)?;
-        refuse_terminal(&self.records)?;
-        for record in &self.records {
-            transaction.tables.append(self.fence.job, &mut leased.tail, record, Urgency::Soon)?;
+impl Transaction<'_> {
+    /// Ends a leased job; the last write of its lease.
+    pub(crate) fn finish_job(
+        &mut self,
+        fence: Fence,
+        records: &[Record],
+        ending: &JobOutcome,
+    ) -> Result<(), LeaseError> {
+        let mut leased = self.lease(fence)?;
+        refuse_terminal(records)?;
+        for record in records {
+            self.tables.append(fence.job, &mut leased.tail, record, Urgency::Soon)?;
         }
         let mut row = Arc::unwrap_or_clone(leased.row);
         row.job.crashes = 0;
-        if let Some(spent) = row.spent(&self.records) {
+        if let Some(spent) = row.spent(records) {
             row.enter(&spent);
         }
-        transaction.move_behind_summary(&mut row)?;
-        transaction.write_turn(&row, &leased.spec, &self.ending)?;
-        transaction.end(&mut row, &mut leased.tail, &self.ending)?;
-        transaction.drop_lease(self.fence.job);
+        self.move_behind_summary(&mut row)?;
+        self.write_turn(&row, &leased.spec, ending)?;
+        self.end(&mut row, &mut leased.tail, ending)?;
+        self.drop_lease(fence.job);
         Ok(())
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.fence.job]
-    }
-
-    fn weight(&self) -> usize {
-        let records = self.records.iter().map(record_bytes).sum::<usize>();
-        records.saturating_add(self.ending.output_text.len()).saturating_add(BASE_WEIGHT)
-    }
-}
-
-impl Transaction<'_> {
     /// Writes an end: the only place where a terminal event enters a log.
     pub(crate) fn end(
         &mut self,

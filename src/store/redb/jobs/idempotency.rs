@@ -1,23 +1,31 @@
 //! Idempotency keys: a request with a known key returns what the first one made. The same key with another
 //! request is an error.
 
-use crate::domain::id::{JobId, UserId};
+use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{Idempotent, NewJob, StoreError};
+use crate::ports::{Idempotent, NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::{IdempotencyExpiryKey, IdempotencyRef};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::IDEMPOTENCY;
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 
 /// Keys that one request forgets at most: more than one, so that they cannot pile up.
 const FORGOTTEN: usize = 8;
+
+/// How an idempotency key was used before.
+#[derive(Debug)]
+pub(crate) enum KeyUse {
+    Never,
+    /// For the same request; what that created.
+    Same(WebhookSubject),
+    /// For another request.
+    Other,
+}
 
 /// What is remembered of a key.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,57 +49,40 @@ pub(crate) fn is_known(
     values::decode::<IdempotencyRow>(bytes.value()).map(|seen| seen.until_ms > now_ms)
 }
 
-/// This job, unless the key was seen before.
-pub(crate) struct SubmitIdempotent {
-    pub(crate) job: NewJob,
-    pub(crate) key: IdempotencyKey,
-}
-
-impl StoreWrite for SubmitIdempotent {
-    type Output = Idempotent<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Job>, StoreError> {
-        match transaction.recall(self.job.user, &self.key)? {
-            Some(WebhookSubject::Job(id)) => match transaction.find_row(id)? {
+impl Transaction<'_> {
+    /// Stores a job, unless its key was seen before.
+    pub(crate) fn submit_idempotent(
+        &mut self,
+        job: &NewJob,
+        key: &IdempotencyKey,
+    ) -> Result<Idempotent<Job>, SubmitError> {
+        match self.recall(job.user, key)? {
+            KeyUse::Same(WebhookSubject::Job(id)) => match self.find_row(id)? {
                 Some(row) => Ok(Idempotent::Replayed(row.job)),
-                None => Err(StoreError::KeySpent),
+                None => Err(SubmitError::KeySpent),
             },
-            Some(WebhookSubject::Batch(_)) => Err(StoreError::KeyReused),
-            None => {
-                transaction.refuse_missing_target(std::slice::from_ref(&self.job))?;
-                transaction.check_queue_limit(1)?;
-                transaction.check_conversation_limit([(self.job.user, &self.job.spec)])?;
-                transaction.remember(self.job.user, &self.key, WebhookSubject::Job(self.job.id))?;
-                Ok(Idempotent::New(transaction.accept(&self.job)?))
+            KeyUse::Same(WebhookSubject::Batch(_)) | KeyUse::Other => Err(SubmitError::KeyReused),
+            KeyUse::Never => {
+                self.check_submission(std::slice::from_ref(job))?;
+                self.remember(job.user, key, WebhookSubject::Job(job.id))?;
+                Ok(Idempotent::New(self.accept(job)?))
             }
         }
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.job.id]
-    }
-
-    fn weight(&self) -> usize {
-        spec_bytes(&self.job.spec).saturating_add(BASE_WEIGHT)
-    }
-}
-
-impl Transaction<'_> {
     /// What came of the request that this key was first used for.
-    pub(crate) fn recall(
-        &self,
-        user: UserId,
-        key: &IdempotencyKey,
-    ) -> Result<Option<WebhookSubject>, StoreError> {
+    pub(crate) fn recall(&self, user: UserId, key: &IdempotencyKey) -> Result<KeyUse, StoreError> {
         let Some(bytes) = self.tables.idempotency.get(&IdempotencyRef { user, key: key.key }.encode())?
         else {
-            return Ok(None);
+            return Ok(KeyUse::Never);
         };
         let seen: IdempotencyRow = values::decode(bytes.value())?;
         match seen {
-            IdempotencyRow { until_ms, .. } if until_ms <= self.now_ms => Ok(None),
-            IdempotencyRow { fingerprint, effect, .. } if fingerprint == key.fingerprint => Ok(Some(effect)),
-            _ => Err(StoreError::KeyReused),
+            IdempotencyRow { until_ms, .. } if until_ms <= self.now_ms => Ok(KeyUse::Never),
+            IdempotencyRow { fingerprint, effect, .. } if fingerprint == key.fingerprint => {
+                Ok(KeyUse::Same(effect))
+            }
+            _ => Ok(KeyUse::Other),
         }
     }
 

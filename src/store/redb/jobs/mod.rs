@@ -8,17 +8,18 @@ use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{History, Job, JobOutcome, JobSpec};
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    BackgroundJobs, CancelToken, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Results,
-    Store, StoreError, Ticket, Urgency,
+    BackgroundJobs, CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
+    LeaseError, NewJob, Results, SpawnError, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use crate::store::redb::batches;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::tables::{LOG, SPECS};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::history;
-use crate::store::redb::jobs::idempotency::SubmitIdempotent;
+use crate::store::redb::jobs::append::record_bytes;
+use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
-use crate::store::redb::writer::write::Heartbeat;
+use crate::store::redb::writer::write::WriteOptions;
 use redb::ReadTransaction;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -41,66 +42,91 @@ pub(crate) mod stats;
 pub(crate) mod submit;
 
 impl Store for RedbStore {
-    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
-        self.offer(submit::SubmitJobs(jobs))
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
+        let bytes = jobs.iter().map(|job| spec_bytes(&job.spec)).sum();
+        let options =
+            WriteOptions { jobs: jobs.iter().map(|job| job.id).collect(), ..WriteOptions::default() };
+        self.offer(options.weighing(bytes), move |transaction| transaction.submit_jobs(&jobs))
     }
 
-    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
-        self.offer(idempotency::SubmitIdempotent { job, key })
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError> {
+        let options = WriteOptions::of(job.id).weighing(spec_bytes(&job.spec));
+        self.offer(options, move |transaction| transaction.submit_idempotent(&job, &key))
     }
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         // An empty queue costs no commit, not even a message to the writer.
         if max == 0 || !self.shared.work.is_there(self.shared.clock.now_ms()) {
-            let (caller, ticket) = Ticket::new();
-            drop(caller.send(Ok(Vec::new())));
-            return ticket;
+            return Ticket::resolved(Ok(Vec::new()));
         }
-        self.push(claim::ClaimJobs(max))
+        // No lease exists before the commit, and recovery finds those that a failed one left behind.
+        self.push(WriteOptions::default(), move |transaction| transaction.claim_jobs(max))
     }
 
-    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
-        self.push(append::AppendRecords { fence, records, urgency })
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
+        let weight = records.iter().map(record_bytes).sum();
+        let options = WriteOptions { jobs: vec![fence.job], weight, urgency };
+        self.push(options, move |transaction| transaction.append_records(fence, &records, urgency))
     }
 
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
-        self.push(finish::FinishJob { fence, records, ending })
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
+        let bytes = records.iter().map(record_bytes).sum::<usize>().saturating_add(ending.output_text.len());
+        let options = WriteOptions::of(fence.job).weighing(bytes);
+        self.push(options, move |transaction| transaction.finish_job(fence, &records, &ending))
     }
 
-    fn release(&self, fence: Fence) -> Ticket<()> {
-        self.push(release::ReleaseJob(fence))
+    fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {
+        self.push(WriteOptions::of(fence.job), move |transaction| transaction.release_job(fence))
     }
 
-    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
-        self.push(release::PostponeJob { fence, reason, delay_ms })
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError> {
+        let options = WriteOptions::of(fence.job);
+        self.push(options, move |transaction| transaction.postpone_job(fence, &reason, delay_ms))
     }
 
-    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
-        self.push(release::DeferJob { fence, reason, delay_ms })
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<(), LeaseError> {
+        let options = WriteOptions::of(fence.job);
+        self.push(options, move |transaction| transaction.defer_job(fence, &reason, delay_ms))
     }
 
-    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
-        self.push(approval::AwaitApproval { fence, calls, timeout_ms })
+    fn wait_for_approval(
+        &self,
+        fence: Fence,
+        calls: Vec<ToolCall>,
+        timeout_ms: u64,
+    ) -> Ticket<(), LeaseError> {
+        let bytes = calls.iter().map(|call| call.arguments.len()).sum();
+        let options = WriteOptions::of(fence.job).weighing(bytes);
+        self.push(options, move |transaction| transaction.wait_for_decision(fence, &calls, timeout_ms))
     }
 
-    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
-        self.offer(approval::DecideApproval { user, job, decision })
+    fn decide(
+        &self,
+        user: UserId,
+        job: JobId,
+        decision: ApprovalDecision,
+    ) -> Ticket<Option<Job>, JobChangeError> {
+        let options = WriteOptions::of(job);
+        self.offer(options, move |transaction| transaction.decide_approval(user, job, &decision))
     }
 
-    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
-        self.offer(delete::DeleteJob { user, job })
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool, JobChangeError> {
+        self.offer(WriteOptions::of(job), move |transaction| transaction.delete_job(user, job))
     }
 
-    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        self.offer(retry::RetryJob { user, job })
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>, JobChangeError> {
+        self.offer(WriteOptions::of(job), move |transaction| transaction.retry_job(user, job))
     }
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        self.offer(cancel::CancelJob { user, job })
+        self.offer(WriteOptions::of(job), move |transaction| transaction.cancel_job(user, job))
     }
 
     fn probe(&self) -> Ticket<()> {
-        self.offer(Heartbeat)
+        self.offer(WriteOptions::default(), |transaction| {
+            transaction.beat();
+            Ok(())
+        })
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
@@ -172,8 +198,9 @@ impl BackgroundJobs for RedbStore {
         })
     }
 
-    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>> {
-        self.offer(background::SpawnJob { submit: SubmitIdempotent { job, key }, most })
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>, SpawnError> {
+        let options = WriteOptions::of(job.id).weighing(spec_bytes(&job.spec));
+        self.offer(options, move |transaction| transaction.spawn_job(&job, &key, most))
     }
 
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError> {

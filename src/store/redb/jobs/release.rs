@@ -2,43 +2,70 @@
 //! cancellation was requested ends instead.
 
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
-use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
-use crate::ports::{Fence, StoreError, Urgency};
+use crate::ports::{Fence, LeaseError, StoreError, Urgency};
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 use std::sync::Arc;
 
-/// What a cancelled job's last event says.
+/// The error text of a cancelled job.
 pub(crate) const CANCELLED: &str = "the job was cancelled";
 
-/// This lease.
-pub(crate) struct ReleaseJob(pub(crate) Fence);
+impl Transaction<'_> {
+    /// Returns a leased job to the queue; the attempt does not count.
+    pub(crate) fn release_job(&mut self, fence: Fence) -> Result<(), LeaseError> {
+        self.give_back(fence, StatusPhase::Queued, None, |row| {
+            row.job.attempt = row.job.attempt.saturating_sub(1);
+        })
+    }
 
-impl StoreWrite for ReleaseJob {
-    type Output = ();
+    /// Returns a leased job to the queue for another attempt after `delay_ms`; the failed attempt counts.
+    pub(crate) fn postpone_job(
+        &mut self,
+        fence: Fence,
+        reason: &str,
+        delay_ms: u64,
+    ) -> Result<(), LeaseError> {
+        let resume_at_ms = self.now_ms.saturating_add(delay_ms);
+        self.give_back(fence, StatusPhase::Retrying, Some(reason), |row| {
+            row.job.failed_runs = row.job.failed_runs.saturating_add(1);
+            row.resume_at_ms = Some(resume_at_ms);
+        })
+    }
 
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut leased = transaction.lease(self.0)?;
-        transaction.drop_lease(self.0.job);
-        transaction.tables.flush(self.0.job, &mut leased.tail)?;
+    /// Returns a leased job to the queue for `delay_ms`; the attempt does not count.
+    pub(crate) fn defer_job(&mut self, fence: Fence, reason: &str, delay_ms: u64) -> Result<(), LeaseError> {
+        let mut leased = self.lease(fence)?;
+        self.tables.append(fence.job, &mut leased.tail, &EngineMark::Deferred.into(), Urgency::Now)?;
+        self.keep(leased);
+        let resume_at_ms = self.now_ms.saturating_add(delay_ms);
+        self.give_back(fence, StatusPhase::Queued, Some(reason), |row| {
+            row.job.attempt = row.job.attempt.saturating_sub(1);
+            row.resume_at_ms = Some(resume_at_ms);
+        })
+    }
+
+    /// Ends the lease and queues the job again, with this change to its row.
+    fn give_back(
+        &mut self,
+        fence: Fence,
+        status: StatusPhase,
+        reason: Option<&str>,
+        change: impl FnOnce(&mut JobRow),
+    ) -> Result<(), LeaseError> {
+        let mut leased = self.lease(fence)?;
+        self.drop_lease(fence.job);
+        self.tables.flush(fence.job, &mut leased.tail)?;
         let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
-            return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
+            return Ok(self.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED)?);
         }
-        row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
-        transaction.requeue(&mut row, &mut leased.tail, StatusPhase::Queued, None)
+        change(&mut row);
+        Ok(self.requeue(&mut row, &mut leased.tail, status, reason.map(str::to_owned))?)
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.0.job]
-    }
-}
-
-impl Transaction<'_> {
     /// Puts a running job back into the queue, at the place that it had.
     pub(crate) fn requeue(
         &mut self,
@@ -54,68 +81,5 @@ impl Transaction<'_> {
         self.move_row(row, JobStatus::Queued)?;
         self.notify_event(row.id(), tail.seq);
         Ok(())
-    }
-}
-
-/// This lease, because of this, and not before so long.
-pub(crate) struct PostponeJob {
-    pub(crate) fence: Fence,
-    pub(crate) reason: String,
-    pub(crate) delay_ms: u64,
-}
-
-impl StoreWrite for PostponeJob {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut leased = transaction.lease(self.fence)?;
-        transaction.drop_lease(self.fence.job);
-        transaction.tables.flush(self.fence.job, &mut leased.tail)?;
-        let mut row = Arc::unwrap_or_clone(leased.row);
-        if row.job.cancel_requested {
-            return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
-        }
-        row.job.crashes = 0;
-        row.job.failed_runs = row.job.failed_runs.saturating_add(1);
-        row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
-        transaction.requeue(&mut row, &mut leased.tail, StatusPhase::Retrying, Some(self.reason.clone()))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.fence.job]
-    }
-}
-
-/// This lease, because of this, and not before so long.
-pub(crate) struct DeferJob {
-    pub(crate) fence: Fence,
-    pub(crate) reason: String,
-    pub(crate) delay_ms: u64,
-}
-
-impl StoreWrite for DeferJob {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let mut leased = transaction.lease(self.fence)?;
-        transaction.drop_lease(self.fence.job);
-        transaction.tables.append(
-            self.fence.job,
-            &mut leased.tail,
-            &EngineMark::Deferred.into(),
-            Urgency::Now,
-        )?;
-        let mut row = Arc::unwrap_or_clone(leased.row);
-        if row.job.cancel_requested {
-            return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
-        }
-        row.job.attempt = row.job.attempt.saturating_sub(1);
-        row.job.crashes = 0;
-        row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
-        transaction.requeue(&mut row, &mut leased.tail, StatusPhase::Queued, Some(self.reason.clone()))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.fence.job]
     }
 }

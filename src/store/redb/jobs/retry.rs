@@ -4,56 +4,41 @@
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
-use crate::ports::StoreError;
+use crate::ports::{JobChangeError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::retention::sweep::CUT;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
 /// What its log then says.
 const RETRIED: &str = "somebody asked for another try";
 
-/// This job of this user.
-pub(crate) struct RetryJob {
-    pub(crate) user: UserId,
-    pub(crate) job: JobId,
-}
-
-impl StoreWrite for RetryJob {
-    type Output = Option<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
-        let found = transaction.find_row(self.job)?;
-        let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
+impl Transaction<'_> {
+    /// Queues a failed job of a user again.
+    pub(crate) fn retry_job(&mut self, user: UserId, job: JobId) -> Result<Option<Job>, JobChangeError> {
+        let Some(mut row) = self.find_own_row(user, job)? else { return Ok(None) };
         if row.job.status != JobStatus::Failed {
-            return Err(StoreError::WrongState { status: row.job.status });
+            return Err(JobChangeError::WrongState { status: row.job.status });
         }
         let finished_at_ms = row.job.finished_at_ms.unwrap_or_default();
-        let cut = EndedKey { stage: CUT, finished_at_ms, job: self.job };
-        if transaction.tables.ended.get(&cut.encode())?.is_some() {
-            return Err(StoreError::LogCut);
+        let cut = EndedKey { stage: CUT, finished_at_ms, job };
+        if self.tables.ended.get(&cut.encode())?.is_some() {
+            return Err(JobChangeError::LogCut);
         }
         // Gone with its conversation; the sweeper has not come to it yet.
-        if row.job.conversation_id.is_some() && transaction.conversation_of(&row)?.is_none() {
+        if row.job.conversation_id.is_some() && self.conversation_of(&row)?.is_none() {
             return Ok(None);
         }
-        if transaction.is_replaced(&row)? {
+        if self.is_replaced(&row)? {
             return Ok(None);
         }
-        transaction.check_queue_limit(1)?;
-        transaction.accept_again(&mut row)?;
+        self.check_queue_limit(1, |limit| JobChangeError::QueueFull { limit })?;
+        self.accept_again(&mut row)?;
         Ok(Some(row.job))
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        vec![self.job]
-    }
-}
-
-impl Transaction<'_> {
     /// Whether another answer took its place, and the sweeper has not come to it yet.
     fn is_replaced(&self, row: &JobRow) -> Result<bool, StoreError> {
         let Some(key) = row.turn_key() else { return Ok(false) };

@@ -1,49 +1,45 @@
 //! Stores new jobs: row, input, list entry, queue entry and first event in one transaction.
 
 use crate::domain::event::{Event, StatusPhase};
-use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
-use crate::ports::{NewJob, StoreError};
+use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::JobOwnerKey;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::message_pair::MessagePair;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
-
-/// All of these, or none.
-pub(crate) struct SubmitJobs(pub(crate) Vec<NewJob>);
-
-impl StoreWrite for SubmitJobs {
-    type Output = Vec<Job>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Job>, StoreError> {
-        transaction.refuse_missing_target(&self.0)?;
-        transaction.check_queue_limit(u64::try_from(self.0.len()).unwrap_or(u64::MAX))?;
-        transaction.check_conversation_limit(self.0.iter().map(|job| (job.user, &job.spec)))?;
-        self.0.iter().map(|job| transaction.accept(job)).collect()
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        self.0.iter().map(|job| job.id).collect()
-    }
-
-    fn weight(&self) -> usize {
-        self.0.iter().map(|job| spec_bytes(&job.spec)).sum::<usize>().saturating_add(BASE_WEIGHT)
-    }
-}
 
 impl Transaction<'_> {
-    /// Refuses more unfinished jobs than the store, or the disk, may hold.
-    pub(crate) fn check_queue_limit(&self, jobs: u64) -> Result<(), StoreError> {
-        self.refuse_low_disk()?;
-        let limit = self.bounds.queue_jobs;
-        if self.counters.unfinished.saturating_add(jobs) > limit {
-            return Err(StoreError::QueueFull { limit });
+    /// Stores all of these jobs, or none.
+    pub(crate) fn submit_jobs(&mut self, jobs: &[NewJob]) -> Result<Vec<Job>, SubmitError> {
+        self.check_submission(jobs)?;
+        Ok(jobs.iter().map(|job| self.accept(job)).collect::<Result<_, _>>()?)
+    }
+
+    /// Refuses jobs whose conversation is gone, or for which there is no room.
+    pub(crate) fn check_submission(&self, jobs: &[NewJob]) -> Result<(), SubmitError> {
+        if self.is_conversation_missing(jobs)? {
+            return Err(SubmitError::NoConversation);
+        }
+        let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
+        self.check_queue_limit(count, |limit| SubmitError::QueueFull { limit })?;
+        if !self.has_room_for_conversations(jobs.iter().map(|job| (job.user, &job.spec)))? {
+            return Err(SubmitError::ConversationsFull { limit: self.bounds.conversations });
         }
         Ok(())
+    }
+
+    /// Refuses more unfinished jobs than the store, or the disk, may hold.
+    pub(crate) fn check_queue_limit<E: From<StoreError>>(
+        &self,
+        jobs: u64,
+        full: impl FnOnce(u64) -> E,
+    ) -> Result<(), E> {
+        self.refuse_low_disk()?;
+        let limit = self.bounds.queue_jobs;
+        if self.counters.unfinished.saturating_add(jobs) > limit { Err(full(limit)) } else { Ok(()) }
     }
 
     /// Stores a new job and gives it its place.

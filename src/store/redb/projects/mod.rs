@@ -2,27 +2,27 @@
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
-use crate::ports::{ProjectCursor, ProjectPage, Projects, StoreError, Ticket};
+use crate::ports::{ProjectCursor, ProjectError, ProjectPage, Projects, StoreError, Ticket};
 use crate::store::redb::codec::keys::projects::{ProjectOwnerBytes, ProjectOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{PENDING_DIRECTORIES, PROJECTS, PROJECTS_OWNED};
 use crate::store::redb::codec::values;
-use crate::store::redb::projects::write::{
-    CreateProject, FinishProjectRemoval, RemoveProject, ReserveProject, UpdateProject,
-};
 use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::write::WriteOptions;
 use redb::ReadTransaction;
 use std::ops::Bound;
 
 pub(crate) mod write;
 
 impl Projects for RedbStore {
-    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project> {
-        self.offer(ReserveProject { project, most })
+    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError> {
+        let options = WriteOptions::default().weighing(project.description.len());
+        self.offer(options, move |transaction| transaction.reserve_project(&project, most))
     }
 
-    fn create_project(&self, project: Project, most: u64) -> Ticket<Project> {
-        self.offer(CreateProject { project, most })
+    fn create_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError> {
+        let options = WriteOptions::default().weighing(project.description.len());
+        self.offer(options, move |transaction| transaction.create_project(&project, most))
     }
 
     fn update_project(
@@ -31,16 +31,19 @@ impl Projects for RedbStore {
         id: ProjectId,
         name: Option<ProjectName>,
         description: Option<String>,
-    ) -> Ticket<Option<Project>> {
-        self.offer(UpdateProject { user, id, name, description })
+    ) -> Ticket<Option<Project>, ProjectError> {
+        let bytes = description.as_ref().map_or(0, String::len);
+        self.offer(WriteOptions::default().weighing(bytes), move |transaction| {
+            transaction.update_project(user, id, name.as_ref(), description.as_deref())
+        })
     }
 
     fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>> {
-        self.offer(RemoveProject { user, id })
+        self.offer(WriteOptions::default(), move |transaction| transaction.remove_project(user, id))
     }
 
     fn mark_removed(&self, project: Project) -> Ticket<()> {
-        self.push(FinishProjectRemoval(project.id))
+        self.push(WriteOptions::default(), move |transaction| transaction.finish_project_removal(project.id))
     }
 
     fn project(&self, user: UserId, id: ProjectId) -> Result<Option<Project>, StoreError> {

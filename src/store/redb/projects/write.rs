@@ -1,170 +1,109 @@
 //! Writes projects. A project is created, changed or removed in one transaction, which also reserves the name
 //! of its directory.
 
-use crate::domain::id::{JobId, ProjectId, UserId};
+use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
-use crate::ports::StoreError;
+use crate::ports::{ProjectError, StoreError};
 use crate::store::redb::codec::keys::projects::{ProjectOwnerBytes, ProjectOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 
 /// The longest name of a directory, bytes.
 const DIRECTORY_BYTES: usize = 255;
 
-/// A project in the making wants a directory.
-pub(crate) struct ReserveProject {
-    pub(crate) project: Project,
-    pub(crate) most: u64,
-}
-
-impl StoreWrite for ReserveProject {
-    type Output = Project;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Project, StoreError> {
-        transaction.refuse_low_disk()?;
-        let others = transaction.projects_of(self.project.user)?;
-        refuse_many(&others, self.most)?;
-        let project = transaction.with_free_directory(&self.project, &others)?;
-        transaction.put_pending_directory(&project)?;
+impl Transaction<'_> {
+    /// Reserves a directory name for a new project.
+    pub(crate) fn reserve_project(&mut self, project: &Project, most: u64) -> Result<Project, ProjectError> {
+        self.refuse_low_disk()?;
+        let others = self.projects_of(project.user)?;
+        refuse_many(&others, most)?;
+        let project = self.with_free_directory(project, &others)?;
+        self.put_pending_directory(&project)?;
         Ok(project)
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-
-    fn weight(&self) -> usize {
-        weight(&self.project)
-    }
 }
 
-/// A new project.
-pub(crate) struct CreateProject {
-    pub(crate) project: Project,
-    pub(crate) most: u64,
-}
-
-impl StoreWrite for CreateProject {
-    type Output = Project;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Project, StoreError> {
-        transaction.refuse_low_disk()?;
-        let others = transaction.projects_of(self.project.user)?;
-        refuse_many(&others, self.most)?;
-        refuse_name(&others, &self.project.name)?;
-        let reserved = transaction.pending_directory(self.project.id)?;
-        let project = match reserved.filter(|reserved| reserved.user == self.project.user) {
-            Some(reserved) => Project { directory: reserved.directory, ..self.project.clone() },
-            None => transaction.with_free_directory(&self.project, &others)?,
+impl Transaction<'_> {
+    /// Stores a new project.
+    pub(crate) fn create_project(&mut self, project: &Project, most: u64) -> Result<Project, ProjectError> {
+        self.refuse_low_disk()?;
+        let others = self.projects_of(project.user)?;
+        refuse_many(&others, most)?;
+        refuse_name(&others, &project.name)?;
+        let reserved = self.pending_directory(project.id)?;
+        let project = match reserved.filter(|reserved| reserved.user == project.user) {
+            Some(reserved) => Project { directory: reserved.directory, ..project.clone() },
+            None => self.with_free_directory(project, &others)?,
         };
-        transaction.tables.pending_directories.remove(&project.id.to_bytes())?;
-        transaction.put_project(&project, None)?;
+        self.tables.pending_directories.remove(&project.id.to_bytes())?;
+        self.put_project(&project, None)?;
         Ok(project)
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-
-    fn weight(&self) -> usize {
-        weight(&self.project)
-    }
 }
 
-/// Another name, another description.
-pub(crate) struct UpdateProject {
-    pub(crate) user: UserId,
-    pub(crate) id: ProjectId,
-    pub(crate) name: Option<ProjectName>,
-    pub(crate) description: Option<String>,
-}
-
-impl StoreWrite for UpdateProject {
-    type Output = Option<Project>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Project>, StoreError> {
-        let found = transaction.project(self.id)?.filter(|found| found.user == self.user);
+impl Transaction<'_> {
+    /// Changes the name or description of a project.
+    pub(crate) fn update_project(
+        &mut self,
+        user: UserId,
+        id: ProjectId,
+        name: Option<&ProjectName>,
+        description: Option<&str>,
+    ) -> Result<Option<Project>, ProjectError> {
+        let found = self.project(id)?.filter(|found| found.user == user);
         let Some(mut project) = found else { return Ok(None) };
-        if let Some(name) = self.name.as_ref().filter(|name| **name != project.name) {
-            refuse_name(&transaction.projects_of(self.user)?, name)?;
+        if let Some(name) = name.filter(|name| **name != project.name) {
+            refuse_name(&self.projects_of(user)?, name)?;
             project.name = name.clone();
         }
-        if let Some(description) = &self.description {
-            project.description.clone_from(description);
+        if let Some(description) = description {
+            description.clone_into(&mut project.description);
         }
         let last = ProjectOwnerKey::of(&project);
-        project.updated_at_ms = transaction.now_ms;
-        transaction.put_project(&project, Some(last))?;
+        project.updated_at_ms = self.now_ms;
+        self.put_project(&project, Some(last))?;
         Ok(Some(project))
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-
-    fn weight(&self) -> usize {
-        self.description.as_ref().map_or(BASE_WEIGHT, |text| text.len().saturating_add(BASE_WEIGHT))
-    }
 }
 
-/// This project of this user is to go, with its conversations.
-pub(crate) struct RemoveProject {
-    pub(crate) user: UserId,
-    pub(crate) id: ProjectId,
-}
-
-impl StoreWrite for RemoveProject {
-    type Output = Option<Project>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Project>, StoreError> {
-        let found = transaction.project(self.id)?.filter(|found| found.user == self.user);
+impl Transaction<'_> {
+    /// Removes a project with its conversations.
+    pub(crate) fn remove_project(
+        &mut self,
+        user: UserId,
+        id: ProjectId,
+    ) -> Result<Option<Project>, StoreError> {
+        let found = self.project(id)?.filter(|found| found.user == user);
         let Some(project) = found else { return Ok(None) };
-        transaction.remove_conversations_of(self.user, self.id)?;
-        let tables = &mut transaction.tables;
-        tables.projects.remove(&self.id.to_bytes())?;
+        self.remove_conversations_of(user, id)?;
+        let tables = &mut self.tables;
+        tables.projects.remove(&id.to_bytes())?;
         tables.projects_owned.remove(&ProjectOwnerKey::of(&project).encode())?;
-        transaction.put_pending_directory(&project)?;
+        self.put_pending_directory(&project)?;
         Ok(Some(project))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
-/// A directory is gone.
-pub(crate) struct FinishProjectRemoval(pub(crate) ProjectId);
-
-impl StoreWrite for FinishProjectRemoval {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        if transaction.tables.pending_directories.remove(&self.0.to_bytes())?.is_some() {
-            transaction.mark_dirty();
+impl Transaction<'_> {
+    /// Forgets the directory of a removed project.
+    pub(crate) fn finish_project_removal(&mut self, id: ProjectId) -> Result<(), StoreError> {
+        if self.tables.pending_directories.remove(&id.to_bytes())?.is_some() {
+            self.mark_dirty();
         }
         Ok(())
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
 }
 
-fn weight(project: &Project) -> usize {
-    project.description.len().saturating_add(BASE_WEIGHT)
-}
-
-fn refuse_many(others: &[Project], most: u64) -> Result<(), StoreError> {
+fn refuse_many(others: &[Project], most: u64) -> Result<(), ProjectError> {
     if u64::try_from(others.len()).unwrap_or(u64::MAX) >= most {
-        return Err(StoreError::ProjectsFull { limit: most });
+        return Err(ProjectError::ProjectsFull { limit: most });
     }
     Ok(())
 }
 
-fn refuse_name(others: &[Project], name: &ProjectName) -> Result<(), StoreError> {
-    if others.iter().any(|other| other.name == *name) { Err(StoreError::NameTaken) } else { Ok(()) }
+fn refuse_name(others: &[Project], name: &ProjectName) -> Result<(), ProjectError> {
+    if others.iter().any(|other| other.name == *name) { Err(ProjectError::NameTaken) } else { Ok(()) }
 }
 
 /// The wanted name, or the first of `name_1`, `name_2` … that is free.

@@ -14,7 +14,6 @@ use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::retention::fold::{FoldPlan, plan};
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
 /// Nothing was taken yet. These bytes are on disk.
 pub(crate) const WHOLE: u8 = 0;
@@ -62,34 +61,26 @@ impl RetentionSweep {
     }
 }
 
-impl StoreWrite for RetentionSweep {
-    /// Whether more is due.
-    type Output = bool;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+impl Transaction<'_> {
+    /// Takes what is due from ended jobs. Returns whether more is due.
+    pub(crate) fn sweep(&mut self, sweep: &RetentionSweep) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
-        let mut more = transaction.clear_removed_batches()? | transaction.clear_removed_conversations()?;
-        if let Some(before_ms) = self.jobs_before_ms {
-            more |= transaction.forget_batches(before_ms)?;
+        let mut more = self.clear_removed_batches()? | self.clear_removed_conversations()?;
+        if let Some(before_ms) = sweep.jobs_before_ms {
+            more |= self.forget_batches(before_ms)?;
         }
-        for (loss, stage, before_ms) in self.losses() {
-            for key in transaction.due(stage, before_ms)? {
+        for (loss, stage, before_ms) in sweep.losses() {
+            for key in self.due(stage, before_ms)? {
                 if jobs >= SWEEP_JOBS || bytes >= SWEEP_BYTES {
                     return Ok(true);
                 }
                 jobs += 1;
-                bytes += transaction.shrink(key, loss)?;
+                bytes += self.shrink(key, loss)?;
             }
         }
         Ok(more || jobs >= SWEEP_JOBS)
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-impl Transaction<'_> {
     /// The first jobs of a stage that ended before this moment.
     fn due(&self, stage: u8, before_ms: u64) -> Result<Vec<EndedKey>, StoreError> {
         let key = |finished_at_ms| EndedKey { stage, finished_at_ms, job: JobId::from_bits(0) }.encode();

@@ -4,15 +4,16 @@ use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
-    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+    FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
 };
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use crate::store::redb::codec::table::{ReadableTable, TypedTable};
 use crate::store::redb::codec::tables::{SCHEDULED_REQUESTS, SCHEDULES, SCHEDULES_DUE, SCHEDULES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::read;
-use crate::store::redb::schedules::write::{FireDue, PutSchedule, Rearm, RemoveSchedule};
+use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::write::WriteOptions;
 use redb::ReadTransaction;
 use serde::de::DeserializeOwned;
 use std::ops::Bound;
@@ -20,20 +21,23 @@ use std::ops::Bound;
 pub(crate) mod write;
 
 impl Schedules for RedbStore {
-    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule> {
-        self.offer(PutSchedule { schedule, order, most })
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError> {
+        // The request is stored twice: as validated and as given.
+        let options = WriteOptions::default().weighing(spec_bytes(&order.spec).saturating_mul(2));
+        self.offer(options, move |transaction| transaction.add_schedule(&schedule, &order, most))
     }
 
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
-        self.offer(RemoveSchedule { user, id })
+        self.offer(WriteOptions::default(), move |transaction| transaction.remove_schedule(user, id))
     }
 
     fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {
-        self.push(FireDue(fresh_ids))
+        let options = WriteOptions { jobs: fresh_ids.clone(), ..WriteOptions::default() };
+        self.push(options, move |transaction| transaction.fire_due_schedules(&fresh_ids))
     }
 
     fn rearm(&self) -> Ticket<u64> {
-        self.push(Rearm)
+        self.push(WriteOptions::default(), write::rearm_schedules)
     }
 
     fn schedule(

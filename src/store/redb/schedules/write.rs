@@ -4,77 +4,51 @@
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec};
 use crate::domain::schedule::{Schedule, ScheduledRequest};
-use crate::ports::{FiredSchedules, NewJob, StoreError};
+use crate::ports::{FiredSchedules, NewJob, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
 
-/// A new schedule.
-pub(crate) struct PutSchedule {
-    pub(crate) schedule: Schedule,
-    pub(crate) order: ScheduledRequest,
-    pub(crate) most: u64,
-}
-
-impl StoreWrite for PutSchedule {
-    type Output = Schedule;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Schedule, StoreError> {
-        transaction.refuse_low_disk()?;
-        let (id, user) = (self.schedule.id, self.schedule.user);
+impl Transaction<'_> {
+    /// Stores a new schedule.
+    pub(crate) fn add_schedule(
+        &mut self,
+        schedule: &Schedule,
+        order: &ScheduledRequest,
+        most: u64,
+    ) -> Result<Schedule, ScheduleError> {
+        self.refuse_low_disk()?;
+        let (id, user) = (schedule.id, schedule.user);
         let (first, last) = ScheduleOwnerKey::ends(user);
-        let tables = &mut transaction.tables;
+        let tables = &mut self.tables;
         let mut count = 0_u64;
         for entry in tables.schedules_owned.range::<&ScheduleOwnerBytes>(&first.encode()..=&last.encode())? {
             entry?;
             count = count.saturating_add(1);
         }
-        if count >= self.most {
-            return Err(StoreError::SchedulesFull { limit: self.most });
+        if count >= most {
+            return Err(ScheduleError::SchedulesFull { limit: most });
         }
-        if tables
-            .scheduled_requests
-            .insert(&id.to_bytes(), values::encode(&self.order)?.as_slice())?
-            .is_some()
-        {
-            return Err(StoreError::Corrupt(format!("{id} was stored before")));
+        if tables.scheduled_requests.insert(&id.to_bytes(), values::encode(order)?.as_slice())?.is_some() {
+            return Err(StoreError::Corrupt(format!("{id} was stored before")).into());
         }
         tables.schedules_owned.insert(&ScheduleOwnerKey { user, id }.encode(), ())?;
-        transaction.put_schedule(&self.schedule, None)?;
-        Ok(self.schedule.clone())
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-
-    /// What was asked is stored twice: as validated and as given.
-    fn weight(&self) -> usize {
-        spec_bytes(&self.order.spec).saturating_mul(2).saturating_add(BASE_WEIGHT)
+        self.put_schedule(schedule, None)?;
+        Ok(schedule.clone())
     }
 }
 
-/// This schedule of this user is to go.
-pub(crate) struct RemoveSchedule {
-    pub(crate) user: UserId,
-    pub(crate) id: ScheduleId,
-}
-
-impl StoreWrite for RemoveSchedule {
-    type Output = bool;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
-        let (user, id) = (self.user, self.id);
+impl Transaction<'_> {
+    /// Removes a schedule of a user.
+    pub(crate) fn remove_schedule(&mut self, user: UserId, id: ScheduleId) -> Result<bool, StoreError> {
         // One that cannot be read goes as well; firing takes it from the due ones when it finds it.
-        let due = match transaction.schedule(id) {
+        let due = match self.schedule(id) {
             Ok(schedule) => schedule.and_then(|schedule| schedule.next_run_ms),
             Err(StoreError::Corrupt(_)) => None,
             Err(error) => return Err(error),
         };
-        let tables = &mut transaction.tables;
+        let tables = &mut self.tables;
         if tables.schedules_owned.remove(&ScheduleOwnerKey { user, id }.encode())?.is_none() {
             return Ok(false);
         }
@@ -83,36 +57,28 @@ impl StoreWrite for RemoveSchedule {
         }
         tables.schedules.remove(&id.to_bytes())?;
         tables.scheduled_requests.remove(&id.to_bytes())?;
-        transaction.mark_dirty();
+        self.mark_dirty();
         Ok(true)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
-/// What is due becomes jobs with these ids.
-pub(crate) struct FireDue(pub(crate) Vec<JobId>);
-
-impl StoreWrite for FireDue {
-    type Output = FiredSchedules;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<FiredSchedules, StoreError> {
+impl Transaction<'_> {
+    /// Creates jobs with these ids for due schedules.
+    pub(crate) fn fire_due_schedules(&mut self, fresh_ids: &[JobId]) -> Result<FiredSchedules, StoreError> {
         let mut fired = FiredSchedules::default();
-        for fresh in &self.0 {
-            let Some((key, mut schedule, order)) = transaction.next_due_schedule()? else { break };
-            if transaction.check_queue_limit(1).is_err() {
+        for fresh in fresh_ids {
+            let Some((key, mut schedule, order)) = self.next_due_schedule()? else { break };
+            if self.check_queue_limit(1, |_| StoreError::Full).is_err() {
                 fired.is_blocked = true;
                 break;
             }
-            let created_at_ms = transaction.now_ms;
-            if transaction.tables.is_disabled(schedule.user, created_at_ms)? {
+            let created_at_ms = self.now_ms;
+            if self.tables.is_disabled(schedule.user, created_at_ms)? {
                 schedule.pass(key.due_ms, created_at_ms);
-                transaction.put_schedule(&schedule, Some(key))?;
+                self.put_schedule(&schedule, Some(key))?;
                 continue;
             }
-            transaction.accept(&NewJob {
+            self.accept(&NewJob {
                 id: *fresh,
                 user: schedule.user,
                 created_at_ms,
@@ -120,42 +86,10 @@ impl StoreWrite for FireDue {
                 in_existing: false,
             })?;
             schedule.fire(key.due_ms, *fresh, created_at_ms);
-            transaction.put_schedule(&schedule, Some(key))?;
+            self.put_schedule(&schedule, Some(key))?;
             fired.jobs.push((schedule.id, *fresh));
         }
         Ok(fired)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        self.0.clone()
-    }
-}
-
-/// The clock may have gone back.
-pub(crate) struct Rearm;
-
-impl StoreWrite for Rearm {
-    type Output = u64;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<u64, StoreError> {
-        let due = transaction.tables.schedules_due.iter()?;
-        let keys: Vec<_> = due
-            .map(|entry| entry.map(|(key, _)| ScheduleDueKey::decode(key.value())))
-            .collect::<Result<_, _>>()?;
-        let mut count = 0_u64;
-        for key in keys {
-            // What cannot be read is set aside when it is due.
-            let Ok(Some(mut schedule)) = transaction.schedule(key.id) else { continue };
-            if schedule.rearm(transaction.now_ms) {
-                transaction.put_schedule(&schedule, Some(key))?;
-                count = count.saturating_add(1);
-            }
-        }
-        Ok(count)
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
@@ -213,4 +147,22 @@ impl Transaction<'_> {
             self.mark_dirty();
         }
     }
+}
+
+/// Recomputes the next runs after the wall clock went back.
+pub(crate) fn rearm_schedules(transaction: &mut Transaction<'_>) -> Result<u64, StoreError> {
+    let due = transaction.tables.schedules_due.iter()?;
+    let keys: Vec<_> = due
+        .map(|entry| entry.map(|(key, _)| ScheduleDueKey::decode(key.value())))
+        .collect::<Result<_, _>>()?;
+    let mut count = 0_u64;
+    for key in keys {
+        // What cannot be read is set aside when it is due.
+        let Ok(Some(mut schedule)) = transaction.schedule(key.id) else { continue };
+        if schedule.rearm(transaction.now_ms) {
+            transaction.put_schedule(&schedule, Some(key))?;
+            count = count.saturating_add(1);
+        }
+    }
+    Ok(count)
 }

@@ -1,7 +1,7 @@
 //! The port [`Outbox`] on the store: due deliveries, results of attempts, lists. Deliveries are made by the
 //! transaction that ends a job or batch.
 
-use crate::domain::id::{DeliveryId, JobId, UserId};
+use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
 use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
 use crate::store::redb::codec::keys::deliveries::{
@@ -12,66 +12,52 @@ use crate::store::redb::codec::tables::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_O
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
+use crate::store::redb::writer::write::WriteOptions;
 use redb::ReadTransaction;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub(crate) mod deliveries;
 
-/// What became of a try.
-struct SettleDelivery {
-    id: DeliveryId,
-    attempt: DeliveryAttempt,
-}
-
-impl StoreWrite for SettleDelivery {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        let now_ms = transaction.now_ms;
-        let tables = &mut transaction.tables;
+impl Transaction<'_> {
+    /// Records an attempt.
+    pub(crate) fn settle_delivery(
+        &mut self,
+        id: DeliveryId,
+        attempt: &DeliveryAttempt,
+    ) -> Result<(), StoreError> {
+        let now_ms = self.now_ms;
+        let tables = &mut self.tables;
         tables.sweep_deliveries(now_ms)?;
-        if let Some(old) = tables.delivery(self.id)?.filter(|d| d.state == DeliveryState::Pending) {
+        if let Some(old) = tables.delivery(id)?.filter(|d| d.state == DeliveryState::Pending) {
             let mut new = old.clone();
-            new.take(&self.attempt, now_ms);
+            new.take(attempt, now_ms);
             tables.change_delivery(&old, &new)?;
             // Those who wait do not know of its next time yet.
-            transaction.effects.has_due_delivery |= new.state == DeliveryState::Pending;
+            self.effects.has_due_delivery |= new.state == DeliveryState::Pending;
         }
-        transaction.mark_dirty();
+        self.mark_dirty();
         Ok(())
     }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
 }
 
-/// Tries a delivery again now.
-struct RetryDelivery {
-    user: UserId,
-    id: DeliveryId,
-}
-
-impl StoreWrite for RetryDelivery {
-    type Output = Option<Delivery>;
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Delivery>, StoreError> {
-        let tables = &mut transaction.tables;
-        let Some(old) = tables.delivery(self.id)?.filter(|d| d.user == self.user) else { return Ok(None) };
+impl Transaction<'_> {
+    /// Makes a delivery due now.
+    pub(crate) fn retry_delivery(
+        &mut self,
+        user: UserId,
+        id: DeliveryId,
+    ) -> Result<Option<Delivery>, StoreError> {
+        let tables = &mut self.tables;
+        let Some(old) = tables.delivery(id)?.filter(|d| d.user == user) else { return Ok(None) };
         let mut new = old.clone();
-        new.again(transaction.now_ms);
+        new.again(self.now_ms);
         if new != old {
             tables.change_delivery(&old, &new)?;
-            transaction.effects.has_due_delivery = true;
-            transaction.mark_dirty();
+            self.effects.has_due_delivery = true;
+            self.mark_dirty();
         }
         Ok(Some(new))
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
     }
 }
 
@@ -88,11 +74,11 @@ impl Outbox for RedbStore {
     }
 
     fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
-        self.push(SettleDelivery { id, attempt })
+        self.push(WriteOptions::default(), move |transaction| transaction.settle_delivery(id, &attempt))
     }
 
     fn again(&self, user: UserId, id: DeliveryId) -> Ticket<Option<Delivery>> {
-        self.offer(RetryDelivery { user, id })
+        self.offer(WriteOptions::default(), move |transaction| transaction.retry_delivery(user, id))
     }
 
     fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {

@@ -70,9 +70,10 @@ impl WriteGroup {
     }
 
     fn push(&mut self, write: Box<dyn QueuedWrite>, shared: &StoreShared) {
-        shared.backlog.leave(write.weight());
-        self.weight = self.weight.saturating_add(write.weight());
-        self.hurries |= write.urgency() == Urgency::Now;
+        let options = write.options();
+        shared.backlog.leave(options.weight);
+        self.weight = self.weight.saturating_add(options.weight);
+        self.hurries |= options.urgency == Urgency::Now;
         self.writes.push(write);
     }
 

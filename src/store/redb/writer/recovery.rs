@@ -10,7 +10,6 @@ use crate::store::redb::jobs::release::CANCELLED;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::StoreWrite;
 
 /// What a poisonous job's last event says.
 const POISON: &str = "the job was running each time the server crashed";
@@ -24,39 +23,29 @@ pub(crate) enum RecoveryCause {
     Disk,
 }
 
-/// All jobs that were cut off.
-pub(crate) struct RecoverJobs(pub(crate) RecoveryCause);
-
-impl StoreWrite for RecoverJobs {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        if self.0 == RecoveryCause::Crash {
-            transaction.abandon_unaccepted()?;
+impl Transaction<'_> {
+    /// Queues all jobs again that were cut off.
+    pub(crate) fn recover_jobs(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
+        if cause == RecoveryCause::Crash {
+            self.abandon_unaccepted()?;
         }
-        let running = transaction.tables.running.iter()?;
+        let running = self.tables.running.iter()?;
         let jobs: Vec<_> = running
             .map(|entry| entry.map(|(job, _)| JobId::from_bytes(*job.value())))
             .collect::<Result<_, _>>()?;
         for job in jobs {
-            if transaction.is_leased(job) {
+            if self.is_leased(job) {
                 continue;
             }
-            match transaction.interrupted_job(job) {
-                Ok((mut row, tail)) => transaction.recover(&mut row, tail, self.0)?,
-                Err(StoreError::Corrupt(reason)) => transaction.quarantine(job, &reason)?,
+            match self.interrupted_job(job) {
+                Ok((mut row, tail)) => self.recover(&mut row, tail, cause)?,
+                Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
-    }
-}
-
-impl Transaction<'_> {
     /// Batches that were being stored: their clients never heard of them.
     fn abandon_unaccepted(&mut self) -> Result<(), StoreError> {
         let unaccepted_batches = self.tables.unaccepted_batches.iter()?;

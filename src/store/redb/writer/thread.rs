@@ -8,11 +8,11 @@ use crate::store::redb::file::watermark::DiskWatermark;
 use crate::store::redb::queue::lease::Leases;
 use crate::store::redb::retention::sweeper::{ClockReading, Sweeper};
 use crate::store::redb::writer::group::{WriteGroup, WriterRequest};
-use crate::store::redb::writer::recovery::{RecoverJobs, RecoveryCause};
+use crate::store::redb::writer::recovery::RecoveryCause;
 use crate::store::redb::writer::shared::StoreShared;
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
-use crate::store::redb::writer::write::{Heartbeat, QueuedWrite, queued_write};
+use crate::store::redb::writer::write::{QueuedWrite, WriteOptions, queued_write};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -217,7 +217,7 @@ impl WriterThread {
     /// had landed.
     fn mark_broken(&mut self, writes: &[Box<dyn QueuedWrite>]) {
         self.is_broken = true;
-        self.in_doubt_jobs.extend(writes.iter().flat_map(|write| write.jobs()));
+        self.in_doubt_jobs.extend(writes.iter().flat_map(|write| &write.options().jobs));
         for job in &self.in_doubt_jobs {
             if let Some(leased) = self.leases.remove(job) {
                 leased.cancel.cancel(CancelReason::LeaseLost);
@@ -250,7 +250,8 @@ impl WriterThread {
     }
 
     fn recover(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
-        let (recover, ticket) = queued_write(RecoverJobs(cause));
+        let (recover, ticket) =
+            queued_write(WriteOptions::default(), move |transaction| transaction.recover_jobs(cause));
         drop(ticket);
         let quick = self.shared.medium.bytes() > SMALL_FILE_BYTES;
         self.commit(&mut [recover], quick)?;
@@ -265,7 +266,8 @@ impl WriterThread {
             return;
         }
         let sweep = self.sweeper.check(moment(&*self.shared.clock));
-        let (sweep, more) = queued_write(sweep);
+        let (sweep, more) =
+            queued_write(WriteOptions::default(), move |transaction| transaction.sweep(&sweep));
         self.write(vec![sweep], true);
         if more.wait() == Ok(true) {
             self.sweeper.run_again_soon(self.shared.clock.monotonic_ms());
@@ -275,7 +277,10 @@ impl WriterThread {
     /// One commit while the store is idle, which makes the next open quick.
     fn settle(&mut self) {
         if !self.is_settled && !self.is_broken {
-            let (beat, ticket) = queued_write(Heartbeat);
+            let (beat, ticket) = queued_write(WriteOptions::default(), |transaction| {
+                transaction.beat();
+                Ok::<_, StoreError>(())
+            });
             drop(ticket);
             self.write(vec![beat], true);
             // Tried once: a disk that refuses is the next write's to report.

@@ -1,9 +1,9 @@
 //! An open group of writes: the tables, and copies of everything in memory that the group changes. A commit
 //! that fails changes nothing.
 
-use crate::domain::id::{BatchId, JobId};
+use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{JobSpec, JobStatus};
-use crate::ports::{CancelReason, CancelToken, Clock, Fence, StoreError};
+use crate::ports::{CancelReason, CancelToken, Clock, Fence, LeaseError, StoreError};
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
@@ -141,22 +141,22 @@ impl<'t> Transaction<'t> {
     ///
     /// What this group has changed already is moved out, not copied: a delta that grows by many small writes
     /// is large.
-    pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, StoreError> {
+    pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, LeaseError> {
         self.prove(fence)?;
         let changed = self.changed.remove(&fence.job).flatten();
         let held = changed.or_else(|| self.leases.get(&fence.job).cloned());
-        held.ok_or(StoreError::Fenced { job: fence.job })
+        held.ok_or(LeaseError::Fenced { job: fence.job })
     }
 
     /// Refuses a fence whose lease is lost.
-    pub(crate) fn prove(&self, fence: Fence) -> Result<(), StoreError> {
+    pub(crate) fn prove(&self, fence: Fence) -> Result<(), LeaseError> {
         let held = match self.changed.get(&fence.job) {
             Some(changed) => changed.as_ref(),
             None => self.leases.get(&fence.job),
         };
         match held {
             Some(held) if held.row.job.epoch == fence.epoch => Ok(()),
-            _ => Err(StoreError::Fenced { job: fence.job }),
+            _ => Err(LeaseError::Fenced { job: fence.job }),
         }
     }
 
@@ -195,6 +195,11 @@ impl<'t> Transaction<'t> {
     /// The row of a job, if there is such a job.
     pub(crate) fn find_row(&self, job: JobId) -> Result<Option<JobRow>, StoreError> {
         self.tables.jobs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// The row of a job, if it is this user's (P7).
+    pub(crate) fn find_own_row(&self, user: UserId, job: JobId) -> Result<Option<JobRow>, StoreError> {
+        Ok(self.find_row(job)?.filter(|row| row.job.user == user))
     }
 
     /// What was asked of a job that must be there.

@@ -1,108 +1,153 @@
-//! The trait of all writes, and the ticket that a write resolves.
+//! A write as it waits for the writer thread: what it does, what it weighs, and the ticket that it resolves.
 
 use crate::domain::id::JobId;
-use crate::ports::{StoreError, Ticket, Urgency};
+use crate::ports::{
+    AccountError, BatchError, ConversationError, JobChangeError, LeaseError, ProjectError, ScheduleError,
+    SpawnError, StoreError, SubmitError, Ticket, Urgency,
+};
 use crate::store::redb::writer::transaction::Transaction;
 use tokio::sync::oneshot;
 
-/// What a write weighs that carries no text, bytes.
+/// The weight of a write that carries no text, bytes.
 pub(crate) const BASE_WEIGHT: usize = 256;
 
-/// One kind of write.
-pub(crate) trait StoreWrite: Send + 'static {
-    /// What its caller gets after the commit.
-    type Output: Send + 'static;
-
-    /// Writes into the open transaction. It may run again in a later one.
-    ///
-    /// `Io`, `Full` and `Corrupt` abandon the whole transaction; any other error is the caller's own and must
-    /// come before anything was written.
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Self::Output, StoreError>;
-
+/// The part of a write that the writer reads before it applies it.
+#[derive(Debug)]
+pub(crate) struct WriteOptions {
     /// The jobs whose leases are lost when the outcome of the commit is unknown.
-    fn jobs(&self) -> Vec<JobId>;
-
+    pub(crate) jobs: Vec<JobId>,
     /// Roughly how many bytes it brings.
-    fn weight(&self) -> usize {
-        BASE_WEIGHT
-    }
+    pub(crate) weight: usize,
+    /// How long it may wait for other writes.
+    pub(crate) urgency: Urgency,
+}
 
-    /// How long it may wait for company.
-    fn urgency(&self) -> Urgency {
-        Urgency::Now
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { jobs: Vec::new(), weight: BASE_WEIGHT, urgency: Urgency::Now }
     }
 }
 
+impl WriteOptions {
+    /// A write for one job.
+    pub(crate) fn of(job: JobId) -> Self {
+        Self { jobs: vec![job], ..Self::default() }
+    }
+
+    /// The same with so many bytes of text.
+    pub(crate) fn weighing(self, bytes: usize) -> Self {
+        Self { weight: bytes.saturating_add(BASE_WEIGHT), ..self }
+    }
+}
+
+/// An error of a port of the store.
+pub(crate) trait PortError: From<StoreError> + Send + 'static {
+    /// The error of the store itself, if it is one.
+    fn store_error(&self) -> Option<&StoreError>;
+}
+
+impl PortError for StoreError {
+    fn store_error(&self) -> Option<&StoreError> {
+        Some(self)
+    }
+}
+
+impl PortError for SpawnError {
+    fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Submit(error) => error.store_error(),
+            Self::SpawnedFull { .. } => None,
+        }
+    }
+}
+
+macro_rules! port_errors {
+    ($($error:ty),*) => {$(
+        impl PortError for $error {
+            fn store_error(&self) -> Option<&StoreError> {
+                if let Self::Store(error) = self { Some(error) } else { None }
+            }
+        }
+    )*};
+}
+port_errors!(
+    SubmitError,
+    LeaseError,
+    JobChangeError,
+    ConversationError,
+    ScheduleError,
+    AccountError,
+    ProjectError,
+    BatchError
+);
+
 /// A write and the ticket of its caller.
 pub(crate) trait QueuedWrite: Send {
-    /// See [`StoreWrite::apply`]; errors returned here abandon the transaction.
+    fn options(&self) -> &WriteOptions;
+    /// Writes into the open transaction; it may run again in a later one. `Io`, `Full` and `Corrupt` abandon
+    /// the transaction and are returned. Any other error is the caller's own, and comes before anything was
+    /// written.
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError>;
-    /// See [`StoreWrite::jobs`].
-    fn jobs(&self) -> Vec<JobId>;
-    /// See [`StoreWrite::weight`].
-    fn weight(&self) -> usize;
-    /// See [`StoreWrite::urgency`].
-    fn urgency(&self) -> Urgency;
     /// Resolves the ticket with the outcome of the commit.
     fn settle(self: Box<Self>, outcome: Result<(), StoreError>);
 }
 
-struct WaitingWrite<A: StoreWrite> {
-    act: A,
-    result: Option<Result<A::Output, StoreError>>,
-    caller: oneshot::Sender<Result<A::Output, StoreError>>,
+struct WaitingWrite<F, T, E> {
+    options: WriteOptions,
+    change: F,
+    result: Option<Result<T, E>>,
+    caller: oneshot::Sender<Result<T, E>>,
 }
 
 /// Packs a write for the channel.
-pub(crate) fn queued_write<A: StoreWrite>(act: A) -> (Box<dyn QueuedWrite>, Ticket<A::Output>) {
+pub(crate) fn queued_write<T, E>(
+    options: WriteOptions,
+    change: impl Fn(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
+) -> (Box<dyn QueuedWrite>, Ticket<T, E>)
+where
+    T: Send + 'static,
+    E: PortError,
+{
     let (caller, ticket) = Ticket::new();
-    (Box::new(WaitingWrite { act, result: None, caller }), ticket)
+    (Box::new(WaitingWrite { options, change, result: None, caller }), ticket)
 }
 
-impl<A: StoreWrite> QueuedWrite for WaitingWrite<A> {
+impl<F, T, E> QueuedWrite for WaitingWrite<F, T, E>
+where
+    F: Fn(&mut Transaction<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: PortError,
+{
+    fn options(&self) -> &WriteOptions {
+        &self.options
+    }
+
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        match self.act.apply(transaction) {
-            Err(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Corrupt(_))) => Err(error),
-            result => {
-                self.result = Some(result);
-                Ok(())
-            }
+        let result = (self.change)(transaction);
+        let error = result.as_ref().err().and_then(PortError::store_error);
+        if let Some(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Corrupt(_))) = error {
+            return Err(error.clone());
         }
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        self.act.jobs()
-    }
-
-    fn weight(&self) -> usize {
-        self.act.weight()
-    }
-
-    fn urgency(&self) -> Urgency {
-        self.act.urgency()
+        self.result = Some(result);
+        Ok(())
     }
 
     fn settle(self: Box<Self>, outcome: Result<(), StoreError>) {
         let Self { result, caller, .. } = *self;
+        let result = match outcome {
+            Ok(()) => result.unwrap_or_else(|| Err(StoreError::Closed.into())),
+            Err(error) => Err(error.into()),
+        };
         // A caller that no longer waits has no use for the answer.
-        drop(caller.send(outcome.and_then(|()| result.unwrap_or(Err(StoreError::Closed)))));
+        drop(caller.send(result));
     }
 }
 
-/// One beat.
-pub(crate) struct Heartbeat;
-
-impl StoreWrite for Heartbeat {
-    type Output = ();
-
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
-        transaction.counters.beat = transaction.counters.beat.wrapping_add(1);
-        transaction.counters.seen_ms = transaction.now_ms;
-        transaction.mark_dirty();
-        Ok(())
-    }
-
-    fn jobs(&self) -> Vec<JobId> {
-        Vec::new()
+impl Transaction<'_> {
+    /// A write that changes nothing else.
+    pub(crate) fn beat(&mut self) {
+        self.counters.beat = self.counters.beat.wrapping_add(1);
+        self.counters.seen_ms = self.now_ms;
+        self.mark_dirty();
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
 use crate::domain::tool::ToolChoice;
 use crate::ports::{
-    BackgroundTask, JobServiceError, JobServices, NewSchedule, ScheduleStatus, StoreError, Tool, ToolCaller,
+    BackgroundTask, JobServiceError, JobServices, NewSchedule, ScheduleStatus, SpawnError, Tool, ToolCaller,
     ToolContext, Toolbox,
 };
 use crate::tools::builtin::{cron, spawn};
@@ -25,7 +25,7 @@ struct RecordingJobs {
 impl JobServices for RecordingJobs {
     fn spawn(&self, caller: &ToolCaller, task: BackgroundTask) -> Result<Job, JobServiceError> {
         if self.full {
-            return Err(StoreError::SpawnedFull { limit: 8 }.into());
+            return Err(SpawnError::SpawnedFull { limit: 8 }.into());
         }
         self.tasks.lock().unwrap().push((caller.clone(), task));
         Ok(testing::job(7))

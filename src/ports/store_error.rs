@@ -1,0 +1,49 @@
+//! The error that every port of the store shares. A port whose acts can fail otherwise has an enum of its own,
+//! with this one as its last variant.
+
+/// Why the store could not do anything at all. Texts are for the caller, but for those that
+/// [`StoreError::is_internal`] keeps for the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The write channel is full; try again in a moment (HTTP: 503 with `Retry-After`).
+    #[error("the server is busy writing, try again in a moment")]
+    Busy,
+    /// The disk or the file refused; the message says what.
+    #[error("the store failed: {0}")]
+    Io(String),
+    /// The file is repaired after a disk error; try again in a moment (HTTP: 503 with `Retry-After`).
+    #[error("the store is recovering from a disk error, try again in a moment")]
+    Recovering,
+    /// The disk is full.
+    #[error("the disk is full; running jobs may finish, new ones are refused")]
+    Full,
+    /// Less of the disk is free than has to be; only new work is refused (HTTP: 507).
+    #[error(
+        "the disk is nearly full: {} are free, {} have to be (limits.disk_free_bytes, limits.disk_free_percent); \
+         running jobs may finish, new ones are refused until there is room",
+        mebibytes(*.free_bytes), mebibytes(*.needed_bytes)
+    )]
+    LowDisk {
+        /// Free bytes.
+        free_bytes: u64,
+        /// Bytes that must be free.
+        needed_bytes: u64,
+    },
+    /// A stored value cannot be read.
+    #[error("the store holds a value that cannot be read: {0}")]
+    Corrupt(String),
+    /// The store is shut down.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl StoreError {
+    /// Whether the text is for the log only: it can hold paths and offsets.
+    pub fn is_internal(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Corrupt(_))
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes / (1024 * 1024))
+}
