@@ -64,10 +64,10 @@ fn end(mut server: Child) {
 #[test]
 fn p2_ask_prints_the_whole_answer_once_although_the_server_is_killed() {
     let text = (1..=600).map(|n| format!("word-{n}")).collect::<Vec<_>>().join(" ");
-    let said = text.clone();
+    let answer = text.clone();
     let upstream = Upstream::start(move |_, count| match count {
-        0 => Answer::paced_text(&said, Duration::from_millis(100)),
-        _ => Answer::text(&said),
+        0 => Answer::paced_text(&answer, Duration::from_millis(100)),
+        _ => Answer::text(&answer),
     });
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), against(&upstream, "")).expect("written");
@@ -174,11 +174,11 @@ fn p2_ask_and_tail_retry_after_a_502_from_a_proxy() {
     let server = Server::start();
     let job = run(&["ask", "--detach", "hello"], &server.url).out;
     for arguments in [&["ask", "hello"][..], &["tail", job.trim()]] {
-        let (url, asked) = start_proxy(&server.url, &Disturbance::BadGateway);
+        let (url, requests) = start_proxy(&server.url, &Disturbance::BadGateway);
         let ran = run(arguments, &url);
         assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
         assert!(ran.out.contains("hello") && ran.err.contains("502"), "{} {}", ran.out, ran.err);
-        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        assert_eq!(requests.load(Ordering::SeqCst), 2);
     }
 }
 
@@ -243,9 +243,9 @@ fn an_interrupt_leaves_the_job_running_unless_cancel_is_requested() {
         (&[][..], "nanoclaw tail job_", "running"),
         (&["--cancel-on-interrupt"], "is cancelled", "cancelled"),
     ] {
-        let mut asked = command(&["ask", "--server", &server.url, ENDLESS]);
-        asked.args(flags);
-        let mut child = spawned(asked);
+        let mut ask = command(&["ask", "--server", &server.url, ENDLESS]);
+        ask.args(flags);
+        let mut child = spawned(ask);
         let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
         let mut id = String::new();
         err.read_line(&mut id).expect("the id");
@@ -266,12 +266,17 @@ fn client_commands_work_over_a_unix_socket() {
     std::fs::write(dir.path().join("config.yml"), "").expect("written");
     let url = format!("unix:{}", dir.path().join("n.sock").display());
     let server = serve(&url, dir.path());
-    let asked = run(&["ask", "hello socket"], &url);
+    let answered = run(&["ask", "hello socket"], &url);
     let listed = run(&["jobs", "--json"], &url);
     let mut made = command(&["token", "new", "--json", "--data-dir"]);
     let made: Ran = made.arg(dir.path().join("data")).output().expect("it runs").into();
     end(server);
-    assert!(asked.code == 0 && asked.out.contains("hello socket"), "{}\n{}", asked.out, asked.err);
+    assert!(
+        answered.code == 0 && answered.out.contains("hello socket"),
+        "{}\n{}",
+        answered.out,
+        answered.err
+    );
     let page: Value = serde_json::from_str(&listed.out).expect("JSON");
     assert_eq!(page["data"].as_array().map(Vec::len), Some(1), "{page}");
     let token: Value = serde_json::from_str(&made.out).expect("JSON");

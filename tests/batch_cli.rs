@@ -473,9 +473,9 @@ fn retry_runs_a_failed_job_again_and_tail_skips_the_old_failure() {
         let mut command = command(arguments);
         command.args(["--server", &server.url]).output().expect("it runs").into()
     };
-    let asked = run(&["ask", "go"]);
-    assert_eq!(asked.code, 1, "{}", asked.err);
-    let id = asked.err.lines().next().expect("the id").to_owned();
+    let answered = run(&["ask", "go"]);
+    assert_eq!(answered.code, 1, "{}", answered.err);
+    let id = answered.err.lines().next().expect("the id").to_owned();
     let ran = run(&["retry", &id]);
     assert_eq!((ran.code, ran.out.trim()), (0, "well at last"), "{}", ran.err);
     assert!(!ran.err.contains("provider_error"), "the earlier failure is not reported again: {}", ran.err);

@@ -20,7 +20,7 @@ fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
         let id = server.submit(&json!({"input": "go"}));
         let path = format!("/v1/jobs/{id}/events?format=delta");
         let mut seen: Vec<Event> = server.stream(&path, 0).take(5 + 3 * round).collect();
-        let asked = upstream.requests().len();
+        let calls_before = upstream.requests().len();
         let server = server.crash_and_restart(&config);
         seen.extend(server.stream(&path, seen.last().expect("events").seq));
         assert_whole(&seen);
@@ -30,7 +30,7 @@ fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
         assert_eq!(results.len(), 1, "the tool ran once: {results:?}");
         let again = upstream.requests();
         assert!(
-            again[asked..].iter().all(|r| tool_results(r).len() == 1),
+            again[calls_before..].iter().all(|r| tool_results(r).len() == 1),
             "the recorded result is sent to the model"
         );
         assert!(seen.iter().any(|e| e.name == "step_discarded"), "the interrupted step is discarded");

@@ -128,14 +128,14 @@ fn uninstall_keeps_data_and_configuration_until_a_confirmed_purge() {
     assert_eq!(files(root.path()), remaining);
     assert!(assert_success(&install(root.path(), &["--uninstall"])).contains("nothing to do"));
 
-    let mut asked = script(root.path(), &["--uninstall", "--purge"])
+    let mut purge = script(root.path(), &["--uninstall", "--purge"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("runs");
-    asked.stdin.take().expect("its stdin").write_all(b"no\n").expect("answered");
-    let answered = asked.wait_with_output().expect("ends");
+    purge.stdin.take().expect("its stdin").write_all(b"no\n").expect("answered");
+    let answered = purge.wait_with_output().expect("ends");
     assert!(
         !answered.status.success() && output_of(&answered).contains("nothing was removed"),
         "{}",

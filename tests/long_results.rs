@@ -29,7 +29,7 @@ fn a_model_pages_through_a_truncated_result_as_can_a_later_job() {
     let lines: Vec<String> = (0..4_000).map(|n| format!("line {n} \"é\"\n")).collect();
     let long = lines.concat();
     let (whole, gathered) = (long.to_uppercase(), Arc::new(Mutex::new(String::new())));
-    let (asked, seen) = (long.clone(), Arc::clone(&gathered));
+    let (input, seen) = (long.clone(), Arc::clone(&gathered));
     let handle = Arc::new(Mutex::new(String::new()));
     let known_handle = Arc::clone(&handle);
     let upstream = Upstream::start(move |request, _| {
@@ -38,7 +38,7 @@ fn a_model_pages_through_a_truncated_result_as_can_a_later_job() {
             if again {
                 return page(&known_handle.lock().expect("no panic"), 10);
             }
-            return Answer::calls(&[("text_process", json!({"text": asked, "operation": "upper"}))]);
+            return Answer::calls(&[("text_process", json!({"text": input, "operation": "upper"}))]);
         };
         let mut seen = seen.lock().expect("no panic");
         if let Some(truncated) = result["data"]["result"].as_str() {

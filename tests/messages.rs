@@ -181,10 +181,10 @@ fn a_partial_answer_is_kept_when_the_provider_fails() {
 
 #[test]
 fn a_disconnect_keeps_the_job_running_unless_on_disconnect_is_cancel() {
-    let (asked, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (seen_asked, gate) = (Arc::clone(&asked), Arc::clone(&go));
+    let (calls, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, gate) = (Arc::clone(&calls), Arc::clone(&go));
     let upstream = Upstream::start(move |_, number| {
-        seen_asked.fetch_add(1, Ordering::SeqCst);
+        counted.fetch_add(1, Ordering::SeqCst);
         if number == 0 {
             let deadline = Instant::now() + Duration::from_secs(60);
             while gate.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {

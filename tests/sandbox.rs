@@ -55,9 +55,9 @@ fn p5_the_server_answers_while_sixty_four_programs_run() {
         .collect();
     let mut slowest = Duration::ZERO;
     for (job, number) in jobs {
-        let asked = Instant::now();
+        let began = Instant::now();
         assert_eq!(server.get("/healthz").status, 200);
-        slowest = slowest.max(asked.elapsed());
+        slowest = slowest.max(began.elapsed());
         let ended = server.wait(&job);
         assert_eq!(ended["status"], "succeeded", "{ended}");
         let output = ended["output_text"].as_str().unwrap_or_default().to_owned();

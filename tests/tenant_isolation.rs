@@ -65,8 +65,9 @@ struct OwnedIds {
 }
 
 fn create_everything(ann: &Client<'_>) -> OwnedIds {
-    let said = json!({"name": format!("{MARK}-project"), "description": MARK});
-    let project = ann.json("POST", "/api/projects", &said)["data"]["id"].as_str().expect("an id").to_owned();
+    let new_project = json!({"name": format!("{MARK}-project"), "description": MARK});
+    let project =
+        ann.json("POST", "/api/projects", &new_project)["data"]["id"].as_str().expect("an id").to_owned();
     ann.json("PUT", &format!("/api/projects/{project}/files/secret.txt"), &json!({"content": MARK}));
     let conversation = ann.json("POST", "/api/conversations", &json!({"title": MARK, "project_id": project}));
     let conversation = conversation["data"]["id"].as_str().expect("an id").to_owned();
@@ -194,8 +195,8 @@ fn p7_every_route_treats_ids_of_other_users_as_unknown() {
             assert_eq!(theirs.0, wanted, "{method} {path}: {}", theirs.1);
             if path.contains("{mid}") {
                 let inside = bob.send(&method, &filled(&path, &bobs, message), (kind, &body));
-                let nobody = bob.send(&method, &filled(&path, &bobs, &unknown_id(message)), (kind, &body));
-                assert_eq!(inside, nobody, "{method} {path}: Ann's message inside Bob's conversation");
+                let unknown = bob.send(&method, &filled(&path, &bobs, &unknown_id(message)), (kind, &body));
+                assert_eq!(inside, unknown, "{method} {path}: Ann's message inside Bob's conversation");
                 assert!(inside.0 == 404 || inside.0 == 400, "{method} {path}: {}", inside.1);
             }
             tried += 1;
@@ -221,9 +222,9 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
         "/api/tokens".to_owned(),
         "/api/auth/profile".to_owned(),
     ];
-    let said: Vec<StatusAndBody> = paths.iter().map(|path| ann.get(path)).collect();
-    assert!(said.iter().all(|(status, _)| *status == 200), "{said:?}");
-    said
+    let answers: Vec<StatusAndBody> = paths.iter().map(|path| ann.get(path)).collect();
+    assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
+    answers
 }
 
 #[test]
@@ -236,16 +237,16 @@ fn p7_lists_searches_and_totals_show_nothing_of_other_users() {
         if method != "GET" || path.contains('{') || path == "/v1/backup" {
             continue;
         }
-        let asked = if path.ends_with("/tokens") && path.contains("stats") {
+        let route = if path.ends_with("/tokens") && path.contains("stats") {
             format!("{path}?period=monthly")
         } else {
             path
         };
-        let (status, text) = bob.get(&asked);
-        assert!(status == 200 || status == 403, "{asked}: {status} {text}");
-        assert!(!text.contains(MARK), "{asked} shows data of Ann: {text}");
+        let (status, text) = bob.get(&route);
+        assert!(status == 200 || status == 403, "{route}: {status} {text}");
+        assert!(!text.contains(MARK), "{route} shows data of Ann: {text}");
         for id in anns.ids.values().filter(|id| id.len() > 8) {
-            assert!(!text.contains(id.as_str()), "{asked} shows {id}");
+            assert!(!text.contains(id.as_str()), "{route} shows {id}");
         }
     }
     let spent = bob.get("/v1/usage").1;
@@ -264,8 +265,8 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
     let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
     let anns = create_everything(&ann);
     let project = &anns.ids["/api/projects"];
-    let nobody = unknown_id(project);
-    let asked = |project: &str| {
+    let unknown = unknown_id(project);
+    let use_project = |project: &str| {
         let job = json!({"input": "x", "project_id": project});
         let line = json!({"custom_id": "a", "body": job});
         let mine = json!({"project_id": project});
@@ -284,7 +285,7 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
             send(&format!("/api/conversations/{own}/messages"), &text),
         ]
     };
-    let (theirs, none) = (asked(project), asked(&nobody));
+    let (theirs, none) = (use_project(project), use_project(&unknown));
     assert_eq!(theirs, none);
     assert!(theirs.iter().all(|(status, _)| *status == 404 || *status == 400), "{theirs:?}");
 

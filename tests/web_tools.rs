@@ -104,8 +104,8 @@ fn calling_model() -> Upstream {
             return Answer::text("done");
         }
         let messages = request["messages"].as_array().expect("messages");
-        let asked = messages.iter().rev().find_map(|message| message["content"].as_str()).expect("a text");
-        let calls: Vec<(String, Value)> = serde_json::from_str(asked).expect("calls");
+        let question = messages.iter().rev().find_map(|message| message["content"].as_str()).expect("a text");
+        let calls: Vec<(String, Value)> = serde_json::from_str(question).expect("calls");
         let calls: Vec<(&str, Value)> =
             calls.iter().map(|(name, given)| (name.as_str(), given.clone())).collect();
         Answer::calls(&calls)
@@ -346,7 +346,7 @@ fn search_site() -> Site {
 #[test]
 fn each_search_provider_gets_requests_in_its_own_format() {
     let site = search_site();
-    for (options, title, asked) in [
+    for (options, title, request_line) in [
         ("provider: duckduckgo, region: us-en", "Duck", "GET /html/?q=rust+%26+tea&kl=us-en "),
         (
             "provider: brave, api_key: k-brave, region: us-en",
@@ -368,7 +368,7 @@ fn each_search_provider_gets_requests_in_its_own_format() {
         );
         assert_eq!((&data["untrusted"], &data["total"]), (&json!(true), &json!(1)));
         let seen = site.seen().last().expect("a request").clone();
-        assert!(seen.starts_with(asked), "{seen}");
+        assert!(seen.starts_with(request_line), "{seen}");
         match title {
             "Brave" => assert!(seen.contains("x-subscription-token: k-brave"), "{seen}"),
             _ if options.contains("tavily") => {

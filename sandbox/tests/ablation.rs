@@ -36,7 +36,7 @@ const DESTRUCTIVE: &[&str] = &["thread_bomb.py", "kill_pid1.py", "sys_swapon.py"
 const LEAST: usize = 10;
 
 /// `false` inside the namespaces; `true` outside, after the test has run inside or was skipped.
-fn runs_elsewhere(test: &str) -> bool {
+fn runs_in_namespaces(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return false;
     }
@@ -110,7 +110,7 @@ fn sandbox(scratch: &Path, child_exe: &str) -> Sandbox {
 }
 
 /// The programs that escape from a child, by name, with their class.
-fn let_out(child_exe: &str, is_whole: bool) -> BTreeMap<String, String> {
+fn escaping_programs(child_exe: &str, is_whole: bool) -> BTreeMap<String, String> {
     let scratch = tempfile::tempdir().unwrap();
     let mut sandbox = sandbox(scratch.path(), child_exe);
     for level in sandbox.report().levels {
@@ -134,45 +134,45 @@ fn let_out(child_exe: &str, is_whole: bool) -> BTreeMap<String, String> {
     out.into_iter().flatten().collect()
 }
 
-fn assert_teeth(what: &str, out: &BTreeMap<String, String>, classes: &[&str]) {
+fn assert_escapes(what: &str, out: &BTreeMap<String, String>, classes: &[&str]) {
     let total = programs().into_iter().map(|(sample, _)| sample.name).collect::<BTreeSet<_>>().len();
-    println!("{what}: {} of {total} programs get out", out.len());
+    println!("{what}: {} of {total} programs escape", out.len());
     for (name, class) in out {
         println!("  {class}: {name}");
     }
-    assert!(out.len() >= LEAST, "{what}: only {} programs get out", out.len());
+    assert!(out.len() >= LEAST, "{what}: only {} programs escape", out.len());
     for class in classes {
-        assert!(out.values().any(|other| other == class), "{what}: nothing of class {class} gets out");
+        assert!(out.values().any(|other| other == class), "{what}: no program of class {class} escapes");
     }
 }
 
 /// The same programs in the same namespaces: the missing layer alone makes the difference.
 #[test]
-fn both_together_hold() {
+fn both_layers_together_contain_every_program() {
     let _turn = support::exclusive();
-    if runs_elsewhere("ablation::both_together_hold") {
+    if runs_in_namespaces("ablation::both_layers_together_contain_every_program") {
         return;
     }
-    let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"), true);
+    let out = escaping_programs(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"), true);
     assert!(out.is_empty(), "{out:?}");
 }
 
 #[test]
-fn landlock_alone_does_not_hold() {
+fn landlock_alone_lets_programs_escape() {
     let _turn = support::exclusive();
-    if runs_elsewhere("ablation::landlock_alone_does_not_hold") {
+    if runs_in_namespaces("ablation::landlock_alone_lets_programs_escape") {
         return;
     }
-    let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-landlock-only"), false);
-    assert_teeth("landlock only", &out, &["network", "syscall", "process"]);
+    let out = escaping_programs(env!("CARGO_BIN_EXE_nanoclaw-sandbox-landlock-only"), false);
+    assert_escapes("landlock only", &out, &["network", "syscall", "process"]);
 }
 
 #[test]
-fn filters_alone_do_not_hold() {
+fn system_call_filters_alone_let_programs_escape() {
     let _turn = support::exclusive();
-    if runs_elsewhere("ablation::filters_alone_do_not_hold") {
+    if runs_in_namespaces("ablation::system_call_filters_alone_let_programs_escape") {
         return;
     }
-    let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-seccomp-only"), false);
-    assert_teeth("seccomp only", &out, &["file-read", "file-write"]);
+    let out = escaping_programs(env!("CARGO_BIN_EXE_nanoclaw-sandbox-seccomp-only"), false);
+    assert_escapes("seccomp only", &out, &["file-read", "file-write"]);
 }

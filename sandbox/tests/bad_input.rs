@@ -31,7 +31,7 @@ fn of_length(language: Language, bytes: usize) -> Program {
 }
 
 #[test]
-fn the_longest_program_runs_and_one_byte_more_does_not() {
+fn a_program_of_the_maximum_length_runs_and_a_longer_one_is_refused() {
     let _turn = support::exclusive();
     for language in [Language::Python, Language::JavaScript] {
         for bytes in [LONGEST - 1, LONGEST] {
@@ -44,8 +44,8 @@ fn the_longest_program_runs_and_one_byte_more_does_not() {
             (RunStatus::SyntaxError, Some("code_bytes")),
             "{language}"
         );
-        let said = record.error.unwrap();
-        assert!(said.contains("1048577 bytes") && said.contains("the limit is 1048576"), "{said}");
+        let message = record.error.unwrap();
+        assert!(message.contains("1048577 bytes") && message.contains("the limit is 1048576"), "{message}");
     }
 }
 
@@ -63,15 +63,15 @@ fn empty_text_and_nul_bytes_are_refused_at_every_level() {
             for program in [python(level, code), javascript(level, code)] {
                 let record = run(program);
                 assert_eq!(record.status, RunStatus::SyntaxError, "{code:?}: {record:#?}");
-                let said = record.error.unwrap();
-                assert!(said.contains(words) && record.stderr.contains(words), "{code:?}: {said}");
+                let message = record.error.unwrap();
+                assert!(message.contains(words) && record.stderr.contains(words), "{code:?}: {message}");
             }
         }
     }
 }
 
 #[test]
-fn marks_and_line_ends_of_other_editors_are_fine() {
+fn byte_order_marks_and_other_line_ends_are_accepted() {
     let _turn = support::exclusive();
     let records = run_all(&[
         python(Level::Standard, "\u{feff}print(1)"),
@@ -93,13 +93,13 @@ fn marks_and_line_ends_of_other_editors_are_fine() {
 fn a_traceback_quotes_the_line_that_it_names() {
     let _turn = support::exclusive();
     for code in ["x = '\u{2028}'\n1/0 # here", "x = 1\u{c}\n1/0 # here", "x = '\u{1c}'\r\n1/0 # here"] {
-        let said = run(python(Level::Standard, code)).error.unwrap();
-        assert!(said.contains("line 2") && said.contains("1/0 # here"), "{code:?}: {said}");
+        let message = run(python(Level::Standard, code)).error.unwrap();
+        assert!(message.contains("line 2") && message.contains("1/0 # here"), "{code:?}: {message}");
     }
 }
 
 #[test]
-fn prose_is_a_syntax_error_with_its_line() {
+fn prose_gives_a_syntax_error_with_its_line() {
     let _turn = support::exclusive();
     let prose = "Dear model,\nthis is not a program.\n";
     for program in [python(Level::Strict, prose), javascript(Level::Strict, prose)] {
@@ -126,15 +126,15 @@ fn deep_nesting_is_reported_and_never_crashes() {
         ((0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(), RunStatus::SyntaxError, "line 101"),
     ] {
         let record = run(python(Level::Strict, &code));
-        let said = record.error.as_deref().unwrap_or_default();
+        let message = record.error.as_deref().unwrap_or_default();
         assert!(
-            matches!(record.status, RunStatus::SyntaxError | RunStatus::Error) && said.len() < 16 * 1024,
+            matches!(record.status, RunStatus::SyntaxError | RunStatus::Error) && message.len() < 16 * 1024,
             "{words}: {record:#?}"
         );
         // It depends on the interpreter's version which of its limits is reached first.
         let is_deep =
-            ["nested", "too many", "recursion", "indentation"].iter().any(|word| said.contains(word));
-        assert!(is_deep, "{words}, {status}: {said:.400}");
+            ["nested", "too many", "recursion", "indentation"].iter().any(|word| message.contains(word));
+        assert!(is_deep, "{words}, {status}: {message:.400}");
     }
     for code in [deep("(", "1", ")", 100_000), deep("[", "1", "]", 200_000), deep("{", "", "}", 300_000)] {
         let record = run(javascript(Level::Strict, &code));
@@ -161,7 +161,7 @@ fn a_compiler_without_memory_is_out_of_memory() {
 }
 
 #[test]
-fn a_hundred_thousand_lines_run() {
+fn a_program_of_100_000_lines_runs() {
     let _turn = support::exclusive();
     let lines = "x=1\n".repeat(100_000);
     // A few seconds' work, more on a busy machine.
@@ -177,7 +177,7 @@ fn a_hundred_thousand_lines_run() {
 }
 
 #[test]
-fn a_long_error_is_cut_and_ends_nothing_else() {
+fn a_long_error_message_is_truncated_and_stays_an_error() {
     let _turn = support::exclusive();
     for (program, words) in [
         (python(Level::Strict, &"a".repeat(1_000_000)), "is not defined"),
@@ -189,8 +189,8 @@ fn a_long_error_is_cut_and_ends_nothing_else() {
     ] {
         let record = run(program);
         assert_eq!(record.status, RunStatus::Error, "{words}: {:?} {:?}", record.status, record.limit);
-        let said = record.error.unwrap();
-        assert!(said.contains(words) && said.len() < 17 * 1024, "{said}");
+        let message = record.error.unwrap();
+        assert!(message.contains(words) && message.len() < 17 * 1024, "{message}");
         assert!(record.stderr.contains(words) && record.stderr.len() < 9 * 1024, "{}", record.stderr.len());
     }
 }

@@ -27,7 +27,7 @@ fn run_all(language: Language) {
 }
 
 #[test]
-fn python_programs_print_what_they_should() {
+fn benign_python_programs_print_the_expected_output() {
     let _turn = support::exclusive();
     run_all(Language::Python);
     run_all(Language::JavaScript);

@@ -62,7 +62,7 @@ const TRACES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn python_finds_nothing_of_the_run_before() {
+fn a_python_run_sees_no_change_of_an_earlier_run() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -77,7 +77,7 @@ fn python_finds_nothing_of_the_run_before() {
 }
 
 #[test]
-fn standard_and_strict_find_nothing_either() {
+fn standard_and_strict_runs_see_no_change_of_an_earlier_run() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -100,7 +100,7 @@ fn standard_and_strict_find_nothing_either() {
 }
 
 #[test]
-fn javascript_finds_nothing_of_the_run_before() {
+fn a_javascript_run_sees_no_change_of_an_earlier_run() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());

@@ -11,15 +11,15 @@ use crate::support::broker::{RunOutcome, TestBroker, request};
 
 const PROGRAM: &str = "console.log('ran')";
 
-fn assert_closed(outcome: &RunOutcome, words: &str) {
-    let said = format!("{}{}", outcome.frames, outcome.last);
-    assert!(said.contains(words), "{words}: {outcome:?}");
+fn assert_refused(outcome: &RunOutcome, words: &str) {
+    let report = format!("{}{}", outcome.frames, outcome.last);
+    assert!(report.contains(words), "{words}: {outcome:?}");
     assert!(!outcome.frames.contains("\"go\"") && outcome.exit_code() != Some(0), "{outcome:?}");
     assert_eq!(outcome.stdout, "");
 }
 
 #[test]
-fn the_unchanged_request_runs() {
+fn an_unmodified_request_runs() {
     let _turn = support::shared();
     let outcome = TestBroker::start().run(&request().to_string(), PROGRAM);
     assert!(outcome.frames.contains("\"go\""), "{outcome:?}");
@@ -27,7 +27,7 @@ fn the_unchanged_request_runs() {
 }
 
 #[test]
-fn any_step_that_fails_ends_the_child() {
+fn a_failed_set_up_step_ends_the_child() {
     let _turn = support::shared();
     let broker = TestBroker::start();
     for (field, value, words) in [
@@ -41,18 +41,18 @@ fn any_step_that_fails_ends_the_child() {
     ] {
         let mut changed = request();
         changed[field] = value;
-        assert_closed(&broker.run(&changed.to_string(), PROGRAM), words);
+        assert_refused(&broker.run(&changed.to_string(), PROGRAM), words);
     }
-    assert_closed(&broker.run("not json", PROGRAM), "cannot decode");
+    assert_refused(&broker.run("not json", PROGRAM), "cannot decode");
     // Without a reply socket, the broker cannot report the error.
     broker.send(b"{}", &[]);
-    assert_eq!(broker.run(&request().to_string(), PROGRAM).exit_code(), Some(0), "the broker lives on");
+    assert_eq!(broker.run(&request().to_string(), PROGRAM).exit_code(), Some(0), "the broker continues");
 }
 
 /// On older kernels landlock does not mediate truncation (ABI 3), TCP (4) or signals (6): the filters refuse
 /// them.
 #[test]
-fn every_level_holds_under_the_rules_of_every_older_kernel() {
+fn every_level_contains_programs_under_every_older_landlock_abi() {
     let _turn = support::shared();
     let broker = TestBroker::start();
     let home = tempfile::tempdir().unwrap();
@@ -85,12 +85,12 @@ fn a_python_that_cannot_start_is_reported() {
         "allowed_modules": [], "refused_builtins": [], "warm_modules": [], "extra_path": [],
     });
     changed["task"] = json!({"kind": "python", "zygote": zygote, "language_check": true});
-    assert_closed(&broker.run(&changed.to_string(), "print(1)"), "cannot start");
-    assert_eq!(broker.run(&request().to_string(), PROGRAM).exit_code(), Some(0), "the broker lives on");
+    assert_refused(&broker.run(&changed.to_string(), "print(1)"), "cannot start");
+    assert_eq!(broker.run(&request().to_string(), PROGRAM).exit_code(), Some(0), "the broker continues");
 }
 
 #[test]
-fn without_its_socket_a_broker_ends() {
+fn a_broker_without_its_socket_exits() {
     let _turn = support::shared();
     #[expect(clippy::disallowed_methods, reason = "the test stands in for a careless caller")]
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"))

@@ -36,18 +36,18 @@ enum Wanted {
 /// Allowed calls that this test cannot make, and the test that shows that they are allowed.
 #[cfg(target_arch = "x86_64")]
 const SPECIAL: &[(i64, &str)] = &[
-    (libc::SYS_exit, "ends the child: see `ends_are_allowed`"),
+    (libc::SYS_exit, "ends the child: see `exit_pause_and_sigreturn_are_allowed`"),
     (libc::SYS_exit_group, "likewise"),
-    (libc::SYS_pause, "waits for ever: see `ends_are_allowed`"),
-    (libc::SYS_rt_sigreturn, "crashes outside a handler: see `ends_are_allowed`"),
-    (libc::SYS_setsid, "the kernel itself answers EPERM to a leader: see `a_command_has_sessions`"),
+    (libc::SYS_pause, "waits for ever: see `exit_pause_and_sigreturn_are_allowed`"),
+    (libc::SYS_rt_sigreturn, "crashes outside a handler: see `exit_pause_and_sigreturn_are_allowed`"),
+    (libc::SYS_setsid, "the kernel itself answers EPERM to a leader: see `a_command_may_create_sessions`"),
 ];
 
-/// `arch_prctl(ARCH_SET_FS)` removes the thread's storage: see `ends_are_allowed`.
+/// `arch_prctl(ARCH_SET_FS)` removes the thread's storage: see `exit_pause_and_sigreturn_are_allowed`.
 const SET_FS: u64 = 0x1002;
 
 /// `uretprobe` and `uprobe`: newer kernels exempt them from filters for their own trampolines and refuse
-/// them elsewhere, the first with SIGILL, the second with ENXIO. See `the_kernel_s_own_calls_give_nothing`.
+/// them elsewhere, the first with SIGILL, the second with ENXIO. See `uprobe_calls_have_no_effect`.
 const THE_KERNELS_OWN: &[i64] = &[335, 336];
 
 fn is_special(call: &Call) -> bool {
@@ -188,7 +188,7 @@ fn observe(broker: &TestBroker, profile: &str, abi: u32, calls: &[Call]) -> Vec<
     seen
 }
 
-fn is_as(wanted: Wanted, seen: Option<i64>) -> bool {
+fn matches_policy(wanted: Wanted, seen: Option<i64>) -> bool {
     match (wanted, seen) {
         (Wanted::Killed, None) => true,
         (Wanted::Answered(answer), Some(seen)) => answer == seen,
@@ -198,7 +198,7 @@ fn is_as(wanted: Wanted, seen: Option<i64>) -> bool {
 }
 
 #[test]
-fn every_call_does_what_the_table_says() {
+fn every_system_call_follows_the_policy_table() {
     let _turn = support::shared();
     let broker = TestBroker::start();
     for (abi, table) in ABIS.into_iter().flat_map(|abi| tables(abi).into_iter().map(move |t| (abi, t))) {
@@ -215,7 +215,7 @@ fn every_call_does_what_the_table_says() {
                 Wanted::Served => 2,
             };
             counts[kind] += 1;
-            if !is_as(wanted, seen) {
+            if !matches_policy(wanted, seen) {
                 let name = rows.get(&call[0].cast_signed()).map_or("?", |row| row.name);
                 wrong.push(format!("{name} {call:x?}: wanted {wanted:?}, seen {seen:?}"));
             }
@@ -234,7 +234,7 @@ fn every_call_does_what_the_table_says() {
 /// The allow list of code permits `seccomp`, because the kill list is installed after it. The call still
 /// kills.
 #[test]
-fn the_most_severe_answer_counts() {
+fn the_most_severe_filter_result_wins() {
     let _turn = support::shared();
     let broker = TestBroker::start();
     for profile in ["confined", "lenient"] {
@@ -246,7 +246,7 @@ fn the_most_severe_answer_counts() {
 }
 
 #[test]
-fn the_kernel_s_own_calls_give_nothing() {
+fn uprobe_calls_have_no_effect() {
     let _turn = support::shared();
     let broker = TestBroker::start();
     for number in THE_KERNELS_OWN {
@@ -257,7 +257,7 @@ fn the_kernel_s_own_calls_give_nothing() {
 }
 
 #[test]
-fn ends_are_allowed() {
+fn exit_pause_and_sigreturn_are_allowed() {
     let _turn = support::shared();
     let broker = TestBroker::start();
     let call = |number: i64, argument: u64| [number.cast_unsigned(), argument, 0, 0, 0, 0, 0];

@@ -6,7 +6,7 @@ use nanoclaw_sandbox::{Level, RunStatus};
 use crate::support::{self, javascript, python};
 
 #[test]
-fn the_server_s_memory_is_not_the_guest_s() {
+fn memory_of_the_server_does_not_count_for_the_guest() {
     let _turn = support::exclusive();
     let ballast = vec![1_u8; 400 << 20];
     let scratch = tempfile::tempdir().unwrap();
@@ -24,7 +24,7 @@ fn the_server_s_memory_is_not_the_guest_s() {
 }
 
 #[test]
-fn a_memory_error_that_the_figures_do_not_confirm_is_an_error() {
+fn an_unconfirmed_memory_error_is_a_plain_error() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -44,11 +44,11 @@ fn a_memory_error_that_the_figures_do_not_confirm_is_an_error() {
 }
 
 #[test]
-fn javascript_that_handles_a_refused_allocation_is_not_out_of_memory() {
+fn a_handled_allocation_failure_in_javascript_is_not_out_of_memory() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    let cope = "try { 'x'.repeat(2 ** 29) } catch (e) { console.log(e.name + ': ' + e.message) }\n";
+    let handles_it = "try { 'x'.repeat(2 ** 29) } catch (e) { console.log(e.name + ': ' + e.message) }\n";
     for (rest, status) in [
         (
             "const start = Date.now(); while (Date.now() - start < 3); throw Error('out of memory')",
@@ -58,7 +58,7 @@ fn javascript_that_handles_a_refused_allocation_is_not_out_of_memory() {
         ("throw null.x", RunStatus::Error),
         ("1", RunStatus::Ok),
     ] {
-        let record = sandbox.run(&javascript(Level::Strict, &format!("{cope}{rest}")), &|| false);
+        let record = sandbox.run(&javascript(Level::Strict, &format!("{handles_it}{rest}")), &|| false);
         assert_eq!(record.status, status, "{rest}: {record:#?}");
         assert_eq!(record.stdout, "InternalError: out of memory\n");
     }
@@ -81,7 +81,7 @@ fn javascript_that_handles_a_refused_allocation_is_not_out_of_memory() {
 }
 
 #[test]
-fn javascript_has_one_deadline_for_everything() {
+fn the_javascript_deadline_ends_every_kind_of_loop() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());

@@ -20,7 +20,7 @@ struct Host {
 }
 
 impl Host {
-    fn let_go(&self) {
+    fn release(&self) {
         *self.may_answer.lock().unwrap() = true;
         self.changed.notify_all();
     }
@@ -71,7 +71,7 @@ fn assert_result(record: &RunRecord, result: &str) {
 }
 
 #[test]
-fn a_call_is_answered_at_every_level() {
+fn a_host_call_is_answered_at_every_level() {
     with_sandbox(|sandbox| {
         let code = "JSON.parse(__host('echo', JSON.stringify({ä: [1, 'é\\n\\0']}))).ä[1].length";
         // More runs than spare children, so that forked children are tested, too.
@@ -87,7 +87,7 @@ fn a_call_is_answered_at_every_level() {
 }
 
 #[test]
-fn a_refusal_is_an_error_that_can_be_caught() {
+fn a_refused_host_call_throws_a_catchable_error() {
     with_sandbox(|sandbox| {
         let caught =
             "try { __host('read', '{}') } catch (e) { `${e instanceof Error} ${e.message.slice(1, 5)}` }";
@@ -120,7 +120,7 @@ fn a_refusal_is_an_error_that_can_be_caught() {
 }
 
 #[test]
-fn the_function_is_frozen_and_not_listed() {
+fn the_host_function_is_frozen_and_not_enumerable() {
     with_sandbox(|sandbox| {
         let code = "__host = 1; delete globalThis.__host; __host.x = 1; \
                         try { Object.defineProperty(globalThis, '__host', {value: 2}) } catch { } \
@@ -132,7 +132,7 @@ fn the_function_is_frozen_and_not_listed() {
 }
 
 #[test]
-fn a_run_without_a_host_has_no_such_function() {
+fn a_run_without_a_host_has_no_host_function() {
     with_sandbox(|sandbox| {
         for level in Level::FOR_CODE.into_iter().cycle().take(6) {
             assert_result(&run_on(sandbox, level, &Arc::default(), "typeof __host"), "'function'");
@@ -166,7 +166,7 @@ fn descriptors_of_a_guest(sandbox: &Sandbox, host: Option<Arc<Host>>) -> Option<
 }
 
 #[test]
-fn a_run_without_a_host_has_no_such_descriptor() {
+fn a_run_without_a_host_has_no_host_descriptor() {
     with_sandbox(|sandbox| {
         for _ in 0..4 {
             let with = descriptors_of_a_guest(sandbox, Some(Arc::default()));
@@ -188,7 +188,7 @@ fn hostile(sandbox: &Sandbox, host: &Arc<Host>, timeout_ms: u64, command: &str) 
 }
 
 #[test]
-fn bytes_that_are_no_call_end_the_run() {
+fn malformed_host_calls_end_the_run() {
     with_sandbox(|sandbox| {
         for (command, limit) in [
             ("head -c 100000 /dev/zero >&0; sleep 99", None),
@@ -214,7 +214,7 @@ fn bytes_that_are_no_call_end_the_run() {
 }
 
 #[test]
-fn a_guest_that_stalls_blocks_only_itself() {
+fn a_stalling_guest_blocks_only_itself() {
     with_sandbox(|sandbox| {
         let host = Arc::new(Host::default());
         let stall = |command: &str| {
@@ -235,14 +235,14 @@ fn a_guest_that_stalls_blocks_only_itself() {
         assert!(talks.stdout.len() >= 300_000, "{}: output is read meanwhile", talks.stdout.len());
         let waits = stall("printf '\\0\\0\\0\\5slow\\n' >&0; yes | head -c 300000; sleep 99");
         assert!(waits.stdout.len() >= 300_000, "{}: output is read meanwhile", waits.stdout.len());
-        host.let_go();
+        host.release();
         let closes = hostile(sandbox, &host, 60_000, "printf '\\0' >&0; exec 0<&-; echo on; exit 3");
         assert_eq!((closes.stdout.as_str(), closes.exit_code), ("on\n", Some(3)), "{closes:#?}");
     });
 }
 
 #[test]
-fn no_descriptor_stays_behind() {
+fn host_calls_leak_no_descriptor() {
     with_sandbox(|sandbox| {
         assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
         let before = support::open_descriptors();
@@ -250,12 +250,12 @@ fn no_descriptor_stays_behind() {
             assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
             assert_eq!(run(sandbox, "__host('echo', '1'); throw 1").status, RunStatus::Error);
         }
-        support::eventually("everything is closed", || support::open_descriptors() <= before);
+        support::eventually("all descriptors are closed", || support::open_descriptors() <= before);
     });
 }
 
 #[test]
-fn other_languages_have_no_host() {
+fn only_javascript_has_host_calls() {
     with_sandbox(|sandbox| {
         for (language, level) in [(Language::Python, Level::Standard), (Language::Bash, Level::Shell)] {
             let program = Program::new(language, level, "1");
@@ -267,7 +267,7 @@ fn other_languages_have_no_host() {
 }
 
 #[test]
-fn ten_thousand_calls_are_too_many() {
+fn too_many_host_calls_end_the_run() {
     with_sandbox(|sandbox| {
         let host = Arc::new(Host::default());
         let code = "for (let n = 0; n < 10000; n++) { try { __host('echo', '1') } catch { } } 'all'";
@@ -283,7 +283,7 @@ fn ten_thousand_calls_are_too_many() {
 }
 
 #[test]
-fn the_clock_and_the_caller_end_a_run_whose_host_is_slow() {
+fn timeout_and_cancel_end_a_run_with_a_slow_host() {
     with_sandbox(|sandbox| {
         let host = Arc::new(Host::default());
         let mut program =
@@ -302,7 +302,7 @@ fn the_clock_and_the_caller_end_a_run_whose_host_is_slow() {
         let record = sandbox.run_with_host(&program, Arc::<Host>::clone(&host), &cancel);
         assert_eq!(record.limit.as_deref(), Some("cancelled"), "{record:#?}");
         assert!(record.duration_ms < 60_000, "{record:#?}");
-        host.let_go();
+        host.release();
         let record = run_on(sandbox, Level::Standard, &host, "__host('slow', '')");
         assert_result(&record, "'\"at last\"'");
     });

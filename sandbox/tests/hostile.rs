@@ -53,16 +53,16 @@ fn run_suite(language: Language, checks: &[bool]) {
 }
 
 #[test]
-fn nothing_gets_out_at_any_level() {
+fn no_hostile_program_escapes_at_any_level() {
     let _turn = support::exclusive();
-    if canary::runs_again_with_the_variable("hostile::nothing_gets_out_at_any_level") {
+    if canary::runs_again_with_the_variable("hostile::no_hostile_program_escapes_at_any_level") {
         return;
     }
     let canary = Canary::set_up();
     run_suite(Language::Python, &[true, false]);
     run_suite(Language::JavaScript, &[false]);
     run_suite(Language::Bash, &[false]);
-    #[expect(clippy::disallowed_methods, reason = "what is left behind acts in real time")]
+    #[expect(clippy::disallowed_methods, reason = "remaining processes act in real time")]
     std::thread::sleep(LATE);
     canary.assert_untouched();
     canary.remove();

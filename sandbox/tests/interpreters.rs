@@ -31,7 +31,7 @@ fn outside(interpreter: &Path, program: &Path) -> String {
 }
 
 #[test]
-fn each_runs_or_is_refused_by_its_version() {
+fn each_interpreter_runs_or_is_refused_by_its_version() {
     let _turn = support::shared();
     let wrong = support::in_parallel(interpreters(), 2, |path| {
         let scratch = tempfile::tempdir().unwrap();

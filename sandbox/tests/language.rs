@@ -19,7 +19,7 @@ fn run_all(programs: Vec<Program>) -> Vec<(Program, RunRecord)> {
 }
 
 #[test]
-fn refusals_name_line_module_level_and_the_way_out() {
+fn refusals_name_line_module_level_and_a_remedy() {
     let _turn = support::shared();
     let record = run(&python(Level::Standard, "x = 1\nfrom os import path"));
     assert_eq!(record.status, RunStatus::ModuleNotAllowed);
@@ -44,7 +44,7 @@ fn a_refused_import_is_explained() {
         Level::Standard,
         "try:\n    import numpy as np, os\nexcept ImportError:\n    import sys",
     ));
-    let said = record.error.unwrap_or_default();
+    let message = record.error.unwrap_or_default();
     assert_eq!(record.status, RunStatus::ModuleNotAllowed);
     for words in [
         "line 2",
@@ -54,13 +54,13 @@ fn a_refused_import_is_explained() {
         "try/except",
         "extra_allowed_modules.standard",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(message.contains(words), "{words}: {message}");
     }
-    assert!(said.contains("not installed") && !said.contains("strictness=lenient"), "{said}");
+    assert!(message.contains("not installed") && !message.contains("strictness=lenient"), "{message}");
 }
 
 #[test]
-fn lenient_says_why_there_are_no_processes_and_no_network() {
+fn lenient_explains_why_processes_and_network_are_refused() {
     let _turn = support::shared();
     for (code, words) in [
         ("import subprocess\nsubprocess.run(['ls'])", "no processes"),
@@ -99,7 +99,7 @@ fn a_guest_cannot_suppress_the_report_of_its_error() {
 }
 
 #[test]
-fn the_guest_s_directory_is_searched_only_once_the_guest_runs() {
+fn modules_of_the_guest_directory_load_only_after_the_guest_starts() {
     let _turn = support::shared();
     let home = tempfile::tempdir().unwrap();
     for name in ["__future__", "traceback", "tokenize", "_colorize", "codeop", "unicodedata", "textwrap"] {
@@ -124,7 +124,7 @@ fn the_guest_s_directory_is_searched_only_once_the_guest_runs() {
 }
 
 #[test]
-fn a_guest_s_own_names_are_not_refused_as_builtins() {
+fn names_defined_by_the_guest_are_not_refused_as_builtins() {
     let _turn = support::shared();
     let fine = [
         "import re\nprint(re.compile('a').match('a') is not None)",
@@ -183,7 +183,7 @@ fn refusals_do_not_depend_on_the_position_in_the_program() {
 }
 
 #[test]
-fn the_import_hook_says_the_same_at_run_time() {
+fn the_import_hook_gives_the_same_message_at_run_time() {
     let _turn = support::shared();
     let code = "imp = __builtins__['__imp' + 'ort__']\ntry:\n    imp('socket')\nexcept ImportError as e:\n    print(e)";
     let record = run(&python(Level::Standard, code));
@@ -194,7 +194,7 @@ fn the_import_hook_says_the_same_at_run_time() {
 }
 
 #[test]
-fn a_traceback_shows_the_guest_s_frames_only() {
+fn a_traceback_shows_only_frames_of_the_guest() {
     let _turn = support::shared();
     let code = "import json\ndef load(text):\n    return json.loads(text)\ntry:\n    load('{')\nexcept ValueError as e:\n    raise KeyError('no') from e";
     let record = run(&python(Level::Standard, code));
@@ -235,7 +235,7 @@ fn the_last_expression_is_the_result() {
 }
 
 #[test]
-fn lenient_has_the_library_its_directory_and_threads() {
+fn lenient_has_the_standard_library_files_and_threads() {
     let _turn = support::shared();
     let fine = [
         "import tempfile, os\nf = tempfile.NamedTemporaryFile('w+'); f.write('x'); f.seek(0)\nprint(f.read() == 'x')",

@@ -21,16 +21,16 @@ fn broker() -> String {
     support::processes_named("nanoclaw-broker").first().map(u32::to_string).unwrap_or_default()
 }
 
-/// Asks again and again for up to ten seconds.
+/// Waits up to ten seconds for a condition.
 #[expect(clippy::disallowed_methods, reason = "the test waits for other processes")]
-fn eventually(what: &str, mut asked: impl FnMut() -> bool) {
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..1_000 {
-        if asked() {
+        if condition() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("it never came to be: {what}");
+    panic!("timed out: {what}");
 }
 
 /// The number of run cgroups in a directory.
@@ -40,7 +40,7 @@ fn runs_in(place: &Path) -> usize {
 }
 
 #[test]
-fn the_broker_reports_the_namespaces_it_is_in() {
+fn the_broker_reports_its_namespaces() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     for shell_network in [false, true] {
@@ -49,15 +49,15 @@ fn the_broker_reports_the_namespaces_it_is_in() {
         let report = sandbox.report();
         assert!(report.able(), "{report:#?}");
         assert_eq!(report, sandbox.report());
-        let told = &report.layers.namespaces;
-        assert!(told.len() >= 3, "{told:?}");
-        let network = told.iter().find(|namespace| namespace.kind == "network").unwrap();
+        let namespaces = &report.layers.namespaces;
+        assert!(namespaces.len() >= 3, "{namespaces:?}");
+        let network = namespaces.iter().find(|namespace| namespace.kind == "network").unwrap();
         assert!(!(shell_network && network.held), "commands may have the network: {network:?}");
         // Only root can inspect undumpable processes.
         for (kind, file) in [("network", "net"), ("ipc", "ipc"), ("uts", "uts")] {
-            let held = told.iter().any(|namespace| namespace.kind == kind && namespace.held);
+            let held = namespaces.iter().any(|namespace| namespace.kind == kind && namespace.held);
             if let Some(theirs) = namespace_of(&broker(), file) {
-                assert_eq!(held, Some(theirs) != namespace_of("self", file), "{kind}: {told:?}");
+                assert_eq!(held, Some(theirs) != namespace_of("self", file), "{kind}: {namespaces:?}");
             }
         }
     }
@@ -65,7 +65,7 @@ fn the_broker_reports_the_namespaces_it_is_in() {
 }
 
 #[test]
-fn a_binary_that_is_no_broker_reports_no_layers() {
+fn a_binary_that_is_not_a_broker_reports_no_layers() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let options =
@@ -76,7 +76,7 @@ fn a_binary_that_is_no_broker_reports_no_layers() {
 }
 
 #[test]
-fn a_command_lives_in_a_cgroup_that_ends_with_it() {
+fn the_cgroup_of_a_command_ends_with_the_command() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -91,7 +91,7 @@ fn a_command_lives_in_a_cgroup_that_ends_with_it() {
     // The cgroup ends the tree of a killed supervisor.
     std::thread::scope(|scope| {
         let run = scope.spawn(|| sandbox.run(&shell("setsid sleep 77 & setsid sleep 77 & wait"), &|| false));
-        eventually("both live", || {
+        eventually("both processes run", || {
             support::guests().iter().filter(|name| name.ends_with("sleep")).count() == 2
         });
         assert_eq!(runs_in(&place), 1);
@@ -103,7 +103,7 @@ fn a_command_lives_in_a_cgroup_that_ends_with_it() {
         let record = run.join().unwrap();
         assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
     });
-    eventually("nobody is left", || support::guests().is_empty() && runs_in(&place) == 0);
+    eventually("no process is left", || support::guests().is_empty() && runs_in(&place) == 0);
     assert_eq!(sandbox.run(&shell("echo again"), &|| false).stdout, "again\n");
 
     // The same for a killed broker.

@@ -13,21 +13,21 @@ const SLACK_KB: u64 = 2_048;
 
 fn runs() -> usize {
     #[expect(clippy::disallowed_methods, reason = "the test's own size")]
-    let asked = std::env::var("NANOCLAW_TEST_RUNS").ok();
-    asked.and_then(|number| number.parse().ok()).unwrap_or(1_000)
+    let configured = std::env::var("NANOCLAW_TEST_RUNS").ok();
+    configured.and_then(|number| number.parse().ok()).unwrap_or(1_000)
 }
 
 /// The resources of one process that can leak.
 #[derive(Debug)]
-struct Holdings {
+struct Resources {
     descriptors: usize,
     resident_kb: u64,
 }
 
-fn holdings(pid: u32) -> Holdings {
+fn resources(pid: u32) -> Resources {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    Holdings {
+    Resources {
         descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
         resident_kb: resident.trim().trim_end_matches(" kB").parse().unwrap(),
     }
@@ -57,7 +57,7 @@ fn run_many(sandbox: &Sandbox, count: usize) {
 }
 
 #[test]
-fn nothing_is_left_after_thousands_of_runs() {
+fn thousands_of_runs_leak_nothing() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -67,26 +67,26 @@ fn nothing_is_left_after_thousands_of_runs() {
     // name of its parent.
     let has = |name: &str, count: usize| support::processes_named(name).len() == count;
     let is_settled = || has("nanoclaw-broker", 1) && has("nanoclaw-spare", 2) && has("nanoclaw-ready", 2);
-    support::eventually("two spare children of each kind stand ready", is_settled);
+    support::eventually("two spare children of each kind are ready", is_settled);
     let [broker] = support::processes_named("nanoclaw-broker")[..] else { panic!("not one broker") };
     let first_zygotes = support::processes_named("nanoclaw-zygote");
     let everyone = [std::process::id(), broker];
-    let before = everyone.map(holdings);
+    let before = everyone.map(resources);
     let runs = runs();
     // In batches: the allocator would keep the memory of a long list of programs.
     for _ in 0..runs.div_ceil(WARM_UP) {
         run_many(&sandbox, WARM_UP);
     }
     // A new zygote has another name until it is warm. Every process that stays is a leak.
-    support::eventually("nobody but the staff lives", || support::guests().is_empty());
+    support::eventually("only broker, zygotes and spare children run", || support::guests().is_empty());
     support::assert_nothing_left(scratch.path());
     // The broker reports an exit before it closes the socket.
-    let descriptors = |pid: u32| holdings(pid).descriptors;
-    support::eventually("two spare children of each kind stand ready", is_settled);
+    let descriptors = |pid: u32| resources(pid).descriptors;
+    support::eventually("two spare children of each kind are ready", is_settled);
     support::eventually("no descriptor leaked", || {
         before.iter().zip(everyone).all(|(before, pid)| before.descriptors == descriptors(pid))
     });
-    let after = everyone.map(holdings);
+    let after = everyone.map(resources);
     println!("before {before:?}\nafter {runs} {after:?}");
     for (before, after) in before.iter().zip(&after) {
         assert!(after.resident_kb <= before.resident_kb + SLACK_KB, "{before:?} -> {after:?}");
@@ -94,7 +94,7 @@ fn nothing_is_left_after_thousands_of_runs() {
     assert_eq!(support::processes_named("nanoclaw-broker"), [broker], "the broker was replaced");
     if runs >= 1_000 {
         let zygotes = support::processes_named("nanoclaw-zygote");
-        assert_eq!(zygotes.len(), first_zygotes.len(), "a worn zygote stayed");
-        assert!(zygotes != first_zygotes, "after a thousand runs another zygote serves");
+        assert_eq!(zygotes.len(), first_zygotes.len(), "an expired zygote stayed");
+        assert!(zygotes != first_zygotes, "after a thousand runs the zygotes are replaced");
     }
 }

@@ -54,7 +54,7 @@ fn a_killed_broker_is_reported_and_replaced() {
         let below = || Process::below(std::process::id());
         let (record, all) = std::thread::scope(|scope| {
             let running = scope.spawn(|| sandbox.run(&program, &|| false));
-            eventually("it runs", || below().iter().filter(|one| one.name == name).count() >= most);
+            eventually("the program runs", || below().iter().filter(|one| one.name == name).count() >= most);
             let all = below();
             one("nanoclaw-broker").signal(Signal::KILL);
             (running.join().unwrap(), all)
@@ -74,7 +74,7 @@ fn a_killed_zygote_is_replaced() {
     let sandbox = warm(scratch.path());
     let old = one("nanoclaw-zygote");
     old.signal(Signal::KILL);
-    eventually("it is buried", || support::name_of(old.pid).is_empty());
+    eventually("the old zygote is reaped", || support::name_of(old.pid).is_empty());
     assert_works(&sandbox);
     assert_ne!(one("nanoclaw-zygote"), old);
     drop(sandbox);
@@ -126,7 +126,7 @@ fn a_zygote_that_stops_or_dies_does_not_block_waiting_runs() {
 }
 
 #[test]
-fn a_burst_that_fills_a_zygote_s_socket_is_served() {
+fn a_burst_that_fills_the_zygote_socket_is_served() {
     let _turn = support::exclusive();
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let all = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
@@ -147,13 +147,13 @@ fn a_burst_that_fills_a_zygote_s_socket_is_served() {
             run.join().unwrap();
         }
     });
-    assert_eq!(one("nanoclaw-zygote"), zygote, "it was the same one");
+    assert_eq!(one("nanoclaw-zygote"), zygote, "the zygote was not replaced");
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
 }
 
 #[test]
-fn a_run_cancelled_while_it_waits_for_a_zygote_never_stays() {
+fn a_run_cancelled_while_waiting_for_a_zygote_leaves_no_process() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = warm(scratch.path());
@@ -173,13 +173,13 @@ fn a_run_cancelled_while_it_waits_for_a_zygote_never_stays() {
         zygote.signal(Signal::CONT);
     }
     assert_works(&sandbox);
-    eventually("nobody spins on", || support::guests().is_empty());
+    eventually("no process is left", || support::guests().is_empty());
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
 }
 
 #[test]
-fn a_broker_without_descriptors_refuses_and_goes_on() {
+fn a_broker_without_free_descriptors_refuses_runs_and_recovers() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = warm(scratch.path());
@@ -210,14 +210,14 @@ fn a_broker_without_descriptors_refuses_and_goes_on() {
     rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
     assert_works(&sandbox);
     assert!((24..24 * 8).contains(&refused), "{refused} of them were refused");
-    assert_eq!(one("nanoclaw-broker"), broker, "the broker lived through it");
-    eventually("nobody is left", || support::guests().is_empty());
+    assert_eq!(one("nanoclaw-broker"), broker, "the broker was not replaced");
+    eventually("no process is left", || support::guests().is_empty());
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
 }
 
 #[test]
-fn a_killed_supervisor_s_orphans_are_ended() {
+fn orphans_of_a_killed_supervisor_are_ended() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = warm(scratch.path());
@@ -226,12 +226,12 @@ fn a_killed_supervisor_s_orphans_are_ended() {
         let record = std::thread::scope(|scope| {
             let running = scope.spawn(|| sandbox.run(&bash(tree), &|| false));
             let sleeps = || support::guests().iter().filter(|name| name.ends_with(" sleep")).count();
-            eventually("the tree is there", || sleeps() == 7);
+            eventually("the process tree runs", || sleeps() == 7);
             one("nanoclaw-shell").signal(Signal::KILL);
             running.join().unwrap()
         });
         assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
-        assert_eq!(support::guests(), Vec::<String>::new(), "the answer comes after their end");
+        assert_eq!(support::guests(), Vec::<String>::new(), "the run ends after its processes");
     }
     assert_works(&sandbox);
     drop(sandbox);

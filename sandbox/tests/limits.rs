@@ -52,14 +52,14 @@ fn the_wall_clock_ends_a_spinning_or_sleeping_guest() {
         assert_eq!(record.limit.as_deref(), Some("timeout_ms"));
         assert!(took < Duration::from_secs(1) + OVERSHOOT, "{took:?} for {}", program.code);
         if program.code == sleep {
-            assert_eq!(record.stdout, "here\n", "what was printed before the end is kept");
+            assert_eq!(record.stdout, "here\n", "earlier output is kept");
         }
     }
     support::assert_nothing_left(scratch.path());
 }
 
 #[test]
-fn a_clock_that_runs_out_during_the_set_up_is_a_timeout() {
+fn a_timeout_during_set_up_is_reported_as_a_timeout() {
     let _turn = support::exclusive();
     let mut program = python(Level::Lenient, "print(1)");
     program.timeout_ms = Some(1);
@@ -73,7 +73,7 @@ fn a_clock_that_runs_out_during_the_set_up_is_a_timeout() {
 }
 
 #[test]
-fn cancelling_is_quick() {
+fn a_run_can_be_cancelled_quickly() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -97,7 +97,7 @@ fn cancelling_is_quick() {
 }
 
 #[test]
-fn output_is_capped_and_ends_the_run() {
+fn too_much_output_ends_the_run() {
     let _turn = support::exclusive();
     for (program, limit, kept) in [
         (python(Level::Standard, "print('x' * 50_000_000)"), "stdout_bytes", 256 * 1024),
@@ -120,7 +120,7 @@ fn output_is_capped_and_ends_the_run() {
 }
 
 #[test]
-fn each_way_to_end_has_its_status() {
+fn each_kind_of_end_has_its_status() {
     let _turn = support::exclusive();
     let cases = [
         (python(Level::Strict, "print(1)"), RunStatus::Ok),
@@ -151,7 +151,7 @@ fn each_way_to_end_has_its_status() {
 }
 
 #[test]
-fn the_exit_code_is_the_guest_s_and_nothing_more() {
+fn a_nonzero_exit_code_is_a_plain_error_with_that_code() {
     let _turn = support::exclusive();
     for code in [1, 2, 9, 70, 101, 124, 137, 159, 255] {
         let record = lenient(&format!("import os\nos._exit({code})"));
@@ -160,7 +160,7 @@ fn the_exit_code_is_the_guest_s_and_nothing_more() {
 }
 
 #[test]
-fn a_forged_report_reaches_no_status() {
+fn forged_reports_do_not_change_the_status() {
     let _turn = support::exclusive();
     let forge = r#"
 import os, sys
@@ -197,7 +197,7 @@ for fd in range(3, 16):
 }
 
 #[test]
-fn signals_to_itself_forge_no_status() {
+fn signals_that_a_guest_sends_itself_do_not_forge_a_status() {
     let _turn = support::exclusive();
     for number in [9, 24, 31] {
         let record = lenient(&format!("import signal\nsignal.raise_signal({number})"));
@@ -208,7 +208,7 @@ fn signals_to_itself_forge_no_status() {
 }
 
 #[test]
-fn no_process_survives_and_threads_are_counted() {
+fn threads_are_limited_and_no_process_survives() {
     let _turn = support::exclusive();
     let forks = "import os\nfor call in (os.fork, os.forkpty, lambda: os.posix_spawn('/bin/true', ['true'], {})):\n    \
                      try: call(); print('ESCAPED')\n    except OSError as e: print('blocked')";
@@ -228,7 +228,7 @@ fn no_process_survives_and_threads_are_counted() {
 }
 
 #[test]
-fn a_deep_tree_is_cleaned_up() {
+fn a_deep_directory_tree_is_removed() {
     let _turn = support::exclusive();
     let record = lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
     assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "deep\n"), "{record:#?}");
@@ -271,7 +271,7 @@ fn the_private_directory_is_limited_and_its_removal_blocks_no_run() {
     }
     let rewriting = "f = open('f', 'wb')\nfor i in range(100):\n    f.seek(0); f.write(b'x' * (1 << 20))";
     let record = sandbox.run(&python(Level::Lenient, rewriting), &|| false);
-    assert_eq!(record.status, RunStatus::Ok, "what is there counts, not what was written: {record:#?}");
+    assert_eq!(record.status, RunStatus::Ok, "existing bytes count, not written ones: {record:#?}");
     support::assert_nothing_left(scratch.path());
     assert_eq!(sandbox.removal_failures(), Vec::<String>::new());
 }
@@ -292,7 +292,7 @@ fn a_given_directory_is_used_and_kept() {
 }
 
 #[test]
-fn sixty_four_at_once_and_no_descriptor_lost() {
+fn sixty_four_concurrent_runs_leak_no_descriptor() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -316,7 +316,7 @@ fn sixty_four_at_once_and_no_descriptor_lost() {
 }
 
 #[test]
-fn a_set_up_that_fails_runs_nothing() {
+fn a_failed_set_up_runs_no_program() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     for (exe, words) in [("/proc/nonexistent", "cannot start"), ("/bin/true", "child_hook")] {

@@ -58,51 +58,55 @@ fn with_packages(scratch: &Path, modules: &[&str]) -> Option<Sandbox> {
     Some(sandbox)
 }
 
-fn say(sandbox: &Sandbox, level: Level, code: &str) -> RunRecord {
+fn run_code(sandbox: &Sandbox, level: Level, code: &str) -> RunRecord {
     sandbox.run(&python(level, code), &|| false)
 }
 
 #[test]
-fn a_registered_module_is_there_from_the_next_run_on() {
+fn a_registered_module_is_available_from_the_next_run() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
     let code = "import io, zlib\nprint(io.StringIO('x').read(), zlib.crc32(b'x') > 0)";
-    assert_eq!(say(&sandbox, Level::Standard, code).status, RunStatus::ModuleNotAllowed);
+    assert_eq!(run_code(&sandbox, Level::Standard, code).status, RunStatus::ModuleNotAllowed);
     sandbox.allow_modules(Level::Standard, &["io", "zlib", "io"]).unwrap();
-    assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
-    assert_eq!(say(&sandbox, Level::Strict, code).status, RunStatus::ModuleNotAllowed, "one level's list");
+    assert_eq!(run_code(&sandbox, Level::Standard, code).stdout, "x True\n");
+    assert_eq!(
+        run_code(&sandbox, Level::Strict, code).status,
+        RunStatus::ModuleNotAllowed,
+        "the list belongs to one level"
+    );
     #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
     let start = Instant::now();
     sandbox.allow_modules(Level::Standard, &["zlib"]).unwrap();
-    assert!(start.elapsed() < Duration::from_millis(20), "what is allowed already costs nothing");
-    assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
+    assert!(start.elapsed() < Duration::from_millis(20), "allowing a module again costs nothing");
+    assert_eq!(run_code(&sandbox, Level::Standard, code).stdout, "x True\n");
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
 }
 
 #[test]
-fn a_registration_leaves_running_programs_alone() {
+fn a_registration_does_not_affect_running_programs() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    assert_eq!(say(&sandbox, Level::Standard, "1").status, RunStatus::Ok);
+    assert_eq!(run_code(&sandbox, Level::Standard, "1").status, RunStatus::Ok);
     let is_allowed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let long = scope.spawn(|| {
             let code = "import time\ntime.sleep(1.5)\nprint('slept')\nimport json\nprint(json.dumps(1))";
-            say(&sandbox, Level::Standard, code)
+            run_code(&sandbox, Level::Standard, code)
         });
         let busy = scope.spawn(|| {
             let mut records = Vec::new();
             while !is_allowed.load(Ordering::Relaxed) {
-                records.push(say(&sandbox, Level::Standard, "print(6 * 7)"));
+                records.push(run_code(&sandbox, Level::Standard, "print(6 * 7)"));
             }
             records
         });
         sandbox.allow_modules(Level::Standard, &["io"]).unwrap();
         is_allowed.store(true, Ordering::Relaxed);
-        assert_eq!(say(&sandbox, Level::Standard, "import io\nprint(io.SEEK_SET)").stdout, "0\n");
+        assert_eq!(run_code(&sandbox, Level::Standard, "import io\nprint(io.SEEK_SET)").stdout, "0\n");
         assert_eq!(long.join().unwrap().stdout, "slept\n1\n");
         for record in busy.join().unwrap() {
             assert_eq!(record.stdout, "42\n", "{record:#?}");
@@ -130,9 +134,9 @@ fn a_module_that_cannot_be_imported_is_refused_and_changes_nothing() {
         let said = error.to_string();
         assert!(said.contains(words) && said.contains(level.name()), "{said}");
     }
-    let record = say(&sandbox, Level::Standard, "import io");
+    let record = run_code(&sandbox, Level::Standard, "import io");
     assert_eq!(record.status, RunStatus::ModuleNotAllowed, "all or none");
-    assert_eq!(say(&sandbox, Level::Standard, "print(1)").stdout, "1\n");
+    assert_eq!(run_code(&sandbox, Level::Standard, "print(1)").stdout, "1\n");
     let mut options = support::options(scratch.path());
     options.extra_allowed_modules.strict = names(&["a b"]);
     let refused = Sandbox::new(options).unwrap_err().to_string();
@@ -144,13 +148,13 @@ fn a_module_that_cannot_be_imported_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_module_s_side_effects_at_import_do_no_harm() {
+fn import_side_effects_of_a_module_do_no_harm() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
     // One prints at import, one is an easter egg.
     sandbox.allow_modules(Level::Standard, &["this"]).unwrap();
-    let record = say(&sandbox, Level::Standard, "import this\nprint(len(this.d) > 10)");
+    let record = run_code(&sandbox, Level::Standard, "import this\nprint(len(this.d) > 10)");
     assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "True\n"), "{record:#?}");
 }
 
@@ -159,10 +163,10 @@ fn lenient_has_the_modules_of_every_level() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
-    let record = say(&sandbox, Level::Lenient, NUMBERS);
+    let record = run_code(&sandbox, Level::Lenient, NUMBERS);
     assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, NUMBERS_SAY), "{record:#?}");
     let bare = with_modules(scratch.path(), ExtraModules::default());
-    let record = say(&bare, Level::Lenient, "import numpy");
+    let record = run_code(&bare, Level::Lenient, "import numpy");
     assert!(record.error.unwrap_or_default().contains("No module named 'numpy'"), "{}", record.stderr);
 }
 
@@ -173,22 +177,22 @@ fn numpy_and_pandas_work_at_strict_and_standard() {
     let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
     for level in [Level::Strict, Level::Standard] {
         for (code, expected) in [(NUMBERS, NUMBERS_SAY), (FRAMES, FRAMES_SAY)] {
-            let record = say(&sandbox, level, code);
+            let record = run_code(&sandbox, level, code);
             assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, expected), "{level}: {record:#?}");
         }
-        let record = say(&sandbox, level, "import numpy as np\nnp.fromfile('/etc/passwd')");
+        let record = run_code(&sandbox, level, "import numpy as np\nnp.fromfile('/etc/passwd')");
         assert_eq!(record.status, RunStatus::Error, "{record:#?}");
-        let record = say(&sandbox, level, "import pandas as pd\npd.read_csv('/etc/passwd')");
+        let record = run_code(&sandbox, level, "import pandas as pd\npd.read_csv('/etc/passwd')");
         assert_eq!(record.status, RunStatus::Error, "{record:#?}");
         let record =
-            say(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
+            run_code(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
         assert_eq!(
             (record.status, &*record.stdout),
             (RunStatus::Error, ""),
             "2 GB were never touched: {record:#?}"
         );
         let record =
-            say(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
+            run_code(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
         assert_eq!(record.status, RunStatus::Oom, "{record:#?}");
     }
     drop(sandbox);
@@ -196,11 +200,12 @@ fn numpy_and_pandas_work_at_strict_and_standard() {
 }
 
 #[test]
-fn no_two_runs_draw_the_same_numbers() {
+fn no_two_runs_get_the_same_random_numbers() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
-    let draw = |sandbox: &Sandbox, level, code: &str| {
-        let records = [say(sandbox, level, code), say(sandbox, level, code), say(sandbox, level, code)];
+    let assert_differs = |sandbox: &Sandbox, level, code: &str| {
+        let records =
+            [run_code(sandbox, level, code), run_code(sandbox, level, code), run_code(sandbox, level, code)];
         let mut said: Vec<String> = records.into_iter().map(|record| record.stdout).collect();
         assert!(said.iter().all(|line| line.len() > 5), "{code}: {said:?}");
         said.sort();
@@ -208,7 +213,7 @@ fn no_two_runs_draw_the_same_numbers() {
         assert_eq!(said.len(), 3, "{code}");
     };
     let plain = support::sandbox(scratch.path());
-    draw(&plain, Level::Strict, "import random\nprint(random.random())");
+    assert_differs(&plain, Level::Strict, "import random\nprint(random.random())");
     for code in [
         "import random\nprint(random.random())",
         "import uuid\nprint(uuid.uuid4())",
@@ -218,7 +223,7 @@ fn no_two_runs_draw_the_same_numbers() {
         "import os\nprint(os.urandom(8).hex())",
         "import random\nprint(random.SystemRandom().random())",
     ] {
-        draw(&plain, Level::Lenient, code);
+        assert_differs(&plain, Level::Lenient, code);
     }
     let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
     for code in [
@@ -226,12 +231,12 @@ fn no_two_runs_draw_the_same_numbers() {
         "import numpy\nprint(numpy.random.default_rng().random())",
         "import pandas, numpy\nprint(pandas.Series(range(10**6)).sample(1).tolist()[0] + numpy.random.rand())",
     ] {
-        draw(&sandbox, Level::Standard, code);
+        assert_differs(&sandbox, Level::Standard, code);
     }
 }
 
 #[test]
-fn numpy_is_warm() {
+fn numpy_is_preloaded() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
@@ -240,7 +245,7 @@ fn numpy_is_warm() {
     for _ in 0..40 {
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let start = Instant::now();
-        assert_eq!(say(&sandbox, Level::Standard, code).stdout, "45\n");
+        assert_eq!(run_code(&sandbox, Level::Standard, code).stdout, "45\n");
         times.push(start.elapsed());
     }
     times.sort();

@@ -11,7 +11,7 @@ use crate::support::{self, Process, eventually};
 /// Set in the process that is killed: the parent of its private directories.
 const VICTIM: &str = "NANOCLAW_TEST_VICTIM";
 
-/// Acts as a busy server until it is killed.
+/// Runs as a busy server until it is killed.
 fn live_as_victim(scratch: &Path) {
     let sandbox = support::sandbox(scratch);
     assert!(sandbox.report().able());
@@ -37,7 +37,7 @@ fn live_as_victim(scratch: &Path) {
 }
 
 #[test]
-fn a_killed_server_leaves_nothing() {
+fn a_killed_server_leaves_no_process_and_no_directory() {
     let _turn = support::exclusive();
     if let Some(scratch) = std::env::var_os(VICTIM) {
         live_as_victim(Path::new(&scratch));
@@ -46,7 +46,7 @@ fn a_killed_server_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
     let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "orphan::a_killed_server_leaves_nothing"])
+        .args(["--exact", "orphan::a_killed_server_leaves_no_process_and_no_directory"])
         .env(VICTIM, scratch.path())
         .spawn()
         .unwrap();
@@ -55,7 +55,7 @@ fn a_killed_server_leaves_nothing() {
         std::fs::read_dir(scratch.path()).unwrap().flatten().filter(works).count() == 3
     });
     let named = |name: &str| Process::below(victim.id()).iter().filter(|one| one.name == name).count();
-    eventually("everybody is there", || {
+    eventually("all processes run", || {
         named("nanoclaw-guest") == 3 && named("sleep") == 5 && named("nanoclaw-shell") == 2
     });
     let all = Process::below(victim.id());

@@ -32,7 +32,7 @@ fn all(language: Language) -> Vec<Sample> {
     ["hostile", "own"].iter().flat_map(|suite| support::samples(suite, language)).collect()
 }
 
-fn listen(pipe: std::fs::File) -> std::thread::JoinHandle<String> {
+fn read_in_thread(pipe: std::fs::File) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.take(MOST_BYTES).read_to_end(&mut bytes).unwrap();
@@ -46,16 +46,16 @@ fn attack(sandbox: &Sandbox, sample: &Sample) -> Option<String> {
     order.limits.address_space_bytes = 1024 * 1024 * 1024;
     let mut session = sandbox.open_session(&order).unwrap();
     drop(session.take_stdin());
-    let heard = [session.take_stdout().unwrap(), session.take_stderr().unwrap()].map(listen);
+    let readers = [session.take_stdout().unwrap(), session.take_stderr().unwrap()].map(read_in_thread);
     if session.wait_for(SHORT).is_none() {
         session.kill();
     }
     let end: SessionEnd = session.wait();
     drop(session);
-    let said = heard.map(|thread| thread.join().unwrap());
+    let output = readers.map(|thread| thread.join().unwrap());
     let is_out =
-        said.iter().any(|text| text.lines().any(|line| line.starts_with("ESCAPED") && line != BY_ORDER));
-    is_out.then(|| format!("{}: {end:?}\n{}\n{}", sample.name, said[0], said[1]))
+        output.iter().any(|text| text.lines().any(|line| line.starts_with("ESCAPED") && line != BY_ORDER));
+    is_out.then(|| format!("{}: {end:?}\n{}\n{}", sample.name, output[0], output[1]))
 }
 
 fn with_canary(work: impl FnOnce(&Sandbox) -> Vec<String>) {
@@ -72,9 +72,9 @@ fn with_canary(work: impl FnOnce(&Sandbox) -> Vec<String>) {
 }
 
 #[test]
-fn no_hostile_command_gets_out_of_a_session() {
+fn no_hostile_command_escapes_from_a_session() {
     let _turn = support::exclusive();
-    if canary::runs_again_with_the_variable("other_ways::no_hostile_command_gets_out_of_a_session") {
+    if canary::runs_again_with_the_variable("other_ways::no_hostile_command_escapes_from_a_session") {
         return;
     }
     with_canary(|sandbox| {
@@ -87,9 +87,9 @@ fn no_hostile_command_gets_out_of_a_session() {
 }
 
 #[test]
-fn no_hostile_script_gets_out_by_its_host() {
+fn no_hostile_script_escapes_through_its_host() {
     let _turn = support::exclusive();
-    if canary::runs_again_with_the_variable("other_ways::no_hostile_script_gets_out_by_its_host") {
+    if canary::runs_again_with_the_variable("other_ways::no_hostile_script_escapes_through_its_host") {
         return;
     }
     with_canary(|sandbox| {

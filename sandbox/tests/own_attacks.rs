@@ -81,9 +81,9 @@ fn assert_no_process_left() {
 }
 
 #[test]
-fn none_of_our_own_attacks_gets_out() {
+fn none_of_our_own_attacks_escapes() {
     let _turn = support::exclusive();
-    if canary::runs_again_with_the_variable("own_attacks::none_of_our_own_attacks_gets_out") {
+    if canary::runs_again_with_the_variable("own_attacks::none_of_our_own_attacks_escapes") {
         return;
     }
     let canary = Canary::set_up();
@@ -105,7 +105,7 @@ fn none_of_our_own_attacks_gets_out() {
             of("destructive")
         );
     }
-    #[expect(clippy::disallowed_methods, reason = "what is left behind acts in real time")]
+    #[expect(clippy::disallowed_methods, reason = "remaining processes act in real time")]
     std::thread::sleep(LATE);
     canary.assert_untouched();
     assert_no_process_left();

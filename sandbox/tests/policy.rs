@@ -57,7 +57,7 @@ const DEADLY: &[(&str, i64)] = &[
 ];
 
 #[test]
-fn every_deadly_call_kills() {
+fn every_call_of_the_kill_list_kills() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -79,7 +79,7 @@ fn every_deadly_call_kills() {
 
 /// `int 0x80` uses i386 numbers: code has no executable memory for it, and a command that has it is killed.
 #[test]
-fn another_architecture_s_calls_kill() {
+fn calls_of_another_architecture_kill() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -104,7 +104,7 @@ fn another_architecture_s_calls_kill() {
 
 /// The kernel itself returns EPERM to a group leader, so a child of one shows the filter's answer.
 #[test]
-fn a_command_has_sessions() {
+fn a_command_may_create_sessions() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let command = "setsid --wait sh -c 'echo in a session' || echo $?";
@@ -116,7 +116,7 @@ fn a_command_has_sessions() {
 /// The broker's filter and two last ones; the children of a zygote have two more: the early kill list and
 /// the zygote's.
 #[test]
-fn the_filters_stack() {
+fn guest_processes_have_all_filters() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -157,7 +157,7 @@ fn guest_filters() -> Option<String> {
 /// The filter refuses these flags (EPERM) with otherwise valid arguments, and allows what good programs
 /// need.
 #[test]
-fn single_flags_are_refused_where_the_call_is_not() {
+fn forbidden_flags_of_allowed_calls_are_refused() {
     let _turn = support::exclusive();
     let code = "import ctypes, mmap, os, socket\nl = ctypes.CDLL(None, use_errno=True)\n\
             def call(n, *a): return ctypes.get_errno() if l.syscall(ctypes.c_long(n), *a) < 0 else 0\n\

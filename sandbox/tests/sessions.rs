@@ -12,11 +12,11 @@ use nanoclaw_sandbox::{
 use crate::support;
 
 /// How long an expected event may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The argument of the programs that are left behind: no other process sleeps that long.
 const MARK: &[u8] = b"86397";
 
-fn with(change: impl FnOnce(&mut SandboxOptions), work: impl FnOnce(&Sandbox, &Path)) {
+fn with_sandbox(change: impl FnOnce(&mut SandboxOptions), work: impl FnOnce(&Sandbox, &Path)) {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let mut options = support::options(scratch.path());
@@ -27,7 +27,7 @@ fn with(change: impl FnOnce(&mut SandboxOptions), work: impl FnOnce(&Sandbox, &P
     support::assert_nothing_left(scratch.path());
 }
 
-fn line(command: &str) -> SessionSpec {
+fn shell_session(command: &str) -> SessionSpec {
     SessionSpec::new("/bin/sh", &["-c", command])
 }
 
@@ -39,14 +39,14 @@ fn read_all(session: &mut SandboxSession) -> (String, String) {
 }
 
 /// The output of a session until its end, and its end.
-fn whole(sandbox: &Sandbox, order: &SessionSpec) -> (String, String, SessionEnd) {
+fn output_and_end(sandbox: &Sandbox, order: &SessionSpec) -> (String, String, SessionEnd) {
     let mut session = sandbox.open_session(order).unwrap();
     drop(session.take_stdin());
     let (stdout, stderr) = read_all(&mut session);
-    (stdout, stderr, session.wait_for(PATIENCE).expect("it ends"))
+    (stdout, stderr, session.wait_for(EVENT_TIMEOUT).expect("the session ends"))
 }
 
-fn left() -> Vec<String> {
+fn remaining_processes() -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -67,7 +67,7 @@ fn node() -> Option<PathBuf> {
 
 #[test]
 fn a_session_answers_until_its_input_ends() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let mut session = sandbox.open_session(&SessionSpec::new("cat", &[])).unwrap();
@@ -92,54 +92,56 @@ fn a_session_answers_until_its_input_ends() {
 
 #[test]
 fn the_end_of_a_session_is_reported() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
-            let (stdout, stderr, end) = whole(sandbox, &line("echo out; echo err >&2; exit 7"));
+            let (stdout, stderr, end) =
+                output_and_end(sandbox, &shell_session("echo out; echo err >&2; exit 7"));
             assert_eq!((stdout.as_str(), stderr.as_str()), ("out\n", "err\n"));
             assert_eq!(end, SessionEnd { exit_code: Some(7), ..SessionEnd::default() });
-            assert_eq!(whole(sandbox, &line("kill -9 $$")).2.exit_code, Some(137));
-            let session = sandbox.open_session(&line("sleep 86397")).unwrap();
+            assert_eq!(output_and_end(sandbox, &shell_session("kill -9 $$")).2.exit_code, Some(137));
+            let session = sandbox.open_session(&shell_session("sleep 86397")).unwrap();
             assert_eq!(session.wait_for(Duration::from_millis(20)), None);
             session.kill();
             let end = session.wait();
             assert_eq!(end.reason.as_deref(), Some("ended by the server"), "{end:?}");
-            assert_eq!(left(), Vec::<String>::new());
+            assert_eq!(remaining_processes(), Vec::<String>::new());
         },
     );
 }
 
 #[test]
 fn a_session_has_the_environment_and_arguments_of_its_spec() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, scratch| {
             let mut order = SessionSpec::new("printenv", &["TOKEN", "HOME"]);
             order.environment = vec![("TOKEN".to_owned(), "a b".to_owned())];
-            let (stdout, _, _) = whole(sandbox, &order);
+            let (stdout, _, _) = output_and_end(sandbox, &order);
             let (token, home) = stdout.split_once('\n').unwrap();
             assert_eq!(token, "a b");
             assert!(Path::new(home.trim()).starts_with(scratch), "{stdout}");
-            let (stdout, _, _) = whole(sandbox, &SessionSpec::new("printf", &["%s|", "a b", "", "$HOME"]));
+            let (stdout, _, _) =
+                output_and_end(sandbox, &SessionSpec::new("printf", &["%s|", "a b", "", "$HOME"]));
             assert_eq!(stdout, "a b||$HOME|");
-            let variables = whole(sandbox, &SessionSpec::new("env", &[])).0;
-            assert!(!variables.contains("CARGO"), "nothing of ours: {variables}");
+            let variables = output_and_end(sandbox, &SessionSpec::new("env", &[])).0;
+            assert!(!variables.contains("CARGO"), "no variable of the test: {variables}");
         },
     );
 }
 
 #[test]
 fn a_program_that_cannot_start_is_reported_at_once() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, scratch| {
             let refused = |order: &SessionSpec| sandbox.open_session(order).unwrap_err().to_string();
             assert!(refused(&SessionSpec::new("no-such-program", &[])).contains("cannot start"));
             assert!(refused(&SessionSpec::new("", &[])).contains("no program"));
-            let mut nowhere = line("true");
+            let mut nowhere = shell_session("true");
             nowhere.workdir = Some(scratch.join("none"));
             assert!(refused(&nowhere).contains("working directory"));
-            let mut everything = line("true");
+            let mut everything = shell_session("true");
             everything.readable = vec![scratch.to_owned()];
             assert!(refused(&everything).contains("may write to"), "{}", refused(&everything));
         },
@@ -147,24 +149,24 @@ fn a_program_that_cannot_start_is_reported_at_once() {
 }
 
 #[test]
-fn a_session_is_refused_by_a_strict_operator_and_above_max_sessions() {
-    with(
+fn sessions_obey_max_strictness_allowed_and_max_sessions() {
+    with_sandbox(
         |options| options.max_strictness_allowed = Some(Level::Standard),
         |sandbox, _| {
-            let error = sandbox.open_session(&line("true")).unwrap_err().to_string();
+            let error = sandbox.open_session(&shell_session("true")).unwrap_err().to_string();
             assert!(error.contains("max_strictness_allowed"), "{error}");
         },
     );
-    with(
+    with_sandbox(
         |options| options.max_sessions = 2,
         |sandbox, _| {
-            let first = sandbox.open_session(&line("sleep 86397")).unwrap();
-            let second = sandbox.open_session(&line("exit 0")).unwrap();
+            let first = sandbox.open_session(&shell_session("sleep 86397")).unwrap();
+            let second = sandbox.open_session(&shell_session("exit 0")).unwrap();
             second.wait();
-            let error = sandbox.open_session(&line("true")).unwrap_err().to_string();
+            let error = sandbox.open_session(&shell_session("true")).unwrap_err().to_string();
             assert!(error.contains("2 sessions are open"), "{error}");
             drop(second);
-            sandbox.open_session(&line("true")).unwrap();
+            sandbox.open_session(&shell_session("true")).unwrap();
             drop(first);
         },
     );
@@ -172,48 +174,49 @@ fn a_session_is_refused_by_a_strict_operator_and_above_max_sessions() {
 
 #[test]
 fn a_dropped_session_ends_all_its_processes() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, scratch| {
             let command = "setsid sleep 86397 & (setsid sh -c 'trap \"\" TERM INT HUP; sleep 86397 & sleep 86397' &) ; \
                            nohup sleep 86397 >/dev/null 2>&1 & echo x >here; echo ready; trap '' TERM; sleep 86397; sleep 86397";
-            let mut session = sandbox.open_session(&line(command)).unwrap();
+            let mut session = sandbox.open_session(&shell_session(command)).unwrap();
             let mut said = String::new();
             BufReader::new(session.take_stdout().unwrap()).read_line(&mut said).unwrap();
             assert_eq!(said, "ready\n");
-            support::eventually("they sleep", || left().len() >= 4);
+            support::eventually("the processes run", || remaining_processes().len() >= 4);
             assert_eq!(std::fs::read_dir(scratch).unwrap().count(), 1, "the private directory");
             drop(session);
-            assert_eq!(left(), Vec::<String>::new());
+            assert_eq!(remaining_processes(), Vec::<String>::new());
             support::assert_nothing_left(scratch);
         },
     );
 }
 
 #[test]
-fn a_session_that_ends_leaves_no_process() {
-    with(
+fn an_ended_session_leaves_no_process() {
+    with_sandbox(
         |_| {},
         |sandbox, _| {
-            let session = sandbox.open_session(&line("setsid sleep 86397 & sleep 0.05; exit 3")).unwrap();
-            assert_eq!(session.wait_for(PATIENCE).unwrap().exit_code, Some(3));
-            assert_eq!(left(), Vec::<String>::new());
+            let session =
+                sandbox.open_session(&shell_session("setsid sleep 86397 & sleep 0.05; exit 3")).unwrap();
+            assert_eq!(session.wait_for(EVENT_TIMEOUT).unwrap().exit_code, Some(3));
+            assert_eq!(remaining_processes(), Vec::<String>::new());
         },
     );
 }
 
 #[test]
-fn no_descriptor_stays_behind() {
-    with(
+fn sessions_leak_no_descriptor() {
+    with_sandbox(
         |_| {},
         |sandbox, _| {
-            drop(sandbox.open_session(&line("true")).unwrap());
+            drop(sandbox.open_session(&shell_session("true")).unwrap());
             let before = support::open_descriptors();
             for _ in 0..20 {
                 drop(sandbox.open_session(&SessionSpec::new("cat", &[])).unwrap());
                 assert!(sandbox.open_session(&SessionSpec::new("no-such-program", &[])).is_err());
             }
-            support::eventually("everything is closed", || support::open_descriptors() <= before);
+            support::eventually("all descriptors are closed", || support::open_descriptors() <= before);
         },
     );
 }
@@ -223,43 +226,43 @@ fn a_session_ends_with_its_sandbox() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    let session = sandbox.open_session(&line("sleep 86397")).unwrap();
+    let session = sandbox.open_session(&shell_session("sleep 86397")).unwrap();
     drop(sandbox);
-    assert!(session.wait_for(PATIENCE).is_some());
-    assert_eq!(left(), Vec::<String>::new());
+    assert!(session.wait_for(EVENT_TIMEOUT).is_some());
+    assert_eq!(remaining_processes(), Vec::<String>::new());
     drop(session);
     support::assert_nothing_left(scratch.path());
 }
 
 #[test]
 fn too_many_processes_end_a_session() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
-            let mut order = line("for i in $(seq 60); do sleep 86397 & done; wait");
+            let mut order = shell_session("for i in $(seq 60); do sleep 86397 & done; wait");
             order.limits.processes = 20;
             let session = sandbox.open_session(&order).unwrap();
-            let end = session.wait_for(PATIENCE).expect("it is ended");
+            let end = session.wait_for(EVENT_TIMEOUT).expect("the session is ended");
             // If runs have cgroups, the kernel refuses the processes, and the shell gives up.
             let reason = end.reason.clone().unwrap_or_default();
             assert!(reason.contains("processes") || end.exit_code != Some(0), "{end:?}");
-            assert_eq!(left(), Vec::<String>::new());
+            assert_eq!(remaining_processes(), Vec::<String>::new());
         },
     );
 }
 
 #[test]
 fn a_directory_of_the_caller_is_readable_or_writable_as_specified() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let given = tempfile::tempdir().unwrap();
             std::fs::write(given.path().join("data"), "theirs\n").unwrap();
             let run = |writable: bool, command: &str| {
-                let mut order = line(command);
+                let mut order = shell_session(command);
                 order.workdir = Some(given.path().to_owned());
                 order.writable = writable;
-                whole(sandbox, &order).0
+                output_and_end(sandbox, &order).0
             };
             let command = "cat data; (echo x >made) 2>/dev/null && echo wrote; echo y >$HOME/y && echo home; \
                            [ \"$HOME\" = \"$PWD\" ] && echo same";
@@ -271,14 +274,18 @@ fn a_directory_of_the_caller_is_readable_or_writable_as_specified() {
             std::fs::write(&program, "#!/bin/sh\necho started\n").unwrap();
             std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
             assert_eq!(run(false, "./program"), "started\n");
-            assert_eq!(run(true, "./program 2>/dev/null; sh program"), "started\n", "read, never started");
+            assert_eq!(
+                run(true, "./program 2>/dev/null; sh program"),
+                "started\n",
+                "a writable program can be read but not executed"
+            );
         },
     );
 }
 
 #[test]
 fn a_session_cannot_access_other_paths() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let outside = tempfile::tempdir().unwrap();
@@ -296,7 +303,7 @@ fn a_session_cannot_access_other_paths() {
             );
             let mut order = SessionSpec::new("/bin/bash", &["-c", &command]);
             order.limits.open_files = 64;
-            let (stdout, stderr, end) = whole(sandbox, &order);
+            let (stdout, stderr, end) = output_and_end(sandbox, &order);
             assert_eq!((stdout.as_str(), end.exit_code), ("end\n", Some(0)), "{stderr}");
         },
     );
@@ -304,23 +311,23 @@ fn a_session_cannot_access_other_paths() {
 
 #[test]
 fn a_session_has_the_network_only_if_its_spec_says_so() {
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = tcp.local_addr().unwrap().port();
             let command = format!("exec 5<>/dev/tcp/127.0.0.1/{port} && echo connected");
             let mut order = SessionSpec::new("/bin/bash", &["-c", &command]);
-            assert_eq!(whole(sandbox, &order).0, "");
+            assert_eq!(output_and_end(sandbox, &order).0, "");
             order.network = true;
-            let (stdout, stderr, _) = whole(sandbox, &order);
+            let (stdout, stderr, _) = output_and_end(sandbox, &order);
             assert_eq!(stdout, "connected\n", "{stderr}");
             // The commands of the same sandbox still have no network.
             let record =
                 sandbox.run(&Program::new(Language::Bash, Level::Shell, command.as_str()), &|| false);
             assert_eq!(record.stdout, "", "{record:#?}");
             order.network = false;
-            assert_eq!(whole(sandbox, &order).0, "");
+            assert_eq!(output_and_end(sandbox, &order).0, "");
         },
     );
 }
@@ -330,12 +337,13 @@ const LOOP: &str = "const lines = require('readline').createInterface({input: pr
         console.log(JSON.stringify({jsonrpc: '2.0', id, result: require('answer')(id)})); });\n";
 
 #[test]
-fn node_serves_with_its_compiler_and_installed_packages() {
+fn node_runs_with_its_compiler_and_installed_packages() {
     let Some(node) = node() else { return };
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
-            let (stdout, stderr, end) = whole(sandbox, &SessionSpec::new(&node, &["-e", "console.log(1)"]));
+            let (stdout, stderr, end) =
+                output_and_end(sandbox, &SessionSpec::new(&node, &["-e", "console.log(1)"]));
             assert_eq!((stdout.as_str(), end.exit_code), ("1\n", Some(0)), "{stderr}");
             let packages = tempfile::tempdir().unwrap();
             let package = packages.path().join("node_modules/answer");
@@ -366,7 +374,7 @@ fn node_serves_with_its_compiler_and_installed_packages() {
                 );
             }
             drop(stdin);
-            assert_eq!(session.wait_for(PATIENCE).unwrap().exit_code, Some(0));
+            assert_eq!(session.wait_for(EVENT_TIMEOUT).unwrap().exit_code, Some(0));
         },
     );
 }
@@ -374,7 +382,7 @@ fn node_serves_with_its_compiler_and_installed_packages() {
 #[test]
 fn node_is_confined_like_other_programs() {
     let Some(node) = node() else { return };
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let outside = tempfile::tempdir().unwrap();
@@ -387,21 +395,21 @@ fn node_is_confined_like_other_programs() {
                  socket.on('connect', () => console.log('ESCAPED')).on('error', (error) => console.log(error.code));",
                 canary.display()
             );
-            let (stdout, stderr, _) = whole(sandbox, &SessionSpec::new(&node, &["-e", &script]));
+            let (stdout, stderr, _) = output_and_end(sandbox, &SessionSpec::new(&node, &["-e", &script]));
             assert_eq!(stdout, "EPERM\n", "{stderr}");
         },
     );
 }
 
 #[test]
-fn a_hot_loop_runs_compiled() {
+fn node_runs_hot_loops_and_has_webassembly() {
     let Some(node) = node() else { return };
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let script = "let n = 0; for (let i = 0; i < 3e7; i++) n = (n + i) % 1000003; \
                           console.log(n, process.execArgv.length, typeof WebAssembly)";
-            let (stdout, stderr, _) = whole(sandbox, &SessionSpec::new(&node, &["-e", script]));
+            let (stdout, stderr, _) = output_and_end(sandbox, &SessionSpec::new(&node, &["-e", script]));
             assert!(stdout.ends_with("object\n"), "WebAssembly needs the compiler: {stdout}{stderr}");
         },
     );
@@ -414,7 +422,7 @@ fn npx_starts_an_installed_package() {
         writeln!(std::io::stderr(), "SKIPPED: there is no npx on this machine").expect("stderr");
         return;
     }
-    with(
+    with_sandbox(
         |_| {},
         |sandbox, _| {
             let given = tempfile::tempdir().unwrap();
@@ -436,7 +444,7 @@ fn npx_starts_an_installed_package() {
                 .unwrap();
             let mut order = SessionSpec::new("npx", &["--offline", "--no-install", "tool"]);
             order.workdir = Some(given.path().to_owned());
-            let (stdout, stderr, end) = whole(sandbox, &order);
+            let (stdout, stderr, end) = output_and_end(sandbox, &order);
             assert_eq!((stdout.as_str(), end.exit_code), ("from the package\n", Some(0)), "{stderr}");
         },
     );

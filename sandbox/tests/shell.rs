@@ -43,7 +43,7 @@ fn run(program: &Program) -> RunRecord {
 }
 
 #[test]
-fn the_shell_s_builtins_work() {
+fn shell_builtins_work() {
     check_all(&[
         ("echo out; echo err >&2; echo also >/dev/stdout", "out\nalso\n", 0),
         ("seq 5 | tac | head -2 | tr '\\n' ,", "5,4,", 0),
@@ -61,7 +61,7 @@ fn the_shell_s_builtins_work() {
 }
 
 #[test]
-fn exit_codes_are_the_command_s() {
+fn the_exit_code_is_that_of_the_command() {
     check_all(&[
         ("true", "", 0),
         ("exit 3", "", 3),
@@ -84,7 +84,7 @@ fn exit_codes_are_the_command_s() {
 }
 
 #[test]
-fn files_and_text_are_handled() {
+fn file_and_text_commands_work() {
     check_all(&[
         ("f=$(mktemp); d=$(mktemp -d); case $f$d in \"$PWD\"/*\"$PWD\"/*) echo own;; esac", "own\n", 0),
         ("mkdir -p a/b; seq 9 >a/b/n; find a -name n | xargs cat | sort -rn | head -1", "9\n", 0),
@@ -154,7 +154,7 @@ if __name__ == '__main__':
 ";
 
 #[test]
-fn programs_and_their_processes_work() {
+fn programs_and_their_child_processes_work() {
     let code = format!("python3 -c 'print(6 * 7)'; cat >m.py <<'E'\n{PROCESSES}\nE\npython3 m.py");
     let python: &'static str = Box::leak(code.into_boxed_str());
     let git = "git init -q r && cd r && git config user.email a@b && git config user.name n && echo x >f && \
@@ -178,7 +178,7 @@ fn programs_and_their_processes_work() {
 /// Calls that depend on their arguments: set-id bits, limits and processors of other processes, foreign ids.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn allowed_calls_have_limits() {
+fn arguments_of_allowed_calls_are_limited() {
     let code = format!(
         "python3 - $PPID <<'E'\nimport ctypes, os, sys\nl = ctypes.CDLL(None, use_errno=True)\n\
              def call(n, *a): return ctypes.get_errno() if l.syscall(ctypes.c_long(n), *a) < 0 else 0\n\
@@ -196,7 +196,7 @@ fn allowed_calls_have_limits() {
 }
 
 #[test]
-fn a_project_s_directory_is_used_and_kept() {
+fn a_project_directory_is_used_and_kept() {
     let _turn = support::exclusive();
     let home = tempfile::tempdir().unwrap();
     let project = home.path().join("project");

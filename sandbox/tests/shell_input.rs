@@ -7,7 +7,7 @@ use crate::support;
 /// The maximal length of the input.
 const MOST: usize = 1024 * 1024;
 
-fn with(stdin: &[u8], code: &str) -> Program {
+fn with_input(stdin: &[u8], code: &str) -> Program {
     Program { stdin: Some(stdin.to_vec()), ..Program::new(Language::Bash, Level::Shell, code) }
 }
 
@@ -29,10 +29,10 @@ fn a_command_reads_its_whole_input() {
         (b"\0\xff\xfe", "od -An -tx1 | tr -d ' \\n'", "00fffe"),
         (b"{\"n\": 41}", "python3 -c 'import json,sys; print(json.load(sys.stdin)[\"n\"] + 1)'", "42\n"),
     ] {
-        let record = run(&sandbox, &with(stdin, code));
+        let record = run(&sandbox, &with_input(stdin, code));
         assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, stdout), "{code}: {record:#?}");
     }
-    let record = run(&sandbox, &with(&vec![b'x'; MOST], "wc -c"));
+    let record = run(&sandbox, &with_input(&vec![b'x'; MOST], "wc -c"));
     assert_eq!(record.stdout.trim(), MOST.to_string(), "{record:#?}");
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
@@ -45,7 +45,7 @@ fn a_command_without_input_reads_nothing() {
     let sandbox = support::sandbox(scratch.path());
     let plain = Program::new(Language::Bash, Level::Shell, "cat; echo end");
     assert_eq!(run(&sandbox, &plain).stdout, "end\n");
-    let given = run(&sandbox, &with(b"x", "python3 -c 'import os; print(os.fstat(0).st_size)'"));
+    let given = run(&sandbox, &with_input(b"x", "python3 -c 'import os; print(os.fstat(0).st_size)'"));
     let null = Program::new(
         Language::Bash,
         Level::Shell,
@@ -61,7 +61,7 @@ fn the_input_can_be_neither_changed_nor_executed() {
     let sandbox = support::sandbox(scratch.path());
     let record = run(
         &sandbox,
-        &with(
+        &with_input(
             b"#!/bin/sh\necho ESCAPED\n",
             "echo x >&0; python3 -c 'import os\nfor act in (lambda: os.write(0, b\"x\"), lambda: os.ftruncate(0, 0),\n    \
                  lambda: os.execve(0, [\"x\"], {})):\n    try: act(); print(\"ESCAPED\")\n    except OSError as error: print(error.errno)'",
@@ -75,7 +75,7 @@ fn only_commands_have_an_input_and_it_is_limited() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    let long = run(&sandbox, &with(&vec![b'x'; MOST + 1], "cat"));
+    let long = run(&sandbox, &with_input(&vec![b'x'; MOST + 1], "cat"));
     assert_eq!(long.status, RunStatus::SandboxError);
     assert!(long.error.unwrap().contains("the limit is 1048576"));
     for (language, level) in [(Language::Python, Level::Lenient), (Language::JavaScript, Level::Standard)] {

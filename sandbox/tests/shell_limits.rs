@@ -65,7 +65,7 @@ fn the_wall_clock_ends_the_whole_tree() {
 }
 
 #[test]
-fn cancelling_is_quick() {
+fn a_command_can_be_cancelled_quickly() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
@@ -90,7 +90,7 @@ fn cancelling_is_quick() {
 }
 
 #[test]
-fn long_output_is_kept_as_head_and_tail_and_ends_nothing() {
+fn long_output_is_truncated_to_head_and_tail_without_ending_the_run() {
     let _turn = support::exclusive();
     let small = |limits: &mut RunLimits| (limits.stdout_bytes, limits.stderr_bytes) = (2_000, 1_000);
     let record = run("echo first; seq 1000000; echo last; seq 5000 >&2; exit 6", small);
@@ -128,7 +128,7 @@ fn too_many_processes_end_the_run() {
 }
 
 #[test]
-fn memory_files_and_descriptors_are_bounded() {
+fn memory_files_and_descriptors_are_limited() {
     let _turn = support::exclusive();
     let hog = run("python3 -c 'x = bytearray(2 << 30)' 2>&1 | tail -1; exit ${PIPESTATUS[0]}", |_| {});
     assert_eq!((hog.status, hog.stdout.as_str()), (RunStatus::Error, "MemoryError\n"), "{hog:#?}");
@@ -143,7 +143,7 @@ fn memory_files_and_descriptors_are_bounded() {
 }
 
 #[test]
-fn the_own_directory_is_bounded() {
+fn the_private_directory_is_limited() {
     let _turn = support::exclusive();
     let bounds = |limits: &mut RunLimits| {
         (limits.own_directory_bytes, limits.own_directory_entries) = (40 * MIB, 2_000);

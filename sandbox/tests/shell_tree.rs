@@ -46,7 +46,7 @@ const LEAVE: &[&str] = &[
     DAEMON,
 ];
 
-fn left() -> Vec<String> {
+fn remaining_processes() -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -73,7 +73,7 @@ fn every_process_left_behind_is_ended() {
         let (code, status) = if execs { (0, RunStatus::Ok) } else { (5, RunStatus::Error) };
         assert_eq!((record.exit_code, record.status), (Some(code), status), "{leave}: {record:#?}");
         assert!(execs || record.stdout == "end\n", "{leave}: {record:#?}");
-        assert_eq!(left(), Vec::<String>::new(), "{leave}");
+        assert_eq!(remaining_processes(), Vec::<String>::new(), "{leave}");
         assert_eq!(support::guests(), Vec::<String>::new(), "{leave}");
     }
     drop(sandbox);
@@ -100,7 +100,7 @@ fn shell_order(own: &Path, abi: u32) -> Value {
 }
 
 #[test]
-fn older_kernels_end_it_child_by_child() {
+fn the_supervisor_ends_leftover_processes_on_older_kernels() {
     let _turn = support::exclusive();
     let own = tempfile::tempdir().unwrap();
     let broker = TestBroker::start();
@@ -110,7 +110,7 @@ fn older_kernels_end_it_child_by_child() {
             let outcome = broker.run(&order, &format!("{leave}\nsleep 0.05; exit 5"));
             let code = if leave.contains("exec true") { 0 } else { 5 };
             assert_eq!(outcome.exit_code(), Some(code), "{leave} under ABI {abi}: {outcome:?}");
-            assert_eq!(left(), Vec::<String>::new(), "{leave} under ABI {abi}");
+            assert_eq!(remaining_processes(), Vec::<String>::new(), "{leave} under ABI {abi}");
         }
         // Bounded to about a thousand processes: otherwise a failing test would use up the machine's process
         // ids.
@@ -130,11 +130,14 @@ fn older_kernels_end_it_child_by_child() {
         let took = now.as_secs_f64() - ended;
         println!("a thousand processes ended in {took:.3} s under ABI {abi}");
         assert!(took < 3.0, "a thousand processes took {took} s under ABI {abi}");
-        assert_eq!(left(), Vec::<String>::new());
+        assert_eq!(remaining_processes(), Vec::<String>::new());
     }
     for abi in [5, 1] {
         let code = "sleep 9 & kill $! 2>/dev/null || echo denied; kill -0 $PPID 2>/dev/null || echo denied";
         let outcome = broker.run(&shell_order(own.path(), abi).to_string(), code);
-        assert_eq!(outcome.stdout, "denied\ndenied\n", "signals are nobody's without a scope: {outcome:?}");
+        assert_eq!(
+            outcome.stdout, "denied\ndenied\n",
+            "signals are refused without a landlock scope: {outcome:?}"
+        );
     }
 }

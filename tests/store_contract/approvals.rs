@@ -243,7 +243,7 @@ fn cancelling_a_waiting_job_ends_it_and_unblocks_its_conversation() {
 }
 
 #[test]
-fn p4_an_earlier_cancel_ends_the_job_instead_of_a_wait() {
+fn p4_an_earlier_cancel_ends_the_job_instead_of_an_approval_wait() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();

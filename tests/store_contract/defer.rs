@@ -60,7 +60,7 @@ fn cancelling_a_deferred_job_keeps_its_usage() {
 }
 
 #[test]
-fn p4_an_earlier_cancel_ends_the_job_instead_of_a_wait() {
+fn p4_an_earlier_cancel_ends_the_job_instead_of_a_deferral() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();

@@ -237,7 +237,7 @@ fn files_import_each_other_in_one_direction() {
 }
 
 #[test]
-fn a_tree_of_imports_becomes_paths() {
+fn use_trees_are_flattened_to_paths() {
     let found = flatten("crate::a::{self, b::{C, d as e}, F}");
     let found: Vec<String> =
         found.iter().map(|(path, name)| format!("{} as {name}", path.join("::"))).collect();

@@ -167,7 +167,7 @@ fn room(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn knowledge_flows_in_one_direction() {
+fn modules_import_only_allowed_modules() {
     for path in production_files() {
         let Some(room) = room(&path).filter(|r| r != "lib" && r != "main") else { continue };
         let (_, allowed) = MAY_IMPORT
@@ -188,7 +188,7 @@ fn knowledge_flows_in_one_direction() {
 }
 
 #[test]
-fn each_foundation_crate_stays_in_its_room() {
+fn external_crates_are_used_only_in_their_modules() {
     for path in production_files() {
         let Some(room) = room(&path) else { continue };
         let text = production_code(&path);
@@ -206,7 +206,7 @@ fn each_foundation_crate_stays_in_its_room() {
 }
 
 #[test]
-fn async_lives_only_in_http_and_mcp() {
+fn only_http_and_mcp_use_async() {
     for path in rust_files("src") {
         let room = room(&path).unwrap_or_default();
         // `ports` turns its ticket into a future for HTTP's sake; the SDK of `mcp` is async.
@@ -221,7 +221,7 @@ fn async_lives_only_in_http_and_mcp() {
 }
 
 #[test]
-fn unsafe_lives_only_in_sys() {
+fn only_sys_uses_unsafe() {
     for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
         if name(&path) == "sandbox/src/sys.rs" {
             continue;
@@ -235,7 +235,7 @@ fn unsafe_lives_only_in_sys() {
 }
 
 #[test]
-fn files_stay_within_their_budget() {
+fn files_stay_within_the_line_limit() {
     for path in production_files() {
         let count = code_lines(&production_code(&path)).count();
         assert!(
@@ -247,7 +247,7 @@ fn files_stay_within_their_budget() {
 }
 
 #[test]
-fn every_file_begins_with_what_it_does() {
+fn every_file_starts_with_a_module_comment() {
     for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")).chain(rust_files("tests")) {
         let text = fs::read_to_string(&path).expect("readable source");
         assert!(text.starts_with("//!"), "{} must begin with a //! comment", name(&path));
@@ -255,7 +255,7 @@ fn every_file_begins_with_what_it_does() {
 }
 
 #[test]
-fn no_build_of_the_product_can_lack_a_layer() {
+fn the_product_never_enables_sandbox_ablation() {
     let read = |file: &str| fs::read_to_string(root().join(file)).expect("readable manifest");
     assert!(!read("Cargo.toml").contains("ablation"), "the product must not ask for the sandbox's ablation");
     let manifest = read("sandbox/Cargo.toml");
@@ -278,7 +278,7 @@ fn no_build_of_the_product_can_lack_a_layer() {
 }
 
 #[test]
-fn no_file_is_a_drawer() {
+fn no_file_has_a_generic_name() {
     for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
         for part in path.iter().filter_map(|p| p.to_str()) {
             let stem = part.trim_end_matches(".rs");
@@ -289,7 +289,7 @@ fn no_file_is_a_drawer() {
 }
 
 #[test]
-fn no_limit_is_switched_off_for_a_whole_crate_or_file() {
+fn no_lint_is_disabled_for_a_whole_crate_or_file() {
     for path in production_files() {
         let text = production_code(&path);
         let is_root = ["src/lib.rs", "src/main.rs", "sandbox/src/lib.rs"].contains(&name(&path).as_str());
@@ -302,7 +302,7 @@ fn no_limit_is_switched_off_for_a_whole_crate_or_file() {
 }
 
 #[test]
-fn the_loop_and_the_edge_know_no_tool_by_name() {
+fn engine_http_and_ports_name_no_tool() {
     let list = fs::read_to_string(root().join("src/tools/builtin/mod.rs")).expect("the list of tools");
     let lines = list.split("tools! {\n").nth(1).and_then(|l| l.split('}').next()).expect("the list");
     let tools: BTreeSet<&str> = lines.lines().map(|l| l.trim().trim_end_matches(',')).collect();
@@ -357,7 +357,7 @@ fn direct_dependencies(manifest: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_crate_has_its_reason() {
+fn every_dependency_has_a_documented_reason() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let (_, rest) = map.split_once("\n## Crates, and why each is there\n").expect("the section");
     let section = rest.split("\n## ").next().expect("its text");

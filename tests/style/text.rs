@@ -51,7 +51,7 @@ fn markdown_has_short_lines() {
 }
 
 #[test]
-fn the_map_of_the_code_stays_short() {
+fn architecture_md_stays_short() {
     let lines = read(&root().join("ARCHITECTURE.md")).lines().count();
     assert!(
         lines <= MAX_ARCHITECTURE_LINES,

@@ -12,17 +12,17 @@
 //!
 //! Facts about the kernel, each with its test:
 //! - Every number from 0 to 470, every alternative and every bit of a condition does what its row says, in
-//!   each profile: `every_call::every_call_does_what_the_table_says`.
+//!   each profile: `every_call::every_system_call_follows_the_policy_table`.
 //! - Three filters stack at the end (broker, kill list, allow list); the children of a zygote have five
-//!   (early and zygote before the last two): `policy::the_filters_stack`.
+//!   (early and zygote before the last two): `policy::guest_processes_have_all_filters`.
 //! - The most severe answer counts: `seccomp`, which the allow list of code permits, kills:
-//!   `every_call::the_most_severe_answer_counts`.
+//!   `every_call::the_most_severe_filter_result_wins`.
 //! - A thread started earlier is confined, too (`SECCOMP_FILTER_FLAG_TSYNC`):
 //!   `seccomp::tests::a_thread_started_before_is_held`.
 //! - The upper half of the number's register is ignored: `1 << 32 | ptrace` kills, `1 << 32 | getpid`
 //!   answers: `every_call`.
 //! - `uretprobe` and `uprobe` (335, 336) pass every filter in newer kernels; the kernel itself ends them with
-//!   SIGILL or ENXIO: `every_call::the_kernel_s_own_calls_give_nothing`.
+//!   SIGILL or ENXIO: `every_call::uprobe_calls_have_no_effect`.
 //! - Landlock alone and filters alone let dozens of hostile programs escape, both together none; the
 //!   self-test notices: `ablation`.
 

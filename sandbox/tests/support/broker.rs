@@ -84,8 +84,8 @@ impl TestBroker {
         self.send(request.as_bytes(), &descriptors);
         drop((broker_reply, their_stdout, their_stderr, their_frames, their_words));
         let mut last = Value::Null;
-        while let Some(said) = receive(&reply) {
-            last = said;
+        while let Some(message) = receive(&reply) {
+            last = message;
         }
         let (mut text, mut output) = (String::new(), String::new());
         frames.read_to_string(&mut text).unwrap();

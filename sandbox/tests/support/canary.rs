@@ -78,8 +78,8 @@ fn state() -> BTreeMap<String, (u32, u32, u64)> {
 
 /// Whether a program reports an escape.
 pub(crate) fn escaped(record: &RunRecord) -> bool {
-    let said = |text: &str| text.lines().any(|line| line.starts_with("ESCAPED"));
-    said(&record.stdout) || said(&record.stderr) || record.result.as_deref().is_some_and(said)
+    let escapes = |text: &str| text.lines().any(|line| line.starts_with("ESCAPED"));
+    escapes(&record.stdout) || escapes(&record.stderr) || record.result.as_deref().is_some_and(escapes)
 }
 
 /// Runs the named test of this binary again with the canary in the environment, which only a new process can
