@@ -28,8 +28,8 @@ pub(super) struct DialectOptions {
     pub(super) limits: AnswerLimits,
 }
 
-/// Timeouts of a call to a model. Providers with a queue send comments for minutes, so an answer without progress stalls
-/// after five idle timeouts only.
+/// Timeouts of a call to a model. Providers with a queue send comments for minutes, so an answer without
+/// progress stalls after five idle timeouts only.
 pub(super) fn call_timeouts(connect: Duration, idle: Duration) -> CallTimeouts {
     CallTimeouts { connect, dial: connect, idle, stall: idle.saturating_mul(5) }
 }

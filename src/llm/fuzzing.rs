@@ -1,7 +1,7 @@
 //! Entry points of the fuzz targets in `fuzz/`, one for each dialect. Built only with the feature `fuzzing`.
 //!
-//! The fuzzer's bytes are read as the body of an answer, in slices of a chosen size, and the invariants of every answer
-//! are checked.
+//! The fuzzer's bytes are read as the body of an answer, in slices of a chosen size, and the invariants of
+//! every answer are checked.
 
 use super::answer_output::{AnswerLimits, AnswerOutput};
 use super::dialect_options::call_timeouts;

@@ -18,13 +18,15 @@ pub struct ModelOptions {
     /// The model's name at the provider; the id when absent.
     #[serde(default)]
     pub upstream_id: Option<String>,
-    /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`). The demo model has none.
+    /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`).
+    /// The demo model has none.
     #[serde(default, serialize_with = "without_query")]
     pub api_url: Option<String>,
     /// The API key; providers on this machine need none.
     #[serde(default)]
     pub api_key: Option<Secret>,
-    /// A file that holds the key, instead of `api_key`. A relative path lies in systemd's `$CREDENTIALS_DIRECTORY`.
+    /// A file that holds the key, instead of `api_key`. A relative path lies in systemd's
+    /// `$CREDENTIALS_DIRECTORY`.
     #[serde(default)]
     pub api_key_file: Option<PathBuf>,
     /// The key that was read from that file; not a configuration key, and never shown.

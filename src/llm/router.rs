@@ -51,8 +51,8 @@ enum ModelDialect {
 }
 
 impl Router {
-    /// Validates the models, in configured order. Uses these `limits`: connect and idle timeouts, the limits of one
-    /// answer, the wait for a provider and its circuit breaker.
+    /// Validates the models, in configured order. Uses these `limits`: connect and idle timeouts, the limits
+    /// of one answer, the wait for a provider and its circuit breaker.
     pub fn new(models: Vec<ModelOptions>, limits: &Limits) -> Result<Self, ModelConfigError> {
         let client = Arc::new(transport::client());
         catalogue::check(&models)?;

@@ -1,4 +1,5 @@
-//! Parses server-sent events incrementally, by the rules of the HTML standard. Lines and events have a size limit.
+//! Parses server-sent events incrementally, by the rules of the HTML standard. Lines and
+//! events have a size limit.
 
 /// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

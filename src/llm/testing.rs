@@ -1,5 +1,5 @@
-//! Parts that the tests of both dialects share. The recordings lie beside the repository; without them a replay says so
-//! and passes.
+//! Parts that the tests of both dialects share. The recordings lie beside the repository; without them a
+//! replay says so and passes.
 
 use super::answer_output::AnswerLimits;
 use super::dialect_options::call_timeouts;
@@ -76,7 +76,8 @@ pub(super) fn with_crlf(body: &[u8]) -> Vec<u8> {
     String::from_utf8(body.to_vec()).expect("UTF-8").replace('\n', "\r\n").into_bytes()
 }
 
-/// Checks text, reasoning and calls of a replayed answer. Returns its completion, or nothing if an error was expected.
+/// Checks text, reasoning and calls of a replayed answer. Returns its completion, or nothing
+/// if an error was expected.
 pub(super) fn assert_answer<'a>(
     (text, thinking): (&str, &str),
     result: &'a Result<Completion, crate::ports::ModelError>,

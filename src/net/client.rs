@@ -28,8 +28,8 @@ struct PooledAgent {
 }
 
 impl NetClient {
-    /// A client of agents that `build` makes. Connector and resolver of an agent must use the given slot, and the agent
-    /// must keep at most one idle connection.
+    /// A client of agents that `build` makes. Connector and resolver of an agent must use the given slot, and
+    /// the agent must keep at most one idle connection.
     pub(crate) fn new(build: impl Fn(&CallSlot, &Tls) -> Agent + Send + Sync + 'static) -> Self {
         Self { build: Box::new(build), tls: Tls::default(), idle: Mutex::default() }
     }

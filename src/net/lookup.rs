@@ -1,5 +1,5 @@
-//! Name lookups that a call can abandon. `getaddrinfo` cannot be interrupted, so it runs on a thread of its own, which
-//! is left behind when its call ends. The number of such threads is bounded.
+//! Name lookups that a call can abandon. `getaddrinfo` cannot be interrupted, so it runs on a thread of its
+//! own, which is left behind when its call ends. The number of such threads is bounded.
 
 use super::call::{CallSlot, SLICE};
 use std::fmt::Debug;

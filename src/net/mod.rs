@@ -1,7 +1,7 @@
 //! HTTP calls that a [`crate::ports::CancelToken`] ends within a second.
 //!
-//! `ureq` blocks, and its own timeouts cannot be cancelled. So name lookups ([`lookup`]) and TCP ([`socket`]) wait in
-//! short slices and check the call between two of them. TLS runs on top of TCP.
+//! `ureq` blocks, and its own timeouts cannot be cancelled. So name lookups ([`lookup`]) and TCP ([`socket`])
+//! wait in short slices and check the call between two of them. TLS runs on top of TCP.
 
 mod call;
 mod client;

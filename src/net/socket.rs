@@ -1,5 +1,5 @@
-//! TCP for `ureq`, in slices, and TLS over it. The call is checked before each step and after each slice, so neither
-//! silence nor a drip of bytes outlives it.
+//! TCP for `ureq`, in slices, and TLS over it. The call is checked before each step and after each slice, so
+//! neither silence nor a drip of bytes outlives it.
 
 use super::call::{CallEnd, CallSlot, SLICE};
 use rustix::io::Errno;
@@ -49,8 +49,8 @@ impl Connector for TcpConnector {
     }
 }
 
-/// Connects in slices: `SO_SNDTIMEO` ends each `connect` early, the kernel continues the handshake, and the next
-/// `connect` waits for the same one.
+/// Connects in slices: `SO_SNDTIMEO` ends each `connect` early, the kernel continues the handshake, and the
+/// next `connect` waits for the same one.
 fn dial(slot: &CallSlot, address: SocketAddr, share: Duration) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
@@ -93,8 +93,8 @@ fn is_slice_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Repeats `step` until it succeeds, fails, or the call ends. A drip of bytes never reaches the end of a slice, so the
-/// call is also checked before the first step.
+/// Repeats `step` until it succeeds, fails, or the call ends. A drip of bytes never reaches the end of a
+/// slice, so the call is also checked before the first step.
 fn in_slices(slot: &CallSlot, step: &mut dyn FnMut() -> io::Result<usize>) -> Result<usize, ureq::Error> {
     let wait = slot.wait()?;
     loop {

@@ -1,5 +1,5 @@
-//! One HTTP request of a tool and its response, decompressed within a size limit. Uses no proxy, follows no redirect and
-//! reuses no connection.
+//! One HTTP request of a tool and its response, decompressed within a size limit. Uses no proxy, follows no
+//! redirect and reuses no connection.
 
 use super::resolver::CheckedResolver;
 use crate::net::{CallEnd, CallSlot, NetCall, NetClient, connector, decoded};

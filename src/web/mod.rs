@@ -1,7 +1,7 @@
 //! HTTP requests of tools, to public addresses only.
 //!
-//! A guest's request is checked three times: its URL ([`destination`]), each redirect before it is followed, and each
-//! address of a name when the connection is made ([`resolver`]). The last check is the boundary.
+//! A guest's request is checked three times: its URL ([`destination`]), each redirect before it is followed,
+//! and each address of a name when the connection is made ([`resolver`]). The last check is the boundary.
 
 mod destination;
 mod exchange;
@@ -111,8 +111,8 @@ fn read(
     })
 }
 
-/// The request after a redirect. Another origin gets none of the caller's own headers (keys, cookies), and a body is sent
-/// again only if the status asks for it.
+/// The request after a redirect. Another origin gets none of the caller's own headers (keys, cookies), and a
+/// body is sent again only if the status asks for it.
 fn redirected(before: OutgoingRequest, url: Url, status: u16) -> OutgoingRequest {
     let keeps = |name: &str| matches!(name.to_ascii_lowercase().as_str(), "accept" | "accept-language");
     let is_same = is_same_origin(&before.url, &url);

@@ -1,5 +1,5 @@
-//! Name lookups that check every address. The connection goes to the checked addresses, so a name that resolves to others
-//! later (DNS rebinding) gains nothing.
+//! Name lookups that check every address. The connection goes to the checked addresses, so a name that
+//! resolves to others later (DNS rebinding) gains nothing.
 
 use super::destination::refusal;
 use crate::domain::address::AddressPolicy;

@@ -1,4 +1,5 @@
-//! Builds an answer and its usage from its events. An answer without an end that the provider sent is an error.
+//! Builds an answer and its usage from its events. An answer without an end that the
+//! provider sent is an error.
 
 use super::block::ContentBlock;
 use super::event::{AnthropicEvent, AnthropicUsage, BlockDelta, MessageHead};
@@ -108,8 +109,8 @@ impl<'a> AnthropicAnswer<'a> {
         Ok(false)
     }
 
-    /// Some gateways start again when their provider breaks off. Text cannot be taken back from readers, so an answer with
-    /// text fails then.
+    /// Some gateways start again when their provider breaks off. Text cannot be taken back from readers, so
+    /// an answer with text fails then.
     fn begin(&mut self, head: MessageHead) -> Result<(), ModelError> {
         let of_this = self.blocks.get(self.earlier..).unwrap_or_default();
         if of_this.iter().any(|block| !block.text().is_empty()) {

@@ -152,7 +152,8 @@ impl ContentBlock {
         self.fields.get("tool_use_id").and_then(Value::as_str).filter(|_| self.kind == BlockKind::Sealed)
     }
 
-    /// The block as it is sent back; `None` for what providers refuse or do not miss. A call bears the given id.
+    /// The block as it is sent back; `None` for what providers refuse or do not miss. A
+    /// call bears the given id.
     pub(super) fn echo(&self, id: Option<&str>) -> Option<Value> {
         match self.kind {
             BlockKind::Text if self.citations.is_empty() => {

@@ -48,8 +48,9 @@ impl AnthropicDialect {
         Self { provider, options }
     }
 
-    /// Calls the model and passes pieces of the answer to `sink` as they arrive. The provider pauses an answer while
-    /// a tool of its own takes long (`pause_turn`). It is continued with the same token and within the same limits.
+    /// Calls the model and passes pieces of the answer to `sink` as they arrive. The provider pauses an
+    /// answer while a tool of its own takes long (`pause_turn`). It is continued with the same token
+    /// and within the same limits.
     pub(in crate::llm) fn ask(
         &self,
         request: &ModelRequest,

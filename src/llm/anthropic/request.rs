@@ -1,5 +1,5 @@
-//! The request's body. Owns the wire form of everything but the conversation ([`AnthropicMessages`]); refuses combinations that
-//! providers of this dialect refuse.
+//! The request's body. Owns the wire form of everything but the conversation ([`AnthropicMessages`]); refuses
+//! combinations that providers of this dialect refuse.
 
 use super::turns::{self, AnthropicMessages};
 use crate::domain::tool::ToolDefinition;
@@ -96,8 +96,8 @@ struct AnswerBudget {
 }
 
 impl AnswerBudget {
-    /// `asked` tokens for the answer and the budget beside them, as far as the provider's bound allows; `None` when
-    /// it leaves too little.
+    /// `asked` tokens for the answer and the budget beside them, as far as the provider's bound allows;
+    /// `None` when it leaves too little.
     fn of(asked: u32, max_output_tokens: Option<u32>) -> Option<Self> {
         let ceiling = max_output_tokens.unwrap_or(CEILING).max(asked);
         let max_tokens = asked.saturating_add(BUDGET).min(ceiling);

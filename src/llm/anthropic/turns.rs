@@ -1,5 +1,5 @@
-//! Arranges the conversation as this dialect requires: user and assistant in turns, each call with its result, no empty
-//! texts, no foreign ids.
+//! Arranges the conversation as this dialect requires: user and assistant in turns, each call with its
+//! result, no empty texts, no foreign ids.
 
 use super::block::arguments;
 use crate::domain::message::{Message, ProviderReplay};

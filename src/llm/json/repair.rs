@@ -1,5 +1,5 @@
-//! Repairs mistakes in JSON: raw control characters in strings, unknown escapes, numbers that JSON does not have, and
-//! nesting that is deeper than the parser accepts.
+//! Repairs mistakes in JSON: raw control characters in strings, unknown escapes, numbers that JSON does not
+//! have, and nesting that is deeper than the parser accepts.
 
 /// Deeper values become `null`. No field of an answer is as deep.
 const MAX_DEPTH: usize = 48;

@@ -1,5 +1,5 @@
-//! Joins surrogate pairs that a provider splits between two chunks: one ends with `\ud83d`, the next begins with `\ude00`.
-//! A surrogate that stays alone becomes U+FFFD.
+//! Joins surrogate pairs that a provider splits between two chunks: one ends with `\ud83d`, the next begins
+//! with `\ude00`. A surrogate that stays alone becomes U+FFFD.
 
 use std::borrow::Cow;
 

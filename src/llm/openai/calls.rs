@@ -68,8 +68,8 @@ impl CallAssembler {
         (!another).then_some(at)
     }
 
-    /// The calls in the model's order with ids that are unique in the conversation, and the data that goes back with some
-    /// of them, by id.
+    /// The calls in the model's order with ids that are unique in the conversation, and the data that goes
+    /// back with some of them, by id.
     pub(super) fn finish(self, history: &[Message]) -> (Vec<ToolCall>, Map<String, Value>) {
         let mut ids = CallIds::of(history);
         let mut extras = Map::new();

@@ -1,4 +1,5 @@
-//! Reads one chunk leniently: fields have many spellings and places, and a field that no answer needs never fails one.
+//! Reads one chunk leniently: fields have many spellings and places, and a field that no
+//! answer needs never fails one.
 
 use crate::domain::usage::Usage;
 use crate::llm::json::{self, ParsedJson};

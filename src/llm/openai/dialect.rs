@@ -71,8 +71,8 @@ impl OpenAiDialect {
         OpenAiAnswer::new(output, self.provider.errors(), request, self.text_calls).read(body, call.slot())
     }
 
-    /// Sends the request, and again without the parameters that the provider does not support. A form that succeeds is
-    /// remembered for this model.
+    /// Sends the request, and again without the parameters that the provider does not support. A form that
+    /// succeeds is remembered for this model.
     fn send(
         &self,
         request: &ModelRequest,

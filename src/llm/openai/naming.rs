@@ -1,4 +1,5 @@
-//! Makes tool names and call ids valid for a provider. Valid ones stay, and the same input always gives the same output.
+//! Makes tool names and call ids valid for a provider. Valid ones stay, and the same input
+//! always gives the same output.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};

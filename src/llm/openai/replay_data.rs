@@ -1,5 +1,5 @@
-//! Parts of an answer that providers want back unchanged: signatures of calls (Gemini) and reasoning (`OpenRouter`), as
-//! `{"reasoning_details": […], "extra_content": {<call>: …}}`.
+//! Parts of an answer that providers want back unchanged: signatures of calls (Gemini) and reasoning
+//! (`OpenRouter`), as `{"reasoning_details": […], "extra_content": {<call>: …}}`.
 
 use crate::domain::message::ProviderReplay;
 use crate::llm::json::SurrogateJoiner;
@@ -21,8 +21,8 @@ pub(super) struct ReasoningDetails {
 }
 
 impl ReasoningDetails {
-    /// Adds the details of a chunk, up to `bound` bytes in all. Longer details are dropped entirely, because providers
-    /// refuse a part of them. `halved`: they have placeholders for lone surrogates.
+    /// Adds the details of a chunk, up to `bound` bytes in all. Longer details are dropped entirely, because
+    /// providers refuse a part of them. `halved`: they have placeholders for lone surrogates.
     pub(super) fn add(&mut self, details: &[Value], halved: bool, bound: usize) {
         self.halved |= halved;
         for detail in details.iter().filter_map(Value::as_object) {
@@ -88,7 +88,8 @@ fn merge(last: &mut Map<String, Value>, next: &Map<String, Value>) {
     }
 }
 
-/// Puts the parts back into the assistant message that they belong to; `with_extra` says whether those of calls, too.
+/// Puts the parts back into the assistant message that they belong to; `with_extra` says
+/// whether those of calls, too.
 pub(super) fn put_back(
     echo: &ProviderReplay,
     message: &mut Map<String, Value>,

@@ -90,7 +90,8 @@ fn message(
             said.insert("role".to_owned(), json!("assistant"));
             let silent = content.is_empty() && !tool_calls.is_empty();
             said.insert("content".to_owned(), if silent { Value::Null } else { json!(content) });
-            // A model that thinks is refused a turn with calls that lacks the field, even when there was no thought.
+            // A model that thinks is refused a turn with calls that lacks the field, even
+            // when there was no thought.
             let is_wanted = !thinking.is_empty() || (request.thinking && !tool_calls.is_empty());
             if quirks.echoes_reasoning && is_wanted {
                 said.insert("reasoning_content".to_owned(), json!(thinking));

@@ -1,4 +1,5 @@
-//! A circuit breaker: after failures in a row, calls are refused for a time that doubles with each failed probe.
+//! A circuit breaker: after failures in a row, calls are refused for a time that
+//! doubles with each failed probe.
 
 use crate::ports::CircuitState;
 
@@ -205,8 +206,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: it never stays shut for longer than the longest time, and nobody waits for a probe
-        /// that is not under way.
+        /// Whatever happens: it never stays shut for longer than the longest time, and nobody waits for a
+        /// probe that is not under way.
         #[test]
         fn it_always_opens_a_way_again(acts in proptest::collection::vec((0_u8..5, 0_u64..70_000), 1..200)) {
             let (mut breaker, mut now_ms, mut probing) = (CircuitBreaker::new(3, 60_000), 0, false);

@@ -28,8 +28,8 @@ impl DeferredCalls {
         self.retry_at_ms.len()
     }
 
-    /// After how many milliseconds the next call should come again: after `ready_in_ms`, if known (not 0), and after
-    /// `ahead` other calls, one of which is admitted every `interval_ms`.
+    /// After how many milliseconds the next call should come again: after `ready_in_ms`, if known (not 0),
+    /// and after `ahead` other calls, one of which is admitted every `interval_ms`.
     pub(super) fn next_retry_ms(
         &mut self,
         now_ms: u64,

@@ -1,5 +1,5 @@
-//! Decides whether a call may begin: concurrent calls, calls and tokens per minute, pauses that the provider asked for,
-//! circuit breaker, and the queue. Has no threads and no clock.
+//! Decides whether a call may begin: concurrent calls, calls and tokens per minute, pauses that the provider
+//! asked for, circuit breaker, and the queue. Has no threads and no clock.
 
 use super::circuit_breaker::{BreakerDecision, CircuitBreaker};
 use super::deferred::{DEFAULT_INTERVAL_MS, DeferredCalls};
@@ -211,7 +211,8 @@ impl RateLimiter {
         self.queue.retain(|waiting| *waiting != ticket);
     }
 
-    /// Defers a call: returns after how many milliseconds it should come again. `ticket` is the place that it gives up.
+    /// Defers a call: returns after how many milliseconds it should come again. `ticket` is
+    /// the place that it gives up.
     pub(super) fn defer(&mut self, now_ms: u64, ticket: Option<u64>, tokens: TokenEstimate<'_>) -> u64 {
         if let Some(ticket) = ticket {
             self.leave_queue(ticket);
@@ -413,7 +414,8 @@ mod tests {
     }
 
     proptest! {
-        /// Seats are never more than active, whatever the order of comings and goings, and the last to leave frees all.
+        /// Seats are never more than active, whatever the order of comings and goings, and the
+        /// last to leave frees all.
         #[test]
         fn p8_seats_are_bounded_and_given_back(max_concurrent in 1_u32..5, acts in proptest::collection::vec(any::<bool>(), 1..200)) {
             let mut limiter = limiter(&rate(Some(max_concurrent), None, None));

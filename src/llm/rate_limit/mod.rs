@@ -1,5 +1,5 @@
-//! The rate limiter and circuit breaker of each provider. A call waits in place if the wait is short, in order of
-//! arrival. Otherwise it is deferred. [`limiter`] decides, without threads and without a clock.
+//! The rate limiter and circuit breaker of each provider. A call waits in place if the wait is short, in
+//! order of arrival. Otherwise it is deferred. [`limiter`] decides, without threads and without a clock.
 
 mod circuit_breaker;
 mod deferred;

@@ -18,8 +18,8 @@ pub(in crate::llm) struct CallPermit<'a> {
 }
 
 impl ProviderLimiter {
-    /// Waits for a permit if the wait is short. Else fails with `Busy` and the time to come again, with `Unavailable` while
-    /// the circuit is open, or with `Stopped` when the token is cancelled.
+    /// Waits for a permit if the wait is short. Else fails with `Busy` and the time to come again, with
+    /// `Unavailable` while the circuit is open, or with `Stopped` when the token is cancelled.
     pub(in crate::llm) fn acquire<'a>(
         &'a self,
         request: &ModelRequest,

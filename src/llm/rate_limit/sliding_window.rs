@@ -1,5 +1,5 @@
-//! A sliding window of calls or tokens: no sixty seconds, wherever they begin, exceed the limit. A call reserves an
-//! estimate of its tokens, and its reported usage replaces the estimate at its end.
+//! A sliding window of calls or tokens: no sixty seconds, wherever they begin, exceed the limit. A call
+//! reserves an estimate of its tokens, and its reported usage replaces the estimate at its end.
 
 use crate::domain::usage::Usage;
 use std::collections::VecDeque;

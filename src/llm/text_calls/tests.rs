@@ -7,7 +7,8 @@ fn names() -> Vec<String> {
     ["calc", "calculator", "get_weather"].map(str::to_owned).to_vec()
 }
 
-/// The remaining text and the calls (name and arguments) of a text that arrives in slices of so many characters.
+/// The remaining text and the calls (name and arguments) of a text that arrives in
+/// slices of so many characters.
 fn read(text: &str, slice: usize, names: Vec<String>) -> (String, Vec<(String, String)>) {
     let mut reader = TextCalls::new(names);
     let chars: Vec<char> = text.chars().collect();

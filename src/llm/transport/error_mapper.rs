@@ -1,4 +1,5 @@
-//! Maps statuses, error objects and broken connections to `ModelError`. Its texts name neither URLs nor keys (P9).
+//! Maps statuses, error objects and broken connections to `ModelError`. Its texts name
+//! neither URLs nor keys (P9).
 
 use super::endpoint::Endpoint;
 use super::error_kind::{self, ProviderErrorKind};

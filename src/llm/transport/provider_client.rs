@@ -27,8 +27,8 @@ pub(crate) struct ProviderClient {
 }
 
 impl ProviderClient {
-    /// A client for this endpoint that sends the dialect's headers and those of the options. No message of it quotes
-    /// a key, a header of the options, or a text in their fields.
+    /// A client for this endpoint that sends the dialect's headers and those of the options. No message of it
+    /// quotes a key, a header of the options, or a text in their fields.
     pub(crate) fn new(
         client: Arc<NetClient>,
         endpoint: Endpoint,

@@ -20,8 +20,8 @@ const RESETS: [(&str, &str); 6] = [
     ("anthropic-ratelimit-tokens-reset", "anthropic-ratelimit-tokens-remaining"),
 ];
 
-/// The wait that a response asks for, milliseconds. `retry-after-ms` and `Retry-After` come first; with 429 the reset
-/// of a limit counts too.
+/// The wait that a response asks for, milliseconds. `retry-after-ms` and `Retry-After` come first; with 429
+/// the reset of a limit counts too.
 pub(crate) fn wait_ms(status: StatusCode, headers: &HeaderMap, clock: &dyn Clock) -> Option<u64> {
     let exact = header(headers, "retry-after-ms").and_then(|ms| ms.parse::<u64>().ok());
     let asked = exact.or_else(|| span_ms(header(headers, "retry-after")?, clock.now_ms()));

@@ -1,5 +1,6 @@
-//! Parses URLs by the URL standard (so that `2130706433`, `0x7f.1`, `127.1` and full-width digits are the host that they
-//! name) and refuses hosts and ports that guests must not reach. The resolver checks the addresses of names.
+//! Parses URLs by the URL standard (so that `2130706433`, `0x7f.1`, `127.1` and full-width digits are
+//! the host that they name) and refuses hosts and ports that guests must not reach. The resolver
+//! checks the addresses of names.
 
 use crate::domain::address::AddressPolicy;
 use crate::ports::WebError;

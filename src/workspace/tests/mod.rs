@@ -1,4 +1,5 @@
-//! The rooms of these tests: a workspace in a directory of its own, with a canary next to it that nobody may reach.
+//! The rooms of these tests: a workspace in a directory of its own, with a canary next to
+//! it that nobody may reach.
 
 mod escapes;
 mod finding;
@@ -104,7 +105,8 @@ fn project(id: u128, directory: &str) -> Project {
     }
 }
 
-/// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids change in this thread alone.
+/// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids
+/// change in this thread alone.
 fn as_a_plain_user(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,5 +1,5 @@
-//! Somebody swaps directories and files for links while the server works: nothing outside is ever read, written or
-//! deleted.
+//! Somebody swaps directories and files for links while the server works: nothing outside is ever
+//! read, written or deleted.
 
 use super::{Fixture, ROOM, SECRET};
 use crate::ports::{FileError, GlobQuery, SearchQuery, Workspaces};

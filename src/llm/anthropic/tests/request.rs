@@ -1,4 +1,5 @@
-//! What is posted: the conversation in turns, echoes, tools, thinking, and what the configuration puts over it.
+//! What is posted: the conversation in turns, echoes, tools, thinking, and what the
+//! configuration puts over it.
 
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::secret::Secret;

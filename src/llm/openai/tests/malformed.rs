@@ -1,5 +1,5 @@
-//! Bodies as providers should not send them: odd types, cuts, garbage, floods. None may panic, and none may cost an
-//! answer that is all there.
+//! Bodies as providers should not send them: odd types, cuts, garbage, floods. None may panic, and none may
+//! cost an answer that is all there.
 
 use super::{API, OpenAiReplay, replay, replay_from, stream_of};
 use crate::domain::event::FinishReason;
@@ -199,7 +199,8 @@ const CUTS: usize = 150;
 #[test]
 fn a_stream_that_is_cut_anywhere_is_whole_or_a_failure() {
     for Recording { file, body: bytes, expected } in recordings(API, 1) {
-        // Every tenth byte of the shorter ones; an odd step lets the longer ones be cut in every part of a chunk, too.
+        // Every tenth byte of the shorter ones; an odd step lets the longer ones be cut in
+        // every part of a chunk, too.
         let step = ((bytes.len() / CUTS) | 1).max(10);
         for cut in (0..bytes.len()).step_by(step) {
             let outcome = body(&bytes[..cut]);
