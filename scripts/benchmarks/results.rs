@@ -1,4 +1,5 @@
-//! The results of a run with their goals and ratios: rows for people, JSON for programs, and the missed goals.
+//! The results of a run with their goals and ratios: rows for people, JSON for
+//! programs, and the missed goals.
 
 use crate::figures::{FIGURES, FSYNC, Figure, Goal, find};
 use crate::unit::{Unit, format_ratio};

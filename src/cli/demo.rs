@@ -72,10 +72,9 @@ struct Demo<'a> {
 impl Demo<'_> {
     fn submit(&self, client: &ApiClient, prompt: &str) -> Result<String, CliError> {
         let job = client.post("/v1/jobs", Some(&json!({"input": prompt})))?;
-        let id = job
-            .get("id")
-            .and_then(Value::as_str)
-            .ok_or_else(|| CliError::failed("the server named no job id").hint("see: nanoclaw doctor"))?;
+        let Some(id) = job.get("id").and_then(Value::as_str) else {
+            return Err(CliError::failed("the server named no job id").hint("see: nanoclaw doctor"));
+        };
         self.terminal.info(&format!("   {id}"));
         Ok(id.to_owned())
     }

@@ -1,7 +1,8 @@
 //! The HTTP server.
 //!
-//! A request passes `server` (accepts connections, speaks HTTP), `middleware` (host, origin, authentication, limits), `router`
-//! (finds the route of `routes`), one handler in `v1` or `api`, and `response`. HTTP and workers meet in the store alone.
+//! A request passes `server` (accepts connections, speaks HTTP), `middleware` (host, origin, authentication,
+//! limits), `router` (finds the route of `routes`), one handler in `v1` or `api`, and `response`. HTTP and
+//! workers meet in the store alone.
 
 mod api;
 mod auth;

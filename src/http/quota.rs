@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// `Retry-After` when too many jobs are unfinished, seconds.
 const JOBS_RETRY_S: u64 = 5;
 
-/// Fails if `new_jobs` more jobs would exceed the account's quota. A repeated `Idempotency-Key` is no new work. In
-/// single mode nothing is read.
+/// Fails if `new_jobs` more jobs would exceed the account's quota. A repeated `Idempotency-Key` is no new
+/// work. In single mode nothing is read.
 pub(crate) async fn check(
     context: &ServerContext,
     user: UserId,

@@ -1,5 +1,5 @@
-//! Time, randomness and cancellation. No other code reads the system's clock or random numbers. Every blocking call
-//! takes a [`CancelToken`] as a parameter; none keeps one in a thread-local.
+//! Time, randomness and cancellation. No other code reads the system's clock or random numbers. Every
+//! blocking call takes a [`CancelToken`] as a parameter; none keeps one in a thread-local.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

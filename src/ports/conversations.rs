@@ -137,8 +137,8 @@ pub struct RegenerateRequest {
 /// Stores conversations. A job that names an unknown conversation creates it. Deleting a conversation deletes
 /// its jobs.
 pub trait Conversations: Send + Sync {
-    /// Creates a conversation. Fails with [`ConversationError::ConversationsFull`] when the user has `most` of them,
-    /// and with [`ConversationError::NameTaken`] when the id exists.
+    /// Creates a conversation. Fails with [`ConversationError::ConversationsFull`] when the user has `most`
+    /// of them, and with [`ConversationError::NameTaken`] when the id exists.
     fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation, ConversationError>;
     /// Changes a conversation and returns the new state; `None` when the user has no such conversation.
     fn update(
@@ -162,9 +162,9 @@ pub trait Conversations: Send + Sync {
     ) -> Ticket<bool, ConversationError>;
     /// Deletes an answer and everything after it, and stores a job that answers the same question again. The
     /// question keeps its id and position. `None` when there is no such answer. Fails with
-    /// [`ConversationError::WrongState`] while a job of the conversation runs, [`ConversationError::NoConversation`] when
-    /// the conversation is gone, [`ConversationError::NoQuestion`] when the question was deleted, and
-    /// [`ConversationError::TooLate`] when too many messages follow.
+    /// [`ConversationError::WrongState`] while a job of the conversation runs,
+    /// [`ConversationError::NoConversation`] when the conversation is gone, [`ConversationError::NoQuestion`]
+    /// when the question was deleted, and [`ConversationError::TooLate`] when too many messages follow.
     fn regenerate(
         &self,
         user: UserId,

@@ -1,5 +1,5 @@
-//! The error that every port of the store shares. A port whose acts can fail otherwise has an enum of its own,
-//! with this one as its last variant.
+//! The error that every port of the store shares. A port whose acts can fail otherwise has an enum of its
+//! own, with this one as its last variant.
 
 /// Why the store could not do anything at all. Texts are for the caller, but for those that
 /// [`StoreError::is_internal`] keeps for the log.

@@ -217,7 +217,6 @@ fn reachable<'a, T>(graph: &BTreeMap<&'a str, BTreeMap<&'a str, T>>, from: &str)
 }
 
 #[test]
-#[ignore = "until the circles of issue 16 are gone"]
 fn files_import_each_other_in_one_direction() {
     let mut circles = Vec::new();
     for folder in ["src", "sandbox/src"] {

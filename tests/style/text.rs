@@ -78,7 +78,6 @@ fn hash_files() -> Vec<PathBuf> {
 }
 
 #[test]
-#[ignore = "until the comments of issue 16 are rewritten"]
 fn comments_have_short_lines() {
     let rust = ["src", "sandbox", "tests", "scripts", "fuzz/fuzz_targets"]
         .iter()

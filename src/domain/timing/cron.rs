@@ -1,10 +1,10 @@
-//! Cron expressions in a time zone. Owns what a clock change means for them; the grammar, and which dates and
-//! times match, are croner's, the zones are those of the IANA database inside this binary.
+//! Cron expressions in a time zone. `croner` reads them and matches dates and times. This module decides
+//! what happens when the clock changes:
 //!
-//! - Hours that are named (`30 2 * * *`, `0 9-17 * * *`) are those of the wall clock. What the clock skips
-//!   runs once, right after the gap; what it repeats runs the first time only.
-//! - Where every hour or each so many hours are meant (`*`, `*/2`), real time counts: an hour that comes
-//!   twice runs twice, one that is skipped does not run.
+//! - Named hours (`30 2 * * *`, `0 9-17 * * *`) are hours of the wall clock. A skipped time runs once, right
+//!   after the gap. A repeated time runs only the first time.
+//! - Every hour or every few hours (`*`, `*/2`) is real time. An hour that comes twice runs twice. A skipped
+//!   hour does not run.
 
 use super::zones;
 use crate::domain::nearest::hint;

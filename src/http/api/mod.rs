@@ -1,4 +1,5 @@
-//! `/api` for the `NanoClaw` front end (DESIGN §5): one module a resource, answers in the envelope of [`envelope`].
+//! `/api` for the `NanoClaw` front end (DESIGN §5): one module a resource, answers in the
+//! envelope of [`envelope`].
 
 pub(crate) mod account;
 pub(crate) mod auth;

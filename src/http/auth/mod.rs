@@ -1,7 +1,8 @@
 //! Authentication: from a request's head to a [`Caller`].
 //!
-//! A credential is an API key, the control key or a session in `Authorization`, a session in a cookie, or a ticket in the
-//! query of a stream. The account is read for each request, so a new password, role or a disabled account counts at once.
+//! A credential is an API key, the control key or a session in `Authorization`, a session in a cookie, or a
+//! ticket in the query of a stream. The account is read for each request, so a new password, role or a
+//! disabled account counts at once.
 
 mod access;
 pub(crate) mod api_key;

@@ -1,4 +1,5 @@
-//! What requests share to authenticate their callers: keys for signing, password hashing, throttles and rate limits.
+//! What requests share to authenticate their callers: keys for signing, password hashing,
+//! throttles and rate limits.
 
 use super::login_throttle::LoginThrottle;
 use super::password::Passwords;

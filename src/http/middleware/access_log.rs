@@ -1,5 +1,5 @@
-//! One log line for each request, written when its response has ended. It holds nothing a client could hide text in: no query, no
-//! header, no body, and of the path only the route.
+//! One log line for each request, written when its response has ended. It holds nothing a client could hide
+//! text in: no query, no header, no body, and of the path only the route.
 
 use super::request_id::RequestId;
 use crate::domain::log_rate_limit::LogRateLimit;

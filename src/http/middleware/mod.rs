@@ -1,4 +1,5 @@
-//! What every request passes: host and origin checks, authentication, rate limits, and headers of every response.
+//! What every request passes: host and origin checks, authentication, rate limits, and
+//! headers of every response.
 
 pub(crate) mod access_log;
 pub(crate) mod admission;

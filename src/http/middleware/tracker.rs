@@ -1,5 +1,5 @@
-//! Follows a request from its head to its answer, for metrics and the access log. A client that leaves before the answer is
-//! recorded, too.
+//! Follows a request from its head to its answer, for metrics and the access log. A client that leaves before
+//! the answer is recorded, too.
 
 use super::access_log::{AccessLogEntry, MeteredBody, RequestDetails};
 use super::measurement;

@@ -1,4 +1,5 @@
-//! Event streams: a page is read from the log after the reader's cursor, rendered, and sent when the socket asks for it.
+//! Event streams: a page is read from the log after the reader's cursor, rendered, and sent
+//! when the socket asks for it.
 
 pub(crate) mod cursor;
 pub(crate) mod event;

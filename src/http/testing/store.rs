@@ -1,4 +1,5 @@
-//! A store in memory. Owns no rule of its own: what the real store promises is repeated here as simply as it can be.
+//! A store in memory. Owns no rule of its own: what the real store promises is repeated
+//! here as simply as it can be.
 
 use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::{Event, FailureCode, FinishReason, Record, SequencedEvent, StatusPhase, StepKind};

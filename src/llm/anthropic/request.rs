@@ -1,5 +1,5 @@
-//! The request's body. Owns the wire form of everything but the conversation ([`AnthropicMessages`]); refuses
-//! combinations that providers of this dialect refuse.
+//! The request body, except for the conversation ([`AnthropicMessages`]). Combinations that providers of
+//! this dialect refuse are not sent.
 
 use super::turns::{self, AnthropicMessages};
 use crate::domain::tool::ToolDefinition;

@@ -1,5 +1,5 @@
-//! The scripted model: what a fresh install talks to, and what tests drive. Owns its answers, each labelled
-//! as scripted; refuses the network. What it does for which message is written in [`script`].
+//! The scripted model of a fresh install and of the tests. It uses no network and labels each answer as
+//! scripted. [`script`] lists its answers.
 //!
 //! Token counts are estimates: four characters to a token, rounded up.
 

@@ -1,5 +1,5 @@
-//! Schemas of what is sent, drawn from the readers themselves: an example that names every field is read once, and the reader
-//! tells what it asked for; a field without which the example is refused is required.
+//! Schemas of what is sent, drawn from the readers themselves: an example that names every field is read
+//! once, and the reader tells what it asked for; a field without which the example is refused is required.
 
 use crate::http::request::fields::record;
 use serde_json::{Map, Value, json};

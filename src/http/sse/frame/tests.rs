@@ -1,5 +1,5 @@
-//! Rendering against a reader who believes every frame: whatever the pages and wherever it resumes, it ends with the
-//! text that the log holds.
+//! Rendering against a reader who believes every frame: whatever the pages and wherever it resumes, it ends
+//! with the text that the log holds.
 
 use super::*;
 use crate::domain::event::{FailureCode, FinishReason, StatusPhase};

@@ -1,5 +1,5 @@
-//! `/v1/batches` (DESIGN §3). Lines go to the store as they arrive and come out of it page by page, so a batch is never held
-//! in memory.
+//! `/v1/batches` (DESIGN §3). Lines go to the store as they arrive and come out of it page by page, so a
+//! batch is never held in memory.
 
 mod jsonl;
 mod line;

@@ -1,5 +1,5 @@
-//! `/v1/jobs`: a list of jobs, one job, its output and audit log, and its cancel, retry and delete routes. A job of another
-//! user does not exist (P7).
+//! `/v1/jobs`: a list of jobs, one job, its output and audit log, and its cancel, retry and delete routes. A
+//! job of another user does not exist (P7).
 
 pub(crate) mod approval;
 pub(crate) mod events;
