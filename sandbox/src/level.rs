@@ -34,16 +34,6 @@ impl Level {
             Self::Shell => "shell",
         }
     }
-
-    /// The oldest landlock ABI on which this level holds.
-    ///
-    /// ABI 1 is enough for every level: on older kernels the filters refuse what later ABIs mediate
-    /// (truncation, TCP, devices, signals), and the self-test checks it.
-    pub const fn minimum_landlock_abi(self) -> u32 {
-        match self {
-            Self::Strict | Self::Standard | Self::Lenient | Self::Shell => 1,
-        }
-    }
 }
 
 impl fmt::Display for Level {

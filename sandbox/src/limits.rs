@@ -39,55 +39,25 @@ pub struct RunLimits {
 impl RunLimits {
     /// The limits of a level in SANDBOX.md.
     pub const fn of(level: Level) -> Self {
-        match level {
-            Level::Strict => Self {
-                timeout_ms: 5_000,
-                cpu_s: 6,
-                address_space_bytes: 256 * MIB,
-                file_size_bytes: 0,
-                open_files: 16,
-                processes: 0,
-                own_directory_bytes: 0,
-                own_directory_entries: 0,
-                stdout_bytes: 64 * KIB,
-                stderr_bytes: 16 * KIB,
-            },
-            Level::Standard => Self {
-                timeout_ms: 10_000,
-                cpu_s: 11,
-                address_space_bytes: 512 * MIB,
-                file_size_bytes: 0,
-                open_files: 32,
-                processes: 0,
-                own_directory_bytes: 0,
-                own_directory_entries: 0,
-                stdout_bytes: 256 * KIB,
-                stderr_bytes: 64 * KIB,
-            },
-            Level::Lenient => Self {
-                timeout_ms: 30_000,
-                cpu_s: 31,
-                address_space_bytes: GIB,
-                file_size_bytes: 64 * MIB,
-                open_files: 64,
-                processes: 64,
-                own_directory_bytes: 256 * MIB,
-                own_directory_entries: 20_000,
-                stdout_bytes: MIB,
-                stderr_bytes: 256 * KIB,
-            },
-            Level::Shell => Self {
-                timeout_ms: 60_000,
-                cpu_s: 61,
-                address_space_bytes: GIB,
-                file_size_bytes: 256 * MIB,
-                open_files: 256,
-                processes: 128,
-                own_directory_bytes: GIB,
-                own_directory_entries: 100_000,
-                stdout_bytes: MIB,
-                stderr_bytes: 256 * KIB,
-            },
+        // Seconds; address space, largest file; descriptors, processes; directory, its entries; output,
+        // errors.
+        let (time_s, memory, files, directory, output) = match level {
+            Level::Strict => (5, (256 * MIB, 0), (16, 0), (0, 0), (64 * KIB, 16 * KIB)),
+            Level::Standard => (10, (512 * MIB, 0), (32, 0), (0, 0), (256 * KIB, 64 * KIB)),
+            Level::Lenient => (30, (GIB, 64 * MIB), (64, 64), (256 * MIB, 20_000), (MIB, 256 * KIB)),
+            Level::Shell => (60, (GIB, 256 * MIB), (256, 128), (GIB, 100_000), (MIB, 256 * KIB)),
+        };
+        Self {
+            timeout_ms: time_s * 1_000,
+            cpu_s: time_s + 1,
+            address_space_bytes: memory.0,
+            file_size_bytes: memory.1,
+            open_files: files.0,
+            processes: files.1,
+            own_directory_bytes: directory.0,
+            own_directory_entries: directory.1,
+            stdout_bytes: output.0,
+            stderr_bytes: output.1,
         }
     }
 }

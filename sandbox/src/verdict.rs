@@ -131,67 +131,60 @@ fn set_up_died(observed: &ObservedRun) -> String {
 }
 
 fn stopped(limits: &RunLimits, stop: StopReason) -> RunVerdict {
-    match stop {
+    use RunStatus::{Error, OutputLimit, Timeout};
+    let RunLimits { timeout_ms, processes, stdout_bytes, stderr_bytes, .. } = limits;
+    let (status, limit, message) = match stop {
         StopReason::Timeout => {
-            let message =
-                format!("the wall clock limit of {} ms was reached (timeout_ms)", limits.timeout_ms);
-            RunVerdict::limit(RunStatus::Timeout, "timeout_ms", message)
+            (Timeout, "timeout_ms", format!("the wall clock limit of {timeout_ms} ms was reached"))
         }
         StopReason::Cancelled => {
-            RunVerdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned())
+            return RunVerdict::limit(Timeout, "cancelled", "cancelled by the caller".to_owned());
         }
         StopReason::Tasks => {
-            let message = format!("it had more than {} threads and processes (processes)", limits.processes);
-            RunVerdict::limit(RunStatus::Error, "processes", message)
+            (Error, "processes", format!("it had more than {processes} threads and processes"))
         }
-        StopReason::OwnDirectory(excess) => own_directory(limits, excess),
-        StopReason::Stdout => {
-            let message =
-                format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
-            RunVerdict::limit(RunStatus::OutputLimit, "stdout_bytes", message)
+        StopReason::OwnDirectory(excess) => {
+            let (limit, message) = own_directory(limits, excess);
+            (OutputLimit, limit, message)
         }
-        StopReason::Stderr => {
-            let message =
-                format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
-            RunVerdict::limit(RunStatus::OutputLimit, "stderr_bytes", message)
+        StopReason::Stdout => (
+            OutputLimit,
+            "stdout_bytes",
+            format!("it wrote more than {stdout_bytes} bytes of standard output"),
+        ),
+        StopReason::Stderr => (
+            OutputLimit,
+            "stderr_bytes",
+            format!("it wrote more than {stderr_bytes} bytes of standard error"),
+        ),
+        StopReason::Host(HostCallViolation::TooMany) => {
+            (Error, "host_calls", format!("it made more than {MAX_HOST_CALLS} host calls"))
         }
-        StopReason::Host(violation) => host_calls(violation),
-    }
+        StopReason::Host(HostCallViolation::TooLong) => {
+            let message = format!("a host call was longer than {MAX_HOST_REQUEST_BYTES} bytes");
+            (Error, "host_request_bytes", message)
+        }
+        StopReason::Host(HostCallViolation::Malformed) => {
+            return RunVerdict::new(Error, "it wrote what is no host call to its host's socket".to_owned());
+        }
+    };
+    RunVerdict::limit(status, limit, format!("{message} ({limit})"))
 }
 
-fn host_calls(violation: HostCallViolation) -> RunVerdict {
-    match violation {
-        HostCallViolation::TooMany => {
-            let message = format!("it made more than {MAX_HOST_CALLS} host calls (host_calls)");
-            RunVerdict::limit(RunStatus::Error, "host_calls", message)
-        }
-        HostCallViolation::TooLong => {
-            let message =
-                format!("a host call was longer than {MAX_HOST_REQUEST_BYTES} bytes (host_request_bytes)");
-            RunVerdict::limit(RunStatus::Error, "host_request_bytes", message)
-        }
-        HostCallViolation::Malformed => {
-            RunVerdict::new(RunStatus::Error, "it wrote what is no host call to its host's socket".to_owned())
-        }
-    }
-}
-
-fn own_directory(limits: &RunLimits, excess: QuotaExcess) -> RunVerdict {
-    let (limit, message) = match excess {
+fn own_directory(limits: &RunLimits, excess: QuotaExcess) -> (&'static str, String) {
+    let (bytes, entries) = (limits.own_directory_bytes, limits.own_directory_entries);
+    match excess {
         QuotaExcess::Bytes => {
-            let most = limits.own_directory_bytes;
-            ("own_directory_bytes", format!("its private directory held more than {most} bytes"))
+            ("own_directory_bytes", format!("its private directory held more than {bytes} bytes"))
         }
         QuotaExcess::Entries => {
-            let most = limits.own_directory_entries;
-            ("own_directory_entries", format!("its private directory held more than {most} entries"))
+            ("own_directory_entries", format!("its private directory held more than {entries} entries"))
         }
         QuotaExcess::FileSystem => {
             let message = "the file system of its private directory lost too much free space while it ran";
             ("own_directory_bytes", message.to_owned())
         }
-    };
-    RunVerdict::limit(RunStatus::OutputLimit, limit, format!("{message} ({limit})"))
+    }
 }
 
 fn by_exit(subject: &JudgedRun<'_>, exit: &ChildExit, result: &GuestResult) -> RunVerdict {

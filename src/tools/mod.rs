@@ -1,6 +1,6 @@
 //! The tools that models call: the built-in ones (`builtin`), the operator's own (`custom`), and the executor
-//! that runs batches of calls. A tool sees only arguments that fit its schema; whose call it is comes in with
-//! the context.
+//! that runs batches of calls. The arguments of a tool fit its schema; user and project come from the
+//! context.
 
 mod builtin;
 mod code;
@@ -10,6 +10,7 @@ mod parallel;
 mod registry;
 #[cfg(test)]
 mod testing;
+mod text;
 mod web;
 
 pub use builtin::{

@@ -1,12 +1,10 @@
-//! Work on a few threads of a scope, the caller's among them. Log lines of all of them belong to the caller's
-//! span.
+//! Runs work on a few scoped threads, one of them the caller's. All log in the caller's span.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Runs the same work on so many threads, and waits for all of them. A thread that cannot start costs only
-/// parallelism.
+/// Runs `work` on each of `threads` threads and waits for them. Fewer run if threads cannot start.
 pub(super) fn on_threads(name: &str, threads: usize, work: impl Fn() + Sync) {
     let span = tracing::Span::current();
     let work = &work;
@@ -22,7 +20,7 @@ pub(super) fn on_threads(name: &str, threads: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// The result of `work` for each item, in order, on at most so many threads.
+/// The results of `work` for all items, in order, from at most `threads` threads.
 pub(super) fn map<I: Sync, T: Send>(
     name: &str,
     threads: usize,

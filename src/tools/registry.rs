@@ -1,4 +1,4 @@
-//! What tools are built from.
+//! The services and options that tools are built from.
 
 use super::builtin::{BashRules, MessageChannels, SubAgentOptions, WeatherOptions, WebSearchOptions};
 use super::code::CodeRunner;
@@ -6,51 +6,51 @@ use crate::domain::limits::Limits;
 use crate::ports::{Clock, JobServices, Model, ProjectFiles, Results, Toolbox, Web};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Six fields at most: a tool that needs more is more than a tool.
+/// The services and options of tools.
 #[derive(Clone)]
 pub struct ToolDeps {
     /// Runs model-written code behind the kernel.
     pub code: Arc<dyn CodeRunner>,
-    /// What was cut of earlier results.
+    /// Full texts of shortened results.
     pub results: Arc<dyn Results>,
     /// Files of projects.
     pub files: Arc<dyn ProjectFiles>,
-    /// The web.
+    /// Web requests.
     pub web: Arc<dyn Web>,
     /// Jobs, schedules and models.
     pub agents: AgentServices,
-    /// What the operator says about tools.
+    /// The options.
     pub options: Arc<ToolOptions>,
 }
 
-/// What tools need that hand in work or ask models of their own.
+/// The services of tools that submit jobs or call models.
 #[derive(Clone)]
 pub struct AgentServices {
     /// Background jobs and schedules.
     pub jobs: Arc<dyn JobServices>,
     /// Models.
     pub model: Arc<dyn Model>,
-    /// All tools; filled once they are there.
+    /// All tools; set once they exist.
     pub toolbox: Arc<OnceLock<Weak<dyn Toolbox>>>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
-/// What the operator says about tools, checked.
+/// The checked options of tools.
 #[derive(Debug, Clone)]
 pub struct ToolOptions {
-    /// About commands.
+    /// Rules for commands.
     pub bash: BashRules,
-    /// About sub-agents.
+    /// Limits of sub-agents.
     pub sub_agent: SubAgentOptions,
-    /// Where messages may go.
+    /// Channels of messages.
     pub channels: MessageChannels,
-    /// The bounds of P8.
+    /// Limits (P8).
     pub limits: Limits,
-    /// Longest time of a page, seconds.
+    /// Longest time of one page.
     pub web_timeout_s: u64,
-    /// About searches.
+    /// The search service.
     pub web_search: WebSearchOptions,
-    /// About the weather.
+    /// The weather service.
     pub weather: WeatherOptions,
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::process::Signal;
 
 use super::packet::{self, Packet};
 use super::protocol::{BROKER_MARKER, NETWORK_ARGUMENT, RunReply, RunRequest, RunTask};
@@ -96,9 +97,11 @@ impl BrokerClient {
         match await_start(&reply, if is_python { ZYGOTE_TIMEOUT } else { START_TIMEOUT }, cancel) {
             Ok((pid, pidfd)) => {
                 broker.has_answered.store(true, Ordering::Relaxed);
-                let guest = RunChild::new(pid, pidfd, reply, pipes.parent_ends);
-                let is_supervisor = matches!(request.task, RunTask::Shell(_));
-                Ok(if is_supervisor { guest.terminated_first() } else { guest })
+                let mut guest = RunChild::new(pid, pidfd, reply, pipes.parent_ends);
+                if matches!(request.task, RunTask::Shell(_)) {
+                    guest.end_signal = Signal::TERM;
+                }
+                Ok(guest)
             }
             // The broker had no descriptor left for the request or for the reply. Its other runs continue.
             Err(SandboxError::BrokerDied) if !broker.has_exited() => {

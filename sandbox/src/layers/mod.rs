@@ -34,7 +34,7 @@ impl OptionalLayers {
             }
             Err(error) => (None, CgroupReport { advice: error.advice(), ..CgroupReport::without(&error) }),
         };
-        let namespaces = Namespaces::enter(network).into_reports();
+        let namespaces = Namespaces::enter(network).reports;
         Self { cgroup, report: LayersReport { namespaces, cgroup: cgroup_report } }
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct RunChild {
     reply: OwnedFd,
     has_ended: bool,
     pipes: Option<[OwnedFd; 4]>,
-    end_signal: Signal,
+    /// The signal of [`RunChild::kill`]: SIGTERM for a supervisor, so that it can end its tree first.
+    pub(crate) end_signal: Signal,
 }
 
 /// Both ends of a run's pipes.
@@ -61,24 +62,12 @@ impl RunPipes {
         self.extra = Some(file);
         Ok(self)
     }
-
-    /// Adds the guest's end of the socket for host calls.
-    pub(crate) fn with_host(mut self, socket: OwnedFd) -> Self {
-        self.extra = Some(socket);
-        self
-    }
 }
 
 impl RunChild {
     /// The child that the broker has reported.
     pub(crate) fn new(pid: i32, pidfd: OwnedFd, reply: OwnedFd, pipes: [OwnedFd; 4]) -> Self {
         Self { pid, pidfd, reply, has_ended: false, pipes: Some(pipes), end_signal: Signal::KILL }
-    }
-
-    /// For a command's supervisor: [`RunChild::kill`] sends SIGTERM, so that it can end its tree first.
-    pub(crate) fn terminated_first(mut self) -> Self {
-        self.end_signal = Signal::TERM;
-        self
     }
 
     /// Another handle for signals.

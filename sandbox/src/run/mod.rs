@@ -63,7 +63,8 @@ pub(crate) fn execute(
     let mut calls = None;
     if let Some(host) = host {
         let (server, guest_end) = HostCallServer::new(host)?;
-        (calls, pipes) = (Some(server), pipes.with_host(guest_end));
+        calls = Some(server);
+        pipes.extra = Some(guest_end);
         request.task.expect_host();
     }
     let guest = dependencies.broker.start_run(&request, pipes, cancel)?;

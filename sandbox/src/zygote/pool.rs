@@ -100,7 +100,8 @@ impl ZygotePool {
         }
         self.zygotes.retain(|zygote| {
             // A busy one may be about to report a child.
-            zygote.is_busy() || !(zygote.is_retired || zygote.is_ready && zygote.idle_time() > MAX_IDLE)
+            zygote.is_busy()
+                || !(zygote.is_retired || zygote.is_ready && zygote.last_used.elapsed() > MAX_IDLE)
         });
     }
 

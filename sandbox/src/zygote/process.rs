@@ -59,7 +59,7 @@ pub(super) struct ZygoteProcess {
     pub(super) is_retired: bool,
     runs: u64,
     started_at: Instant,
-    last_used: Instant,
+    pub(super) last_used: Instant,
     queue: VecDeque<QueuedRun>,
     spares: Vec<SpareChild>,
     /// Requested children that it has not reported yet.
@@ -99,10 +99,6 @@ impl ZygoteProcess {
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-
-    pub(super) fn idle_time(&self) -> Duration {
-        self.last_used.elapsed()
     }
 
     /// Whether a run waits for it, or a child is about to be reported.

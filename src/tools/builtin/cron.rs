@@ -1,151 +1,144 @@
 //! `cron`: schedules of the job's user. A job of a schedule cannot make schedules: that would never end.
 
-use super::submit_job::{caller, refused, without_handing_in};
+use super::builtin_tool::{ACTS, BuiltinTool, spec, trimmed};
+use super::submit_job::{caller, rejected, tools_without_submission};
 use crate::domain::id::ScheduleId;
 use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::{Timing, TimingRequest, read_time};
-use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
+use crate::domain::tool::ToolReach;
 use crate::ports::{NewSchedule, ScheduleStatus, Tool, ToolContext, ToolError};
 use crate::tools::registry::{AgentServices, ToolDeps};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-/// The longest name, characters.
 const NAME_CHARS: usize = 64;
-/// Schedules that a list shows.
-const LISTED: usize = 100;
+/// Schedules in a list.
+const MAX_LISTED: usize = 100;
+
+#[derive(Deserialize)]
+struct CronArguments {
+    action: CronAction,
+    name: Option<String>,
+    message: Option<String>,
+    at: Option<String>,
+    every_s: Option<u64>,
+    cron: Option<String>,
+    tz: Option<String>,
+    id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum CronAction {
+    Add,
+    List,
+    Remove,
+}
 
 struct CronTool {
     agents: AgentServices,
-    /// Of a message, bytes.
-    message_bytes: usize,
+    max_message_bytes: usize,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(CronTool { agents: deps.agents.clone(), message_bytes: deps.options.limits.input_bytes })
-}
-
-impl Tool for CronTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "cron".into(),
-            description: "Schedules: a message to yourself, in this conversation, once or again and again. 'add' takes a message \
-                          and exactly one of at, every_s and cron; 'list' shows the user's schedules; 'remove' takes an id. \
-                          What a schedule runs gets no approvals: calls that need one are denied."
-                .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ["add", "list", "remove"]},
-                    "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS, "description": "A few words for the user"},
-                    "message": {"type": "string", "minLength": 1, "description": "What you are to do then: all that has to be known"},
-                    "at": {"type": "string", "description": "Once: RFC 3339 as in 2030-01-31T09:00:00+01:00, or without an offset a time in tz"},
-                    "every_s": {"type": "integer", "minimum": 1, "description": "Again and again after so many seconds"},
-                    "cron": {"type": "string", "description": "An expression of five fields, as in 30 9 * * MON-FRI"},
-                    "tz": {"type": "string", "description": "Time zone of cron or at, as in Europe/Berlin; UTC when left out"},
-                    "id": {"type": "string", "description": "Which schedule to remove, sched_…"},
-                },
-                "required": ["action"],
-                "additionalProperties": false,
-            }),
-        }
-    }
-
-    /// Adding twice makes two.
-    fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None }
-    }
-
-    fn reach(&self) -> ToolReach {
-        ToolReach::HandsIn
-    }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let text =
-            |name: &str| arguments.get(name).and_then(Value::as_str).map(str::trim).unwrap_or_default();
-        match text("action") {
-            "add" => self.add(arguments, context),
-            "remove" => self.remove(text("id"), context),
-            _ => self.list(context),
-        }
-    }
+    let spec = spec(
+        "cron",
+        "Schedules: a message to yourself, in this conversation, once or again and again. 'add' takes a message and exactly \
+         one of at, every_s and cron; 'list' shows the user's schedules; 'remove' takes an id. What a schedule runs gets no \
+         approvals: calls that need one are denied.",
+        json!({
+            "action": {"type": "string", "enum": ["add", "list", "remove"]},
+            "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS, "description": "A few words for the user"},
+            "message": {"type": "string", "minLength": 1, "description": "What you are to do then: all that has to be known"},
+            "at": {"type": "string", "description": "Once: RFC 3339 as in 2030-01-31T09:00:00+01:00, or without an offset a time in tz"},
+            "every_s": {"type": "integer", "minimum": 1, "description": "Again and again after so many seconds"},
+            "cron": {"type": "string", "description": "An expression of five fields, as in 30 9 * * MON-FRI"},
+            "tz": {"type": "string", "description": "Time zone of cron or at, as in Europe/Berlin; UTC when left out"},
+            "id": {"type": "string", "description": "Which schedule to remove, sched_…"},
+        }),
+        &["action"],
+    );
+    let tool = CronTool { agents: deps.agents.clone(), max_message_bytes: deps.options.limits.input_bytes };
+    let run = move |arguments: CronArguments, context: &ToolContext| match arguments.action {
+        CronAction::Add => tool.add(&arguments, context),
+        CronAction::List => tool.list(context),
+        CronAction::Remove => tool.remove(trimmed(arguments.id.as_deref()), context),
+    };
+    Box::new(BuiltinTool { reach: ToolReach::HandsIn, ..BuiltinTool::new(spec, ACTS, run) })
 }
 
 impl CronTool {
-    fn add(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        match context.origin {
-            JobOrigin::Client => {}
-            JobOrigin::Schedule => {
-                return Err(ToolError::failed(
-                    "A run of a schedule cannot make schedules; tell the user what you would have planned",
-                ));
-            }
-            JobOrigin::Agent { .. } => {
-                return Err(ToolError::failed(
-                    "A background job cannot make schedules; tell the user what you would have planned",
-                ));
-            }
+    fn add(&self, arguments: &CronArguments, context: &ToolContext) -> Result<Value, ToolError> {
+        let origin = match context.origin {
+            JobOrigin::Client => None,
+            JobOrigin::Schedule => Some("A run of a schedule"),
+            JobOrigin::Agent { .. } => Some("A background job"),
+        };
+        if let Some(origin) = origin {
+            return Err(ToolError::failed(format!(
+                "{origin} cannot make schedules; tell the user what you would have planned"
+            )));
         }
-        let plan = self.plan(arguments, context)?;
-        let added = self.agents.jobs.schedule(&caller(context), plan).map_err(|error| refused(&error))?;
-        Ok(shown(&ScheduleStatus { schedule: added, last_status: None }))
+        let schedule = self.new_schedule(arguments, context)?;
+        let schedule =
+            self.agents.jobs.schedule(&caller(context), schedule).map_err(|error| rejected(&error))?;
+        Ok(schedule_json(&ScheduleStatus { schedule, last_status: None }))
     }
 
-    fn plan(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<NewSchedule, ToolError> {
-        let text = |name: &str| {
-            let text = arguments.get(name).and_then(Value::as_str).map(str::trim);
-            text.filter(|text| !text.is_empty())
-        };
-        let message = text("message").ok_or_else(|| {
+    fn new_schedule(
+        &self,
+        arguments: &CronArguments,
+        context: &ToolContext,
+    ) -> Result<NewSchedule, ToolError> {
+        let message = trimmed(arguments.message.as_deref()).ok_or_else(|| {
             invalid("'message' is missing: say what is to be done when the schedule is due")
         })?;
-        if message.len() > self.message_bytes {
-            let most = self.message_bytes;
-            return Err(invalid(&format!("'message' has more than {most} bytes (limits.input_bytes)")));
+        if message.len() > self.max_message_bytes {
+            let max_bytes = self.max_message_bytes;
+            return Err(invalid(&format!("'message' has more than {max_bytes} bytes (limits.input_bytes)")));
         }
-        let name: Option<String> =
-            text("name").map(|name| name.chars().filter(|c| !c.is_control()).collect());
-        let timing = self.timing(text, arguments.get("every_s").and_then(Value::as_u64))?;
-        let tools = without_handing_in(&self.agents, context)?;
-        Ok(NewSchedule { name, timing, message: message.to_owned(), tools })
+        let name = trimmed(arguments.name.as_deref());
+        Ok(NewSchedule {
+            name: name.map(|name| name.chars().filter(|c| !c.is_control()).collect()),
+            timing: self.timing(arguments)?,
+            message: message.to_owned(),
+            tools: tools_without_submission(&self.agents, context)?,
+        })
     }
 
-    fn timing<'a>(
-        &self,
-        text: impl Fn(&str) -> Option<&'a str>,
-        every_s: Option<u64>,
-    ) -> Result<Timing, ToolError> {
-        let (at, cron, tz) = (text("at"), text("cron"), text("tz"));
+    fn timing(&self, arguments: &CronArguments) -> Result<Timing, ToolError> {
+        let CronArguments { at, cron, tz, every_s, .. } = arguments;
+        let (at, cron, tz) = (trimmed(at.as_deref()), trimmed(cron.as_deref()), trimmed(tz.as_deref()));
         let at_ms = at.map(|at| {
             let seconds = at.parse::<u64>().ok().and_then(|seconds| seconds.checked_mul(1_000));
             seconds.or_else(|| read_time(at, tz)).ok_or_else(|| {
-                let shown: String = at.chars().take(64).collect();
+                let quoted: String = at.chars().take(64).collect();
                 invalid(&format!(
-                    "'at' is no time: '{shown}'. Write it as in 2030-01-31T09:00:00+01:00, or without an offset and with a 'tz' \
+                    "'at' is no time: '{quoted}'. Write it as in 2030-01-31T09:00:00+01:00, or without an offset and with a 'tz' \
                      such as Europe/Berlin"
                 ))
             })
         });
-        // The zone of a time is used up by reading it.
-        let tz = if at.is_some() && cron.is_none() { None } else { tz.map(str::to_owned) };
-        let given = TimingRequest { at_ms: at_ms.transpose()?, every_s, cron: cron.map(str::to_owned), tz };
-        given.check(self.agents.clock.now_ms()).map_err(|fault| invalid(&fault.message))
+        // `at` has used the zone already.
+        let tz = tz.filter(|_| at.is_none() || cron.is_some()).map(str::to_owned);
+        let request =
+            TimingRequest { at_ms: at_ms.transpose()?, every_s: *every_s, cron: cron.map(str::to_owned), tz };
+        request.check(self.agents.clock.now_ms()).map_err(|fault| invalid(&fault.message))
     }
 
     fn list(&self, context: &ToolContext) -> Result<Value, ToolError> {
-        let (found, has_more) =
-            self.agents.jobs.schedules(&caller(context), LISTED).map_err(|error| refused(&error))?;
-        let schedules: Vec<Value> = found.iter().map(shown).collect();
+        let listed = self.agents.jobs.schedules(&caller(context), MAX_LISTED);
+        let (schedules, has_more) = listed.map_err(|error| rejected(&error))?;
+        let schedules: Vec<Value> = schedules.iter().map(schedule_json).collect();
         Ok(json!({"schedules": schedules, "total": schedules.len(), "has_more": has_more}))
     }
 
-    fn remove(&self, id: &str, context: &ToolContext) -> Result<Value, ToolError> {
-        if id.is_empty() {
-            return Err(invalid("'id' is missing: action 'list' tells the ids of the schedules"));
-        }
+    fn remove(&self, id: Option<&str>, context: &ToolContext) -> Result<Value, ToolError> {
+        let id =
+            id.ok_or_else(|| invalid("'id' is missing: action 'list' tells the ids of the schedules"))?;
         let is_removed = match id.parse::<ScheduleId>() {
-            Ok(id) => self.agents.jobs.unschedule(&caller(context), id).map_err(|error| refused(&error))?,
+            Ok(id) => self.agents.jobs.unschedule(&caller(context), id).map_err(|error| rejected(&error))?,
             Err(_) => false,
         };
         let quoted: String = id.chars().take(64).collect();
@@ -158,8 +151,7 @@ impl CronTool {
     }
 }
 
-fn shown(standing: &ScheduleStatus) -> Value {
-    let ScheduleStatus { schedule, last_status } = standing;
+fn schedule_json(ScheduleStatus { schedule, last_status }: &ScheduleStatus) -> Value {
     let Schedule { id, name, timing, next_run_ms, runs, .. } = schedule;
     let timing = match timing {
         Timing::At(at_ms) => json!({"at": time(*at_ms)}),
@@ -176,7 +168,7 @@ fn shown(standing: &ScheduleStatus) -> Value {
     })
 }
 
-/// A time as a model reads it.
+/// The time in RFC 3339.
 fn time(ms: u64) -> String {
     let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     instant.map(|instant| instant.to_string()).unwrap_or_default()

@@ -1,42 +1,23 @@
 //! `file_mkdir`: makes a directory of the job's project, and its parents.
 
-use super::project_file::{folder, path_parameter, refused, shown, text};
-use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
-use crate::ports::{ProjectFiles, Tool, ToolContext, ToolError};
+use super::builtin_tool::spec;
+use super::project_file::{PathArguments, WRITES, path_parameter, project_tool, refused, shown};
+use crate::domain::tool::ToolTraits;
+use crate::ports::Tool;
 use crate::tools::registry::ToolDeps;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use serde_json::json;
 
-struct FileMkdir(Arc<dyn ProjectFiles>);
-
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(FileMkdir(Arc::clone(&deps.files)))
-}
-
-impl Tool for FileMkdir {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "file_mkdir".into(),
-            description: "Make a directory of the project, with those above it. One that is there already is fine. Not \
-                          needed before file_write, which makes directories itself."
-                .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {"path": path_parameter("The directory")},
-                "required": ["path"],
-                "additionalProperties": false,
-            }),
-        }
-    }
-
-    fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, cacheable: false, files: FileAccess::Writes }
-    }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let path = text(arguments, "path");
-        let created = folder(&*self.0, context)?.make_directory(path).map_err(refused)?;
-        Ok(json!({"path": shown(path), "created": created}))
-    }
+    let spec = spec(
+        "file_mkdir",
+        "Make a directory of the project, with those above it. One that is there already is fine. Not needed before \
+         file_write, which makes directories itself.",
+        json!({"path": path_parameter("The directory")}),
+        &["path"],
+    );
+    let traits = ToolTraits { idempotent: true, ..WRITES };
+    project_tool(deps, spec, traits, |files, PathArguments { path }, _| {
+        let created = files.make_directory(&path).map_err(refused)?;
+        Ok(json!({"path": shown(&path), "created": created}))
+    })
 }

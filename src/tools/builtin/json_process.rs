@@ -1,52 +1,50 @@
 //! `json_process`: parses, formats and validates a JSON text, and lists its keys.
 
-use crate::domain::tool::{ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError};
+use super::builtin_tool::{BuiltinTool, spec};
+use crate::domain::tool::ToolTraits;
+use crate::ports::{Tool, ToolError};
 use crate::tools::registry::ToolDeps;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-struct JsonProcess;
-
-/// For the registry.
-pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(JsonProcess)
+#[derive(Deserialize)]
+struct JsonArguments {
+    json_string: String,
+    operation: JsonOperation,
 }
 
-impl Tool for JsonProcess {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "json_process".into(),
-            description: "Process a JSON text: parse it, format it with an indent of 2, list the keys of its root object, \
-                          or validate it.".into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "json_string": {"type": "string", "description": "The JSON text"},
-                    "operation": {"type": "string", "enum": ["parse", "format", "keys", "validate"]},
-                },
-                "required": ["json_string", "operation"],
-                "additionalProperties": false,
-            }),
-        }
-    }
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum JsonOperation {
+    Parse,
+    Format,
+    Keys,
+    Validate,
+}
 
-    fn traits(&self) -> ToolTraits {
-        ToolTraits::PURE
-    }
+pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
+    let spec = spec(
+        "json_process",
+        "Process a JSON text: parse it, format it with an indent of 2, list the keys of its root object, or validate it.",
+        json!({
+            "json_string": {"type": "string", "description": "The JSON text"},
+            "operation": {"type": "string", "enum": ["parse", "format", "keys", "validate"]},
+        }),
+        &["json_string", "operation"],
+    );
+    Box::new(BuiltinTool::new(spec, ToolTraits::PURE, |arguments: JsonArguments, _| process(&arguments)))
+}
 
-    fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {
-        let word = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
-        let parsed = serde_json::from_str::<Value>(word("json_string"));
-        let error = |error: &serde_json::Error| format!("JSON parse error: {error}");
-        match (word("operation"), parsed) {
-            ("validate", Ok(_)) => Ok(json!({"valid": true})),
-            ("validate", Err(bad)) => Ok(json!({"valid": false, "error": error(&bad)})),
-            (_, Err(bad)) => Err(ToolError::failed(error(&bad))),
-            ("parse", Ok(data)) => Ok(json!({"data": data})),
-            ("format", Ok(data)) => Ok(json!({"result": format!("{data:#}")})),
-            ("keys", Ok(Value::Object(map))) => Ok(json!({"keys": map.keys().collect::<Vec<_>>()})),
-            ("keys", Ok(_)) => Err(ToolError::failed("JSON root element is not an object")),
-            (other, _) => Err(ToolError::Invalid(format!("Unknown operation: {other}"))),
-        }
+fn process(arguments: &JsonArguments) -> Result<Value, ToolError> {
+    let parsed = serde_json::from_str::<Value>(&arguments.json_string)
+        .map_err(|error| format!("JSON parse error: {error}"));
+    match (&arguments.operation, parsed) {
+        (JsonOperation::Validate, Ok(_)) => Ok(json!({"valid": true})),
+        (JsonOperation::Validate, Err(error)) => Ok(json!({"valid": false, "error": error})),
+        (_, Err(error)) => Err(ToolError::failed(error)),
+        (JsonOperation::Parse, Ok(data)) => Ok(json!({"data": data})),
+        (JsonOperation::Format, Ok(data)) => Ok(json!({"result": format!("{data:#}")})),
+        (JsonOperation::Keys, Ok(Value::Object(map))) => Ok(json!({"keys": map.keys().collect::<Vec<_>>()})),
+        (JsonOperation::Keys, Ok(_)) => Err(ToolError::failed("JSON root element is not an object")),
     }
 }

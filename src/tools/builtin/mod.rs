@@ -1,6 +1,7 @@
 //! The built-in tools, a file or folder each, and the list that registers them. A new tool is one file and
 //! one line in this list (P6).
 
+mod builtin_tool;
 mod project_file;
 mod submit_job;
 

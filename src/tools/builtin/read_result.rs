@@ -1,23 +1,33 @@
 //! `read_result`: pages through results that were too long to show whole. It reads only the user's own
 //! results (P7).
 
+use super::builtin_tool::{spec, typed};
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Results, Tool, ToolContext, ToolError};
 use crate::tools::registry::ToolDeps;
+use crate::tools::text::json_chars;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Characters of the result around a page.
 const FRAME_CHARS: usize = 400;
 
+#[derive(Deserialize)]
+struct ReadResultArguments {
+    handle: String,
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+}
+
 struct ReadResult {
     results: Arc<dyn Results>,
-    /// What a model sees of a result, characters of JSON.
+    /// The longest result that a model sees, as JSON.
     result_chars: usize,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     Box::new(ReadResult {
         results: Arc::clone(&deps.results),
@@ -37,9 +47,9 @@ impl ReadResult {
         match handle.transpose() {
             Ok(Some(Some(whole))) => Ok(whole),
             Ok(_) => {
-                let shown: String = text.chars().take(100).collect();
+                let quoted: String = text.chars().take(100).collect();
                 Err(ToolError::failed(format!(
-                    "There is no result '{shown}'. Copy the handle exactly as it stands where a result was cut; results of \
+                    "There is no result '{quoted}'. Copy the handle exactly as it stands where a result was cut; results of \
                      older jobs are deleted after a while"
                 )))
             }
@@ -50,25 +60,21 @@ impl ReadResult {
 
 impl Tool for ReadResult {
     fn spec(&self) -> ToolSpec {
-        let most = self.page_chars();
-        ToolSpec {
-            name: "read_result".into(),
-            description: "Read more of a tool result that was too long to be shown whole. Where it was cut, it says with which \
-                          handle and offset.".into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "handle": {"type": "string", "minLength": 1, "description": "As it stands where the result was cut"},
-                    "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "The first character to read"},
-                    "limit": {
-                        "type": "integer", "minimum": 1, "maximum": most, "default": most,
-                        "description": "How many characters to read",
-                    },
+        let max = self.page_chars();
+        spec(
+            "read_result",
+            "Read more of a tool result that was too long to be shown whole. Where it was cut, it says with which handle and \
+             offset.",
+            json!({
+                "handle": {"type": "string", "minLength": 1, "description": "As it stands where the result was cut"},
+                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "The first character to read"},
+                "limit": {
+                    "type": "integer", "minimum": 1, "maximum": max, "default": max,
+                    "description": "How many characters to read",
                 },
-                "required": ["handle"],
-                "additionalProperties": false,
             }),
-        }
+            &["handle"],
+        )
     }
 
     fn traits(&self) -> ToolTraits {
@@ -80,19 +86,16 @@ impl Tool for ReadResult {
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let number =
-            |name: &str| arguments.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-        let whole =
-            self.find(arguments.get("handle").and_then(Value::as_str).unwrap_or_default(), context)?;
-        let (offset, limit) = (number("offset").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
+        let ReadResultArguments { handle, offset, limit } = typed(arguments)?;
+        let whole = self.find(&handle, context)?;
         let total = whole.chars().count();
         if offset >= total {
             return Err(ToolError::Invalid(format!(
                 "The result has {total} characters: offset must be less"
             )));
         }
-        let room = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
-        let text = page(&whole, offset, limit.min(self.page_chars()), room);
+        let room_chars = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
+        let text = page(&whole, offset, limit.unwrap_or(usize::MAX).min(self.page_chars()), room_chars);
         let next = offset.saturating_add(text.chars().count());
         Ok(json!({
             "offset": offset,
@@ -103,18 +106,14 @@ impl Tool for ReadResult {
     }
 }
 
-/// From `offset` on at most `limit` characters, and no more than take `room` characters in JSON; one at
-/// least.
-fn page(whole: &str, offset: usize, limit: usize, room: usize) -> String {
+/// At most `limit` characters from `offset` on, as many as fit into `room_chars` characters of JSON, but at
+/// least one.
+fn page(whole: &str, offset: usize, limit: usize, room_chars: usize) -> String {
     let mut written = 0_usize;
     let within = |character: &char| {
         let is_first = written == 0;
-        written = written.saturating_add(match character {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\u{0}'..='\u{1f}' => 6,
-            _ => 1,
-        });
-        is_first || written <= room
+        written = written.saturating_add(json_chars(*character));
+        is_first || written <= room_chars
     };
     whole.chars().skip(offset).take(limit).take_while(within).collect()
 }

@@ -6,19 +6,19 @@ use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The runner behind it does the work.
+/// Wraps another runner.
 pub struct MeasuredCode {
     runner: Arc<dyn CodeRunner>,
     meter: Arc<dyn Meter>,
 }
 
 impl MeasuredCode {
-    /// Tells `meter` of every program that `runner` runs.
+    /// Records every run of `runner` in `meter`.
     pub fn new(runner: Arc<dyn CodeRunner>, meter: Arc<dyn Meter>) -> Self {
         Self { runner, meter }
     }
 
-    fn told(&self, program: &Program, record: RunRecord) -> RunRecord {
+    fn record(&self, program: &Program, record: RunRecord) -> RunRecord {
         self.meter.record(Measurement::SandboxRan {
             language: program.language.name(),
             level: record.level.name(),
@@ -31,11 +31,11 @@ impl MeasuredCode {
 
 impl CodeRunner for MeasuredCode {
     fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
-        self.told(program, self.runner.run(program, cancel))
+        self.record(program, self.runner.run(program, cancel))
     }
 
     fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
-        self.told(program, self.runner.run_with_host(program, host, cancel))
+        self.record(program, self.runner.run_with_host(program, host, cancel))
     }
 
     fn default_level(&self) -> Level {

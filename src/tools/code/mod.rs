@@ -8,6 +8,7 @@ pub use measured::MeasuredCode;
 use crate::domain::tool::Strictness;
 use crate::ports::{CancelToken, ToolContext, ToolError};
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,29 +51,31 @@ impl CodeRunner for Sandbox {
     }
 }
 
-/// The parameters of a tool that runs code.
-pub(super) fn parameters(runner: &dyn CodeRunner, code: &str) -> Value {
+/// The arguments of a tool that runs code.
+#[derive(Deserialize)]
+pub(super) struct CodeArguments {
+    code: String,
+    strictness: Option<Level>,
+}
+
+/// The schemas of [`CodeArguments`].
+pub(super) fn properties(runner: &dyn CodeRunner, code: &str) -> Value {
     let levels = runner.levels();
     let meanings: Vec<&str> = levels.iter().map(|level| meaning(*level)).collect();
     json!({
-        "type": "object",
-        "properties": {
-            "code": {"type": "string", "description": code},
-            "strictness": {
-                "type": "string",
-                "enum": levels.iter().map(|level| level.name()).collect::<Vec<_>>(),
-                "description": format!(
-                    "How much the program may do. {} Never the network. Leave it out for the job's level.",
-                    meanings.join(" ")
-                ),
-            },
+        "code": {"type": "string", "description": code},
+        "strictness": {
+            "type": "string",
+            "enum": levels.iter().map(|level| level.name()).collect::<Vec<_>>(),
+            "description": format!(
+                "How much the program may do. {} Never the network. Leave it out for the job's level.",
+                meanings.join(" ")
+            ),
         },
-        "required": ["code"],
-        "additionalProperties": false,
     })
 }
 
-/// What a level is for, for the model.
+/// The description of a level for the model.
 const fn meaning(level: Level) -> &'static str {
     match level {
         Level::Strict => "strict: pure computation, 5 s.",
@@ -82,33 +85,27 @@ const fn meaning(level: Level) -> &'static str {
     }
 }
 
-/// Runs the call's code; the call's level goes before the job's, the job's before the server's.
+/// Runs the code at the call's level, else the job's, else the server's.
 pub(super) fn run(
     runner: &dyn CodeRunner,
     language: Language,
-    arguments: &Map<String, Value>,
+    arguments: &CodeArguments,
     context: &ToolContext,
 ) -> Result<Value, ToolError> {
-    let word = |name: &str| arguments.get(name).and_then(Value::as_str);
-    let named =
-        word("strictness").and_then(|name| Level::FOR_CODE.into_iter().find(|level| level.name() == name));
-    let level = named.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
-    // Only these can read and write files; the others run in no directory at all.
+    let level = arguments.strictness.filter(|level| Level::FOR_CODE.contains(level));
+    let level = level.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
+    // Other programs have no directory.
     let has_files = language == Language::Python && level == Level::Lenient;
     let program = Program {
         workdir: context.workdir.clone().filter(|_| has_files),
-        ..Program::new(language, level, word("code").unwrap_or_default())
+        ..Program::new(language, level, arguments.code.as_str())
     };
     let record = runner.run(&program, &context.cancel);
+    let data = Value::Object(data(&record, error_text(&record)));
     if record.status == RunStatus::Ok {
-        return Ok(Value::Object(data(&record, told(&record))));
+        return Ok(data);
     }
-    let message = explained(&record, context);
-    Err(ToolError::Failed { data: Value::Object(data(&record, told(&record))), message })
-}
-
-fn was_cancelled(record: &RunRecord) -> bool {
-    record.limit.as_deref() == Some("cancelled")
+    Err(ToolError::Failed { message: explained(&record, context), data })
 }
 
 fn level_of(strictness: Strictness) -> Level {
@@ -119,48 +116,38 @@ fn level_of(strictness: Strictness) -> Level {
     }
 }
 
-/// Why a run did not end well, in words.
+/// The message of a run that failed.
 pub(super) fn explained(record: &RunRecord, context: &ToolContext) -> String {
-    // Nobody cancelled the job: the call's own time was up, perhaps while it waited for a free place.
-    let is_late = record.status == RunStatus::Timeout && was_cancelled(record);
+    // The job was not cancelled: the call's own time was up, perhaps while it waited for a slot.
+    let is_late = record.status == RunStatus::Timeout && record.limit.as_deref() == Some("cancelled");
     if is_late && context.cancel.reason().is_none() {
         return "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
     }
-    let said = [told(record), record.stderr.as_str()].into_iter().find(|text| !text.trim().is_empty());
-    said.map_or_else(|| format!("Execution failed: {}", record.status), str::to_owned)
+    let text = [error_text(record), record.stderr.as_str()].into_iter().find(|text| !text.trim().is_empty());
+    text.map_or_else(|| format!("Execution failed: {}", record.status), str::to_owned)
 }
 
-fn told(record: &RunRecord) -> &str {
+fn error_text(record: &RunRecord) -> &str {
     record.error.as_deref().unwrap_or_default()
 }
 
-/// The record's fields that say something, `output` and `status` first: each of them costs the model tokens,
-/// so standard error is left out where it is `told` already.
-pub(super) fn data(record: &RunRecord, told: &str) -> Map<String, Value> {
-    let mut data = Map::new();
-    let mut put = |name: &str, value: Value| {
-        data.insert(name.to_owned(), value);
-    };
-    put("output", json!(record.stdout));
-    put("status", json!(record.status.name()));
-    put("strictness", json!(record.level.name()));
-    put("duration_ms", json!(record.duration_ms));
-    let exit_code = record.exit_code.filter(|code| *code != 0);
-    let is_told = told.contains(record.stderr.trim_end());
-    let stderr = Some(&record.stderr).filter(|text| !text.is_empty() && !is_told);
-    let truncated = |cut: bool| cut.then_some(true);
-    for (name, value) in [
+/// The fields of the record that are set, `output` and `status` first. Each costs the model tokens, so
+/// standard error is left out if `message` contains it.
+pub(super) fn data(record: &RunRecord, message: &str) -> Map<String, Value> {
+    let truncated = |is_cut: bool| is_cut.then_some(Value::Bool(true));
+    let stderr = Some(&record.stderr).filter(|text| !text.is_empty() && !message.contains(text.trim_end()));
+    let fields = [
+        ("output", Some(json!(record.stdout))),
+        ("status", Some(json!(record.status.name()))),
+        ("strictness", Some(json!(record.level.name()))),
+        ("duration_ms", Some(json!(record.duration_ms))),
         ("result", record.result.as_ref().map(|result| json!(result))),
         ("stderr", stderr.map(|text| json!(text))),
-        ("exit_code", exit_code.map(|code| json!(code))),
+        ("exit_code", record.exit_code.filter(|code| *code != 0).map(|code| json!(code))),
         ("signal", record.signal.map(|signal| json!(signal))),
         ("limit", record.limit.as_ref().map(|limit| json!(limit))),
-        ("stdout_truncated", truncated(record.stdout_truncated).map(Value::from)),
-        ("stderr_truncated", truncated(record.stderr_truncated).map(Value::from)),
-    ] {
-        if let Some(value) = value {
-            put(name, value);
-        }
-    }
-    data
+        ("stdout_truncated", truncated(record.stdout_truncated)),
+        ("stderr_truncated", truncated(record.stderr_truncated)),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

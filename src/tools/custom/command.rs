@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The commands of `tools:`; they stay the same as long as the server runs.
+/// The commands of `tools:`. They do not change while the server runs.
 pub struct CommandTools(Vec<Arc<dyn Tool>>);
 
 impl CommandTools {
-    /// Of options that have been checked.
+    /// `options` must have been checked.
     pub fn new(options: &[CommandToolOptions], runner: &Arc<dyn CodeRunner>) -> Self {
         let tool = |options: &CommandToolOptions| {
             let tool: Arc<dyn Tool> =
@@ -83,15 +83,15 @@ impl Tool for CommandTool {
         };
         let record = self.runner.run(&program, &context.cancel);
         match record.status {
-            // A command that repeats what it was given tells no model of it.
-            RunStatus::Ok => Ok(redactor.redact_value(said(&record))),
+            // The output may contain the secrets of the environment.
+            RunStatus::Ok => Ok(redactor.redact_value(output(&record))),
             _ => Err(failure(&record, context).redacted(&redactor)),
         }
     }
 }
 
-/// Its standard output as JSON, or as a text if it is none.
-fn said(record: &RunRecord) -> Value {
+/// The standard output as JSON, or as a text if it is no JSON.
+fn output(record: &RunRecord) -> Value {
     let text = record.stdout.trim_end_matches('\n');
     if record.stdout_truncated {
         return json!({"output": text, "stdout_truncated": true});
@@ -100,10 +100,10 @@ fn said(record: &RunRecord) -> Value {
 }
 
 fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
-    let words = [record.stderr.trim(), record.stdout.trim()].into_iter().find(|text| !text.is_empty());
+    let text = [record.stderr.trim(), record.stdout.trim()].into_iter().find(|text| !text.is_empty());
     let message = match (record.status, record.exit_code, &record.limit) {
         (RunStatus::Error, Some(code), None) => {
-            words.map_or_else(|| format!("Exit code {code}"), |words| format!("Exit code {code}: {words}"))
+            text.map_or_else(|| format!("Exit code {code}"), |text| format!("Exit code {code}: {text}"))
         }
         _ => code::explained(record, context),
     };

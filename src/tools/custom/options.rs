@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 const DESCRIPTION_CHARS: usize = 4_000;
 /// Bytes of a schema, for the same reason.
 const PARAMETERS_BYTES: usize = 32 * 1024;
-/// Of `cacheable`, where a project's files are used.
+/// The error of `cacheable` for a tool that uses project files.
 pub(super) const NOT_CACHEABLE: &str = "cannot be, of what works in a project: its files change";
-/// The longest that a tool may ask for, seconds; `code_execution.max_timeout_ms` bounds it further.
-pub(super) const MOST_TIMEOUT_S: u64 = 600;
+/// The largest `timeout_s`. `code_execution.max_timeout_ms` limits it further.
+pub(super) const MAX_TIMEOUT_S: u64 = 600;
 /// Providers take no longer names.
 const NAME_CHARS: usize = 64;
 
@@ -20,23 +20,23 @@ const NAME_CHARS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommandToolOptions {
-    /// What models call.
+    /// The name for models.
     pub name: String,
-    /// For models: what it does and when to use it.
+    /// The description for models: what the tool does and when to use it.
     pub description: String,
     /// JSON Schema of its arguments, an object schema.
     pub parameters: Value,
     /// A command line for bash.
     pub command: String,
-    /// Its wall clock, seconds.
+    /// Its time limit.
     pub timeout_s: u64,
-    /// Whether it runs in the job's project directory, where the job has one; else in a private one.
+    /// Whether it runs in the project directory of the job. Otherwise it gets a private directory.
     pub in_project: bool,
-    /// Running it twice is the same as running it once: a call that a crash cut off is made again.
+    /// Running it twice equals running it once: it is repeated after a crash.
     pub idempotent: bool,
-    /// It is a pure read: an earlier result may stand for a new one.
+    /// It is a pure read: an earlier result may be reused.
     pub cacheable: bool,
-    /// Variables that it finds in its environment; the values are secrets.
+    /// Its environment variables. The values are secrets.
     pub env: BTreeMap<String, Secret>,
 }
 
@@ -56,27 +56,27 @@ impl Default for CommandToolOptions {
     }
 }
 
-/// Why something cannot be a tool.
+/// An invalid option of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} {allowed}")]
 pub struct BadTool {
     /// The key.
     pub key: &'static str,
-    /// What would be right.
+    /// The allowed values.
     pub allowed: String,
 }
 
 impl CommandToolOptions {
-    /// The texts that must not be repeated.
+    /// The secrets, which logs and results must not contain.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.env.values()
     }
 
-    /// Everything that cannot be.
+    /// Every invalid value.
     pub fn faults(&self) -> Vec<BadTool> {
         let command = self.command.trim().is_empty().then(|| bad("command", "is needed: a command line"));
-        let is_timed = (1..=MOST_TIMEOUT_S).contains(&self.timeout_s);
-        let timeout = (!is_timed).then(|| bad("timeout_s", &format!("must be from 1 to {MOST_TIMEOUT_S}")));
+        let is_timed = (1..=MAX_TIMEOUT_S).contains(&self.timeout_s);
+        let timeout = (!is_timed).then(|| bad("timeout_s", &format!("must be from 1 to {MAX_TIMEOUT_S}")));
         let named = |name: &String| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -103,7 +103,7 @@ fn bad(key: &'static str, allowed: &str) -> BadTool {
     BadTool { key, allowed: allowed.to_owned() }
 }
 
-/// What is wrong with a name.
+/// The fault of a name.
 pub(super) fn bad_name(name: &str) -> Option<BadTool> {
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
     let goes_on = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -115,7 +115,7 @@ pub(super) fn bad_name(name: &str) -> Option<BadTool> {
     (!fits).then_some(BadTool { key: "name", allowed: rule })
 }
 
-/// What is wrong with a description.
+/// The fault of a description.
 pub(super) fn bad_description(text: &str) -> Option<BadTool> {
     let fits = !text.trim().is_empty() && text.chars().count() <= DESCRIPTION_CHARS;
     let rule =
@@ -123,7 +123,7 @@ pub(super) fn bad_description(text: &str) -> Option<BadTool> {
     (!fits).then_some(BadTool { key: "description", allowed: rule })
 }
 
-/// What is wrong with a schema, as far as its outside says.
+/// The fault of a schema, without compiling it.
 pub(super) fn bad_parameters(schema: &Value) -> Option<BadTool> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     let fits = schema.to_string().len() <= PARAMETERS_BYTES;

@@ -3,21 +3,20 @@
 use super::catalogue::RegisteredTool;
 use regex::{RegexSet, RegexSetBuilder};
 
-/// Longest pattern, characters: no tool has a longer name.
+/// The longest pattern: no tool has a longer name.
 const PATTERN_CHARS: usize = 64;
-/// Most patterns.
-const PATTERNS: usize = 256;
+const MAX_PATTERNS: usize = 256;
 
-/// A pattern that means no tool.
+/// An invalid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadApprovalPattern {
-    /// No name can be like this.
+    /// No tool name can match it.
     #[error(
         "must be a tool's name or a pattern of it, as in bash, file_* or mcp_git_*: letters, digits, _, -, * and ?"
     )]
     NoName,
-    /// More than anybody needs.
-    #[error("is one too many: at most {PATTERNS} patterns")]
+    /// There are too many patterns.
+    #[error("is one too many: at most {MAX_PATTERNS} patterns")]
     TooMany,
 }
 
@@ -28,10 +27,10 @@ pub struct ApprovalRules {
 }
 
 impl ApprovalRules {
-    /// Reads the patterns, or tells which of them is bad, counted from 0.
+    /// Compiles the patterns. The error names the index of the invalid one.
     pub fn new(patterns: &[String]) -> Result<Self, (usize, BadApprovalPattern)> {
-        if patterns.len() > PATTERNS {
-            return Err((PATTERNS, BadApprovalPattern::TooMany));
+        if patterns.len() > MAX_PATTERNS {
+            return Err((MAX_PATTERNS, BadApprovalPattern::TooMany));
         }
         if let Some(at) = patterns.iter().position(|pattern| !is_pattern(pattern)) {
             return Err((at, BadApprovalPattern::NoName));
@@ -42,8 +41,8 @@ impl ApprovalRules {
         Ok(Self { patterns })
     }
 
-    /// Whether calls of this name wait: by the name itself, as the tool may be gone or not there yet, or by
-    /// whichever of the tool's names, those before a hash told them apart included.
+    /// Whether calls of this name need approval: because of the name itself, as the tool may be missing now,
+    /// or because of any name of the tool.
     pub(super) fn covers(&self, called: &str, tool: Option<&RegisteredTool>) -> bool {
         self.cover(called) || tool.is_some_and(|tool| tool.approval_names().any(|name| self.cover(name)))
     }
@@ -95,8 +94,11 @@ mod tests {
         for bad in ["", "a b", "a.b", "[a]", &"x".repeat(65), "ü"] {
             assert_eq!(rules(&["bash", bad]).err(), Some((1, BadApprovalPattern::NoName)), "{bad}");
         }
-        let many = vec!["a*b*c*d*e*f*g*"; PATTERNS];
+        let many = vec!["a*b*c*d*e*f*g*"; MAX_PATTERNS];
         assert!(rules(&many).is_ok());
-        assert_eq!(rules(&vec!["a"; PATTERNS + 1]).err(), Some((PATTERNS, BadApprovalPattern::TooMany)));
+        assert_eq!(
+            rules(&vec!["a"; MAX_PATTERNS + 1]).err(),
+            Some((MAX_PATTERNS, BadApprovalPattern::TooMany))
+        );
     }
 }

@@ -6,13 +6,11 @@ use serde_json::{Map, Value};
 /// The key under which some models wrap all arguments.
 const WRAPPER: &str = "arguments";
 
-/// Why a text holds no arguments, in words for the model.
+/// The text is for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ArgumentsError {
-    /// It is not JSON.
     #[error("Invalid JSON arguments: {0}")]
     Malformed(String),
-    /// It is JSON, but not an object.
     #[error("parameters must be a JSON object, not {0}: write {{\"name\": value}}")]
     NotAnObject(&'static str),
 }
@@ -44,7 +42,7 @@ pub(super) fn unwrap(
     }
 }
 
-/// Gives parameters that were written by another name their own, unless that is there as well.
+/// Renames aliases of parameters, unless the parameter itself is present.
 pub(super) fn renamed(mut arguments: Map<String, Value>, aliases: &[(&str, &str)]) -> Map<String, Value> {
     for (alias, name) in aliases {
         if arguments.contains_key(*name) {

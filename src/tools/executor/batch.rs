@@ -17,41 +17,37 @@ pub(super) struct PreparedCall<'a> {
     pub(super) call: &'a ToolCall,
     /// Its tool.
     pub(super) tool: &'a RegisteredTool,
-    /// What its run may do, here.
+    /// The side effects of the call, in this project or in none.
     pub(super) traits: ToolTraits,
-    /// Its arguments, fit for the tool.
+    /// The checked arguments.
     pub(super) arguments: Map<String, Value>,
-    /// The same in one spelling.
+    /// The arguments in canonical JSON.
     pub(super) canonical: String,
-    /// Calls of the same batch that ask for the same.
+    /// Calls of the same batch that share its result.
     pub(super) duplicates: Vec<&'a ToolCall>,
 }
 
-/// What a batch comes to before anything runs.
+/// The calls of a batch: those that run, and those that are refused.
 #[derive(Default)]
 pub(super) struct PreparedBatch<'a> {
     /// In call order.
     pub(super) calls: Vec<PreparedCall<'a>>,
-    /// With the reason, for the model.
+    /// With the reason for the model.
     pub(super) refused: Vec<(&'a ToolCall, String)>,
 }
 
-/// What calls are prepared by.
+/// Checks calls.
 pub(super) struct CallPreparer<'a> {
-    /// The tools there are.
     pub(super) catalogue: &'a ToolCatalogue,
-    /// What the operator says.
     pub(super) options: &'a ExecutorOptions,
-    /// Whose calls they are.
     pub(super) context: &'a ToolContext,
 }
 
 impl<'a> PreparedBatch<'a> {
-    /// Prepares the calls.
     pub(super) fn prepare(calls: &'a [ToolCall], preparer: &CallPreparer<'a>) -> Self {
         let mut batch = Self::default();
-        // Twins by tool, arguments and, where it matters, how many calls before them may have changed
-        // something.
+        // Duplicates have the same tool and arguments and, where it matters, the same number of writes before
+        // them.
         let mut seen: HashMap<(&str, String, usize), usize> = HashMap::new();
         let mut writes = 0;
         for call in calls {
@@ -62,10 +58,10 @@ impl<'a> PreparedBatch<'a> {
                     continue;
                 }
             };
-            let traits = tool.traits_in(preparer.context.project_id.is_some());
+            let traits = tool.tool.traits_in(preparer.context.project_id.is_some());
             let canonical = canonical(&Value::Object(arguments.clone()));
             let key = |writes| {
-                let writes = if is_unmoved(traits) { 0 } else { writes };
+                let writes = if is_independent(traits) { 0 } else { writes };
                 (tool.spec.name.as_ref(), canonical.clone(), writes)
             };
             let duplicate = seen.get(&key(writes)).filter(|_| traits.idempotent);
@@ -88,13 +84,13 @@ impl<'a> PreparedBatch<'a> {
     }
 }
 
-/// Whether nothing that a batch does changes what the call comes to.
-fn is_unmoved(traits: ToolTraits) -> bool {
+/// Whether no other call of the batch can change the result.
+fn is_independent(traits: ToolTraits) -> bool {
     traits.cacheable && traits.files == FileAccess::None
 }
 
-/// Whether a later call may see something else because of this one. That running it twice is the same as once
-/// does not mean that it changes nothing; only what says that it is a pure read, or reads files, is taken to.
+/// Whether the call may change the result of a later one. An idempotent call may, too, unless it is a pure
+/// read or only reads files.
 fn may_change(traits: ToolTraits) -> bool {
     let only_reads = traits.cacheable || traits.files == FileAccess::Reads;
     !traits.idempotent || !only_reads || matches!(traits.files, FileAccess::Writes | FileAccess::Runs)
@@ -105,7 +101,7 @@ type FittedCall<'a> = (&'a RegisteredTool, Map<String, Value>);
 impl<'a> CallPreparer<'a> {
     fn fit(&self, call: &ToolCall) -> Result<FittedCall<'a>, String> {
         let parsed = match arguments::parse(&call.arguments) {
-            // Malformed JSON is told first, whatever the name; any other misfit needs the tool to be known.
+            // Malformed JSON is reported first, even for an unknown tool.
             Err(error @ ArgumentsError::Malformed(_)) => return Err(error.to_string()),
             other => other,
         };
@@ -117,12 +113,12 @@ impl<'a> CallPreparer<'a> {
         let arguments = arguments::renamed(arguments, tool.aliases.parameters);
         let arguments = tool.schema.fit(arguments).map_err(misfit)?;
         if self.options.approval.covers(name, Some(tool)) && !self.context.approved.covers(&call.id_ref) {
-            return Err(self.unasked(name));
+            return Err(self.approval_missing(name));
         }
         Ok((tool, arguments))
     }
 
-    fn unasked(&self, name: &str) -> String {
+    fn approval_missing(&self, name: &str) -> String {
         match &self.context.approved {
             ApprovedCalls::None => format!(
                 "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
@@ -140,7 +136,7 @@ impl<'a> CallPreparer<'a> {
         let offered = || usable().map(|tool| tool.spec.name.as_ref());
         let name: String = called.chars().take(NAME_CHARS).collect();
         let Some(tool) = self.catalogue.find(called) else {
-            // An alias that is near stands for the name that the model was told.
+            // The suggestion is the main name, even if an alias is nearer.
             let near = nearest(&name, usable().flat_map(|tool| tool.names()));
             let near = near.and_then(|near| usable().find(|tool| tool.names().any(|known| known == near)));
             return Err(match near.map(|tool| tool.spec.name.as_ref()) {

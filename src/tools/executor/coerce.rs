@@ -27,7 +27,7 @@ pub(super) fn coerce(value: &mut Value, schema: &Value) {
             }
         }
         Value::Object(map) => {
-            map.retain(|name, item| !(item.is_null() && is_left_out(name, schema)));
+            map.retain(|name, item| !(item.is_null() && is_missing(name, schema)));
             for (name, item) in map.iter_mut() {
                 if let Some(schema) = schema.get("properties").and_then(|p| p.get(name)) {
                     coerce(item, schema);
@@ -49,9 +49,8 @@ pub(super) fn wants(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether a null means that nothing was given: the parameter is optional, and its types are told and null is
-/// none.
-fn is_left_out(name: &str, schema: &Value) -> bool {
+/// Whether a null means a missing parameter: it is optional, and its type does not allow null.
+fn is_missing(name: &str, schema: &Value) -> bool {
     let Some(own) = schema.get("properties").and_then(|properties| properties.get(name)) else {
         return false;
     };

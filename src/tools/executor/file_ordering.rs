@@ -11,21 +11,20 @@ enum TaskStage {
     Done,
 }
 
-/// The turns of a batch, handed out to its threads.
+/// Hands out the tasks of a batch to its threads.
 pub(super) struct FileOrdering {
     uses: Vec<FileAccess>,
     stages: Mutex<Vec<TaskStage>>,
-    moved: Condvar,
+    changed: Condvar,
 }
 
 impl FileOrdering {
-    /// For tasks that use files like this.
     pub(super) fn new(uses: Vec<FileAccess>) -> Self {
         let stages = Mutex::new(vec![TaskStage::Waiting; uses.len()]);
-        Self { uses, stages, moved: Condvar::new() }
+        Self { uses, stages, changed: Condvar::new() }
     }
 
-    /// The first task that may begin; waits while there are only tasks that may not. `None`: all have begun.
+    /// The first task that may begin. Waits while no task may begin. `None`: all have begun.
     pub(super) fn next_turn(&self) -> Option<TaskTurn<'_>> {
         let mut stages = self.stages();
         loop {
@@ -35,7 +34,7 @@ impl FileOrdering {
                 set(&mut stages, at, TaskStage::Running);
                 return Some(TaskTurn { ordering: self, at });
             }
-            stages = self.moved.wait(stages).unwrap_or_else(PoisonError::into_inner);
+            stages = self.changed.wait(stages).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -43,7 +42,7 @@ impl FileOrdering {
         let waits_for = |earlier: FileAccess| match self.uses.get(at) {
             Some(FileAccess::Writes) => earlier != FileAccess::None,
             Some(FileAccess::Reads) => matches!(earlier, FileAccess::Writes | FileAccess::Runs),
-            // Programs run beside each other: what depends on what among them is the model's to say.
+            // Programs run in parallel: the model must order those that depend on each other.
             Some(FileAccess::Runs) => matches!(earlier, FileAccess::Reads | FileAccess::Writes),
             Some(FileAccess::None) | None => false,
         };
@@ -62,7 +61,7 @@ fn set(stages: &mut [TaskStage], at: usize, to: TaskStage) {
     }
 }
 
-/// A task's turn; it ends when this is dropped, by a panic as well: others may wait for it.
+/// A running task. It ends when this is dropped, also by a panic.
 pub(super) struct TaskTurn<'a> {
     ordering: &'a FileOrdering,
     at: usize,
@@ -78,7 +77,7 @@ impl TaskTurn<'_> {
 impl Drop for TaskTurn<'_> {
     fn drop(&mut self) {
         set(&mut self.ordering.stages(), self.at, TaskStage::Done);
-        self.ordering.moved.notify_all();
+        self.ordering.changed.notify_all();
     }
 }
 

@@ -32,7 +32,7 @@ use catalogue::{CurrentCatalogue, RegisteredTool};
 use run::BatchRun;
 use std::sync::Arc;
 
-/// The toolbox.
+/// Runs the tools.
 pub struct Executor {
     catalogue: CurrentCatalogue,
     options: ExecutorOptions,
@@ -51,8 +51,8 @@ impl std::fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// Serves these tools, in alphabetical order, and after them those of the sources, in the order of these;
-    /// or says which of the tools cannot be served. A tool of a source that cannot be served is left out.
+    /// Serves the tools in alphabetical order, then those of each source. The error names an invalid tool. An
+    /// invalid tool of a source is left out.
     pub fn new(
         tools: Vec<Box<dyn Tool>>,
         sources: Vec<Arc<dyn ToolSource>>,
@@ -88,7 +88,7 @@ impl Toolbox for Executor {
     fn tool_infos(&self) -> Vec<ToolInfo> {
         let info = |tool: &Arc<RegisteredTool>| ToolInfo {
             spec: ToolSpec::clone(&tool.spec),
-            traits: tool.traits_in(true),
+            traits: tool.tool.traits_in(true),
             origin: tool.tool.origin(),
             needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
         };
@@ -105,12 +105,12 @@ impl Toolbox for Executor {
         BatchRun { options, catalogue: &catalogue, cache, context, journal }.perform(&batch);
     }
 
-    fn settled(&self, call: &ToolCall, context: &ToolContext, why: UnexecutedReason, told: &str) {
+    fn settled(&self, call: &ToolCall, context: &ToolContext, why: UnexecutedReason, result: &str) {
         let catalogue = self.catalogue.now();
         let tool = catalogue.find(&call.name).map(|tool| tool.spec.name.as_ref());
         self.options.meter.record(Measurement::ToolCalled { tool, outcome: why.name(), took_us: None });
         let Some(audit) = &self.options.audit else { return };
-        let (result, skipped) = (told.to_owned(), Some(why.name().to_owned()));
+        let (result, skipped) = (result.to_owned(), Some(why.name().to_owned()));
         audit.record(&AuditEntry { result, skipped, ..audit_entry(call, context) });
     }
 }

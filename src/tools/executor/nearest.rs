@@ -1,11 +1,11 @@
 //! The tool name that a wrong name most likely meant. It is only suggested, never executed.
 
-/// Likeness from which a guess is worth telling, 0 to 1.
+/// The least likeness of a suggestion, 0 to 1.
 const LIKELY: f64 = 0.6;
-/// Of a wrong name, characters that are looked at and quoted.
+/// Characters of a wrong name that are compared and quoted.
 pub(super) const NAME_CHARS: usize = 64;
 
-/// The most alike of the names, if any is alike enough.
+/// The most similar name, if any is similar enough.
 pub(super) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = bare(wrong);
     let likeness = |name: &str| {
@@ -16,7 +16,7 @@ pub(super) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> 
     scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, name)| name)
 }
 
-/// Letters and digits in lower case: `ExecutePython` and `execute-python` are the same slip.
+/// Letters and digits in lower case: `ExecutePython` and `execute-python` are equal.
 fn bare(name: &str) -> String {
     name.chars()
         .take(NAME_CHARS)

@@ -10,13 +10,13 @@ use std::time::Duration;
 /// The limits of a batch of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Calls of one batch that run at once.
+    /// Calls of one batch that run in parallel.
     pub workers: usize,
     /// Longest run of one call.
     pub timeout: Duration,
-    /// Longest result as the model sees it, characters.
+    /// The longest result for the model.
     pub result_chars: usize,
-    /// Longest result as the store keeps it, bytes.
+    /// The longest result in the store.
     pub result_bytes: usize,
     /// Limits of cached results.
     pub cache: ToolCacheOptions,
@@ -36,9 +36,9 @@ impl BatchLimits {
 pub struct ExecutorOptions {
     /// The limits of a batch.
     pub limits: BatchLimits,
-    /// Which calls wait for an approval.
+    /// The calls that need approval.
     pub approval: ApprovalRules,
-    /// Where every call is recorded, if anywhere.
+    /// The audit log.
     pub audit: Option<Arc<dyn Audit>>,
     /// Counts the calls.
     pub meter: Arc<dyn Meter>,

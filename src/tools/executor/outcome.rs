@@ -2,9 +2,9 @@
 
 use super::truncate::{ResultLimits, truncated};
 use crate::ports::{FullResult, ToolError, ToolOutcome};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::time::Duration;
 
-/// Why there is a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutcomeKind {
     Ran,
@@ -13,45 +13,34 @@ enum OutcomeKind {
     Cached,
 }
 
-/// What one run, or its refusal, came to.
+/// The result of a call, whether it ran or not.
 #[derive(Debug, Clone)]
 pub(super) struct CallOutcome {
     result: Result<Value, ToolError>,
     millis: u64,
-    fate: OutcomeKind,
+    kind: OutcomeKind,
     duplicate: bool,
 }
 
 impl CallOutcome {
-    /// A run that took so long.
     pub(super) fn ran(result: Result<Value, ToolError>, millis: u64) -> Self {
-        Self { result, millis, fate: OutcomeKind::Ran, duplicate: false }
+        Self { result, millis, kind: OutcomeKind::Ran, duplicate: false }
     }
 
     /// A call that was refused before it ran.
     pub(super) fn refused(message: String) -> Self {
-        Self {
-            result: Err(ToolError::Invalid(message)),
-            millis: 0,
-            fate: OutcomeKind::Refused,
-            duplicate: false,
-        }
+        Self { kind: OutcomeKind::Refused, ..Self::ran(Err(ToolError::Invalid(message)), 0) }
     }
 
-    /// A call that was not run because the job has to end.
+    /// A call that did not run because the job has to end.
     pub(super) fn cancelled() -> Self {
         let message = "(cancelled) the call was not run".to_owned();
-        Self {
-            result: Err(ToolError::Invalid(message)),
-            millis: 0,
-            fate: OutcomeKind::Cancelled,
-            duplicate: false,
-        }
+        Self { kind: OutcomeKind::Cancelled, ..Self::refused(message) }
     }
 
-    /// A call for which an earlier result stands.
+    /// A call that is answered from the cache.
     pub(super) fn cached(data: Value) -> Self {
-        Self { result: Ok(data), millis: 0, fate: OutcomeKind::Cached, duplicate: false }
+        Self { result: Ok(data), millis: 0, kind: OutcomeKind::Cached, duplicate: false }
     }
 
     /// The same for the duplicate of a call.
@@ -59,19 +48,18 @@ impl CallOutcome {
         Self { duplicate: true, ..self.clone() }
     }
 
-    /// What it came to.
     pub(super) fn result(&self) -> Result<&Value, &ToolError> {
         self.result.as_ref()
     }
 
-    /// How long it ran, milliseconds.
+    /// The duration of the run; 0 without a run.
     pub(super) fn millis(&self) -> u64 {
         if self.why_not_run().is_none() { self.millis } else { 0 }
     }
 
-    /// Why it did not run; `None`: it did.
+    /// Why it did not run; `None` if it ran.
     pub(super) fn why_not_run(&self) -> Option<&'static str> {
-        match self.fate {
+        match self.kind {
             OutcomeKind::Refused => Some("refused"),
             OutcomeKind::Cancelled => Some("cancelled"),
             OutcomeKind::Cached => Some("cached"),
@@ -80,11 +68,11 @@ impl CallOutcome {
         }
     }
 
-    /// The text for the model, as much of it as there is room for, and what was cut.
-    pub(super) fn into_tool_outcome(self, room: &ResultLimits) -> ToolOutcome {
-        let skipped = self.duplicate || matches!(self.fate, OutcomeKind::Cancelled | OutcomeKind::Cached);
-        let (value, whole) = truncated(self.into_value(), room);
-        let handle = room.reader.as_ref().map(|reader| reader.handle.clone());
+    /// The text for the model within the limits, and the full text if it was cut.
+    pub(super) fn into_tool_outcome(self, limits: &ResultLimits) -> ToolOutcome {
+        let skipped = self.duplicate || matches!(self.kind, OutcomeKind::Cancelled | OutcomeKind::Cached);
+        let (value, whole) = truncated(self.into_value(), limits);
+        let handle = limits.reader.as_ref().map(|reader| reader.handle.clone());
         let whole = handle.zip(whole).map(|(handle, content)| FullResult { handle, content });
         ToolOutcome { content: value.to_string(), skipped, whole }
     }
@@ -95,21 +83,16 @@ impl CallOutcome {
             Err(ToolError::Invalid(message)) => (false, Value::Null, Value::String(message)),
             Err(ToolError::Failed { message, data }) => (false, data, Value::String(message)),
         };
-        let mut result = Map::new();
-        result.insert("success".to_owned(), Value::Bool(success));
-        result.insert("data".to_owned(), data);
-        result.insert("error".to_owned(), error);
-        result.insert(
-            "execution_time".to_owned(),
-            json!(std::time::Duration::from_millis(self.millis).as_secs_f64()),
-        );
-        if self.fate == OutcomeKind::Cached {
-            result.insert("cached".to_owned(), Value::Bool(true));
-        }
-        if self.duplicate {
-            result.insert("duplicate".to_owned(), Value::Bool(true));
-        }
-        Value::Object(result)
+        let seconds = Duration::from_millis(self.millis).as_secs_f64();
+        let mut result = json!({"success": success, "data": data, "error": error, "execution_time": seconds});
+        let mut flag = |name: &str, is_set: bool| {
+            if let Some(fields) = result.as_object_mut().filter(|_| is_set) {
+                fields.insert(name.to_owned(), Value::Bool(true));
+            }
+        };
+        flag("cached", self.kind == OutcomeKind::Cached);
+        flag("duplicate", self.duplicate);
+        result
     }
 }
 

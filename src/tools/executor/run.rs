@@ -18,15 +18,14 @@ use crate::tools::parallel;
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What the calls of a batch share.
+/// A batch that runs.
 pub(super) struct BatchRun<'a> {
     pub(super) options: &'a ExecutorOptions,
-    /// The tools of the moment at which the batch began.
+    /// The tools at the start of the batch.
     pub(super) catalogue: &'a ToolCatalogue,
     pub(super) cache: &'a ResultCache,
-    /// Whose calls they are.
     pub(super) context: &'a ToolContext,
-    /// Where results are reported.
+    /// Receives the results.
     pub(super) journal: &'a dyn Journal,
 }
 
@@ -58,8 +57,8 @@ impl BatchRun<'_> {
         });
     }
 
-    /// The result of a call: from the cache, or of its run. A call that may not run twice runs only once its
-    /// start is on record.
+    /// The result of a call, from the cache or of its run. A call that is not idempotent runs only after the
+    /// journal has recorded its start.
     fn execute(&self, prepared: &PreparedCall<'_>) -> CallOutcome {
         if self.context.cancel.is_cancelled() {
             return CallOutcome::cancelled();
@@ -115,8 +114,8 @@ impl BatchRun<'_> {
         });
     }
 
-    /// The limits of a call's result. The full result is kept only where the job can read it: a tool that
-    /// reads results is on offer, and this call is none of that tool.
+    /// The limits of a call's result. The full result is kept only if the job has a tool that reads it and
+    /// the call is not one of that tool.
     fn limits(&self, prepared: &PreparedCall<'_>) -> ResultLimits {
         let mut readers = self.catalogue.tools().iter().filter(|tool| tool.reads_results);
         let is_kept = self.journal.keeps_full_result() && !prepared.tool.reads_results;
@@ -142,7 +141,7 @@ fn measurement<'a>(prepared: Option<&'a PreparedCall<'_>>, outcome: &CallOutcome
     Measurement::ToolCalled { tool, outcome: outcome.why_not_run().unwrap_or(ran), took_us }
 }
 
-/// The sandbox level of a call that ran in the sandbox. Only a built-in tool's own word counts.
+/// The sandbox level of a call that ran in the sandbox. Only results of built-in tools are believed.
 fn sandbox_level(prepared: &PreparedCall<'_>, outcome: &CallOutcome) -> Option<String> {
     let data = match outcome.result() {
         Ok(data) | Err(ToolError::Failed { data, .. }) => Some(data),
@@ -150,9 +149,10 @@ fn sandbox_level(prepared: &PreparedCall<'_>, outcome: &CallOutcome) -> Option<S
     };
     let tool = &prepared.tool.tool;
     let is_builtin = tool.origin() == ToolOrigin::BuiltIn;
-    let told = data.filter(|_| is_builtin).and_then(|data| data.get("strictness")).and_then(Value::as_str);
+    let reported =
+        data.filter(|_| is_builtin).and_then(|data| data.get("strictness")).and_then(Value::as_str);
     let fixed = tool.level().filter(|_| outcome.why_not_run().is_none());
-    fixed.or(told).map(str::to_owned)
+    fixed.or(reported).map(str::to_owned)
 }
 
 /// Writes the progress of a running call to the log of its job.

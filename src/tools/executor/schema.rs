@@ -7,16 +7,16 @@ use jsonschema::{Draft, JsonType, ValidationError, Validator};
 use serde_json::{Map, Value};
 use std::sync::OnceLock;
 
-/// Misfits told at once.
-const MISFITS: usize = 5;
-/// Of a quoted value or name, characters.
+/// Errors in one message.
+const MAX_ERRORS: usize = 5;
+/// Characters of a quoted value or name.
 const QUOTE_CHARS: usize = 80;
 
-/// What may name parameters beside `properties`.
-const NAMING: [&str; 8] =
+/// Keywords besides `properties` that may name parameters.
+const NAMING_KEYWORDS: [&str; 8] =
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];
 
-/// What a tool's arguments must look like.
+/// The schema of a tool's arguments.
 #[derive(Debug)]
 pub(super) struct ParameterSchema {
     text: Value,
@@ -24,15 +24,14 @@ pub(super) struct ParameterSchema {
 }
 
 impl ParameterSchema {
-    /// Takes an object schema. Parameters that it does not name are refused, whether it says so or not,
-    /// unless it leaves open which there are.
+    /// Takes an object schema. Unknown parameters are refused, unless keywords besides `properties` name
+    /// some.
     pub(super) fn new(parameters: &Value) -> Result<Self, String> {
         let mut text = parameters.clone();
         match text.as_object_mut() {
             Some(map) if map.get("type") == Some(&Value::from("object")) => {
-                // Where others than `properties` name parameters, only the schema itself knows which there
-                // are.
-                if map.contains_key("properties") && !NAMING.iter().any(|key| map.contains_key(*key)) {
+                if map.contains_key("properties") && !NAMING_KEYWORDS.iter().any(|key| map.contains_key(*key))
+                {
                     map.entry("additionalProperties").or_insert(Value::Bool(false));
                 }
             }
@@ -41,8 +40,7 @@ impl ParameterSchema {
         Ok(Self { text, validator: OnceLock::new() })
     }
 
-    /// The schema compiled, or why it is none: for schemas that others have written, asked before they are
-    /// offered.
+    /// The compiled schema, or the error of the compiler.
     pub(super) fn compiled(&self) -> Result<&Validator, String> {
         let compile = || {
             let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
@@ -51,41 +49,40 @@ impl ParameterSchema {
         self.validator.get_or_init(compile).as_ref().map_err(Clone::clone)
     }
 
-    /// Whether the tool has a parameter of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.text.get("properties").is_some_and(|properties| properties.get(name).is_some())
     }
 
-    /// The arguments, coerced where that is safe, or what is wrong with them.
+    /// The coerced arguments, or what is wrong with them.
     pub(super) fn fit(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
         let mut value = Value::Object(arguments);
         coerce(&mut value, &self.text);
-        let mut misfits: Vec<String> =
-            self.compiled()?.iter_errors(&value).take(MISFITS).flat_map(|e| tell(&e)).collect();
-        misfits.extend(self.endless(&value));
+        let mut errors: Vec<String> =
+            self.compiled()?.iter_errors(&value).take(MAX_ERRORS).flat_map(|e| describe(&e)).collect();
+        errors.extend(self.too_large_integers(&value));
         match value {
-            Value::Object(map) if misfits.is_empty() => Ok(map),
-            _ => Err(misfits.join("; ")),
+            Value::Object(map) if errors.is_empty() => Ok(map),
+            _ => Err(errors.join("; ")),
         }
     }
 
-    /// Integers that no integer of 64 bits can hold.
-    fn endless(&self, value: &Value) -> Vec<String> {
+    /// Errors for integers that do not fit into 64 bits.
+    fn too_large_integers(&self, value: &Value) -> Vec<String> {
         let wanted = |name: &str| self.text.get("properties")?.get(name);
-        let is_endless = |(name, item): &(&String, &Value)| {
+        let is_too_large = |(name, item): &(&String, &Value)| {
             wanted(name).is_some_and(|schema| wants(schema, "integer")) && is_beyond_64_bits(item)
         };
-        let items = value.as_object().into_iter().flatten().filter(is_endless);
+        let items = value.as_object().into_iter().flatten().filter(is_too_large);
         items.map(|(name, _)| format!("{} must fit into 64 bits", short(name))).collect()
     }
 }
 
-/// Whether a number can only be told as a float: as an integer it would be lost on the tool's way to read it.
+/// Whether a whole number is a float, because it does not fit into 64 bits.
 fn is_beyond_64_bits(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| value.is_f64() && number.fract() == 0.0)
 }
 
-fn tell(error: &ValidationError<'_>) -> Vec<String> {
+fn describe(error: &ValidationError<'_>) -> Vec<String> {
     use ValidationErrorKind as Kind;
     let path = path(error.instance_path());
     let label = if path.is_empty() { "the parameters" } else { &path };
@@ -94,10 +91,10 @@ fn tell(error: &ValidationError<'_>) -> Vec<String> {
         Kind::Required { property } => one(format!("missing required {}", join(&path, &plain(property)))),
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => unexpected
             .iter()
-            .take(MISFITS)
+            .take(MAX_ERRORS)
             .map(|k| format!("unexpected parameter {}", join(&path, &short(k))))
             .collect(),
-        Kind::Type { kind } => one(misfit_of_type(label, kind, error.instance())),
+        Kind::Type { kind } => one(type_error(label, kind, error.instance())),
         Kind::Enum { options } => one(format!("{label} must be one of {options}")),
         Kind::Constant { expected_value } => one(format!("{label} must be {expected_value}")),
         Kind::Minimum { limit } => one(format!("{label} must be >= {limit}")),
@@ -112,14 +109,14 @@ fn tell(error: &ValidationError<'_>) -> Vec<String> {
     }
 }
 
-fn misfit_of_type(label: &str, kind: &TypeKind, value: &Value) -> String {
+fn type_error(label: &str, kind: &TypeKind, value: &Value) -> String {
     let types: Vec<&str> = match kind {
         TypeKind::Single(one) => vec![one.as_str()],
         TypeKind::Multiple(several) => several.iter().map(JsonType::as_str).collect(),
     };
     let text = value.as_str().map(str::trim).unwrap_or_default();
-    let endless = text.parse::<f64>().is_ok_and(|number| !number.is_finite());
-    if endless && types.iter().any(|one| matches!(*one, "number" | "integer")) {
+    let is_infinite = text.parse::<f64>().is_ok_and(|number| !number.is_finite());
+    if is_infinite && types.iter().any(|one| matches!(*one, "number" | "integer")) {
         return format!("{label} must be finite");
     }
     format!("{label} should be {}", types.join(" or "))

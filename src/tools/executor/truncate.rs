@@ -1,70 +1,66 @@
-//! How a result becomes short enough for a model. Owns which texts are cut and what stands in their place;
-//! refuses to lose what it cuts, where the job has a way to read it.
+//! Shortens results for models.
 //!
-//! The texts that were cut, whole and one behind the other, are the *document* that the marker of each cut
-//! points into: without JSON's escapes, so that an offset counts what the model reads.
+//! The full texts of everything that was cut, joined, are the *document*. The marker of each cut points into
+//! it. Offsets count characters without JSON escapes, as the model reads them.
 
 use crate::domain::handle::ResultHandle;
 use serde_json::Value;
 
-/// Texts are not cut below this.
+/// Shorter texts are not cut.
 const CAP_MIN_CHARS: usize = 100;
-/// Characters that the marker of a cut may take, the way to the rest aside.
+/// Characters of a marker without its hint.
 const MARKER_CHARS: usize = 64;
-/// Characters that the way to the rest takes beside the names in it.
-const WAY_CHARS: usize = 64;
+/// Characters of the hint without the names in it.
+const HINT_CHARS: usize = 64;
 
-/// How the rest of a result is read.
+/// How the model reads the full text.
 #[derive(Debug, Clone)]
 pub(super) struct FullResultReader {
-    /// The tool that reads it.
     pub(super) tool: String,
-    /// What it has to be given.
     pub(super) handle: ResultHandle,
 }
 
-/// How much of a result is told, and kept.
+/// The limits of a result.
 #[derive(Debug, Clone)]
 pub(super) struct ResultLimits {
-    /// What the model gets, characters of JSON.
+    /// The longest JSON for the model.
     pub(super) chars: usize,
-    /// What is kept for the reader, bytes.
+    /// The longest full text that is kept.
     pub(super) bytes: usize,
-    /// `None`: the job cannot read what is kept, so nothing is.
+    /// `None`: the job cannot read full texts, so none is kept.
     pub(super) reader: Option<FullResultReader>,
 }
 
-/// The result within the room, and the document of what was cut: long texts keep head and tail, all down to
-/// one length; data that has too many texts for that becomes its own JSON text, cut likewise. The JSON stays
-/// valid and says what is missing.
-pub(super) fn truncated(result: Value, room: &ResultLimits) -> (Value, Option<String>) {
-    if fits(&result, room.chars) {
+/// The result within the limits, and the document. Long texts keep head and tail, all with the same length.
+/// If that is not enough, the data becomes one JSON text and is cut likewise. The JSON stays valid.
+pub(super) fn truncated(result: Value, limits: &ResultLimits) -> (Value, Option<String>) {
+    if fits(&result, limits.chars) {
         return (result, None);
     }
-    let (result, cap) = if let Some(cap) = longest_fit(&result, room) {
+    let (result, cap) = if let Some(cap) = longest_fit(&result, limits) {
         (result, cap)
     } else {
         let flat = flattened(result);
-        let cap = longest_fit(&flat, room).unwrap_or(CAP_MIN_CHARS);
+        let cap = longest_fit(&flat, limits).unwrap_or(CAP_MIN_CHARS);
         (flat, cap)
     };
-    let mut cutter = TextTruncator::new(cap, room);
+    let mut cutter = TextTruncator::new(cap, limits);
     let short = cutter.value(&result);
-    let whole = room.reader.is_some().then(|| bounded(&document(&result, &cutter), room.bytes));
-    (short, whole.filter(|_| cutter.told > 0))
+    let whole = limits.reader.is_some().then(|| bounded(&document(&result, &cutter), limits.bytes));
+    (short, whole.filter(|_| cutter.document_chars > 0))
 }
 
 fn fits(value: &Value, limit: usize) -> bool {
     value.to_string().chars().count() <= limit
 }
 
-/// The greatest length of texts with which the result fits; `None` when even the shortest ones are too many.
-fn longest_fit(result: &Value, room: &ResultLimits) -> Option<usize> {
-    let fits_at = |cap| fits(&TextTruncator::new(cap, room).value(result), room.chars);
+/// The greatest length of texts with which the result fits; `None` if even the shortest texts do not fit.
+fn longest_fit(result: &Value, limits: &ResultLimits) -> Option<usize> {
+    let fits_at = |cap| fits(&TextTruncator::new(cap, limits).value(result), limits.chars);
     if !fits_at(CAP_MIN_CHARS) {
         return None;
     }
-    let (mut fitting, mut failing) = (CAP_MIN_CHARS, room.chars);
+    let (mut fitting, mut failing) = (CAP_MIN_CHARS, limits.chars);
     while failing.saturating_sub(fitting) > 1 {
         let cap = fitting.midpoint(failing);
         if fits_at(cap) { fitting = cap } else { failing = cap }
@@ -75,18 +71,19 @@ fn longest_fit(result: &Value, room: &ResultLimits) -> Option<usize> {
 /// Cuts the texts of one result.
 struct TextTruncator<'a> {
     cap: usize,
-    /// A text that is longer is cut: what is left out must be more than the marker.
+    /// Longer texts are cut. The cut part is longer than the marker.
     longest: usize,
     reader: Option<&'a FullResultReader>,
     /// Characters of the document so far.
-    told: usize,
+    document_chars: usize,
 }
 
 impl<'a> TextTruncator<'a> {
-    fn new(cap: usize, room: &'a ResultLimits) -> Self {
-        let way = |reader: &FullResultReader| WAY_CHARS + reader.tool.len() + reader.handle.to_string().len();
-        let marker = MARKER_CHARS + room.reader.as_ref().map_or(0, way);
-        Self { cap, longest: cap.saturating_add(marker), reader: room.reader.as_ref(), told: 0 }
+    fn new(cap: usize, limits: &'a ResultLimits) -> Self {
+        let hint =
+            |reader: &FullResultReader| HINT_CHARS + reader.tool.len() + reader.handle.to_string().len();
+        let marker = MARKER_CHARS + limits.reader.as_ref().map_or(0, hint);
+        Self { cap, longest: cap.saturating_add(marker), reader: limits.reader.as_ref(), document_chars: 0 }
     }
 
     /// A copy in which no text is longer than the cap and its marker.
@@ -108,17 +105,17 @@ impl<'a> TextTruncator<'a> {
         let first: String = text.chars().take(head).collect();
         let last: String = text.chars().skip(length.saturating_sub(tail)).collect();
         let cut = length.saturating_sub(self.cap);
-        let way = self.reader.map_or_else(String::new, |FullResultReader { tool, handle }| {
-            let offset = self.told.saturating_add(head);
+        let hint = self.reader.map_or_else(String::new, |FullResultReader { tool, handle }| {
+            let offset = self.document_chars.saturating_add(head);
             format!("; {tool} {{\"handle\":\"{handle}\",\"offset\":{offset}}} shows them")
         });
         // The line break between two texts of the document counts as well.
-        self.told = self.told.saturating_add(length).saturating_add(1);
-        format!("{first}\n… [{cut} of {length} characters cut{way}] …\n{last}")
+        self.document_chars = self.document_chars.saturating_add(length).saturating_add(1);
+        format!("{first}\n… [{cut} of {length} characters cut{hint}] …\n{last}")
     }
 }
 
-/// The texts that were cut, in the order in which they were.
+/// The texts that were cut, in order.
 fn document(result: &Value, cutter: &TextTruncator<'_>) -> String {
     let mut texts = Vec::new();
     gather(result, cutter.longest, &mut texts);
@@ -134,7 +131,7 @@ fn gather<'v>(value: &'v Value, longest: usize, texts: &mut Vec<&'v str>) {
     }
 }
 
-/// The document within so many bytes: head and tail of it.
+/// Head and tail of the document within `bytes`.
 fn bounded(document: &str, bytes: usize) -> String {
     if document.len() <= bytes {
         return document.to_owned();

@@ -31,7 +31,7 @@ impl Clock for Ticking {
     fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
-/// Says what it was asked to run, at the levels that it was given; fails when the code says so.
+/// Prints the language and the code. Code that contains "raise" fails.
 struct FakeRunner(&'static [Level]);
 
 impl CodeRunner for FakeRunner {

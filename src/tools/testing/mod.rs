@@ -65,7 +65,7 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
     }
 }
 
-/// All tools of these parts, known to them as long as whoever called keeps it.
+/// All tools, which `deps` know while the caller keeps the toolbox.
 pub(super) fn filled(deps: &ToolDeps) -> Arc<dyn Toolbox> {
     let terms = ExecutorOptions::new(BatchLimits::new(&Limits::default(), 4, ToolCacheOptions::default()));
     let toolbox: Arc<dyn Toolbox> =

@@ -1,29 +1,29 @@
 //! Asks services that the operator has configured. Error texts never repeat a key.
 
 use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
+use crate::tools::text::collapse_whitespace;
 use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
-/// The largest answer of a service, bytes.
 const ANSWER_BYTES: usize = 4 << 20;
-/// What is shorter than this is no key.
+/// Shorter header values are no keys.
 const KEY_CHARS: usize = 6;
-/// What is told of a service's error, characters.
+/// Characters of a service's error text.
 const ERROR_CHARS: usize = 300;
 
-/// A value of the configuration that cannot be.
+/// An invalid value of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadOption {
     /// The whole key.
     pub key: String,
     /// The value, without secrets.
     pub value: String,
-    /// What would be right.
+    /// The allowed values.
     pub allowed: String,
 }
 
-/// What is wrong with an address of a service, if anything.
+/// The fault of a service address.
 pub(in crate::tools) fn fault(key: &str, address: Option<&str>) -> Option<BadOption> {
     let text = address?;
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
@@ -36,7 +36,7 @@ pub(in crate::tools) fn fault(key: &str, address: Option<&str>) -> Option<BadOpt
     Some(BadOption { key: key.to_owned(), value: shown, allowed })
 }
 
-/// The address of a path below a base, which may end with that path already.
+/// The address of `path` below `base`, which may end with the path already.
 pub(in crate::tools) fn service_url(base: &str, path: &str) -> Result<Url, ToolError> {
     let base = base.trim_end_matches('/');
     let whole =
@@ -45,34 +45,34 @@ pub(in crate::tools) fn service_url(base: &str, path: &str) -> Result<Url, ToolE
         .map_err(|_| ToolError::failed("The service's address in the configuration cannot be used"))
 }
 
-/// A question to a service.
+/// A request to a configured service.
 #[derive(Debug)]
 pub(in crate::tools) struct ServiceRequest {
-    /// With its query.
     pub(in crate::tools) url: Url,
     pub(in crate::tools) method: WebMethod,
     pub(in crate::tools) headers: Vec<(String, String)>,
-    /// For the words of an error.
+    /// The name in error texts.
     pub(in crate::tools) service: &'static str,
     pub(in crate::tools) timeout_s: u64,
 }
 
 impl ServiceRequest {
-    /// A question without keys.
-    pub(in crate::tools) fn plain(url: Url, service: &'static str, timeout_s: u64) -> Self {
+    /// A GET request without headers.
+    pub(in crate::tools) fn get(url: Url, service: &'static str, timeout_s: u64) -> Self {
         Self { url, method: WebMethod::Get, headers: Vec::new(), service, timeout_s }
     }
 }
 
-/// Asks; an answer that is an error, or leads elsewhere, is a failure.
-pub(in crate::tools) fn ask(
+/// Sends a request. Every HTTP status but 2xx is an error.
+pub(in crate::tools) fn ask_service(
     web: &dyn Web,
-    question: ServiceRequest,
+    request: ServiceRequest,
     cancel: &CancelToken,
 ) -> Result<WebResponse, ToolError> {
-    let ServiceRequest { url, method, headers, service, timeout_s } = question;
-    let keys: Vec<String> = headers.iter().map(|(_, value)| bare_key(value).to_owned()).collect();
-    let said = |answer: &WebResponse| said(answer, &keys);
+    let ServiceRequest { url, method, headers, service, timeout_s } = request;
+    let keys: Vec<String> =
+        headers.iter().map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value).to_owned()).collect();
+    let excerpt = |answer: &WebResponse| excerpt(answer, &keys);
     let request =
         WebRequest { method, url: url.into(), headers, trust: UrlTrust::Operator, max_bytes: ANSWER_BYTES };
     let answer = web.send(&request, &cancel.with_timeout(Duration::from_secs(timeout_s)));
@@ -87,38 +87,33 @@ pub(in crate::tools) fn ask(
         401 | 403 => Err(ToolError::failed(format!(
             "{service} refuses the question (HTTP {}): {}",
             answer.status,
-            said(&answer)
+            excerpt(&answer)
         ))),
         429 => Err(ToolError::failed(format!("{service} is asked too often (HTTP 429): try later"))),
         300..=399 => {
             Err(ToolError::failed(format!("{service} answers with a redirect (HTTP {})", answer.status)))
         }
-        status => Err(ToolError::failed(format!("{service} fails (HTTP {status}): {}", said(&answer)))),
+        status => Err(ToolError::failed(format!("{service} fails (HTTP {status}): {}", excerpt(&answer)))),
     }
 }
 
-/// The same for a service that answers in JSON.
+/// Sends a request and reads the JSON of the response.
 pub(in crate::tools) fn ask_json(
     web: &dyn Web,
-    question: ServiceRequest,
+    request: ServiceRequest,
     cancel: &CancelToken,
 ) -> Result<Value, ToolError> {
-    let service = question.service;
-    let answer = ask(web, question, cancel)?;
+    let service = request.service;
+    let answer = ask_service(web, request, cancel)?;
     serde_json::from_slice(&answer.body)
         .map_err(|_| ToolError::failed(format!("{service} does not answer in JSON")))
 }
 
-/// What of a header would be a key.
-fn bare_key(value: &str) -> &str {
-    value.strip_prefix("Bearer ").unwrap_or(value)
-}
-
-/// The first words of an answer, without keys of ours that it repeats.
-fn said(answer: &WebResponse, keys: &[String]) -> String {
+/// The beginning of a response, without keys that it repeats.
+fn excerpt(answer: &WebResponse, keys: &[String]) -> String {
     let text = String::from_utf8_lossy(&answer.body);
     let is_key = |key: &&String| key.len() >= KEY_CHARS;
     let text =
         keys.iter().filter(is_key).fold(text.into_owned(), |text, key| text.replace(key.as_str(), "***"));
-    super::page::collapse_whitespace(&text).chars().take(ERROR_CHARS).collect()
+    collapse_whitespace(&text).chars().take(ERROR_CHARS).collect()
 }

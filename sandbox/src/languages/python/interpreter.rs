@@ -141,7 +141,6 @@ impl PythonInterpreter {
         if level == Level::Lenient {
             warm.extend(self.extensions.iter().cloned());
         }
-        let allowed = modules::allowed(level).iter().map(|&name| name.to_owned());
         let mut files = self.files(level, None, !extra.is_empty());
         for path in [&self.path, &self.loader] {
             files.push(PathRule { path: path.clone(), access: PathAccess::ExecuteFile });
@@ -155,7 +154,7 @@ impl PythonInterpreter {
             interpreter: self.path.clone(),
             files,
             landlock_abi,
-            allowed_modules: allowed.chain(extra.iter().cloned()).collect(),
+            allowed_modules: [modules::allowed(level).as_slice(), extra].concat(),
             refused_builtins: modules::refused_builtins(level),
             warm_modules: warm,
             extra_path: if extra.is_empty() { Vec::new() } else { self.site_trees.clone() },

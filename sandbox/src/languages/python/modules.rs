@@ -3,162 +3,64 @@
 use crate::level::Level;
 
 /// Modules of `strict`.
-const STRICT: &[&str] = &[
-    "collections",
-    "itertools",
-    "functools",
-    "operator",
-    "array",
-    "copy",
-    "enum",
-    "math",
-    "cmath",
-    "numbers",
-    "fractions",
-    "decimal",
-    "random",
-    "statistics",
-    "string",
-    "textwrap",
-    "unicodedata",
-    "typing",
-    "dataclasses",
-    "abc",
-    "contextlib",
-];
+const STRICT: &str = "\
+    collections itertools functools operator array copy enum math cmath numbers fractions decimal random \
+    statistics string textwrap unicodedata typing dataclasses abc contextlib";
 
 /// Modules of `standard`.
-const STANDARD: &[&str] = &[
-    "json",
-    "csv",
-    "re",
-    "typing",
-    "collections",
-    "itertools",
-    "functools",
-    "operator",
-    "heapq",
-    "bisect",
-    "array",
-    "copy",
-    "pprint",
-    "enum",
-    "math",
-    "cmath",
-    "statistics",
-    "random",
-    "fractions",
-    "decimal",
-    "numbers",
-    "datetime",
-    "time",
-    "calendar",
-    "string",
-    "textwrap",
-    "unicodedata",
-    "difflib",
-    "base64",
-    "binascii",
-    "quopri",
-    "uu",
-    "html",
-    "xml.etree.ElementTree",
-    "dataclasses",
-    "hashlib",
-    "hmac",
-    "abc",
-    "contextlib",
-    "warnings",
-    "logging",
-];
+const STANDARD: &str = "\
+    json csv re typing collections itertools functools operator heapq bisect array copy pprint enum math \
+    cmath statistics random fractions decimal numbers datetime time calendar string textwrap unicodedata \
+    difflib base64 binascii quopri uu html xml.etree.ElementTree dataclasses hashlib hmac abc contextlib \
+    warnings logging";
 
 /// Builtins refused at `standard` and `strict`.
-const REFUSED: &[&str] = &[
-    "eval",
-    "exec",
-    "compile",
-    "__import__",
-    "open",
-    "input",
-    "globals",
-    "locals",
-    "vars",
-    "breakpoint",
-    "exit",
-    "quit",
-    "memoryview",
-    "bytearray",
-];
+const REFUSED: &str = "\
+    eval exec compile __import__ open input globals locals vars breakpoint exit quit memoryview \
+    bytearray";
 
 /// Builtins refused at `strict` in addition.
-const REFUSED_STRICT: &[&str] =
-    &["dir", "hasattr", "getattr", "setattr", "delattr", "type", "isinstance", "issubclass"];
+const REFUSED_STRICT: &str = "dir hasattr getattr setattr delattr type isinstance issubclass";
 
 /// Modules that allowed modules import late: through the guest's frame, or when executable mappings are
 /// forbidden.
-const LATE: &[&str] = &[
-    "_strptime",
-    "unicodedata",
-    "locale",
-    "traceback",
-    "linecache",
-    "tokenize",
-    "ast",
-    "copyreg",
-    "encodings.idna",
-    "encodings.ascii",
-    "encodings.latin_1",
-    "encodings.utf_16",
-    "encodings.unicode_escape",
-    "collections.abc",
-    "html.entities",
-    "json.tool",
-    "_pydecimal",
-    "threading",
-    "atexit",
-    "signal",
-    "select",
-    "fcntl",
-    "zlib",
-    "_queue",
-    "_contextvars",
-    "_opcode",
-    "_statistics",
-    "_heapq",
-    "_bisect",
-    "_struct",
-    "_random",
-];
+const LATE: &str = "\
+    _strptime unicodedata locale traceback linecache tokenize ast copyreg encodings.idna encodings.ascii \
+    encodings.latin_1 encodings.utf_16 encodings.unicode_escape collections.abc html.entities json.tool \
+    _pydecimal threading atexit signal select fcntl zlib _queue _contextvars _opcode _statistics _heapq \
+    _bisect _struct _random";
 
 /// Parts of packages that load late and contain native code, which cannot be loaded while a program runs.
-const LATE_PARTS: &[(&str, &[&str])] =
-    &[("numpy", &["numpy.random", "numpy.linalg", "numpy.fft", "numpy.polynomial", "numpy.ma"])];
+const LATE_PARTS: &[(&str, &str)] =
+    &[("numpy", "numpy.random numpy.linalg numpy.fft numpy.polynomial numpy.ma")];
 
 /// The modules that a level allows, without the extra ones.
-pub(crate) fn allowed(level: Level) -> &'static [&'static str] {
+pub(crate) fn allowed(level: Level) -> Vec<String> {
     match level {
-        Level::Strict => STRICT,
-        Level::Standard => STANDARD,
-        Level::Lenient | Level::Shell => &[],
+        Level::Strict => words(STRICT),
+        Level::Standard => words(STANDARD),
+        Level::Lenient | Level::Shell => Vec::new(),
     }
 }
 
 /// The builtins that a level refuses.
 pub(crate) fn refused_builtins(level: Level) -> Vec<String> {
-    let lists: &[&[&str]] = match level {
-        Level::Strict => &[REFUSED, REFUSED_STRICT],
-        Level::Standard => &[REFUSED],
-        Level::Lenient | Level::Shell => &[],
-    };
-    lists.iter().copied().flatten().map(|&name| name.to_owned()).collect()
+    match level {
+        Level::Strict => [words(REFUSED), words(REFUSED_STRICT)].concat(),
+        Level::Standard => words(REFUSED),
+        Level::Lenient | Level::Shell => Vec::new(),
+    }
 }
 
 /// The modules that a zygote imports during warm-up. Lenient adds the interpreter's extension modules.
 pub(crate) fn warm(level: Level, extra: &[String]) -> Vec<String> {
     let late = LATE_PARTS.iter().filter(|(package, _)| extra.iter().any(|name| name == package));
-    let parts = late.flat_map(|(_, parts)| parts.iter());
-    let listed = allowed(level).iter().chain(LATE).chain(parts).map(|&name| name.to_owned());
-    listed.chain(extra.iter().cloned()).collect()
+    let parts = late.flat_map(|(_, parts)| words(parts)).collect();
+    [allowed(level), words(LATE), parts, extra.to_vec()].concat()
+}
+
+fn words(list: &str) -> Vec<String> {
+    list.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 /// Whether this is a valid module name: identifiers separated by dots.
@@ -190,6 +92,7 @@ mod tests {
     #[test]
     fn no_listed_module_opens_files_or_sockets_by_purpose() {
         for name in ["os", "sys", "io", "socket", "subprocess", "ctypes", "importlib"] {
+            let name = name.to_owned();
             assert!(!allowed(Level::Standard).contains(&name) && !allowed(Level::Strict).contains(&name));
         }
     }

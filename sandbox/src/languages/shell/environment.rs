@@ -10,71 +10,27 @@ use crate::policy::{PathAccess, PathRule};
 /// The shells that run commands, the first one preferred.
 const SHELLS: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh"];
 /// Directories of programs and libraries. On merged systems most of these are links to the first.
-const PROGRAM_TREES: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"];
-/// Directories with the configuration of programs. Nothing in them is secret.
-const READ_TREES: &[&str] = &[
-    "/etc/alternatives",
-    "/etc/ld.so.conf.d",
-    "/etc/ssl/certs",
-    "/etc/pki/tls/certs",
-    "/etc/pki/ca-trust/extracted",
-    "/etc/ca-certificates",
-    "/etc/terminfo",
-    "/etc/fonts",
-    "/etc/perl",
-    "/etc/python3",
-    // Java does not start without its settings.
-    "/etc/java-8-openjdk",
-    "/etc/java-11-openjdk",
-    "/etc/java-17-openjdk",
-    "/etc/java-21-openjdk",
-    "/etc/java-25-openjdk",
-    // Programs for documents and pictures.
-    "/etc/ImageMagick-6",
-    "/etc/ImageMagick-7",
-    "/etc/texmf",
-    "/var/lib/texmf",
-    "/etc/R",
-    "/etc/xml",
-    "/etc/sgml",
-];
+const PROGRAM_TREES: &str = "\
+    /usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store";
+/// Directories with the configuration of programs; Java does not start without its own. Nothing in them is
+/// secret.
+const READ_TREES: &str = "\
+    /etc/alternatives /etc/ld.so.conf.d /etc/ssl/certs /etc/pki/tls/certs /etc/pki/ca-trust/extracted \
+    /etc/ca-certificates /etc/terminfo /etc/fonts /etc/perl /etc/python3 /etc/java-8-openjdk \
+    /etc/java-11-openjdk /etc/java-17-openjdk /etc/java-21-openjdk /etc/java-25-openjdk \
+    /etc/ImageMagick-6 /etc/ImageMagick-7 /etc/texmf /var/lib/texmf /etc/R /etc/xml /etc/sgml";
 /// Single files likewise, and facts about the machine for build tools.
-const READ_FILES: &[&str] = &[
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/nsswitch.conf",
-    "/etc/localtime",
-    "/etc/timezone",
-    "/etc/mime.types",
-    "/etc/magic",
-    "/etc/inputrc",
-    "/etc/bash.bashrc",
-    "/etc/os-release",
-    "/etc/lsb-release",
-    "/etc/debian_version",
-    "/etc/locale.alias",
-    "/etc/ssl/openssl.cnf",
-    "/etc/protocols",
-    "/etc/services",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-    "/proc/stat",
-    "/proc/loadavg",
-    "/proc/uptime",
-    "/proc/version",
-    "/proc/filesystems",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/possible",
-    "/dev/urandom",
-    "/dev/random",
-];
+const READ_FILES: &str = "\
+    /etc/ld.so.cache /etc/ld.so.conf /etc/passwd /etc/group /etc/nsswitch.conf /etc/localtime \
+    /etc/timezone /etc/mime.types /etc/magic /etc/inputrc /etc/bash.bashrc /etc/os-release \
+    /etc/lsb-release /etc/debian_version /etc/locale.alias /etc/ssl/openssl.cnf /etc/protocols \
+    /etc/services /proc/cpuinfo /proc/meminfo /proc/stat /proc/loadavg /proc/uptime /proc/version \
+    /proc/filesystems /sys/devices/system/cpu/online /sys/devices/system/cpu/possible /dev/urandom \
+    /dev/random";
 /// Devices that store nothing.
-const WRITABLE_DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
+const WRITABLE_DEVICES: &str = "/dev/null /dev/zero /dev/full";
 /// Files for name resolution, if the operator allows the network.
-const NETWORK_FILES: &[&str] = &["/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf"];
+const NETWORK_FILES: &str = "/etc/resolv.conf /etc/hosts /etc/host.conf /etc/gai.conf";
 /// The search path of a fresh login.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -93,7 +49,7 @@ pub(crate) fn files(own_dir: &Path, has_network: bool) -> Vec<PathRule> {
 
 /// The paths of the system that every command and every session may read and execute.
 pub(crate) fn system_files(has_network: bool) -> Vec<PathRule> {
-    let network: &[&str] = if has_network { NETWORK_FILES } else { &[] };
+    let network = if has_network { NETWORK_FILES } else { "" };
     let groups = [
         (PROGRAM_TREES, PathAccess::ExecuteTree),
         (READ_TREES, PathAccess::ReadTree),
@@ -102,7 +58,7 @@ pub(crate) fn system_files(has_network: bool) -> Vec<PathRule> {
         (WRITABLE_DEVICES, PathAccess::ReadWriteFile),
     ];
     let rules = groups.into_iter().flat_map(|(paths, access)| {
-        paths.iter().map(move |path| PathRule { path: PathBuf::from(path), access })
+        paths.split_ascii_whitespace().map(move |path| PathRule { path: PathBuf::from(path), access })
     });
     rules.filter(|rule| rule.path.exists()).collect()
 }

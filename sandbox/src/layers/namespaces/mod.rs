@@ -23,7 +23,7 @@ const KINDS: [(&str, UnshareFlags); 3] =
 /// Which namespaces were entered.
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
-    reports: Vec<NamespaceReport>,
+    pub(super) reports: Vec<NamespaceReport>,
     /// Whether they were entered through a user namespace.
     through_user: bool,
 }
@@ -59,10 +59,6 @@ impl Namespaces {
             drop_gained_privileges();
         }
         entered
-    }
-
-    pub(super) fn into_reports(self) -> Vec<NamespaceReport> {
-        self.reports
     }
 
     fn record(&mut self, kind: &str, outcome: io::Result<()>) {

@@ -1,57 +1,34 @@
-//! The built-in deny rules, by command word: `echo rm` removes nothing.
+//! The built-in deny rules. They look at the command word: `echo rm` removes nothing.
 
+use super::command::{CommandEnd, ShellCommand, ShellWord};
 use super::path::ShellPath;
 use super::refusal::Reason;
-use super::command::{CommandEnd, ShellCommand, ShellWord};
 use super::split::split;
 use super::wrapper::name;
+use crate::tools::text::has_word;
 
-const PRIVILEGE: [&str; 8] = ["sudo", "sudoedit", "su", "doas", "pkexec", "runuser", "run0", "sudo-rs"];
-const DISK: [&str; 12] = [
-    "mke2fs",
-    "mkswap",
-    "wipefs",
-    "fdisk",
-    "sfdisk",
-    "gdisk",
-    "sgdisk",
-    "cfdisk",
-    "parted",
-    "diskpart",
-    "blkdiscard",
-    "format",
-];
-const POWER: [&str; 4] = ["shutdown", "reboot", "poweroff", "halt"];
-/// What `systemctl` and `loginctl` can do to the machine.
-const POWER_VERBS: [&str; 12] = [
-    "poweroff",
-    "reboot",
-    "halt",
-    "kexec",
-    "soft-reboot",
-    "suspend",
-    "hibernate",
-    "hybrid-sleep",
-    "suspend-then-hibernate",
-    "emergency",
-    "rescue",
-    "exit",
-];
-/// Commands that take trees when told to be recursive.
-const TREES: [&str; 4] = ["rm", "chmod", "chown", "chgrp"];
-
-/// What is wrong with this command, run in this directory.
+/// Commands that change the user.
+const PRIVILEGE: &str = "sudo sudoedit su doas pkexec runuser run0 sudo-rs";
+/// Commands that work on disks and file systems.
+const DISK: &str = "mke2fs mkswap wipefs fdisk sfdisk gdisk sgdisk cfdisk parted diskpart blkdiscard format";
+/// Commands that stop the machine.
+const POWER: &str = "shutdown reboot poweroff halt";
+/// Verbs of `systemctl` and `loginctl` that stop the machine.
+const POWER_VERBS: &str = "\
+    poweroff reboot halt kexec soft-reboot suspend hibernate hybrid-sleep suspend-then-hibernate \
+    emergency rescue exit";
+/// Commands that work on whole trees if they are recursive.
+const TREES: &str = "rm chmod chown chgrp";
+/// Why this command may not run in this directory.
 pub(super) fn command(words: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
     let (first, arguments) = words.split_first()?;
     let name = name(first);
-    // A project may have a script of such a name; the system's own programs are found in the path, or by a
-    // full one.
+    // A project may have a script with such a name. The system's programs have an absolute path or none.
     let is_in_project = first.text.contains('/') && directory.to(first).is_in_project();
-    let known = |names: &[&str]| names.contains(&name.as_str());
     match name.as_str() {
-        _ if known(&PRIVILEGE) => Some(Reason::Privilege(name)),
-        _ if known(&POWER) && !is_in_project => Some(Reason::Power(name)),
-        _ if !is_in_project && (known(&DISK) || name == "mkfs" || name.starts_with("mkfs.")) => {
+        _ if has_word(PRIVILEGE, &name) => Some(Reason::Privilege(name)),
+        _ if has_word(POWER, &name) && !is_in_project => Some(Reason::Power(name)),
+        _ if !is_in_project && (has_word(DISK, &name) || name == "mkfs" || name.starts_with("mkfs.")) => {
             Some(Reason::Disk(name))
         }
         "init" | "telinit" => {
@@ -60,16 +37,17 @@ pub(super) fn command(words: &[ShellWord], directory: &ShellPath) -> Option<Reas
         }
         "systemctl" | "loginctl" => {
             let verb = arguments.iter().map(|word| word.text.as_str()).find(|text| !text.starts_with('-'))?;
-            let stops = POWER_VERBS.contains(&verb);
+            let stops = has_word(POWER_VERBS, verb);
             stops.then(|| Reason::Power(format!("{name} {verb}")))
         }
         "del" | "erase" | "rd" | "rmdir" => {
-            let is_switch = |word: &ShellWord| matches!(word.text.to_lowercase().as_str(), "/f" | "/q" | "/s");
+            let is_switch =
+                |word: &ShellWord| matches!(word.text.to_lowercase().as_str(), "/f" | "/q" | "/s");
             let what = "a whole tree without asking".to_owned();
             arguments.iter().any(is_switch).then_some(Reason::Removal { command: name, what })
         }
         "find" => deletion(arguments, directory),
-        _ if known(&TREES) => tree(&name, arguments, directory),
+        _ if has_word(TREES, &name) => tree(&name, arguments, directory),
         _ => written_device(&name, arguments, directory),
     }
 }
@@ -88,7 +66,8 @@ pub(super) fn is_fork_bomb(function: &str, body: &str, depth: usize) -> bool {
         _ => false,
     });
     let is_background = |command: &ShellCommand| command.end == CommandEnd::Background;
-    let is_doubled = commands.iter().filter(calls).count() > 1 && commands.iter().filter(calls).any(is_background);
+    let is_doubled =
+        commands.iter().filter(calls).count() > 1 && commands.iter().filter(calls).any(is_background);
     let nested = || commands.iter().flat_map(|command| &command.nested);
     is_piped || is_doubled || depth > 0 && nested().any(|body| is_fork_bomb(function, body, depth - 1))
 }

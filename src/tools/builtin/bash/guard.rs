@@ -1,21 +1,20 @@
-//! Judges a command line before it runs: a quick, clear answer to what can only fail. It is a courtesy to the
-//! model and never the boundary, which is the kernel's (P5): a text can be written in more ways than any
-//! judge of texts knows.
+//! Checks a command line before it runs, to explain at once what can only fail. It helps the model and is
+//! never the boundary: the kernel is (P5), because a command can be written in countless ways.
 
+use super::command::{CommandEnd, ShellCommand, ShellWord};
 use super::deny;
 use super::path::ShellPath;
-use super::refusal::{Reason, CommandRefusal};
+use super::refusal::{CommandRefusal, Reason};
 use super::rules::BashRules;
-use super::command::{CommandEnd, ShellCommand, ShellWord};
 use super::split::split;
 use super::wrapper::{InnerScript, joined, look_inside, name};
 
-/// Scripts inside each other; deeper lines are refused.
+/// The deepest nesting of scripts.
 const NESTING: usize = 16;
-/// Commands that run another one, in a row.
+/// The longest chain of commands that run another one.
 const WRAPPERS: usize = 16;
 
-/// Whether the line may run in this directory; the refusal names the part of it that may not.
+/// Whether the line may run in this directory. The error names the refused part.
 pub(super) fn judge(command: &str, directory: &ShellPath, rules: &BashRules) -> Result<(), CommandRefusal> {
     Guard { rules, depth: 0 }.script(command, directory)
 }
@@ -23,7 +22,7 @@ pub(super) fn judge(command: &str, directory: &ShellPath, rules: &BashRules) -> 
 #[derive(Clone, Copy)]
 struct Guard<'a> {
     rules: &'a BashRules,
-    /// How many scripts this one stands in.
+    /// The nesting of this script.
     depth: usize,
 }
 
@@ -46,7 +45,12 @@ impl Guard<'_> {
         Self { depth: self.depth.saturating_add(1), ..self }.script(source, directory)
     }
 
-    fn command(self, command: &ShellCommand, input: &str, directory: &ShellPath) -> Result<(), CommandRefusal> {
+    fn command(
+        self,
+        command: &ShellCommand,
+        input: &str,
+        directory: &ShellPath,
+    ) -> Result<(), CommandRefusal> {
         for nested in &command.nested {
             self.inner(nested, directory)?;
         }
@@ -69,10 +73,11 @@ impl Guard<'_> {
                 return Err(refused(reason));
             }
         }
-        self.words(command.command(), is_exempt, input, directory)?.map_or(Ok(()), |reason| Err(refused(reason)))
+        self.words(command.command(), is_exempt, input, directory)?
+            .map_or(Ok(()), |reason| Err(refused(reason)))
     }
 
-    /// The command of these words, the one that it runs, and so on.
+    /// Checks the command, the command that it runs, and so on.
     fn words(
         self,
         words: &[ShellWord],
@@ -88,7 +93,9 @@ impl Guard<'_> {
             }
             match look_inside(words) {
                 InnerScript::Words(inner) => words = inner,
-                InnerScript::Text(source) if !is_exempt => return self.inner(&source, directory).map(|()| None),
+                InnerScript::Text(source) if !is_exempt => {
+                    return self.inner(&source, directory).map(|()| None);
+                }
                 InnerScript::Input => return self.inner(input, directory).map(|()| None),
                 InnerScript::Text(_) | InnerScript::None => return Ok(None),
             }
@@ -97,7 +104,7 @@ impl Guard<'_> {
     }
 }
 
-/// What the command prints, if it is one of those that print what they are given.
+/// The output of commands that print their arguments or input.
 fn output(command: &ShellCommand) -> String {
     let Some((first, arguments)) = command.command().split_first() else { return String::new() };
     match name(first).as_str() {
@@ -112,10 +119,12 @@ fn output(command: &ShellCommand) -> String {
     }
 }
 
-/// Where the shell is after the command.
+/// The directory of the shell after the command.
 fn moved(command: &ShellCommand, directory: ShellPath) -> ShellPath {
     match command.command().split_first() {
-        Some((first, arguments)) if matches!(first.text.as_str(), "cd" | "pushd") => directory.after_cd(arguments),
+        Some((first, arguments)) if matches!(first.text.as_str(), "cd" | "pushd") => {
+            directory.after_cd(arguments)
+        }
         Some((first, _)) if first.text == "popd" => ShellPath::unknown(),
         _ => directory,
     }

@@ -14,12 +14,14 @@ mod wrapper;
 pub use options::{BadBashOption, BashOptions};
 pub use rules::BashRules;
 
-use crate::tools::code::{self, CodeRunner};
-use crate::tools::registry::ToolDeps;
+use super::builtin_tool::{spec, typed};
 use crate::domain::tool::{Aliases, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
+use crate::tools::code::{self, CodeRunner};
+use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 use path::ShellPath;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -33,39 +35,41 @@ struct Bash {
     rules: BashRules,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     Box::new(Bash { runner: Arc::clone(&deps.code), rules: deps.options.bash.clone() })
 }
 
+#[derive(Deserialize)]
+struct BashArguments {
+    command: String,
+    working_dir: Option<String>,
+    /// Seconds.
+    timeout: Option<u64>,
+}
+
 impl Tool for Bash {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "bash".into(),
-            description: "Run a bash command line in a sandbox and get its output, standard error and exit code. It \
-                          starts in the job's directory and may write only there; the system's programs are at hand; \
-                          there is no network and no input. Nothing keeps running after it ends: a process left in \
-                          the background is stopped.".into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string", "minLength": 1, "description": "The command line"},
-                    "working_dir": {
-                        "type": "string",
-                        "description": "Where to run it, relative to the job's directory; the directory itself if left out",
-                    },
-                    "timeout": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": TIMEOUT_MAX_S,
-                        "description": "Seconds after which it is stopped, with everything that it started; \
-                                        leave it out for the usual limit",
-                    },
+        spec(
+            "bash",
+            "Run a bash command line in a sandbox and get its output, standard error and exit code. It starts in the job's \
+             directory and may write only there; the system's programs are at hand; there is no network and no input. \
+             Nothing keeps running after it ends: a process left in the background is stopped.",
+            json!({
+                "command": {"type": "string", "minLength": 1, "description": "The command line"},
+                "working_dir": {
+                    "type": "string",
+                    "description": "Where to run it, relative to the job's directory; the directory itself if left out",
                 },
-                "required": ["command"],
-                "additionalProperties": false,
+                "timeout": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": TIMEOUT_MAX_S,
+                    "description": "Seconds after which it is stopped, with everything that it started; \
+                                    leave it out for the usual limit",
+                },
             }),
-        }
+            &["command"],
+        )
     }
 
     fn traits(&self) -> ToolTraits {
@@ -81,21 +85,20 @@ impl Tool for Bash {
     }
 
     fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
-        timeout(arguments).unwrap_or_else(|| self.runner.timeout(Level::Shell))
+        let timeout = arguments.get("timeout").and_then(Value::as_u64).map(Duration::from_secs);
+        timeout.unwrap_or_else(|| self.runner.timeout(Level::Shell))
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let word = |name: &str| arguments.get(name).and_then(Value::as_str);
-        let command = word("command").unwrap_or_default();
+        let BashArguments { command, working_dir, timeout } = typed(arguments)?;
         if command.trim().is_empty() {
             return Err(ToolError::Invalid("command is empty: there is nothing to run".to_owned()));
         }
-        let subdirectory = word("working_dir").map(subdirectory).transpose()?.flatten();
+        let subdirectory = working_dir.as_deref().map(subdirectory).transpose()?.flatten();
         let refused = |refusal: refusal::CommandRefusal| ToolError::Invalid(refusal.to_string());
-        guard::judge(command, &ShellPath::project(subdirectory.as_deref()), &self.rules).map_err(refused)?;
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        guard::judge(&command, &ShellPath::project(subdirectory.as_deref()), &self.rules).map_err(refused)?;
         let program = Program {
-            timeout_ms: timeout(arguments).map(milliseconds),
+            timeout_ms: timeout.map(|seconds| seconds.saturating_mul(1_000)),
             workdir: context.workdir.clone(),
             subdirectory,
             environment: self.rules.environment(),
@@ -109,11 +112,7 @@ impl Tool for Bash {
     }
 }
 
-fn timeout(arguments: &Map<String, Value>) -> Option<Duration> {
-    arguments.get("timeout").and_then(Value::as_u64).map(Duration::from_secs)
-}
-
-/// A directory below the job's; none for the job's own.
+/// The working directory below the job's; `None` for the job's own.
 fn subdirectory(text: &str) -> Result<Option<PathBuf>, ToolError> {
     let path = Path::new(text.trim());
     let stays = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -128,7 +127,7 @@ fn subdirectory(text: &str) -> Result<Option<PathBuf>, ToolError> {
     Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
 }
 
-/// A command that did not end well: an exit code other than 0 is a failure, with everything it printed.
+/// The error of a command that failed, with everything that it printed.
 fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
     if let (RunStatus::Error, Some(exit_code), None) = (record.status, record.exit_code, &record.limit) {
         return ToolError::Failed { message: format!("Exit code {exit_code}"), data: data(record, "") };
@@ -137,10 +136,10 @@ fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
     ToolError::Failed { data: data(record, &message), message }
 }
 
-/// As of any program, and always with the exit code; none when a signal ended the shell or nothing ran. There
-/// is one level only, so it is not told.
-fn data(record: &RunRecord, told: &str) -> Value {
-    let mut data = code::data(record, told);
+/// The fields of any program, always with the exit code, which is null if a signal ended the shell or nothing
+/// ran. Commands have one level, so it is left out.
+fn data(record: &RunRecord, message: &str) -> Value {
+    let mut data = code::data(record, message);
     data.shift_remove("strictness");
     data.insert("exit_code".to_owned(), json!(record.exit_code));
     Value::Object(data)

@@ -1,23 +1,23 @@
-//! `bash:` of the configuration: its keys, and what is wrong with their values.
+//! `bash:` of the configuration: its keys and their checks.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-/// What an operator says about commands.
+/// Rules for commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BashOptions {
-    /// Regular expressions; a segment in which one is found, in any case, is refused. Added to the built-in
+    /// Regular expressions without case. A segment that contains a match is refused, besides the built-in
     /// rules.
     pub deny_patterns: Vec<String>,
-    /// Regular expressions; a segment that is one of them from end to end is exempt from every rule, and if
-    /// there are any, each segment must be one.
+    /// Regular expressions. A segment that one matches as a whole is exempt from every rule. If there are
+    /// any, each segment must match one.
     pub allow_patterns: Vec<String>,
     /// Variables of the server's environment that commands get.
     pub allowed_env: Vec<String>,
 }
 
-/// A value of `bash:` that cannot be.
+/// An invalid value of `bash:`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bash.{key}: '{value}' {allowed}")]
 pub struct BadBashOption {
@@ -25,12 +25,12 @@ pub struct BadBashOption {
     pub key: String,
     /// The value.
     pub value: String,
-    /// What would be right.
+    /// The allowed values.
     pub allowed: String,
 }
 
 impl BashOptions {
-    /// Everything that cannot be.
+    /// Every invalid value.
     pub fn faults(&self) -> Vec<BadBashOption> {
         let deny = self.deny_patterns.iter().enumerate().map(|(at, pattern)| denial(at, pattern).err());
         let allow = self.allow_patterns.iter().enumerate().map(|(at, pattern)| permission(at, pattern).err());
@@ -47,7 +47,7 @@ pub(super) fn denial(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
 
 /// An allow pattern, ready for use: it matches whole segments only.
 pub(super) fn permission(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
-    // Alone first: `a)|(b` must not become right by what is put around it.
+    // Alone first: the added group must not make `a)|(b` valid.
     let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")));
     compiled.map_err(|error| bad(format!("allow_patterns[{at}]"), pattern, &error))
 }

@@ -1,16 +1,15 @@
-//! Where a path of a command line leads, as far as its text says. Links and the values of variables are the
-//! kernel's to judge.
+//! The target of a path in a command line, as far as its text shows. Links and variables are unknown here.
 
 use super::command::{ShellWord, WordStart};
 use std::path::Path;
 
-/// System directories: nothing in them is a job's to remove.
+/// System directories: a job may remove nothing in them.
 const SYSTEM: [&str; 13] =
     ["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "snap", "sys", "usr"];
-/// Directories whose first levels belong to the system; a project may lie further down.
+/// Directories whose first levels belong to the system. A project may be deeper.
 const SHARED: [(&str, usize); 8] =
     [("home", 2), ("media", 1), ("mnt", 1), ("opt", 1), ("root", 1), ("run", 2), ("srv", 1), ("var", 2)];
-/// What in `/dev` may be written.
+/// Entries of `/dev` that may be written.
 const HARMLESS: [&str; 14] = [
     "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd", "pts", "shm",
     "tcp", "udp",
@@ -27,7 +26,7 @@ enum PathBase {
     Unknown,
 }
 
-/// A directory or file: where its path begins, and the names below that.
+/// A directory or file: the start of its path, and the names below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShellPath {
     base: PathBase,
@@ -41,12 +40,11 @@ impl ShellPath {
         Self { base: PathBase::Project, names: Vec::new() }.down(&below)
     }
 
-    /// Somewhere.
     pub(super) const fn unknown() -> Self {
         Self { base: PathBase::Unknown, names: Vec::new() }
     }
 
-    /// Where `cd` with these arguments leads from here.
+    /// The directory after `cd` with these arguments.
     pub(super) fn after_cd(&self, arguments: &[ShellWord]) -> Self {
         match arguments.iter().find(|word| word.text == "-" || !word.text.starts_with('-')) {
             None => Self { base: PathBase::Home, names: Vec::new() },
@@ -55,7 +53,7 @@ impl ShellPath {
         }
     }
 
-    /// Where the path leads from here.
+    /// The target of a path, relative to this one.
     pub(super) fn to(&self, path: &ShellWord) -> Self {
         match path.start {
             WordStart::Expansion => Self::unknown(),
@@ -68,7 +66,7 @@ impl ShellPath {
         }
     }
 
-    /// Where a text without expansions leads from here.
+    /// The target of a text without expansions.
     pub(super) fn to_text(&self, path: &str) -> Self {
         if path.starts_with('/') {
             Self { base: PathBase::Root, names: Vec::new() }.down(path)
@@ -81,7 +79,9 @@ impl ShellPath {
         for name in path.split('/') {
             match name {
                 ".." if self.names.pop().is_some() => {}
-                ".." if matches!(self.base, PathBase::Project | PathBase::Home) => self.base = PathBase::Outside,
+                ".." if matches!(self.base, PathBase::Project | PathBase::Home) => {
+                    self.base = PathBase::Outside;
+                }
                 "" | "." | ".." => {}
                 name => self.names.push(name.to_owned()),
             }
@@ -94,7 +94,7 @@ impl ShellPath {
         self.base == PathBase::Project
     }
 
-    /// What protects it from removal; a pattern for all that is in a directory stands for the directory.
+    /// Why it must not be removed. A pattern for everything in a directory counts as the directory.
     pub(super) fn protected(&self) -> Option<String> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let names = match names.as_slice() {
@@ -112,7 +112,7 @@ impl ShellPath {
         }
     }
 
-    /// The device that it is, if writing it could cost a disk.
+    /// The device, if writing to it could destroy data.
     pub(super) fn device(&self) -> Option<String> {
         match (self.base, self.names.as_slice()) {
             (PathBase::Root, [dev, device, ..])

@@ -4,19 +4,19 @@ use super::options::{BadBashOption, BashOptions, denial, permission};
 use super::refusal::{Patterns, Reason};
 use regex::Regex;
 
-/// The operator's rules for commands, ready for use.
+/// The compiled rules for commands.
 #[derive(Debug, Clone)]
 pub struct BashRules {
     deny: Vec<Regex>,
     allow: Vec<Regex>,
-    /// As written, for messages.
+    /// The patterns of `allow`, for messages.
     allow_list: Patterns,
     variables: Vec<String>,
     environment: fn(&str) -> Option<String>,
 }
 
 impl BashRules {
-    /// From the configuration; `environment` looks a variable of the server up, anew for each command.
+    /// Compiles the options. `environment` returns a variable of the server and is called for each command.
     pub fn new(
         options: &BashOptions,
         environment: fn(&str) -> Option<String>,
@@ -33,13 +33,13 @@ impl BashRules {
         })
     }
 
-    /// The variables that commands get, with their values now; those that are not set are left out.
+    /// The current environment of commands, without unset variables.
     pub(super) fn environment(&self) -> Vec<(String, String)> {
         let value = |name: &String| Some((name.clone(), (self.environment)(name)?));
         self.variables.iter().filter_map(value).collect()
     }
 
-    /// Whether the segment is exempt from every rule; an error if there is an allow list and it is not on it.
+    /// Whether the segment is exempt from every rule. An error if there are allow patterns and none matches.
     pub(super) fn exempts(&self, segment: &str) -> Result<bool, Reason> {
         if self.allow.is_empty() || self.allow.iter().any(|pattern| pattern.is_match(segment)) {
             return Ok(!self.allow.is_empty());

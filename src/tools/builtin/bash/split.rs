@@ -1,18 +1,17 @@
-//! Splits a command line into the simple commands that it would run. It expands nothing; scripts inside
-//! `$(…)`, backquotes and parentheses come out as texts, which the guard splits in turn. A line that it
-//! cannot follow is only split worse: the kernel is the boundary (P5).
+//! Splits a command line into simple commands. It expands nothing. Scripts in `$(…)`, backquotes and
+//! parentheses stay texts, which the guard splits in turn. A wrong split does no harm: the kernel is the
+//! boundary (P5).
 
-use super::command::{RedirectTarget, CommandEnd, ShellCommand, ShellWord, WordStart, is_name_char};
+use super::command::{CommandEnd, RedirectTarget, ShellCommand, ShellWord, WordStart, is_name_char};
 
-/// Keywords at whose place a command begins.
+/// Keywords before a command.
 const KEYWORDS: [&str; 15] = [
     "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "!", "coproc", "{", "}", "esac",
     "function",
 ];
-/// Expansions inside each other that are looked into.
+/// The deepest nesting of expansions that is read.
 const EXPANSIONS: usize = 16;
 
-/// Takes a script apart.
 pub(super) fn split(source: &str) -> Vec<ShellCommand> {
     let mut splitter = Splitter { chars: source.chars().collect(), ..Splitter::default() };
     splitter.script();
@@ -34,7 +33,7 @@ struct Splitter {
     /// Open `case`s, and whether a pattern of one is being read.
     cases: usize,
     is_pattern: bool,
-    /// How many expansions this text stands in.
+    /// The nesting of expansions around this text.
     depth: usize,
 }
 
@@ -139,7 +138,9 @@ impl Splitter {
                 self.pending.push((self.commands.len(), word, strips_tabs));
             }
             None if is_descriptor => {}
-            None if self.command.words.is_empty() && KEYWORDS.iter().any(|keyword| word.is_keyword(keyword)) => {
+            None if self.command.words.is_empty()
+                && KEYWORDS.iter().any(|keyword| word.is_keyword(keyword)) =>
+            {
                 if word.is_keyword("esac") {
                     (self.cases, self.is_pattern) = (self.cases.saturating_sub(1), false);
                 }
@@ -204,7 +205,7 @@ impl Splitter {
             return;
         }
         if self.word.as_ref().is_some_and(ShellWord::is_assignment) {
-            // The elements of an array are data, but for what is substituted.
+            // The elements of an array are data, except substitutions.
             let inner = self.balanced('(', ')', "'\"");
             self.nested(&inner);
             return;
@@ -218,7 +219,7 @@ impl Splitter {
         self.function(word.unwrap_or_default().text);
     }
 
-    /// A script in parentheses. In arithmetic, only what is substituted is one.
+    /// A script in parentheses. In arithmetic, only substitutions are scripts.
     fn group(&mut self, inner: String) {
         if inner.starts_with('(') && inner.ends_with(')') {
             self.nested(&inner);
@@ -453,4 +454,3 @@ impl Splitter {
         self.from = self.at;
     }
 }
-

@@ -1,7 +1,12 @@
 //! Commands that run other commands: finds the inner one behind their options.
 
 use super::command::ShellWord;
+use crate::tools::text::has_word;
 
+/// Long options whose value is the next argument.
+const VALUED: &str = "\
+    --adjustment --arg-file --chdir --class --delimiter --format --interval --kill-after --max-args \
+    --max-procs --output --signal --unset";
 /// A command that runs the command in its arguments.
 struct Wrapper {
     name: &'static str,
@@ -39,28 +44,12 @@ const WRAPPERS: [Wrapper; 22] = [
     wrapper("watch", "nq", 0),
     wrapper("xargs", "adEILnPs", 0),
 ];
-/// Long options whose value is the next argument.
-const VALUED: [&str; 13] = [
-    "--adjustment",
-    "--arg-file",
-    "--chdir",
-    "--class",
-    "--delimiter",
-    "--format",
-    "--interval",
-    "--kill-after",
-    "--max-args",
-    "--max-procs",
-    "--output",
-    "--signal",
-    "--unset",
-];
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash"];
 
-/// What a command runs.
+/// The command or script that a command runs.
 #[derive(Debug)]
 pub(super) enum InnerScript<'a> {
-    /// Nothing that can be seen.
+    /// None that is visible.
     None,
     /// The command in its arguments.
     Words(&'a [ShellWord]),
@@ -75,7 +64,6 @@ pub(super) fn name(word: &ShellWord) -> String {
     word.fixed.rsplit('/').next().unwrap_or_default().trim().to_lowercase()
 }
 
-/// What the command of these words runs.
 pub(super) fn look_inside(words: &[ShellWord]) -> InnerScript<'_> {
     let Some((first, arguments)) = words.split_first() else { return InnerScript::None };
     let name = name(first);
@@ -85,7 +73,10 @@ pub(super) fn look_inside(words: &[ShellWord]) -> InnerScript<'_> {
     match name.as_str() {
         shell if SHELLS.contains(&shell) => script(arguments),
         "eval" => InnerScript::Text(joined(arguments)),
-        "trap" => arguments.iter().find(|word| !word.text.as_str().starts_with('-')).map_or(InnerScript::None, source),
+        "trap" => arguments
+            .iter()
+            .find(|word| !word.text.as_str().starts_with('-'))
+            .map_or(InnerScript::None, source),
         "." | "source" if arguments.first().is_some_and(is_input) => InnerScript::Input,
         "find" => found(arguments),
         _ => InnerScript::None,
@@ -127,7 +118,7 @@ impl Wrapper {
     /// Whether the option's value is the next word, not the rest of this one.
     fn takes_value(&self, option: &str) -> bool {
         if option.starts_with("--") {
-            return VALUED.contains(&option);
+            return has_word(VALUED, option);
         }
         let at = option.char_indices().skip(1).find(|(_, c)| self.valued.contains(*c)).map(|(at, _)| at);
         at.is_some_and(|at| at.saturating_add(1) == option.len())
@@ -158,7 +149,7 @@ fn script(arguments: &[ShellWord]) -> InnerScript<'_> {
     if is_text { InnerScript::None } else { InnerScript::Input }
 }
 
-/// What `find` runs for each file.
+/// The command that `find` runs for each file.
 fn found(arguments: &[ShellWord]) -> InnerScript<'_> {
     let is_start = |word: &ShellWord| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
     let Some(start) = arguments.iter().position(is_start) else { return InnerScript::None };

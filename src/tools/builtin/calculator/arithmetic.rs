@@ -57,7 +57,8 @@ pub(super) fn holds(comparison: ComparisonOperator, a: &Value, b: &Value) -> Res
 }
 
 fn ints(operator: BinaryOperator, a: &BigInt, b: &BigInt) -> Result<Value, CalculatorError> {
-    let divides = matches!(operator, BinaryOperator::Divide | BinaryOperator::FloorDivide | BinaryOperator::Modulo);
+    let divides =
+        matches!(operator, BinaryOperator::Divide | BinaryOperator::FloorDivide | BinaryOperator::Modulo);
     if divides && b.is_zero() {
         return Err(CalculatorError::math("division by zero"));
     }

@@ -2,22 +2,22 @@
 //! words.
 
 use super::error::CalculatorError;
-use super::power::{power, power_modulo};
 use super::numbers;
+use super::power::{power, power_modulo};
 use super::value::{Value, from_whole};
 use num_bigint::BigInt;
 use num_traits::Signed;
 use std::f64::consts;
 
-/// What a function takes and does.
+/// A function and its arguments.
 enum Function {
     /// One float; an infinite result of a finite number is too large for a float.
     Growing(fn(f64) -> f64),
-    /// One float; an infinite result of a finite number means that it has none.
+    /// One float; an infinite result of a finite number is a domain error.
     Float(fn(f64) -> f64),
     /// Two floats.
     Floats(fn(f64, f64) -> f64),
-    /// Anything; it looks for itself.
+    /// Any arguments, which the function checks itself.
     Free(fn(&[Value]) -> Option<Result<Value, CalculatorError>>, &'static str),
 }
 

@@ -8,9 +8,7 @@ use num_bigint::BigInt;
 /// A token and where it begins, in characters from 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ExpressionToken {
-    /// What it is.
     pub(super) kind: TokenKind,
-    /// Where it is.
     pub(super) at: usize,
 }
 
@@ -23,44 +21,18 @@ pub(super) enum TokenKind {
     Word(String),
     /// An operator, a bracket or a comma.
     Sign(&'static str),
-    /// Nothing more.
+    /// The end of the text.
     End,
 }
 
-/// Longer signs first.
-const SIGNS: [(&str, &str); 30] = [
-    ("**", "**"),
-    ("//", "//"),
-    ("<<", "<<"),
-    (">>", ">>"),
-    ("<=", "<="),
-    (">=", ">="),
-    ("==", "=="),
-    ("!=", "!="),
-    ("+", "+"),
-    ("-", "-"),
-    ("*", "*"),
-    ("/", "/"),
-    ("%", "%"),
-    ("(", "("),
-    (")", ")"),
-    ("[", "["),
-    ("]", "]"),
-    (",", ","),
-    ("&", "&"),
-    ("|", "|"),
-    ("^", "^"),
-    ("~", "~"),
-    ("<", "<"),
-    (">", ">"),
-    // As people and models write them.
-    ("×", "*"),
-    ("·", "*"),
-    ("÷", "/"),
-    ("−", "-"),
-    ("≤", "<="),
-    ("≥", ">="),
+/// Signs, the longer ones first.
+const SIGNS: [&str; 24] = [
+    "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "&",
+    "|", "^", "~", "<", ">",
 ];
+/// Signs of mathematics, and their spelling in Python.
+const TYPOGRAPHIC: [(&str, &str); 6] =
+    [("×", "*"), ("·", "*"), ("÷", "/"), ("−", "-"), ("≤", "<="), ("≥", ">=")];
 
 /// Reads all tokens; the last one is [`TokenKind::End`].
 pub(super) fn scan(text: &str) -> Result<Vec<ExpressionToken>, CalculatorError> {
@@ -87,8 +59,9 @@ pub(super) fn scan(text: &str) -> Result<Vec<ExpressionToken>, CalculatorError> 
 }
 
 fn sign(rest: &str) -> Option<(TokenKind, usize)> {
-    let (written, meant) = SIGNS.iter().find(|(written, _)| rest.starts_with(written))?;
-    Some((TokenKind::Sign(meant), written.len()))
+    let plain = SIGNS.iter().map(|sign| (*sign, *sign)).chain(TYPOGRAPHIC);
+    let (written, sign) = plain.into_iter().find(|(written, _)| rest.starts_with(written))?;
+    Some((TokenKind::Sign(sign), written.len()))
 }
 
 /// `math.sqrt` and `sqrt` are the same.

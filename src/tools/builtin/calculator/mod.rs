@@ -12,55 +12,43 @@ mod parser;
 mod power;
 mod value;
 
-use crate::tools::registry::ToolDeps;
-use crate::domain::tool::{ToolSpec, ToolTraits};
+use super::builtin_tool::{BuiltinTool, spec};
+use crate::domain::tool::ToolTraits;
 use crate::ports::{CancelToken, Tool, ToolContext, ToolError};
+use crate::tools::registry::ToolDeps;
 use error::CalculatorError;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
-/// Longest expression, characters.
 const EXPRESSION_CHARS: usize = 4_000;
 
-struct Calculator;
-
-/// For the registry.
-pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(Calculator)
+#[derive(Deserialize)]
+struct CalculatorArguments {
+    expression: String,
 }
 
-impl Tool for Calculator {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "calculator".into(),
-            description: "Evaluate an arithmetic expression exactly as Python would: + - * / // % ** ( ), comparisons, \
-                          & | ^ ~ << >> (^ is XOR, ** is power), big integers, and Python's usual functions \
-                          and constants (sqrt, sin, log, factorial, gcd, comb, floor, round, min, max, sum, pi, e …).".into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "expression": {
-                        "type": "string",
-                        "maxLength": EXPRESSION_CHARS,
-                        "description": "The expression, like (17 * 23 + 4) / 7 or sqrt(2) * pi",
-                    },
-                },
-                "required": ["expression"],
-                "additionalProperties": false,
-            }),
-        }
-    }
-
-    fn traits(&self) -> ToolTraits {
-        ToolTraits::PURE
-    }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
-        match calculate(expression, &context.cancel) {
-            Ok(value) => Ok(json!({"result": value.to_json()})),
-            Err(error) => Err(ToolError::Failed { message: error.to_string(), data: Value::Null }),
-        }
-    }
+pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
+    let spec = spec(
+        "calculator",
+        "Evaluate an arithmetic expression exactly as Python would: + - * / // % ** ( ), comparisons, & | ^ ~ << >> (^ is \
+         XOR, ** is power), big integers, and Python's usual functions and constants (sqrt, sin, log, factorial, gcd, comb, \
+         floor, round, min, max, sum, pi, e …).",
+        json!({
+            "expression": {
+                "type": "string",
+                "maxLength": EXPRESSION_CHARS,
+                "description": "The expression, like (17 * 23 + 4) / 7 or sqrt(2) * pi",
+            },
+        }),
+        &["expression"],
+    );
+    let run = |CalculatorArguments { expression }: CalculatorArguments, context: &ToolContext| {
+        let value = calculate(&expression, &context.cancel);
+        value
+            .map(|value| json!({"result": value.to_json()}))
+            .map_err(|error| ToolError::failed(error.to_string()))
+    };
+    Box::new(BuiltinTool::new(spec, ToolTraits::PURE, run))
 }
 
 /// The value of an expression; cancellation is checked between operations.

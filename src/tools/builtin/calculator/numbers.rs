@@ -9,9 +9,9 @@ use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use std::cmp::Ordering;
 
-/// Steps of a product: more would make more digits than the bound in any case.
+/// The most factors of a product: more would always exceed the limit of digits.
 const STEPS: u64 = 40_000;
-/// Digits after the point beyond which a float does not change any more.
+/// Rounding a float to more digits never changes it.
 const PLACES: i64 = 400;
 
 type Called = Option<Result<Value, CalculatorError>>;

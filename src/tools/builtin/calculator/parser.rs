@@ -5,7 +5,7 @@
 
 use super::error::CalculatorError;
 use super::expression::{BinaryOperator, ComparisonOperator, Expression, UnaryOperator};
-use super::lexer::{TokenKind, ExpressionToken};
+use super::lexer::{ExpressionToken, TokenKind};
 
 /// Deepest nesting.
 const DEPTH: usize = 64;
@@ -17,7 +17,12 @@ const CHAINS: [&[(&str, BinaryOperator)]; 6] = [
     &[("&", BinaryOperator::BitAnd)],
     &[("<<", BinaryOperator::ShiftLeft), (">>", BinaryOperator::ShiftRight)],
     &[("+", BinaryOperator::Add), ("-", BinaryOperator::Subtract)],
-    &[("*", BinaryOperator::Multiply), ("//", BinaryOperator::FloorDivide), ("/", BinaryOperator::Divide), ("%", BinaryOperator::Modulo)],
+    &[
+        ("*", BinaryOperator::Multiply),
+        ("//", BinaryOperator::FloorDivide),
+        ("/", BinaryOperator::Divide),
+        ("%", BinaryOperator::Modulo),
+    ],
 ];
 
 const COMPARISONS: [(&str, ComparisonOperator); 6] = [
@@ -29,7 +34,8 @@ const COMPARISONS: [(&str, ComparisonOperator); 6] = [
     ("!=", ComparisonOperator::NotEqual),
 ];
 
-const SIGNS: [(&str, UnaryOperator); 3] = [("+", UnaryOperator::Plus), ("-", UnaryOperator::Minus), ("~", UnaryOperator::Invert)];
+const SIGNS: [(&str, UnaryOperator); 3] =
+    [("+", UnaryOperator::Plus), ("-", UnaryOperator::Minus), ("~", UnaryOperator::Invert)];
 
 /// Reads one expression, to the end.
 pub(super) fn parse(tokens: &[ExpressionToken]) -> Result<Expression, CalculatorError> {

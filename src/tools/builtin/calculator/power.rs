@@ -54,7 +54,11 @@ fn float_power(base: f64, exponent: f64) -> Result<f64, CalculatorError> {
 const MODULO_WORK: u64 = 200_000_000;
 
 /// `pow(base, exponent, modulus)`
-pub(super) fn power_modulo(base: &BigInt, exponent: &BigInt, modulus: &BigInt) -> Result<BigInt, CalculatorError> {
+pub(super) fn power_modulo(
+    base: &BigInt,
+    exponent: &BigInt,
+    modulus: &BigInt,
+) -> Result<BigInt, CalculatorError> {
     if modulus.is_zero() {
         return Err(CalculatorError::math("pow() 3rd argument cannot be 0"));
     }
@@ -65,7 +69,8 @@ pub(super) fn power_modulo(base: &BigInt, exponent: &BigInt, modulus: &BigInt) -
     if !exponent.is_negative() {
         return Ok(base.modpow(exponent, modulus));
     }
-    let inverse =
-        base.modinv(modulus).ok_or_else(|| CalculatorError::math("base is not invertible for the given modulus"))?;
+    let inverse = base
+        .modinv(modulus)
+        .ok_or_else(|| CalculatorError::math("base is not invertible for the given modulus"))?;
     Ok(inverse.modpow(&-exponent, modulus))
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::app::system::SystemClock;
 use crate::ports::CancelReason;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn token() -> CancelToken {

@@ -20,7 +20,6 @@ pub(super) enum Value {
     Float(f64),
     /// `True` or `False`; counts as 1 or 0.
     Bool(bool),
-    /// Several.
     List(Vec<Value>),
 }
 
@@ -38,12 +37,12 @@ pub(super) fn bounded(number: BigInt) -> Result<BigInt, CalculatorError> {
     Ok(number)
 }
 
-/// Whether an integer of about so many bits may come into being.
+/// An error if integers of this length are not allowed.
 pub(super) fn allow_bits(bits: u64) -> Result<(), CalculatorError> {
     if bits > BITS { Err(CalculatorError::TooManyDigits(DIGITS)) } else { Ok(()) }
 }
 
-/// The nearest float; Python's words when there is none.
+/// The nearest float, or Python's error.
 pub(super) fn to_float(number: &BigInt) -> Result<f64, CalculatorError> {
     match number.to_f64() {
         Some(float) if float.is_finite() => Ok(float),
@@ -54,7 +53,9 @@ pub(super) fn to_float(number: &BigInt) -> Result<f64, CalculatorError> {
 /// The integer of a float without a fraction.
 pub(super) fn from_whole(float: f64) -> Result<Value, CalculatorError> {
     let number = BigInt::from_f64(float);
-    number.map(Value::Int).ok_or_else(|| CalculatorError::math("cannot convert infinity or nan to an integer"))
+    number
+        .map(Value::Int)
+        .ok_or_else(|| CalculatorError::math("cannot convert infinity or nan to an integer"))
 }
 
 impl Value {
@@ -106,8 +107,7 @@ impl Value {
         }
     }
 
-    /// Integers as JSON numbers where these can hold them, else as texts; floats in the shortest form that
-    /// reads back.
+    /// Integers of 64 bits as numbers, longer ones as texts; floats in the shortest exact form.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Bool(truth) => serde_json::Value::Bool(*truth),
@@ -134,7 +134,7 @@ fn order_with_float(int: &Value, float: f64) -> Option<Ordering> {
     Some(int.cmp(&floor).then(fraction))
 }
 
-/// JSON has no word for these.
+/// Texts for floats that JSON cannot represent.
 fn special(float: f64) -> serde_json::Value {
     let word = if float.is_nan() {
         "nan"

@@ -4,101 +4,87 @@
 mod nearest_text;
 mod splice;
 
-use super::project_file::{folder, path_parameter, refused, shown, text};
+use super::builtin_tool::spec;
+use super::project_file::{WRITES, path_parameter, project_tool, refused, shown};
+use crate::ports::{FileError, ProjectFolder, Tool, ToolError, WrittenFile};
 use crate::tools::registry::ToolDeps;
-use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
-use crate::ports::{FileError, ProjectFiles, Tool, ToolContext, ToolError, WrittenFile};
 use nearest_text::nearest;
-use serde_json::{Map, Value, json};
-use splice::{NormalizedText, TextEdit, EditedText, EditError, splice};
-use std::sync::Arc;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use splice::{EditError, EditedText, NormalizedText, TextEdit, splice};
 
 /// The byte order mark of UTF-8.
-const MARK: &str = "\u{feff}";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Lines around an edit that are shown, on each side.
 const AROUND_LINES: usize = 3;
-/// Lines that are shown of an edit.
+/// Lines of an edit that are shown.
 const SHOWN_LINES: usize = 20;
-/// Of a line, characters that are shown.
+/// Characters of a line that are shown.
 const LINE_CHARS: usize = 200;
 
-struct FileEdit {
-    files: Arc<dyn ProjectFiles>,
-    file_bytes: u64,
+#[derive(Deserialize)]
+struct EditArguments {
+    path: String,
+    old_text: String,
+    new_text: String,
+    #[serde(default)]
+    replace_all: bool,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(FileEdit { files: Arc::clone(&deps.files), file_bytes: deps.options.limits.file_bytes })
+    let spec = spec(
+        "file_edit",
+        "Replace a piece of a text file of the project. old_text must stand in it exactly once: take enough lines around \
+         the change, exactly as file_read shows them, or set replace_all. An empty new_text deletes; whole lines go with \
+         their line end.",
+        json!({
+            "path": path_parameter("The file"),
+            "old_text": {"type": "string", "description": "What stands there now, with its indentation"},
+            "new_text": {"type": "string", "description": "What is to stand there instead"},
+            "replace_all": {
+                "type": "boolean", "default": false,
+                "description": "Replace every place where old_text stands",
+            },
+        }),
+        &["path", "old_text", "new_text"],
+    );
+    let max_bytes = deps.options.limits.file_bytes;
+    project_tool(deps, spec, WRITES, move |files, arguments: EditArguments, _| {
+        let (old, new) = (arguments.old_text.as_str(), arguments.new_text.as_str());
+        edit_file(files, &arguments.path, TextEdit { old, new, all: arguments.replace_all, max_bytes })
+    })
 }
 
-impl Tool for FileEdit {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "file_edit".into(),
-            description: "Replace a piece of a text file of the project. old_text must stand in it exactly once: take enough \
-                          lines around the change, exactly as file_read shows them, or set replace_all. An empty new_text \
-                          deletes; whole lines go with their line end."
-                .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": path_parameter("The file"),
-                    "old_text": {"type": "string", "description": "What stands there now, with its indentation"},
-                    "new_text": {"type": "string", "description": "What is to stand there instead"},
-                    "replace_all": {
-                        "type": "boolean", "default": false,
-                        "description": "Replace every place where old_text stands",
-                    },
-                },
-                "required": ["path", "old_text", "new_text"],
-                "additionalProperties": false,
-            }),
-        }
+fn edit_file(files: &dyn ProjectFolder, path: &str, edit: TextEdit<'_>) -> Result<Value, ToolError> {
+    if edit.old.is_empty() {
+        let message = "old_text is empty: to make a file or to write it anew use file_write, with mode append to add to its end";
+        return Err(ToolError::Invalid(message.to_owned()));
     }
-
-    fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Writes }
+    if edit.old == edit.new {
+        return Err(ToolError::Invalid(
+            "old_text and new_text are the same: nothing would change".to_owned(),
+        ));
     }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let path = text(arguments, "path");
-        let edit = TextEdit {
-            old: text(arguments, "old_text"),
-            new: text(arguments, "new_text"),
-            all: arguments.get("replace_all").and_then(Value::as_bool).unwrap_or(false),
-            most_bytes: self.file_bytes,
-        };
-        if edit.old.is_empty() {
-            let message = "old_text is empty: to make a file or to write it anew use file_write, with mode append to add to its end";
-            return Err(ToolError::Invalid(message.to_owned()));
-        }
-        if edit.old == edit.new {
-            return Err(ToolError::Invalid(
-                "old_text and new_text are the same: nothing would change".to_owned(),
-            ));
-        }
-        let files = folder(&*self.files, context)?;
-        let mut attempt = EditAttempt::NotFound;
-        let written = files.revise(path, &mut |before| {
-            attempt = EditAttempt::at(before, edit);
-            attempt.bytes()
-        });
-        let written = written.map_err(refused)?;
-        match (attempt, written) {
-            (EditAttempt::Made(edited), Some(written)) => Ok(told(&shown(path), &edited, written)),
-            (EditAttempt::EditError(misfit, text), _) => Err(misfitting(&shown(path), edit, misfit, &text)),
-            (EditAttempt::NotText, _) => Err(refused(FileError::NotText(shown(path)))),
-            (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(refused(FileError::NotFound(shown(path)))),
-        }
+    let mut attempt = EditAttempt::NotFound;
+    let written = files.revise(path, &mut |before| {
+        attempt = EditAttempt::at(before, edit);
+        attempt.bytes()
+    });
+    let (path, written) = (shown(path), written.map_err(refused)?);
+    match (attempt, written) {
+        (EditAttempt::Made(edited), Some(written)) => Ok(edit_result(&path, &edited, written)),
+        (EditAttempt::Failed(error, text), _) => Err(not_edited(&path, edit, error, &text)),
+        (EditAttempt::NotText, _) => Err(refused(FileError::NotText(path))),
+        (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(refused(FileError::NotFound(path))),
     }
 }
 
-/// What an edit came to while the file was its own.
+/// The result of an edit, made while no other edit of the file runs.
 enum EditAttempt {
     NotFound,
     NotText,
-    EditError(EditError, String),
+    /// The error, and the file's text.
+    Failed(EditError, String),
     Made(EditedText),
 }
 
@@ -106,13 +92,13 @@ impl EditAttempt {
     fn at(before: Option<Vec<u8>>, edit: TextEdit<'_>) -> Self {
         let Some(bytes) = before else { return Self::NotFound };
         let Ok(raw) = String::from_utf8(bytes) else { return Self::NotText };
-        let bare = raw.strip_prefix(MARK).unwrap_or(&raw);
+        let bare = raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&raw);
         match splice(bare, edit) {
             Ok(edited) if bare.len() < raw.len() => {
-                Self::Made(EditedText { text: [MARK, &edited.text].concat(), ..edited })
+                Self::Made(EditedText { text: [BYTE_ORDER_MARK, &edited.text].concat(), ..edited })
             }
             Ok(edited) => Self::Made(edited),
-            Err(misfit) => Self::EditError(misfit, raw),
+            Err(error) => Self::Failed(error, raw),
         }
     }
 
@@ -124,7 +110,7 @@ impl EditAttempt {
     }
 }
 
-fn told(path: &str, edited: &EditedText, written: WrittenFile) -> Value {
+fn edit_result(path: &str, edited: &EditedText, written: WrittenFile) -> Value {
     json!({
         "path": path,
         "replacements": edited.replacements,
@@ -146,8 +132,8 @@ fn snippet(edited: &EditedText) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn misfitting(path: &str, edit: TextEdit<'_>, misfit: EditError, raw: &str) -> ToolError {
-    match misfit {
+fn not_edited(path: &str, edit: TextEdit<'_>, error: EditError, raw: &str) -> ToolError {
+    match error {
         EditError::Many(count, lines) => ToolError::Failed {
             message: format!(
                 "old_text stands {count} times in '{path}', at lines {}{}: nothing was changed. Take more lines around the one \
@@ -162,13 +148,13 @@ fn misfitting(path: &str, edit: TextEdit<'_>, misfit: EditError, raw: &str) -> T
         )),
         EditError::TooLarge(size) => ToolError::failed(format!(
             "'{path}' would become {size} bytes, and a text file may have {} (limits.file_bytes): nothing was changed",
-            edit.most_bytes
+            edit.max_bytes
         )),
-        EditError::None => absent(path, edit, raw),
+        EditError::None => text_not_found(path, edit, raw),
     }
 }
 
-fn absent(path: &str, edit: TextEdit<'_>, raw: &str) -> ToolError {
+fn text_not_found(path: &str, edit: TextEdit<'_>, raw: &str) -> ToolError {
     let document = NormalizedText::of(raw);
     let Some(near) = nearest(&document.plain, edit.old) else {
         return ToolError::failed(format!(

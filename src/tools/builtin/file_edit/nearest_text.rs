@@ -1,15 +1,15 @@
 //! The text that a missing text most likely meant. It is only suggested to the model, never edited.
 
 /// The lines that are compared.
-const MOST_LINES: usize = 20_000;
+const MAX_LINES: usize = 20_000;
 /// Of a line, characters that are compared.
 const LINE_CHARS: usize = 200;
 /// Lines of the wanted text that are compared.
 const WANTED_LINES: usize = 20;
-/// Likeness from which a guess is worth telling, 0 to 1.
+/// The least likeness of a suggestion, 0 to 1.
 const LIKELY: f64 = 0.4;
 
-/// What comes nearest.
+/// The text that is most like the wanted one.
 #[derive(Debug, PartialEq)]
 pub(super) struct NearestText {
     /// Its first line, counted from 1.
@@ -18,14 +18,14 @@ pub(super) struct NearestText {
     pub(super) text: String,
     /// How alike it is, percent.
     pub(super) percent: u64,
-    /// What it differs in, where that is one thing.
+    /// The only difference, if there is one.
     pub(super) only: Option<&'static str>,
 }
 
 /// The lines of a text that are most like the wanted one, if any are alike enough.
 pub(super) fn nearest(text: &str, wanted: &str) -> Option<NearestText> {
     let cut = |line: &str| line.chars().take(LINE_CHARS).collect::<String>();
-    let lines: Vec<&str> = text.split('\n').take(MOST_LINES).collect();
+    let lines: Vec<&str> = text.split('\n').take(MAX_LINES).collect();
     let wanted: Vec<&str> = wanted.split('\n').map(|line| line.trim_end_matches('\r')).collect();
     let compared: Vec<String> = wanted.iter().take(WANTED_LINES).map(|line| cut(line)).collect();
     // The longest line says most about where it is.

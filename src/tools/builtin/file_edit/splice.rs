@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-/// Line numbers that are told.
-const MOST_LINES: usize = 50;
+/// Line numbers in an error.
+const MAX_LINES: usize = 50;
 
 /// An edit that was made.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct TextEdit<'a> {
     /// Every match, not exactly one.
     pub(super) all: bool,
     /// What the text may become, bytes.
-    pub(super) most_bytes: u64,
+    pub(super) max_bytes: u64,
 }
 
 /// A text as it is matched: with `\n` for each line end, and where these were `\r\n`.
@@ -98,7 +98,7 @@ pub(super) fn splice(raw: &str, edit: TextEdit<'_>) -> Result<EditedText, EditEr
     // Counted before it is made: a small file and a long text can come to more than there is memory for.
     let gone: usize = ranges.iter().map(ExactSizeIterator::len).sum();
     let size = (raw.len() - gone) as u64 + (new.len() as u64).saturating_mul(ranges.len() as u64);
-    if size > edit.most_bytes {
+    if size > edit.max_bytes {
         return Err(EditError::TooLarge(size));
     }
     let edited = joined(raw, &ranges, &new);
@@ -126,7 +126,7 @@ fn joined(raw: &str, ranges: &[Range<usize>], new: &str) -> EditedText {
     let mut lines = Vec::new();
     for range in ranges {
         text.push_str(raw.get(from..range.start).unwrap_or_default());
-        if lines.len() < MOST_LINES {
+        if lines.len() < MAX_LINES {
             line += text.get(counted..).map_or(0, |piece| piece.matches('\n').count() as u64);
             counted = text.len();
             lines.push(line);
@@ -142,7 +142,7 @@ fn joined(raw: &str, ranges: &[Range<usize>], new: &str) -> EditedText {
 /// The lines of places that rise.
 fn lines_of(text: &str, places: &[usize]) -> Vec<u64> {
     let (mut line, mut from, mut lines) = (1_u64, 0, Vec::new());
-    for place in places.iter().take(MOST_LINES) {
+    for place in places.iter().take(MAX_LINES) {
         line += text.get(from..*place).map_or(0, |piece| piece.matches('\n').count() as u64);
         from = *place;
         lines.push(line);

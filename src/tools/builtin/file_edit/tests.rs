@@ -3,7 +3,7 @@
 use super::*;
 
 fn edit<'a>(old: &'a str, new: &'a str) -> TextEdit<'a> {
-    TextEdit { old, new, all: false, most_bytes: 1 << 20 }
+    TextEdit { old, new, all: false, max_bytes: 1 << 20 }
 }
 
 fn all<'a>(old: &'a str, new: &'a str) -> TextEdit<'a> {
@@ -11,7 +11,7 @@ fn all<'a>(old: &'a str, new: &'a str) -> TextEdit<'a> {
 }
 
 fn done(raw: &str, edit: TextEdit<'_>) -> String {
-    splice(raw, edit).unwrap_or_else(|misfit| panic!("{raw:?}: {misfit:?}")).text
+    splice(raw, edit).unwrap_or_else(|error| panic!("{raw:?}: {error:?}")).text
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn whole_lines_go_with_their_end_and_spaces_and_quotes_stay() {
 #[test]
 fn p8_a_text_that_would_grow_beyond_its_bound_is_never_made() {
     let (raw, new) = ("a".repeat(1 << 20), "b".repeat(1 << 20));
-    let misfit = splice(&raw, TextEdit { most_bytes: 1 << 21, ..all("a", &new) });
-    assert_eq!(misfit, Err(EditError::TooLarge(1 << 40)));
-    assert!(splice("aa", TextEdit { most_bytes: 4, ..all("a", "bb") }).is_ok());
+    let error = splice(&raw, TextEdit { max_bytes: 1 << 21, ..all("a", &new) });
+    assert_eq!(error, Err(EditError::TooLarge(1 << 40)));
+    assert!(splice("aa", TextEdit { max_bytes: 4, ..all("a", "bb") }).is_ok());
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_mark_at_the_beginning_stays_and_is_no_part_of_the_text() {
 }
 
 fn told_of(raw: &str, old: &str) -> (String, Value) {
-    match absent("f", edit(old, "x"), raw) {
+    match text_not_found("f", edit(old, "x"), raw) {
         ToolError::Failed { message, data } => (message, data["nearest"].clone()),
         other @ ToolError::Invalid(_) => panic!("{other:?}"),
     }
@@ -125,7 +125,7 @@ fn the_new_lines_are_shown_with_numbers() {
     let edited = splice(&raw, edit("line 20\n", "new\n")).expect("an edit");
     let shown = snippet(&edited);
     assert!(shown.starts_with("17| line 17\n") && shown.contains("\n20| new\n21| line 21\n"), "{shown}");
-    let message = misfitting("f", edit("x", "y"), EditError::Many(70, (1..=50).collect()), "").to_string();
+    let message = not_edited("f", edit("x", "y"), EditError::Many(70, (1..=50).collect()), "").to_string();
     assert!(
         message.contains("stands 70 times in 'f', at lines 1, 2, 3") && message.contains("50 …"),
         "{message}"

@@ -3,29 +3,29 @@
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// How a file is read.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileDecoding {
     /// Its encoding.
     pub(super) encoding: &'static Encoding,
-    /// Bytes of a mark at its beginning that are no text.
+    /// The length of its byte order mark.
     pub(super) mark_bytes: u64,
-    /// Nobody named it, so another one may be tried.
+    /// The call did not name it, so another one may be tried.
     pub(super) is_guess: bool,
 }
 
 impl FileDecoding {
-    /// What stands for text of which only the bytes are known: any bytes can be read like this.
+    /// Decodes any bytes.
     pub(super) const FALLBACK: Self = Self { encoding: WINDOWS_1252, mark_bytes: 0, is_guess: false };
 
-    /// By the name that was asked for, if any, and the first bytes.
-    pub(super) fn of(asked: Option<&str>, head: &[u8]) -> Result<Self, String> {
-        let asked = asked.map(named).transpose()?;
+    /// From the requested name, if any, and the first bytes.
+    pub(super) fn of(requested: Option<&str>, head: &[u8]) -> Result<Self, String> {
+        let requested = requested.map(named).transpose()?;
         let mark = Encoding::for_bom(head).filter(|(marked, _)| {
-            asked.is_none_or(|asked| asked == *marked || is_wide(asked) && is_wide(marked))
+            requested.is_none_or(|requested| requested == *marked || is_wide(requested) && is_wide(marked))
         });
-        let (encoding, mark_bytes) = mark.unwrap_or((asked.unwrap_or(UTF_8), 0));
-        Ok(Self { encoding, mark_bytes: mark_bytes as u64, is_guess: asked.is_none() && mark_bytes == 0 })
+        let (encoding, mark_bytes) = mark.unwrap_or((requested.unwrap_or(UTF_8), 0));
+        Ok(Self { encoding, mark_bytes: mark_bytes as u64, is_guess: requested.is_none() && mark_bytes == 0 })
     }
 
     /// Whether NUL bytes are part of its text.
@@ -33,7 +33,7 @@ impl FileDecoding {
         is_wide(self.encoding)
     }
 
-    /// Its name, as it can be asked for.
+    /// Its name, which a call may request.
     pub(super) fn name(self) -> String {
         match self.encoding.name() {
             "windows-1252" => "latin-1".to_owned(),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn plan(asked: Option<&str>, head: &[u8]) -> (String, u64) {
-        FileDecoding::of(asked, head).map(|plan| (plan.name(), plan.mark_bytes)).expect("an encoding")
+        FileDecoding::of(asked, head).map(|found| (found.name(), found.mark_bytes)).expect("an encoding")
     }
 
     #[test]
@@ -89,7 +89,9 @@ mod tests {
         ] {
             assert_eq!(plan(asked, head), (name.to_owned(), mark), "{asked:?} {head:?}");
         }
-        assert!(FileDecoding::of(Some("klingon"), b"").expect_err("unknown").contains("'klingon' is no encoding"));
+        assert!(
+            FileDecoding::of(Some("klingon"), b"").expect_err("unknown").contains("'klingon' is no encoding")
+        );
         assert!(FileDecoding::of(Some("replacement"), b"").is_err());
         assert!(FileDecoding::of(None, b"a").expect("a plan").is_guess);
         assert!(!FileDecoding::of(Some("utf-8"), b"a").expect("a plan").is_guess);

@@ -4,126 +4,110 @@
 mod encoding;
 mod pager;
 
-use super::project_file::{folder, path_parameter, refused, shown, text};
+use super::builtin_tool::spec;
+use super::project_file::{READS, path_parameter, project_tool, refused, shown};
+use crate::ports::{CancelToken, Tool, ToolError};
 use crate::tools::registry::ToolDeps;
-use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
-use crate::ports::{CancelToken, ProjectFiles, Tool, ToolContext, ToolError};
 use encoding::FileDecoding;
 use pager::{LINE_CHARS, LinePager};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::sync::Arc;
 
-/// Lines of a page when none are asked for, and the most of one.
+/// Lines of a page, by default and at most.
 const LINES: u64 = 2_000;
-/// What is read at once, bytes.
+/// Bytes of one read.
 const PIECE_BYTES: usize = 32 * 1024;
 /// First bytes that tell text from other files.
 const HEAD_BYTES: u64 = 8 * 1024;
-/// Bytes behind which no line is looked for, or counted.
+/// Lines behind this many bytes are neither shown nor counted.
 const SCAN_BYTES: u64 = 1024 * 1024 * 1024;
 /// Characters of the result around a page.
 const FRAME_CHARS: usize = 1_000;
-/// Lines that were cut are told up to so many.
-const CUT_TOLD: usize = 20;
+/// Numbers of cut lines in a note.
+const MAX_CUT_LINES: usize = 20;
 
-struct FileRead {
-    files: Arc<dyn ProjectFiles>,
-    /// What a model sees of a result, characters of JSON.
-    result_chars: usize,
+#[derive(Deserialize)]
+struct ReadArguments {
+    path: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+    encoding: Option<String>,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
+    let spec = spec(
+        "file_read",
+        "Read a text file of the project, page by page: the lines from offset on. has_more and next_offset say where it \
+         goes on. Line ends are shown as \\n, whatever they are in the file.",
+        json!({
+            "path": path_parameter("The file"),
+            "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "The first line, counted from 1"},
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": LINES, "default": LINES,
+                "description": "How many lines; fewer come when they are long",
+            },
+            "encoding": {
+                "type": "string", "minLength": 1, "maxLength": 40,
+                "description": "As in utf-8 (the default), utf-16, latin-1, gbk, big5, shift_jis, euc-kr, windows-1251",
+            },
+        }),
+        &["path"],
+    );
     let result_chars = deps.options.limits.tool_result_chars;
-    Box::new(FileRead { files: Arc::clone(&deps.files), result_chars })
-}
-
-impl Tool for FileRead {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "file_read".into(),
-            description: "Read a text file of the project, page by page: the lines from offset on. has_more and next_offset say \
-                          where it goes on. Line ends are shown as \\n, whatever they are in the file."
-                .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": path_parameter("The file"),
-                    "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "The first line, counted from 1"},
-                    "limit": {
-                        "type": "integer", "minimum": 1, "maximum": LINES, "default": LINES,
-                        "description": "How many lines; fewer come when they are long",
-                    },
-                    "encoding": {
-                        "type": "string", "minLength": 1, "maxLength": 40,
-                        "description": "As in utf-8 (the default), utf-16, latin-1, gbk, big5, shift_jis, euc-kr, windows-1251",
-                    },
-                },
-                "required": ["path"],
-                "additionalProperties": false,
-            }),
-        }
-    }
-
-    fn traits(&self) -> ToolTraits {
-        ToolTraits { files: FileAccess::Reads, ..ToolTraits::READ }
-    }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let number = |name: &str| arguments.get(name).and_then(Value::as_u64);
-        let path = text(arguments, "path");
-        let (file, size) = folder(&*self.files, context)?.open(path).map_err(refused)?;
-        let room = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
+    let room_chars = result_chars.saturating_sub(FRAME_CHARS.min(result_chars / 2));
+    project_tool(deps, spec, READS, move |files, arguments: ReadArguments, context| {
+        let (file, size) = files.open(&arguments.path).map_err(refused)?;
         let page = LinePage {
-            path: shown(path),
+            path: shown(&arguments.path),
             size,
-            first: number("offset").unwrap_or(1),
-            lines: number("limit").unwrap_or(LINES).min(LINES),
-            room,
+            first: arguments.offset.unwrap_or(1),
+            lines: arguments.limit.unwrap_or(LINES).min(LINES),
+            room_chars,
         };
-        page.read(file, arguments.get("encoding").and_then(Value::as_str), &context.cancel)
-    }
+        page.read(file, arguments.encoding.as_deref(), &context.cancel)
+    })
 }
 
-/// What is asked for.
+/// The requested page.
 struct LinePage {
     path: String,
     size: u64,
     first: u64,
     lines: u64,
-    room: usize,
+    room_chars: usize,
 }
 
-/// What a walk through the file came to.
+/// The result of one pass through the file.
 struct FileScan {
     pager: LinePager,
     /// `None` when the end was not reached.
     total: Option<u64>,
-    /// What is on the page could not all be decoded.
+    /// A part of the page could not be decoded.
     is_malformed: bool,
-    /// The time was up before the page was full.
+    /// The call was cancelled before the page was full.
     is_cut_off: bool,
 }
 
 impl LinePage {
-    fn read(&self, mut file: File, asked: Option<&str>, cancel: &CancelToken) -> Result<Value, ToolError> {
-        let fault = |error: std::io::Error| ToolError::failed(format!("'{}' cannot be read: {error}", self.path));
+    fn read(&self, mut file: File, encoding: Option<&str>, cancel: &CancelToken) -> Result<Value, ToolError> {
+        let read_failed =
+            |error: std::io::Error| ToolError::failed(format!("'{}' cannot be read: {error}", self.path));
         let mut head = Vec::new();
-        (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fault)?;
-        let mut plan = FileDecoding::of(asked, &head).map_err(ToolError::Invalid)?;
-        if head.contains(&0) && !plan.is_wide() {
+        (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(read_failed)?;
+        let mut decoding = FileDecoding::of(encoding, &head).map_err(ToolError::Invalid)?;
+        if head.contains(&0) && !decoding.is_wide() {
             return Err(self.binary());
         }
-        let mut scan = self.scan(&mut file, plan, cancel).map_err(fault)?;
+        let mut scan = self.scan(&mut file, decoding, cancel).map_err(read_failed)?;
         let mut notes = Vec::new();
         if scan.is_cut_off {
             return Err(self.too_late());
         }
-        if scan.is_malformed && plan.is_guess {
-            plan = FileDecoding::FALLBACK;
-            scan = self.scan(&mut file, plan, cancel).map_err(fault)?;
+        if scan.is_malformed && decoding.is_guess {
+            decoding = FileDecoding::FALLBACK;
+            scan = self.scan(&mut file, decoding, cancel).map_err(read_failed)?;
             if scan.is_cut_off {
                 return Err(self.too_late());
             }
@@ -136,7 +120,7 @@ impl LinePage {
             return Err(ToolError::failed(format!(
                 "'{}' is not valid {}: try another encoding (utf-8, latin-1, gbk, utf-16), or none, so that it is guessed",
                 self.path,
-                plan.name()
+                decoding.name()
             )));
         }
         if scan.pager.text.contains('\0') {
@@ -145,23 +129,28 @@ impl LinePage {
         if scan.pager.shown == 0 && self.first > 1 {
             return Err(self.beyond(&scan));
         }
-        Ok(self.told(&scan, plan, notes))
+        Ok(self.result(&scan, decoding, notes))
     }
 
     /// Reads until the page is full and the lines are counted.
-    fn scan(&self, file: &mut File, plan: FileDecoding, cancel: &CancelToken) -> std::io::Result<FileScan> {
-        file.seek(SeekFrom::Start(plan.mark_bytes))?;
-        let mut decoder = plan.encoding.new_decoder_without_bom_handling();
+    fn scan(
+        &self,
+        file: &mut File,
+        decoding: FileDecoding,
+        cancel: &CancelToken,
+    ) -> std::io::Result<FileScan> {
+        file.seek(SeekFrom::Start(decoding.mark_bytes))?;
+        let mut decoder = decoding.encoding.new_decoder_without_bom_handling();
         let mut scan = FileScan {
-            pager: LinePager::new(self.first, self.lines, self.room),
+            pager: LinePager::new(self.first, self.lines, self.room_chars),
             total: None,
             is_malformed: false,
             is_cut_off: false,
         };
-        let (mut piece, mut words, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
+        let (mut piece, mut text, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
         while seen < SCAN_BYTES {
             if cancel.is_cancelled() {
-                // A page that is full is one, whether the lines behind it are counted or not.
+                // A full page is a result even if the lines behind it are not counted.
                 scan.is_cut_off = !scan.pager.is_full();
                 break;
             }
@@ -170,13 +159,13 @@ impl LinePage {
                 other => other?,
             };
             seen = seen.saturating_add(read as u64);
-            words.clear();
-            words.reserve(decoder.max_utf8_buffer_length(read).unwrap_or(4 * PIECE_BYTES));
+            text.clear();
+            text.reserve(decoder.max_utf8_buffer_length(read).unwrap_or(4 * PIECE_BYTES));
             let bytes = piece.get(..read).unwrap_or_default();
             let was_full = scan.pager.is_full();
-            let (_, _, is_malformed) = decoder.decode_to_string(bytes, &mut words, read == 0);
-            scan.pager.take(&words);
-            // What is before the page, or behind it, is nobody's concern now.
+            let (_, _, is_malformed) = decoder.decode_to_string(bytes, &mut text, read == 0);
+            scan.pager.take(&text);
+            // Text before or behind the page does not matter.
             scan.is_malformed |= is_malformed && !was_full && scan.pager.has_begun();
             if read == 0 {
                 scan.total = Some(scan.pager.finish());
@@ -186,12 +175,12 @@ impl LinePage {
         Ok(scan)
     }
 
-    fn told(&self, scan: &FileScan, plan: FileDecoding, mut notes: Vec<String>) -> Value {
+    fn result(&self, scan: &FileScan, decoding: FileDecoding, mut notes: Vec<String>) -> Value {
         let pager = &scan.pager;
         let next = self.first.saturating_add(pager.shown);
         let has_more = scan.total.is_none_or(|total| next <= total);
         if !pager.cut.is_empty() {
-            let cut: Vec<String> = pager.cut.iter().take(CUT_TOLD).map(u64::to_string).collect();
+            let cut: Vec<String> = pager.cut.iter().take(MAX_CUT_LINES).map(u64::to_string).collect();
             notes.push(format!(
                 "Lines longer than {LINE_CHARS} characters are cut ({}): bash (cut -c) or execute_python shows the rest",
                 cut.join(", ")
@@ -206,7 +195,7 @@ impl LinePage {
         let mut data = json!({
             "path": self.path,
             "size": self.size,
-            "encoding": plan.name(),
+            "encoding": decoding.name(),
             "start_line": self.first,
             "lines": pager.shown,
             "total_lines": scan.total,

@@ -1,12 +1,15 @@
 //! Collects the lines of one page from a text that streams by. It holds no more than that page.
 
+use crate::tools::text::json_chars;
+
 /// Characters of a line that are shown.
 pub(super) const LINE_CHARS: usize = 2_000;
 
 /// A page in the making.
+#[derive(Default)]
 pub(super) struct LinePager {
     first: u64,
-    most_lines: u64,
+    max_lines: u64,
     room_chars: usize,
     /// The line that is being read, from 1.
     line: u64,
@@ -17,36 +20,22 @@ pub(super) struct LinePager {
     is_full: bool,
     crlf_lines: u64,
     lf_lines: u64,
-    /// What the page shows.
+    /// The text of the page.
     pub(super) text: String,
-    /// How many lines of the file are on it.
+    /// The number of lines on it.
     pub(super) shown: u64,
-    /// Which of them were cut.
+    /// The numbers of the cut lines.
     pub(super) cut: Vec<u64>,
 }
 
 impl LinePager {
-    /// From this line on at most so many, and no more than take so many characters in JSON; one at least.
-    pub(super) fn new(first: u64, most_lines: u64, room_chars: usize) -> Self {
-        Self {
-            first,
-            most_lines,
-            room_chars,
-            line: 1,
-            current: String::new(),
-            current_chars: 0,
-            ends_in_cr: false,
-            used_chars: 0,
-            is_full: false,
-            crlf_lines: 0,
-            lf_lines: 0,
-            text: String::new(),
-            shown: 0,
-            cut: Vec::new(),
-        }
+    /// At most `max_lines` lines from `first` on, as many as fit into `room_chars` characters of JSON, but at
+    /// least one.
+    pub(super) fn new(first: u64, max_lines: u64, room_chars: usize) -> Self {
+        Self { first, max_lines, room_chars, line: 1, ..Self::default() }
     }
 
-    /// Whether nothing more comes onto the page: from here on lines are only counted.
+    /// Whether the page is full, so that further lines are only counted.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
@@ -67,7 +56,7 @@ impl LinePager {
         }
     }
 
-    /// The text has ended; how many lines it has.
+    /// Ends the text and returns its number of lines.
     pub(super) fn finish(&mut self) -> u64 {
         if self.current_chars > 0 {
             if self.is_wanted() {
@@ -138,15 +127,6 @@ impl LinePager {
             self.cut.push(self.line);
         }
         self.shown += 1;
-        self.is_full = self.shown >= self.most_lines;
-    }
-}
-
-/// What a character comes to in JSON.
-fn json_chars(character: char) -> usize {
-    match character {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        '\u{0}'..='\u{1f}' => 6,
-        _ => 1,
+        self.is_full = self.shown >= self.max_lines;
     }
 }

@@ -1,9 +1,9 @@
 //! Pages of files: every limit, every encoding, every kind of line end.
 
-use std::sync::Arc;
 use super::*;
-use crate::ports::{Clock, CancelToken};
+use crate::ports::{CancelToken, Clock};
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 struct Still;
@@ -23,7 +23,7 @@ fn cancel(deadline_ms: u64) -> CancelToken {
 }
 
 fn page(first: u64, lines: u64) -> LinePage {
-    LinePage { path: "f".into(), size: 0, first, lines, room: 15_000 }
+    LinePage { path: "f".into(), size: 0, first, lines, room_chars: 15_000 }
 }
 
 fn file(bytes: &[u8]) -> File {

@@ -6,72 +6,44 @@ mod table;
 
 pub use options::WeatherOptions;
 
+use super::builtin_tool::{BuiltinTool, spec};
+use crate::domain::tool::ToolTraits;
+use crate::ports::{Tool, ToolContext};
 use crate::tools::registry::ToolDeps;
-use crate::domain::tool::{ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError, Web};
 use options::WeatherProvider;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Questions that one call asks at most.
-const QUESTIONS: u64 = 2;
+/// Requests of one call to Open-Meteo: the city, then its weather.
+const REQUESTS: u64 = 2;
 
-struct GetWeather {
-    web: Arc<dyn Web>,
-    options: WeatherOptions,
+#[derive(Deserialize)]
+struct WeatherArguments {
+    city: String,
 }
 
-impl GetWeather {
-    fn is_simulated(&self) -> bool {
-        self.options.provider == WeatherProvider::Simulated
-    }
-}
-
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(GetWeather { web: Arc::clone(&deps.web), options: deps.options.weather.clone() })
-}
-
-impl Tool for GetWeather {
-    fn spec(&self) -> ToolSpec {
-        let description = if self.is_simulated() {
-            "Weather of a city. SIMULATED: the figures come from a fixed table, not from a weather service; say so when \
-             you use them."
-        } else {
-            "The weather of a city now, from Open-Meteo: temperature and feels_like in °C, humidity in %."
-        };
-        ToolSpec {
-            name: "get_weather".into(),
-            description: description.into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "city": {"type": "string", "minLength": 1, "maxLength": 100, "description": "The city's name, like 北京 or Beijing"},
-                },
-                "required": ["city"],
-                "additionalProperties": false,
-            }),
+    let (web, options) = (Arc::clone(&deps.web), deps.options.weather.clone());
+    let is_simulated = options.provider == WeatherProvider::Simulated;
+    let (description, traits, requests) = if is_simulated {
+        let description = "Weather of a city. SIMULATED: the figures come from a fixed table, not from a weather service; say \
+                           so when you use them.";
+        (description, ToolTraits::PURE, 0)
+    } else {
+        let description =
+            "The weather of a city now, from Open-Meteo: temperature and feels_like in °C, humidity in %.";
+        (description, ToolTraits { cacheable: true, ..ToolTraits::READ }, REQUESTS)
+    };
+    let city = json!({"type": "string", "minLength": 1, "maxLength": 100, "description": "The city's name, like 北京 or Beijing"});
+    let spec = spec("get_weather", description, json!({"city": city}), &["city"]);
+    let own_timeout = Duration::from_secs(options.timeout_s.saturating_mul(requests));
+    let run = move |WeatherArguments { city }: WeatherArguments, context: &ToolContext| {
+        if is_simulated {
+            return Ok(table::look_up(&city));
         }
-    }
-
-    fn traits(&self) -> ToolTraits {
-        if self.is_simulated() {
-            return ToolTraits::PURE;
-        }
-        ToolTraits { cacheable: true, ..ToolTraits::READ }
-    }
-
-    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
-        let asks = if self.is_simulated() { 0 } else { QUESTIONS };
-        Duration::from_secs(self.options.timeout_s.saturating_mul(asks))
-    }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let city = arguments.get("city").and_then(Value::as_str).unwrap_or_default();
-        if self.is_simulated() {
-            return Ok(table::look_up(city));
-        }
-        open_meteo::ask(self.web.as_ref(), &self.options, city.trim(), &context.cancel)
-    }
+        open_meteo::ask(web.as_ref(), &options, city.trim(), &context.cancel)
+    };
+    Box::new(BuiltinTool { own_timeout, ..BuiltinTool::new(spec, traits, run) })
 }

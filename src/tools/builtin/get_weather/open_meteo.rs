@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const FORECASTS: &str = "https://api.open-meteo.com";
 const CITIES: &str = "https://geocoding-api.open-meteo.com";
 const SERVICE: &str = "Open-Meteo";
-/// What is asked of the present.
+/// The requested values.
 const CURRENT: &str =
     "temperature_2m,relative_humidity_2m,apparent_temperature,precipitation,weather_code,wind_speed_10m";
 
@@ -29,9 +29,11 @@ pub(super) fn ask(
         .append_pair("count", "1")
         .append_pair("language", language)
         .append_pair("format", "json");
-    let places = ask_json(web, ServiceRequest::plain(url, SERVICE, options.timeout_s), cancel)?;
+    let places = ask_json(web, ServiceRequest::get(url, SERVICE, options.timeout_s), cancel)?;
     let place = places.pointer("/results/0").filter(|place| place.is_object()).ok_or_else(|| {
-        ToolError::failed(format!("No city '{city}' is known: try its usual name in English, without the country"))
+        ToolError::failed(format!(
+            "No city '{city}' is known: try its usual name in English, without the country"
+        ))
     })?;
     let number = |name: &str| place.get(name).and_then(Value::as_f64);
     let (Some(latitude), Some(longitude)) = (number("latitude"), number("longitude")) else {
@@ -43,11 +45,11 @@ pub(super) fn ask(
         .append_pair("longitude", &longitude.to_string())
         .append_pair("current", CURRENT)
         .append_pair("timezone", "auto");
-    let forecast = ask_json(web, ServiceRequest::plain(url, SERVICE, options.timeout_s), cancel)?;
-    told(city, place, &forecast)
+    let forecast = ask_json(web, ServiceRequest::get(url, SERVICE, options.timeout_s), cancel)?;
+    weather_json(city, place, &forecast)
 }
 
-fn told(city: &str, place: &Value, forecast: &Value) -> Result<Value, ToolError> {
+fn weather_json(city: &str, place: &Value, forecast: &Value) -> Result<Value, ToolError> {
     let now = |name: &str| forecast.pointer(&format!("/current/{name}")).cloned().unwrap_or(Value::Null);
     let temperature = now("temperature_2m");
     if !temperature.is_number() {
@@ -59,7 +61,7 @@ fn told(city: &str, place: &Value, forecast: &Value) -> Result<Value, ToolError>
         "country": place.get("country"),
         "temperature": temperature,
         "humidity": now("relative_humidity_2m"),
-        "description": now("weather_code").as_u64().map_or("unknown", described),
+        "description": now("weather_code").as_u64().map_or("unknown", description),
         "feels_like": now("apparent_temperature"),
         "precipitation_mm": now("precipitation"),
         "wind_km_per_h": now("wind_speed_10m"),
@@ -70,8 +72,8 @@ fn told(city: &str, place: &Value, forecast: &Value) -> Result<Value, ToolError>
     }))
 }
 
-/// The WMO's codes.
-fn described(code: u64) -> &'static str {
+/// The meaning of a WMO weather code.
+fn description(code: u64) -> &'static str {
     match code {
         0 => "clear sky",
         1 => "mainly clear",

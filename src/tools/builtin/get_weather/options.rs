@@ -1,19 +1,19 @@
-//! `weather:` of the configuration: its keys, and what is wrong with their values.
+//! `weather:` of the configuration: its keys and their checks.
 
 use crate::tools::web::service::{BadOption, fault};
 use serde::{Deserialize, Serialize};
 
-/// Who tells the weather.
+/// The options of `get_weather`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeatherOptions {
-    /// Who is asked.
+    /// The service.
     pub provider: WeatherProvider,
-    /// Where the forecast is asked, instead of open-meteo's own address.
+    /// The address of the forecast service instead of Open-Meteo's.
     pub base_url: Option<String>,
-    /// Where cities are searched; `base_url` when absent.
+    /// The address of the city search; default `base_url`.
     pub geocoding_url: Option<String>,
-    /// Of one question, seconds.
+    /// Longest time of one request.
     pub timeout_s: u64,
 }
 
@@ -35,7 +35,7 @@ pub enum WeatherProvider {
 }
 
 impl WeatherOptions {
-    /// Everything that cannot be.
+    /// Every invalid value.
     pub fn faults(&self) -> Vec<BadOption> {
         let keys = [("weather.base_url", &self.base_url), ("weather.geocoding_url", &self.geocoding_url)];
         keys.into_iter().filter_map(|(key, address)| fault(key, address.as_deref())).collect()

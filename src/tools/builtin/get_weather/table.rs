@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 struct CityWeather {
-    /// In every spelling that is understood.
+    /// In Chinese and in English.
     names: [&'static str; 2],
     temperature: i32,
     humidity: u32,
@@ -16,14 +16,15 @@ const TABLE: [CityWeather; 4] = [
     CityWeather { names: ["广州", "guangzhou"], temperature: 32, humidity: 85, description: "雷阵雨" },
     CityWeather { names: ["深圳", "shenzhen"], temperature: 30, humidity: 80, description: "阴天" },
 ];
-const ELSEWHERE: CityWeather = CityWeather { names: ["", ""], temperature: 22, humidity: 65, description: "晴天" };
-/// The table's own time: it is not a measurement.
+const ELSEWHERE: CityWeather =
+    CityWeather { names: ["", ""], temperature: 22, humidity: 65, description: "晴天" };
+/// A fixed time, because nothing was measured.
 const QUERY_TIME: &str = "2024-01-01 12:00:00";
 
-/// What the table says.
+/// The row of the city, or the row for all other cities.
 pub(super) fn look_up(city: &str) -> Value {
-    let asked = city.trim().to_lowercase();
-    let row = TABLE.iter().find(|row| row.names.contains(&asked.as_str())).unwrap_or(&ELSEWHERE);
+    let name = city.trim().to_lowercase();
+    let row = TABLE.iter().find(|row| row.names.contains(&name.as_str())).unwrap_or(&ELSEWHERE);
     json!({
         "city": city,
         "temperature": row.temperature,

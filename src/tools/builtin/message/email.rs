@@ -11,45 +11,42 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Longest silence of the server.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How often somebody looks whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
-/// Characters of a subject.
+/// How long the server may send nothing.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often cancellation is checked.
+const CANCEL_POLL: Duration = Duration::from_millis(100);
 const SUBJECT_CHARS: usize = 78;
 
-/// Why a letter did not go out. The text is for the model.
+/// Why a mail was not sent. The text is for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MailError {
-    /// The configuration cannot be used.
     #[error("the channel's configuration cannot be used; the operator has to look at it")]
     Configuration,
-    /// The server said no.
     #[error("the mail server refused it with code {0}")]
     Refused(u16),
-    /// It was not reached, or broke off; nobody knows whether the letter went out.
+    /// The mail may have been sent.
     #[error("the mail server could not be reached, or broke off")]
     Unreachable,
-    /// Somebody stopped the call; nobody knows whether the letter went out.
+    /// The mail may have been sent.
     #[error("it was stopped before the mail server had answered")]
     Stopped,
 }
 
-/// Sends a letter; `reference` names it among others.
+/// Sends a mail with this id.
 pub(super) fn send(
     options: &EmailOptions,
     content: &str,
     reference: &str,
     cancel: &CancelToken,
 ) -> Result<(), MailError> {
-    let letter = letter(options, content, reference)?;
+    let mail = mail(options, content, reference)?;
     let transport = transport(options)?;
     let (sender, receiver) = channel();
-    // It cannot be interrupted: when the cancel is pulled it is left to itself, and ends with its timeouts.
-    let sending = move || drop(sender.send(transport.send(&letter)));
+    // The transport cannot be interrupted: after a cancel, the thread ends with the timeouts of the server.
+    let sending = move || drop(sender.send(transport.send(&mail)));
     thread::Builder::new().name("mail".to_owned()).spawn(sending).map_err(|_| MailError::Unreachable)?;
     loop {
-        match receiver.recv_timeout(LOOK) {
+        match receiver.recv_timeout(CANCEL_POLL) {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => {
                 return Err(error
@@ -63,7 +60,7 @@ pub(super) fn send(
     }
 }
 
-fn letter(options: &EmailOptions, content: &str, reference: &str) -> Result<Message, MailError> {
+fn mail(options: &EmailOptions, content: &str, reference: &str) -> Result<Message, MailError> {
     let mailbox = |text: &str| text.parse::<Mailbox>().map_err(|_| MailError::Configuration);
     let mut builder = Message::builder()
         .from(mailbox(&options.from)?)
@@ -75,7 +72,7 @@ fn letter(options: &EmailOptions, content: &str, reference: &str) -> Result<Mess
     builder.body(content.to_owned()).map_err(|_| MailError::Configuration)
 }
 
-/// The first line that says something.
+/// The first line that is not empty.
 fn subject(content: &str) -> String {
     let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("A message");
     line.chars().filter(|c| !c.is_control()).take(SUBJECT_CHARS).collect()
@@ -90,7 +87,7 @@ fn transport(options: &EmailOptions) -> Result<SmtpTransport, MailError> {
     };
     let port = options.port.unwrap_or_else(|| options.tls.port());
     let builder = SmtpTransport::builder_dangerous(options.host.as_str());
-    let mut builder = builder.port(port).tls(tls).timeout(Some(SILENCE));
+    let mut builder = builder.port(port).tls(tls).timeout(Some(SERVER_TIMEOUT));
     if let (Some(username), Some(password)) = (&options.username, &options.password) {
         builder = builder.credentials(Credentials::new(username.clone(), password.reveal().to_owned()));
     }

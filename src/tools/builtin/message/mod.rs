@@ -7,92 +7,74 @@ mod post;
 
 pub use options::{BadChannel, ChannelOptions, MessageChannels};
 
-use crate::tools::registry::ToolDeps;
+use super::builtin_tool::{ACTS, BuiltinTool, spec};
 use crate::domain::nearest::hint;
-use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
+use crate::domain::tool::ToolReach;
 use crate::ports::{Tool, ToolContext, ToolError, Web, WebError};
-use serde_json::{Map, Value, json};
+use crate::tools::registry::ToolDeps;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::sync::Arc;
+
+#[derive(Deserialize)]
+struct MessageArguments {
+    channel: String,
+    content: String,
+}
 
 struct SendMessage {
     web: Arc<dyn Web>,
     channels: MessageChannels,
-    /// Of a text.
-    chars: usize,
+    max_chars: usize,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(SendMessage {
-        web: Arc::clone(&deps.web),
-        channels: deps.options.channels.clone(),
-        chars: deps.options.limits.message_chars,
-    })
-}
-
-impl Tool for SendMessage {
-    fn spec(&self) -> ToolSpec {
-        let names: Vec<&String> = self.channels.0.keys().collect();
-        let (description, channel) = if names.is_empty() {
-            let none = "Send a message to people outside this conversation. NO CHANNEL IS CONFIGURED: it cannot be used.";
-            (none, json!({"type": "string", "description": "A configured channel; there is none"}))
-        } else {
-            let some = "Send a message to people outside this conversation, through a channel that the operator has configured. \
-                        Each call sends once more: do not repeat one that may have been sent.";
-            (some, json!({"type": "string", "enum": names, "description": "Which channel"}))
-        };
-        ToolSpec {
-            name: "message".into(),
-            description: description.into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "channel": channel,
-                    "content": {"type": "string", "minLength": 1, "maxLength": self.chars, "description": "The text, plain"},
-                },
-                "required": ["channel", "content"],
-                "additionalProperties": false,
-            }),
-        }
-    }
-
-    /// Sending twice is two messages.
-    fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None }
-    }
-
-    fn reach(&self) -> ToolReach {
-        ToolReach::Speaks
-    }
-
-    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (name, words) = (text("channel"), text("content"));
-        let channel = self.channels.0.get(name).ok_or_else(|| self.no_channel(name))?;
-        if words.trim().is_empty() {
-            return Err(ToolError::Invalid("'content' is empty: there is nothing to send".to_owned()));
-        }
-        if words.chars().count() > self.chars {
-            let message = format!("'content' has more than {} characters (limits.message_chars)", self.chars);
-            return Err(ToolError::Invalid(message));
-        }
-        if let ChannelOptions::Email(options) = channel {
-            let sent = email::send(options, words, &reference(context), &context.cancel);
-            sent.map_err(|error| ToolError::failed(format!("Channel '{name}': {error}")))?;
-        } else {
-            self.post((name, channel), words, context)?;
-        }
-        Ok(json!({"sent": true, "channel": name, "type": channel.kind()}))
-    }
+    let (channels, max_chars) = (deps.options.channels.clone(), deps.options.limits.message_chars);
+    let names: Vec<&String> = channels.0.keys().collect();
+    let (description, channel) = if names.is_empty() {
+        let none = "Send a message to people outside this conversation. NO CHANNEL IS CONFIGURED: it cannot be used.";
+        (none, json!({"type": "string", "description": "A configured channel; there is none"}))
+    } else {
+        let some = "Send a message to people outside this conversation, through a channel that the operator has configured. \
+                    Each call sends once more: do not repeat one that may have been sent.";
+        (some, json!({"type": "string", "enum": names, "description": "Which channel"}))
+    };
+    let content =
+        json!({"type": "string", "minLength": 1, "maxLength": max_chars, "description": "The text, plain"});
+    let properties = json!({"channel": channel, "content": content});
+    let spec = spec("message", description, properties, &["channel", "content"]);
+    let tool = SendMessage { web: Arc::clone(&deps.web), channels, max_chars };
+    let tool = BuiltinTool::new(spec, ACTS, move |arguments, context| tool.send(&arguments, context));
+    Box::new(BuiltinTool { reach: ToolReach::Speaks, ..tool })
 }
 
 impl SendMessage {
+    fn send(&self, arguments: &MessageArguments, context: &ToolContext) -> Result<Value, ToolError> {
+        let (name, text) = (arguments.channel.as_str(), arguments.content.as_str());
+        let channel = self.channels.0.get(name).ok_or_else(|| self.no_channel(name))?;
+        if text.trim().is_empty() {
+            return Err(ToolError::Invalid("'content' is empty: there is nothing to send".to_owned()));
+        }
+        if text.chars().count() > self.max_chars {
+            let max_chars = self.max_chars;
+            let message = format!("'content' has more than {max_chars} characters (limits.message_chars)");
+            return Err(ToolError::Invalid(message));
+        }
+        if let ChannelOptions::Email(options) = channel {
+            let sent = email::send(options, text, &reference(context), &context.cancel);
+            sent.map_err(|error| ToolError::failed(format!("Channel '{name}': {error}")))?;
+        } else {
+            self.post((name, channel), text, context)?;
+        }
+        Ok(json!({"sent": true, "channel": name, "type": channel.kind()}))
+    }
+
     fn no_channel(&self, name: &str) -> ToolError {
         let names: Vec<&str> = self.channels.0.keys().map(String::as_str).collect();
         if names.is_empty() {
-            let message =
-                "No channel is configured: tell the user that the operator has to add one under channels:";
-            return ToolError::failed(message.to_owned());
+            return ToolError::failed(
+                "No channel is configured: tell the user that the operator has to add one under channels:",
+            );
         }
         let shown: String = name.chars().take(64).collect();
         let meant = hint(name, names.iter().copied());
@@ -102,15 +84,15 @@ impl SendMessage {
     fn post(
         &self,
         (name, channel): (&str, &ChannelOptions),
-        words: &str,
+        text: &str,
         context: &ToolContext,
     ) -> Result<(), ToolError> {
-        let posts = post::posts(channel, name, words, context.job);
+        let posts = post::posts(channel, name, text, context.job);
         for (sent, request) in posts.iter().enumerate() {
             let reason = match self.web.send(request, &context.cancel) {
                 Ok(answer) if (200..300).contains(&answer.status) => continue,
                 Ok(answer) => format!("the channel answered with status {}", answer.status),
-                Err(error) => told(&error).to_owned(),
+                Err(error) => public_reason(&error).to_owned(),
             };
             let before = match sent {
                 0 => String::new(),
@@ -122,8 +104,8 @@ impl SendMessage {
     }
 }
 
-/// What of an error names neither address nor token, whoever wrote it.
-fn told(error: &WebError) -> &'static str {
+/// The reason without addresses and tokens, which the error itself may contain.
+fn public_reason(error: &WebError) -> &'static str {
     match error {
         WebError::BadUrl(_) | WebError::Forbidden(_) | WebError::Redirects(_) => {
             "the configured address cannot be used; the operator has to look at it"
@@ -135,12 +117,11 @@ fn told(error: &WebError) -> &'static str {
     }
 }
 
-/// Names a letter: the job and its call.
+/// The id of a mail: the job and its call.
 fn reference(context: &ToolContext) -> String {
     let call: String = context.id_ref.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
     format!("{}.{call}", context.job)
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! `channels:` of the configuration: its keys, and what is wrong with their values.
+//! `channels:` of the configuration: its keys and their checks.
 
 use crate::domain::secret::Secret;
 use lettre::message::Mailbox;
@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The longest name of a channel, bytes.
 const NAME_BYTES: usize = 64;
 
 /// Channels by name.
@@ -14,44 +13,44 @@ const NAME_BYTES: usize = 64;
 #[serde(transparent)]
 pub struct MessageChannels(pub(super) BTreeMap<String, ChannelOptions>);
 
-/// Where one channel leads, and how it is spoken to.
+/// One channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ChannelOptions {
-    /// A server of the operator's: `{"content","channel","job_id"}` is posted to it.
+    /// An HTTP server that gets `{"content","channel","job_id"}`.
     Webhook {
-        /// Where.
+        /// The address.
         url: Secret,
-        /// What goes along.
+        /// Headers of each request.
         #[serde(default)]
         headers: BTreeMap<String, Secret>,
     },
     /// A chat of a Telegram bot.
     Telegram {
-        /// The bot's.
+        /// The token of the bot.
         bot_token: Secret,
         /// The chat.
         #[serde(deserialize_with = "text_or_number")]
         chat_id: String,
-        /// Of the bot API.
+        /// The address of the bot API.
         #[serde(default = "telegram")]
         api_url: String,
     },
     /// An incoming webhook of Slack.
     Slack {
-        /// Where; its path is a secret.
+        /// The address; its path is a secret.
         webhook_url: Secret,
     },
     /// A webhook of a Discord channel.
     Discord {
-        /// Where; its path is a secret.
+        /// The address; its path is a secret.
         webhook_url: Secret,
     },
     /// A topic of an ntfy server.
     Ntfy {
-        /// With the topic.
+        /// The address with the topic.
         url: Secret,
-        /// Where the topic wants one.
+        /// The access token, if the topic needs one.
         #[serde(default)]
         token: Option<Secret>,
     },
@@ -59,7 +58,7 @@ pub enum ChannelOptions {
     Email(EmailOptions),
 }
 
-/// How mail is sent.
+/// A mail server and the fixed recipients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmailOptions {
@@ -68,7 +67,7 @@ pub struct EmailOptions {
     /// Its port; that of `tls` when absent.
     #[serde(default)]
     pub port: Option<u16>,
-    /// How the connection is kept secret.
+    /// The encryption.
     #[serde(default)]
     pub tls: MailTls,
     /// The account.
@@ -83,20 +82,20 @@ pub struct EmailOptions {
     pub to: Vec<String>,
 }
 
-/// How a connection to a mail server is kept secret.
+/// The encryption of a connection to a mail server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailTls {
-    /// In clear first, then TLS or nothing. Port 587.
+    /// Plain text first, then TLS; without TLS nothing is sent. Port 587.
     #[default]
     Starttls,
     /// TLS from the first byte. Port 465.
     Implicit,
-    /// Not at all. Port 25.
+    /// No encryption. Port 25.
     None,
 }
 
-/// A value of `channels:` that cannot be.
+/// An invalid value of `channels:`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("channels.{key}: '{value}' {allowed}")]
 pub struct BadChannel {
@@ -104,12 +103,12 @@ pub struct BadChannel {
     pub key: String,
     /// The value, unless it is a secret.
     pub value: String,
-    /// What would be right.
+    /// The allowed values.
     pub allowed: String,
 }
 
 impl MailTls {
-    /// The usual port.
+    /// The standard port.
     pub(super) fn port(self) -> u16 {
         match self {
             Self::Starttls => 587,
@@ -130,7 +129,7 @@ impl ChannelOptions {
         }
     }
 
-    /// What it is called in the configuration.
+    /// The value of `type` in the configuration.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Webhook { .. } => "webhook",
@@ -142,7 +141,7 @@ impl ChannelOptions {
         }
     }
 
-    /// The key that is wrong, its value, and what would be right.
+    /// The invalid key, its value, and the allowed values.
     fn fault(&self) -> Option<(&'static str, String, &'static str)> {
         let hidden = || "***".to_owned();
         match self {
@@ -203,12 +202,12 @@ fn is_address(url: &str) -> bool {
 }
 
 impl MessageChannels {
-    /// The texts that must not be repeated: tokens, passwords, and addresses that are as good as such.
+    /// The tokens, passwords and secret addresses, which logs and results must not contain.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.0.values().flat_map(ChannelOptions::secrets)
     }
 
-    /// Everything that cannot be.
+    /// Every invalid value.
     pub fn faults(&self) -> Vec<BadChannel> {
         let mut faults = Vec::new();
         let mut add = |key: String, value: &dyn Display, allowed: &str| {
@@ -231,7 +230,7 @@ fn telegram() -> String {
     "https://api.telegram.org".to_owned()
 }
 
-/// Ids of chats are numbers, which YAML does not take for texts.
+/// YAML reads the id of a chat as a number.
 fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

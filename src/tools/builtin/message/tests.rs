@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::tool::ToolChoice;
-use crate::ports::{CancelToken, UrlTrust, WebResponse, WebMethod, WebRequest};
+use crate::ports::{CancelToken, UrlTrust, WebMethod, WebRequest, WebResponse};
 use crate::tools::ToolOptions;
 use crate::tools::testing::{context, deps};
 use std::io::{BufRead, BufReader, Write};

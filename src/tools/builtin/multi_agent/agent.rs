@@ -4,22 +4,23 @@ use super::options::SubAgentOptions;
 use super::reporter::{ResultCollector, StepReporter};
 use crate::domain::message::Message;
 use crate::domain::tokens::TokenEstimator;
-use crate::domain::tool::{ToolDefinition, ToolCall, ToolChoice};
+use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    ApprovedCalls, Chunk, Completion, CancelToken, Model, ModelError, ModelRequest, ProgressReporter, ToolContext, Toolbox,
+    ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelRequest, ProgressReporter,
+    ToolContext, Toolbox,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// The longest wait before a call to the model is made once more.
-const RETRY_WAIT: Duration = Duration::from_secs(5);
-/// The wait where the provider asks for none.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// The most that one call can have cost, tokens: a slip of a provider must not spoil a day's accounts.
+/// The longest wait before a model call is repeated.
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(5);
+/// The wait if the provider names none.
+const DEFAULT_RETRY_WAIT: Duration = Duration::from_millis(500);
+/// The most tokens of one call that are believed: an error of a provider must not spoil the accounts.
 const CREDIBLE_TOKENS: u64 = 1_000_000_000;
 
-/// What every agent of a call works with.
+/// The parts that all agents of a call share.
 pub(super) struct AgentEnvironment<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) toolbox: &'a dyn Toolbox,
@@ -28,7 +29,7 @@ pub(super) struct AgentEnvironment<'a> {
     pub(super) report: &'a dyn ProgressReporter,
 }
 
-/// What an agent came to.
+/// The result of one agent.
 #[derive(Debug)]
 pub(super) struct SubAgentResult {
     pub(super) result: Result<String, String>,
@@ -38,9 +39,9 @@ pub(super) struct SubAgentResult {
 
 /// One agent.
 pub(super) struct SubAgent<'a> {
-    bench: &'a AgentEnvironment<'a>,
-    told: StepReporter<'a>,
-    /// Its place among the agents of the call.
+    environment: &'a AgentEnvironment<'a>,
+    steps: StepReporter<'a>,
+    /// Its index among the agents of the call.
     number: usize,
     cancel: CancelToken,
     tools: Vec<ToolDefinition>,
@@ -50,7 +51,7 @@ pub(super) struct SubAgent<'a> {
     usage: Usage,
 }
 
-/// What one call brought beside its completion.
+/// The output of one model call.
 #[derive(Default)]
 struct SubAgentReply {
     thinking: String,
@@ -59,15 +60,21 @@ struct SubAgentReply {
 }
 
 impl<'a> SubAgent<'a> {
-    /// An agent with these tools, whose time begins now.
-    pub(super) fn new(bench: &'a AgentEnvironment<'a>, (number, name): (usize, &'a str), tools: Vec<ToolDefinition>) -> Self {
-        let cancel = bench.context.cancel.with_timeout(Duration::from_secs(bench.options.timeout_s));
-        let told = StepReporter::new(bench.report, &bench.context.id_ref, name);
-        let (messages, usage) = (vec![instructions(name, bench.options.max_iterations)], Usage::default());
-        Self { bench, told, number, cancel, tools, messages, calls: 0, iterations: 0, usage }
+    /// An agent with these tools. Its time limit starts now.
+    pub(super) fn new(
+        environment: &'a AgentEnvironment<'a>,
+        (number, name): (usize, &'a str),
+        tools: Vec<ToolDefinition>,
+    ) -> Self {
+        let cancel =
+            environment.context.cancel.with_timeout(Duration::from_secs(environment.options.timeout_s));
+        let steps = StepReporter::new(environment.report, &environment.context.id_ref, name);
+        let (messages, usage) =
+            (vec![instructions(name, environment.options.max_iterations)], Usage::default());
+        Self { environment, steps, number, cancel, tools, messages, calls: 0, iterations: 0, usage }
     }
 
-    /// Works until it has an answer, or may not go on.
+    /// Works until it has an answer or reaches a limit.
     pub(super) fn run(mut self, instruction: &str) -> SubAgentResult {
         self.messages.push(Message::user(instruction));
         let result = self.work();
@@ -75,32 +82,32 @@ impl<'a> SubAgent<'a> {
     }
 
     fn work(&mut self) -> Result<String, String> {
-        let most = self.bench.options.max_iterations;
-        while self.iterations < most {
+        let max_iterations = self.environment.options.max_iterations;
+        while self.iterations < max_iterations {
             if self.cancel.is_cancelled() {
                 return Err(self.stopped());
             }
-            if self.bench.context.terms.budget.is_used_up() {
+            if self.environment.context.terms.budget.is_used_up() {
                 return Err("The job's max_total_tokens are used up".to_owned());
             }
-            let may_call = self.iterations.saturating_add(1) < most && !self.tools.is_empty();
-            let (heard, completion) = self.ask(may_call)?;
+            let may_call = self.iterations.saturating_add(1) < max_iterations && !self.tools.is_empty();
+            let (reply, completion) = self.ask(may_call)?;
             let Completion { tool_calls, echo, .. } = completion;
             if !may_call || tool_calls.is_empty() {
-                return if heard.text.trim().is_empty() { Err(self.unanswered()) } else { Ok(heard.text) };
+                return if reply.text.trim().is_empty() { Err(self.no_answer()) } else { Ok(reply.text) };
             }
             let calls = self.numbered(tool_calls);
-            let (content, thinking) = (heard.text, heard.thinking);
+            let (content, thinking) = (reply.text, reply.thinking);
             self.messages.push(Message::Assistant { content, thinking, tool_calls: calls.clone(), echo });
             self.run_tools(&calls);
         }
-        Err(self.unanswered())
+        Err(self.no_answer())
     }
 
-    /// One call to the model, made once more where that may help soon.
+    /// Calls the model, and repeats the call once after a short pause if that may help.
     fn ask(&mut self, may_call: bool) -> Result<(SubAgentReply, Completion), String> {
         self.iterations = self.iterations.saturating_add(1);
-        let terms = &self.bench.context.terms;
+        let terms = &self.environment.context.terms;
         let request = ModelRequest {
             model: terms.model.clone(),
             messages: self.messages.clone(),
@@ -112,58 +119,66 @@ impl<'a> SubAgent<'a> {
         };
         let mut may_retry = true;
         loop {
-            let (heard, outcome) = self.hear(&request);
+            let (reply, outcome) = self.call_model(&request);
             let error = match outcome {
                 Ok(completion) => {
-                    self.told.said(&heard.thinking, &heard.text);
-                    return Ok((heard, completion));
+                    self.steps.model_replied(&reply.thinking, &reply.text);
+                    return Ok((reply, completion));
                 }
                 Err(error) => error,
             };
-            match pause_before_another(&error).filter(|pause| may_retry && *pause < self.cancel.remaining()) {
-                Some(pause) => self.cancel.sleep(pause),
-                None if error == ModelError::Stopped || self.cancel.is_cancelled() => return Err(self.stopped()),
+            match retry_wait(&error).filter(|wait| may_retry && *wait < self.cancel.remaining()) {
+                Some(wait) => self.cancel.sleep(wait),
+                None if error == ModelError::Stopped || self.cancel.is_cancelled() => {
+                    return Err(self.stopped());
+                }
                 None => return Err(error.to_string()),
             }
             may_retry = false;
         }
     }
 
-    fn hear(&mut self, request: &ModelRequest) -> (SubAgentReply, Result<Completion, ModelError>) {
-        let mut heard = SubAgentReply::default();
-        let outcome = self.bench.model.ask(request, &self.cancel, &mut |chunk| {
+    fn call_model(&mut self, request: &ModelRequest) -> (SubAgentReply, Result<Completion, ModelError>) {
+        let mut reply = SubAgentReply::default();
+        let outcome = self.environment.model.ask(request, &self.cancel, &mut |chunk| {
             match chunk {
-                Chunk::Thinking(text) => heard.thinking.push_str(text),
-                Chunk::Text(text) => heard.text.push_str(text),
-                Chunk::Spent(usage) if usage.total_tokens <= CREDIBLE_TOKENS => heard.spent = Some(usage),
+                Chunk::Thinking(text) => reply.thinking.push_str(text),
+                Chunk::Text(text) => reply.text.push_str(text),
+                Chunk::Spent(usage) if usage.total_tokens <= CREDIBLE_TOKENS => reply.spent = Some(usage),
                 Chunk::Spent(_) => {}
             }
             ControlFlow::Continue(())
         });
-        self.pay(request, &heard, outcome.as_ref().ok());
-        (heard, outcome)
+        self.count_usage(request, &reply, outcome.as_ref().ok());
+        (reply, outcome)
     }
 
-    /// What nobody reported is estimated; a call of which nothing came has cost nothing.
-    fn pay(&mut self, request: &ModelRequest, heard: &SubAgentReply, completion: Option<&Completion>) {
-        let has_come = completion.is_some() || !heard.text.is_empty() || !heard.thinking.is_empty();
+    /// Counts the tokens of a call. Missing numbers are estimated; a call without output costs nothing.
+    fn count_usage(
+        &mut self,
+        request: &ModelRequest,
+        reply: &SubAgentReply,
+        completion: Option<&Completion>,
+    ) {
+        let has_come = completion.is_some() || !reply.text.is_empty() || !reply.thinking.is_empty();
         let estimated = || {
             let estimator = TokenEstimator::of_model(&request.model);
             let calls = completion.iter().flat_map(|completion| &completion.tool_calls);
-            let asked: u64 = calls.map(|call| estimator.text(&call.arguments)).sum();
+            let arguments: u64 = calls.map(|call| estimator.text(&call.arguments)).sum();
             let prompt =
                 estimator.messages(&request.messages).saturating_add(estimator.tools(&request.tools));
-            let written = estimator.text(&heard.thinking).saturating_add(estimator.text(&heard.text));
-            let price = self.bench.model.model(&request.model).map(|model| model.price).unwrap_or_default();
-            Usage::new(prompt, written.saturating_add(asked)).priced(price)
+            let written = estimator.text(&reply.thinking).saturating_add(estimator.text(&reply.text));
+            let price =
+                self.environment.model.model(&request.model).map(|model| model.price).unwrap_or_default();
+            Usage::new(prompt, written.saturating_add(arguments)).priced(price)
         };
-        let Some(usage) = heard.spent.or_else(|| has_come.then(estimated)) else { return };
+        let Some(usage) = reply.spent.or_else(|| has_come.then(estimated)) else { return };
         self.usage += usage;
-        self.bench.context.terms.budget.spend(usage);
-        self.bench.report.spent(&request.model, usage);
+        self.environment.context.terms.budget.spend(usage);
+        self.environment.report.spent(&request.model, usage);
     }
 
-    /// Whatever the provider calls them: an id names one call of this agent.
+    /// Gives the calls ids that are unique within this agent.
     fn numbered(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         let first = self.calls;
         self.calls = first.saturating_add(calls.len());
@@ -172,54 +187,56 @@ impl<'a> SubAgent<'a> {
         (first..).zip(calls).map(name).collect()
     }
 
-    /// The list of its tools is held where they are run: what the model was not offered is not executed.
+    /// Runs the calls. The executor refuses tools that the agent was not offered.
     fn run_tools(&mut self, calls: &[ToolCall]) {
-        let bench = self.bench;
+        let environment = self.environment;
         let names = self.tools.iter().map(|tool| tool.name.to_string()).collect();
         let context = ToolContext {
             allowed: ToolChoice::Named(names),
             approved: ApprovedCalls::None,
             cancel: self.cancel.clone(),
-            ..bench.context.clone()
+            ..environment.context.clone()
         };
-        self.told.called(calls);
-        let gathered = ResultCollector::new(bench.report, &bench.context.terms.budget);
-        bench.toolbox.run(calls, &context, &gathered);
+        self.steps.tools_called(calls);
+        let gathered = ResultCollector::new(environment.report, &environment.context.terms.budget);
+        environment.toolbox.run(calls, &context, &gathered);
         for (call, content) in gathered.in_order(calls) {
-            self.told.answered(&call.name, &content);
+            self.steps.tool_finished(&call.name, &content);
             let (id_ref, name) = (call.id_ref.clone(), call.name.clone());
             self.messages.push(Message::Tool { id_ref, name, content });
         }
     }
 
-    fn unanswered(&self) -> String {
+    fn no_answer(&self) -> String {
         format!("No answer within {} calls to the model", self.iterations)
     }
 
     fn stopped(&self) -> String {
         match self.cancel.reason() {
             Some(_) => "The job was stopped".to_owned(),
-            None => format!("No answer within {} s (sub_agent.timeout_s)", self.bench.options.timeout_s),
+            None => {
+                format!("No answer within {} s (sub_agent.timeout_s)", self.environment.options.timeout_s)
+            }
         }
     }
 }
 
-/// How long to wait before the same call is made once more; `None` where that is of no use.
-fn pause_before_another(error: &ModelError) -> Option<Duration> {
+/// How long to wait before the call is repeated; `None` if that cannot help.
+fn retry_wait(error: &ModelError) -> Option<Duration> {
     let wait = match error {
         ModelError::Busy { retry_after_ms, .. } => Duration::from_millis(*retry_after_ms),
         ModelError::Unavailable { retry_after_ms, .. } => {
-            retry_after_ms.map_or(RETRY_PAUSE, Duration::from_millis)
+            retry_after_ms.map_or(DEFAULT_RETRY_WAIT, Duration::from_millis)
         }
         _ => return None,
     };
-    (wait <= RETRY_WAIT).then_some(wait)
+    (wait <= MAX_RETRY_WAIT).then_some(wait)
 }
 
-fn instructions(name: &str, most: u32) -> Message {
+fn instructions(name: &str, max_turns: u32) -> Message {
     let content = format!(
         "You are the agent '{name}'. You work on one part of a larger task, on your own, while other agents work on others. Do \
-         what the message asks; use the tools on offer where they help. Nobody can answer questions. After at most {most} turns \
+         what the message asks; use the tools on offer where they help. Nobody can answer questions. After at most {max_turns} turns \
          you must have answered: give the result itself, complete and brief, because whoever asked sees nothing else of your \
          work."
     );

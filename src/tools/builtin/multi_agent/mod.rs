@@ -7,42 +7,45 @@ mod reporter;
 
 pub use options::SubAgentOptions;
 
-use crate::tools::parallel;
-use crate::tools::registry::{AgentServices, ToolDeps};
+use super::builtin_tool::{spec, typed};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{ToolDefinition, ToolReach, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{ToolChoice, ToolDefinition, ToolReach, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use crate::ports::{ProgressReporter, Tool, ToolContext, ToolError, Toolbox};
-use agent::{SubAgent, SubAgentResult, AgentEnvironment};
+use crate::tools::parallel;
+use crate::tools::registry::{AgentServices, ToolDeps};
+use agent::{AgentEnvironment, SubAgent, SubAgentResult};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Weak;
 use std::time::Duration;
 
 /// Agents of one call.
-const MOST: usize = 5;
+const MAX_TASKS: usize = 5;
 
 struct MultiAgent {
     agents: AgentServices,
     options: SubAgentOptions,
 }
 
-/// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     Box::new(MultiAgent { agents: deps.agents.clone(), options: deps.options.sub_agent })
 }
 
-/// One task, as the model writes it.
+#[derive(Deserialize)]
+struct AgentArguments {
+    tasks: Vec<AgentTask>,
+}
+
 #[derive(Debug, Deserialize)]
 struct AgentTask {
     name: String,
     instruction: String,
-    #[serde(default)]
     tools: Option<Vec<String>>,
 }
 
-/// Tells nobody.
+/// Drops all progress.
 struct SilentReporter;
 
 impl ProgressReporter for SilentReporter {
@@ -53,45 +56,34 @@ impl ProgressReporter for SilentReporter {
 impl Tool for MultiAgent {
     fn spec(&self) -> ToolSpec {
         let SubAgentOptions { max_iterations, timeout_s, .. } = self.options;
-        ToolSpec {
-            name: "multi_agent".into(),
-            description: format!(
-                "Give parts of a task to up to {MOST} agents that work at the same time. They are the same model as you, know \
-                 nothing but their instruction, and cannot start agents, background jobs or schedules, nor send messages. Each \
-                 has {max_iterations} turns and {timeout_s} s. Use it for parts that do not need each other's results."
-            )
-            .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "tasks": {
-                        "type": "array", "minItems": 1, "maxItems": MOST,
-                        "description": "What each agent does",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Names the agent in the results"},
-                                "instruction": {
-                                    "type": "string", "minLength": 1,
-                                    "description": "All that the agent has to know: it sees nothing of this conversation",
-                                },
-                                "tools": {
-                                    "type": "array", "items": {"type": "string"},
-                                    "description": "Names of the tools that it may call; all that you have, when left out",
-                                },
-                            },
-                            "required": ["name", "instruction"],
-                            "additionalProperties": false,
-                        },
-                    },
+        let description = format!(
+            "Give parts of a task to up to {MAX_TASKS} agents that work at the same time. They are the same model as you, know \
+             nothing but their instruction, and cannot start agents, background jobs or schedules, nor send messages. Each \
+             has {max_iterations} turns and {timeout_s} s. Use it for parts that do not need each other's results."
+        );
+        let task = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Names the agent in the results"},
+                "instruction": {
+                    "type": "string", "minLength": 1,
+                    "description": "All that the agent has to know: it sees nothing of this conversation",
                 },
-                "required": ["tasks"],
-                "additionalProperties": false,
-            }),
-        }
+                "tools": {
+                    "type": "array", "items": {"type": "string"},
+                    "description": "Names of the tools that it may call; all that you have, when left out",
+                },
+            },
+            "required": ["name", "instruction"],
+            "additionalProperties": false,
+        });
+        let tasks = json!({
+            "type": "array", "minItems": 1, "maxItems": MAX_TASKS, "description": "What each agent does", "items": task,
+        });
+        spec("multi_agent", description, json!({"tasks": tasks}), &["tasks"])
     }
 
-    /// What its agents run may do anything.
+    /// Its agents may run any tool.
     fn traits(&self) -> ToolTraits {
         ToolTraits::default()
     }
@@ -100,11 +92,10 @@ impl Tool for MultiAgent {
         ToolReach::Agents
     }
 
-    /// As many waves as it takes.
     fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
         let tasks = arguments.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
-        let waves = tasks.div_ceil(self.options.max_concurrency.max(1));
-        Duration::from_secs(self.options.timeout_s).saturating_mul(u32::try_from(waves).unwrap_or(u32::MAX))
+        let rounds = tasks.div_ceil(self.options.max_concurrency.max(1));
+        Duration::from_secs(self.options.timeout_s).saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -118,27 +109,24 @@ impl Tool for MultiAgent {
         report: &dyn ProgressReporter,
     ) -> Result<Value, ToolError> {
         let toolbox = self.agents.toolbox.get().and_then(Weak::upgrade);
-        let toolbox =
-            toolbox.ok_or_else(|| ToolError::failed("The server is shutting down: there are no tools any more"))?;
-        let tasks = arguments.get("tasks").cloned().unwrap_or_default();
-        let tasks: Vec<AgentTask> = serde_json::from_value(tasks)
-            .map_err(|error| ToolError::Invalid(format!("'tasks' cannot be read: {error}")))?;
-        if !(1..=MOST).contains(&tasks.len()) {
-            return Err(ToolError::Invalid(format!(
-                "'tasks' must hold 1 to {MOST} tasks, not {}",
-                tasks.len()
-            )));
+        let toolbox = toolbox
+            .ok_or_else(|| ToolError::failed("The server is shutting down: there are no tools any more"))?;
+        let AgentArguments { tasks } = typed(arguments)?;
+        if !(1..=MAX_TASKS).contains(&tasks.len()) {
+            let message = format!("'tasks' must hold 1 to {MAX_TASKS} tasks, not {}", tasks.len());
+            return Err(ToolError::Invalid(message));
         }
         let names = unique(&tasks);
         let tools = tasks.iter().enumerate().map(|(at, task)| tools_of(at, task, toolbox.as_ref(), context));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let (model, options) = (self.agents.model.as_ref(), self.options);
-        let bench = AgentEnvironment { model, toolbox: toolbox.as_ref(), options, context, report };
+        let environment = AgentEnvironment { model, toolbox: toolbox.as_ref(), options, context, report };
         let agents: Vec<_> = names.iter().zip(&tasks).zip(tools).collect();
-        let results = parallel::map("agent", options.max_concurrency, &agents, |at, ((name, task), tools)| {
-            let answer = SubAgent::new(&bench, (at, name), tools.clone()).run(&task.instruction);
-            (answer.result.is_ok(), shown(name, answer))
-        });
+        let results =
+            parallel::map("agent", options.max_concurrency, &agents, |at, ((name, task), tools)| {
+                let answer = SubAgent::new(&environment, (at, name), tools.clone()).run(&task.instruction);
+                (answer.result.is_ok(), result_json(name, answer))
+            });
         let has_answer = results.iter().any(|(is_ok, _)| *is_ok);
         let shown: Vec<Value> = results.into_iter().map(|(_, shown)| shown).collect();
         let data = json!({"results": shown, "total": tasks.len()});
@@ -150,8 +138,7 @@ impl Tool for MultiAgent {
     }
 }
 
-
-/// A name that comes again is numbered.
+/// The names of the agents; repeated ones are numbered.
 fn unique(tasks: &[AgentTask]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(tasks.len());
     for task in tasks {
@@ -162,7 +149,7 @@ fn unique(tasks: &[AgentTask]) -> Vec<String> {
     names
 }
 
-/// What an agent may call: what its task names, as far as the job may call it and nobody has to approve it.
+/// The tools of an agent: those that its task names, if the job may call them and they need no approval.
 fn tools_of(
     at: usize,
     task: &AgentTask,
@@ -170,36 +157,31 @@ fn tools_of(
     context: &ToolContext,
 ) -> Result<Vec<ToolDefinition>, ToolError> {
     let mut tools = toolbox.offered(&context.allowed, false);
-    // They neither start others, nor hand in work, nor speak to people.
+    // Agents start no agents, submit no jobs and send no messages.
     tools.retain(|tool| toolbox.reach(&tool.name) == ToolReach::Here && !toolbox.needs_approval(&tool.name));
     let Some(wanted) = &task.tools else { return Ok(tools) };
     if let Some(unknown) = wanted.iter().find(|name| !toolbox.has_tool(name)) {
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
         let meant = hint(unknown, known.iter().copied());
-        let shown: String = unknown.chars().take(64).collect();
+        let quoted: String = unknown.chars().take(64).collect();
         return Err(ToolError::Invalid(format!(
-            "tasks[{at}].tools: there is no tool '{shown}'{meant}. Agents can have: {}",
+            "tasks[{at}].tools: there is no tool '{quoted}'{meant}. Agents can have: {}",
             known.join(", ")
         )));
     }
-    // By whichever of its names.
+    // A task may use the aliases of a tool.
     let named = toolbox.offered(&ToolChoice::Named(wanted.clone()), false);
     tools.retain(|tool| named.iter().any(|wanted| wanted.name == tool.name));
     Ok(tools)
 }
 
-fn shown(name: &str, answer: SubAgentResult) -> Value {
+fn result_json(name: &str, answer: SubAgentResult) -> Value {
     let SubAgentResult { result, iterations, usage } = answer;
-    let mut shown = json!({"task_name": name, "success": result.is_ok()});
-    if let Value::Object(fields) = &mut shown {
-        match result {
-            Ok(response) => fields.insert("response".to_owned(), Value::from(response)),
-            Err(error) => fields.insert("error".to_owned(), Value::from(error)),
-        };
-        fields.insert("iterations".to_owned(), Value::from(iterations));
-        fields.insert("usage".to_owned(), json!(usage));
-    }
-    shown
+    let (is_ok, field, text) = match result {
+        Ok(response) => (true, "response", response),
+        Err(error) => (false, "error", error),
+    };
+    json!({"task_name": name, "success": is_ok, field: text, "iterations": iterations, "usage": usage})
 }
 
 #[cfg(test)]

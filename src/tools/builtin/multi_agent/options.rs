@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the operator says about sub-agents.
+/// The limits of sub-agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubAgentOptions {
-    /// Calls to the model that each may make; the last one without tools.
+    /// Model calls of each agent; the last one is without tools.
     pub max_iterations: u32,
-    /// Agents of one call at work at once.
+    /// Agents of one call that work at the same time.
     pub max_concurrency: usize,
-    /// Longest work of one agent, seconds.
+    /// Time limit of one agent.
     pub timeout_s: u64,
 }
 

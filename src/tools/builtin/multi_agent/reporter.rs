@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-/// Characters of a text, of arguments and of a result that the log keeps of an agent.
+/// Characters of each text in the log.
 pub(super) const STEP_CHARS: usize = 4_000;
 
-/// The steps of one agent on their way to the log.
+/// Reports the steps of one agent.
 pub(super) struct StepReporter<'a> {
     report: &'a dyn ProgressReporter,
     id_ref: &'a str,
@@ -20,13 +20,11 @@ pub(super) struct StepReporter<'a> {
 }
 
 impl<'a> StepReporter<'a> {
-    /// Of the agent of this name, which works for this call.
     pub(super) fn new(report: &'a dyn ProgressReporter, id_ref: &'a str, agent: &'a str) -> Self {
         Self { report, id_ref, agent, index: 0 }
     }
 
-    /// What came of one call to the model.
-    pub(super) fn said(&mut self, thinking: &str, text: &str) {
+    pub(super) fn model_replied(&mut self, thinking: &str, text: &str) {
         if !thinking.is_empty() {
             self.step(AgentAction::Thinking { content: cut(thinking) });
         }
@@ -35,15 +33,13 @@ impl<'a> StepReporter<'a> {
         }
     }
 
-    /// What it wants run.
-    pub(super) fn called(&mut self, calls: &[ToolCall]) {
+    pub(super) fn tools_called(&mut self, calls: &[ToolCall]) {
         for call in calls {
             self.step(AgentAction::ToolCall { name: cut(&call.name), arguments: cut(&call.arguments) });
         }
     }
 
-    /// What a tool answered.
-    pub(super) fn answered(&mut self, name: &str, content: &str) {
+    pub(super) fn tool_finished(&mut self, name: &str, content: &str) {
         self.step(AgentAction::ToolResult { name: cut(name), content: cut(content) });
     }
 
@@ -54,7 +50,7 @@ impl<'a> StepReporter<'a> {
     }
 }
 
-/// The head of a text, with a mark where it was cut.
+/// The beginning of a text, with an ellipsis if it was cut.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(STEP_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -62,7 +58,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// What the tools of an agent answered.
+/// Collects the results of an agent's tool calls.
 pub(super) struct ResultCollector<'a> {
     report: &'a dyn ProgressReporter,
     budget: &'a TokenBudget,
@@ -70,7 +66,6 @@ pub(super) struct ResultCollector<'a> {
 }
 
 impl<'a> ResultCollector<'a> {
-    /// Nothing yet.
     pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a TokenBudget) -> Self {
         Self { report, budget, results: Mutex::default() }
     }
@@ -83,7 +78,7 @@ impl<'a> ResultCollector<'a> {
 }
 
 impl Journal for ResultCollector<'_> {
-    /// The call that the agent works for stands in the log as begun.
+    /// The log has the start of the call that the agent works for.
     fn started(&self, _: &ToolCall) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -93,7 +88,7 @@ impl Journal for ResultCollector<'_> {
         results.insert(call.id_ref.clone(), outcome.content);
     }
 
-    /// What an agent's tools answer is the agent's alone.
+    /// The job cannot read the results of an agent's tools.
     fn keeps_full_result(&self) -> bool {
         false
     }

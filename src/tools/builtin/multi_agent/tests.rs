@@ -5,11 +5,12 @@ use crate::domain::event::{AgentAction, FinishReason};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    Chunk, Completion, CancelToken, Model, ModelError, ModelInfo, ModelRequest, ModelParameters, ChunkSink, CancelReason, TokenBudget,
+    CancelReason, CancelToken, Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelParameters,
+    ModelRequest, TokenBudget,
 };
 use crate::tools::ToolOptions;
-use crate::tools::testing::{context, deps};
 use crate::tools::testing::filled;
+use crate::tools::testing::{context, deps};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -30,7 +31,12 @@ struct Scripted {
 }
 
 impl Model for Scripted {
-    fn ask(&self, request: &ModelRequest, cancel: &CancelToken, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
         self.requests.lock().unwrap().push(request.clone());
         let say = (self.script)(request, self.calls.fetch_add(1, Ordering::SeqCst));
         if cancel.is_cancelled() {
@@ -357,8 +363,7 @@ fn as_many_work_at_once_as_may_and_a_stopped_job_stops_all() {
         stop.cancel(CancelReason::Cancelled);
         Say::Text("too late")
     });
-    let told =
-        rig.fail_in(&stopped, json!([task("a", "x"), task("b", "x"), task("c", "x"), task("d", "x")]));
+    let told = rig.fail_in(&stopped, json!([task("a", "x"), task("b", "x"), task("c", "x"), task("d", "x")]));
     for result in told["results"].as_array().unwrap() {
         assert_eq!(result["error"], "The job was stopped");
     }

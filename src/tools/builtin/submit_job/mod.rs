@@ -5,18 +5,18 @@ use crate::ports::{JobServiceError, ToolCaller, ToolContext, ToolError};
 use crate::tools::registry::AgentServices;
 use std::sync::Weak;
 
-/// Whose call it is.
 pub(super) fn caller(context: &ToolContext) -> ToolCaller {
     ToolCaller { user: context.user, job: context.job, id_ref: context.id_ref.clone() }
 }
 
-/// What the model is told of an errand that was not taken.
-pub(super) fn refused(error: &JobServiceError) -> ToolError {
+/// The error for the model when the job services reject a request.
+pub(super) fn rejected(error: &JobServiceError) -> ToolError {
     ToolError::failed(format!("It was not taken: {error}"))
 }
 
-/// What the job may call, less what hands in work: as names, so that no later tool is added to them.
-pub(super) fn without_handing_in(
+/// The tools of the job without those that submit jobs. They are listed by name, so that no later tool is
+/// added.
+pub(super) fn tools_without_submission(
     agents: &AgentServices,
     context: &ToolContext,
 ) -> Result<ToolChoice, ToolError> {

@@ -1,27 +1,31 @@
-//! `DuckDuckGo`'s pages without scripts: results, advertisements, and the page that asks whether a human is
-//! there.
+//! Reads `DuckDuckGo`'s pages without scripts. Advertisements are left out, and a page that asks for a human
+//! is an error.
 
 use super::query::{WebSearchQuery, WebSearchResult};
 use crate::ports::{CancelToken, ToolError, Web};
-use crate::tools::web::service::{ServiceRequest, ask as ask_service, service_url};
 use crate::tools::web::page::{HtmlNodeId, HtmlTree};
+use crate::tools::web::service::{ServiceRequest, ask_service, service_url};
 use url::Url;
 
 const OWN: &str = "https://html.duckduckgo.com";
 
-pub(super) fn ask(web: &dyn Web, search: WebSearchQuery<'_>, cancel: &CancelToken) -> Result<Vec<WebSearchResult>, ToolError> {
+pub(super) fn ask(
+    web: &dyn Web,
+    search: WebSearchQuery<'_>,
+    cancel: &CancelToken,
+) -> Result<Vec<WebSearchResult>, ToolError> {
     let mut url = service_url(search.base(OWN), "/html/")?;
     url.query_pairs_mut().append_pair("q", search.query);
     if let Some(region) = &search.options.region {
         url.query_pairs_mut().append_pair("kl", region);
     }
-    let mut question = ServiceRequest::plain(url, "DuckDuckGo", search.options.timeout_s);
-    question.headers.push(("accept".to_owned(), "text/html".to_owned()));
-    let answer = ask_service(web, question, cancel)?;
+    let mut request = ServiceRequest::get(url, "DuckDuckGo", search.options.timeout_s);
+    request.headers.push(("accept".to_owned(), "text/html".to_owned()));
+    let answer = ask_service(web, request, cancel)?;
     read(&String::from_utf8_lossy(&answer.body))
 }
 
-/// The results of a page; a page without results that does not say so is no answer.
+/// The results of a page. A page without results that does not say so is an error.
 pub(super) fn read(html: &str) -> Result<Vec<WebSearchResult>, ToolError> {
     let tree = HtmlTree::parse(html);
     let all = || tree.within(HtmlTree::ROOT);
@@ -50,8 +54,7 @@ fn result(tree: &HtmlTree, id: HtmlNodeId) -> Option<WebSearchResult> {
     Some(WebSearchResult { title: tree.text_within(title), url, snippet })
 }
 
-/// Where a link leads in the end: results go through a redirect of `DuckDuckGo`'s that names it,
-/// advertisements do not.
+/// The target of a link. Results go through a redirect of `DuckDuckGo` that names the target.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse(OWN).ok()?.join(href.trim()).ok()?;
     let own =

@@ -1,22 +1,22 @@
-//! `web_search:` of the configuration: its keys, and what is wrong with their values.
+//! `web_search:` of the configuration: its keys and their checks.
 
 use crate::domain::secret::Secret;
 use crate::tools::web::service::{BadOption, fault};
 use serde::{Deserialize, Serialize};
 
-/// Who searches the web.
+/// The options of `web_search`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebSearchOptions {
-    /// Who is asked.
+    /// The search service.
     pub provider: SearchProvider,
-    /// Brave and Tavily need one.
+    /// The key for Brave or Tavily.
     pub api_key: Option<Secret>,
-    /// Where the provider is asked, instead of its own address.
+    /// The address of the provider instead of its default.
     pub base_url: Option<String>,
-    /// Whose results, `us-en`.
+    /// Country and language of the results, as in `us-en`.
     pub region: Option<String>,
-    /// Of one search, seconds.
+    /// Longest time of one search.
     pub timeout_s: u64,
 }
 
@@ -36,7 +36,7 @@ impl Default for WebSearchOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchProvider {
-    /// Its pages without scripts; needs no key.
+    /// Its pages without scripts. It needs no key.
     #[default]
     Duckduckgo,
     /// Brave's API.
@@ -48,12 +48,12 @@ pub enum SearchProvider {
 }
 
 impl WebSearchOptions {
-    /// The texts that must not be repeated.
+    /// The secrets, which logs and results must not contain.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.api_key.iter()
     }
 
-    /// Everything that cannot be.
+    /// Every invalid value.
     pub fn faults(&self) -> Vec<BadOption> {
         let bad = |key: &str, allowed: &str| BadOption {
             key: format!("web_search.{key}"),

@@ -1,9 +1,8 @@
 //! A search and its results, as every provider takes and gives them.
 
 use super::options::WebSearchOptions;
-use crate::tools::web::page::collapse_whitespace;
+use crate::tools::text::collapse_whitespace;
 use serde::Serialize;
-use serde_json::Value;
 
 /// The longest snippet, characters.
 const SNIPPET_CHARS: usize = 1_000;
@@ -25,12 +24,12 @@ pub(super) struct WebSearchQuery<'a> {
 }
 
 impl WebSearchQuery<'_> {
-    /// Where the provider is asked.
+    /// The address of the provider.
     pub(super) fn base(&self, own: &'static str) -> &str {
         self.options.base_url.as_deref().unwrap_or(own)
     }
 
-    /// The key, which the configuration has made sure of.
+    /// The key. The configuration requires it for providers that need one.
     pub(super) fn key(&self) -> &str {
         self.options.api_key.as_ref().map_or("", |key| key.reveal().trim())
     }
@@ -46,18 +45,4 @@ impl WebSearchResult {
         let snippet = collapse_whitespace(&self.snippet).chars().take(SNIPPET_CHARS).collect();
         Self { title: collapse_whitespace(&self.title), url: self.url, snippet }
     }
-}
-
-/// Results of a list in JSON, by the names of their fields; those without an address that can be fetched are
-/// left out.
-pub(super) fn listed(list: &Value, snippet: &str) -> Vec<WebSearchResult> {
-    let word =
-        |item: &Value, name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    let found = items.iter().map(|item| WebSearchResult {
-        title: word(item, "title"),
-        url: word(item, "url"),
-        snippet: word(item, snippet),
-    });
-    found.filter(|found| found.url.starts_with("https://") || found.url.starts_with("http://")).collect()
 }

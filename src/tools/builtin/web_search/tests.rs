@@ -1,5 +1,6 @@
 //! The answers of each provider, and pages that are no answer.
 
+use super::providers::{read_brave, read_list};
 use super::*;
 
 const DUCK: &str = r#"<html><body><div id="links" class="results">
@@ -18,7 +19,8 @@ fn found(title: &str, url: &str, snippet: &str) -> WebSearchResult {
 
 #[test]
 fn duckduckgo_results_lead_to_their_pages_and_advertisements_are_left_out() {
-    let read: Vec<WebSearchResult> = duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::tidy).collect();
+    let read: Vec<WebSearchResult> =
+        duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::tidy).collect();
     let first = found("Rust language", "https://www.rust-lang.org/a?b=1&c", "A language & its tools.");
     assert_eq!(read, [first, found("Plain", "https://example.org/plain", "")]);
     assert_eq!(duckduckgo::read("<div class='no-results'>No results.</div>"), Ok(Vec::new()));
@@ -38,17 +40,14 @@ fn lists_in_json_are_read_by_each_provider_s_names() {
     let item = |snippet: &str| json!({"title": "T &amp; <strong>U</strong>", "url": "https://a.example/", snippet: "s <strong>t</strong>"});
     let bad = json!({"title": "x", "url": "javascript:x()"});
     assert_eq!(
-        brave::read(&json!({"web": {"results": [item("description"), bad]}})),
+        read_brave(&json!({"web": {"results": [item("description"), bad]}})),
         [found("T & U", "https://a.example/", "s t")]
     );
     let plain = [found("T &amp; <strong>U</strong>", "https://a.example/", "s <strong>t</strong>")];
-    assert_eq!(searxng::read(&json!({"results": [item("content"), bad, 5]})), plain);
-    assert_eq!(tavily::read(&json!({"results": [item("content")]})), plain);
+    for answer in [json!({"results": [item("content"), bad, 5]}), json!({"results": [item("content")]})] {
+        assert_eq!(read_list(answer.get("results"), "content"), plain);
+    }
     for nothing in [json!({}), json!([]), json!({"results": null, "web": 5})] {
-        assert!(
-            brave::read(&nothing).is_empty()
-                && searxng::read(&nothing).is_empty()
-                && tavily::read(&nothing).is_empty()
-        );
+        assert!(read_brave(&nothing).is_empty() && read_list(nothing.get("results"), "content").is_empty());
     }
 }

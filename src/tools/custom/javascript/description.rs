@@ -1,4 +1,4 @@
-//! What a tool file says of itself. The file runs once, without permissions, to say it.
+//! The description that a tool file exports. The file runs once, without permissions, to report it.
 
 use super::error::ToolFileError;
 use super::permission::{FilePermission, ToolPermissions};
@@ -6,36 +6,36 @@ use super::program::ToolScript;
 use crate::ports::CancelToken;
 use crate::tools::code::CodeRunner;
 use crate::tools::custom::options::{
-    BadTool, MOST_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters,
+    BadTool, MAX_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters,
 };
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A tool's run, seconds, when it names none of its own.
+/// The default of `timeout_s`.
 const TIMEOUT_S: u64 = 30;
-/// The run that tells what it is, milliseconds.
+/// The time limit of the run that reports the description.
 const DESCRIBE_MS: u64 = 2_000;
 
-/// A description that holds up.
+/// A checked description.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolDescription {
-    /// What models call.
+    /// The name for models.
     #[serde(default)]
     pub(super) name: String,
-    /// For models.
-    #[serde(default, rename = "description")]
-    pub(super) purpose: String,
+    /// The description for models.
+    #[serde(default)]
+    pub(super) description: String,
     /// JSON Schema of its arguments.
-    #[serde(default = "anything")]
+    #[serde(default = "no_parameters")]
     pub(super) parameters: Value,
-    /// What the host does for it.
+    /// What the host may do for it.
     #[serde(default)]
     pub(super) permissions: ToolPermissions,
     /// Its wall clock, seconds.
-    #[serde(default = "usual")]
+    #[serde(default = "default_timeout_s")]
     pub(super) timeout_s: u64,
     /// Running it twice is the same as running it once.
     #[serde(default)]
@@ -45,15 +45,15 @@ pub(super) struct ToolDescription {
     pub(super) cacheable: bool,
 }
 
-fn anything() -> Value {
+fn no_parameters() -> Value {
     json!({"type": "object", "properties": {}})
 }
 
-fn usual() -> u64 {
+fn default_timeout_s() -> u64 {
     TIMEOUT_S
 }
 
-/// Hears what the file says.
+/// Receives the description.
 #[derive(Default)]
 struct DescribeHost(Mutex<Option<String>>);
 
@@ -68,49 +68,49 @@ impl HostCalls for DescribeHost {
 }
 
 impl ToolDescription {
-    /// Asks the file.
+    /// Runs the file and reads its description.
     pub(super) fn of(
         source: &ToolScript,
         code: &dyn CodeRunner,
         cancel: &CancelToken,
     ) -> Result<Self, ToolFileError> {
-        let ear = Arc::new(DescribeHost::default());
+        let receiver = Arc::new(DescribeHost::default());
         let program = Program {
             timeout_ms: Some(DESCRIBE_MS),
             ..Program::new(Language::JavaScript, Level::Strict, source.describing())
         };
-        let host: Arc<dyn HostCalls> = Arc::<DescribeHost>::clone(&ear);
+        let host: Arc<dyn HostCalls> = Arc::<DescribeHost>::clone(&receiver);
         let record = code.run_with_host(&program, host, cancel);
         if record.status != RunStatus::Ok {
-            let words = record.error.unwrap_or_else(|| record.status.to_string());
+            let message = record.error.unwrap_or_else(|| record.status.to_string());
             let is_cancelled = record.limit.as_deref() == Some("cancelled");
             return Err(match record.status {
-                RunStatus::SandboxError => ToolFileError::Unasked(words),
-                RunStatus::Timeout if is_cancelled => ToolFileError::Unasked(words),
-                RunStatus::Timeout => ToolFileError::Late(words),
-                _ => ToolFileError::Undescribed(words),
+                RunStatus::SandboxError => ToolFileError::Unasked(message),
+                RunStatus::Timeout if is_cancelled => ToolFileError::Unasked(message),
+                RunStatus::Timeout => ToolFileError::Late(message),
+                _ => ToolFileError::Undescribed(message),
             });
         }
-        let said = ear.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let said = said.ok_or_else(|| ToolFileError::Undescribed("it said nothing".to_owned()))?;
+        let text = receiver.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let text = text.ok_or_else(|| ToolFileError::Undescribed("it said nothing".to_owned()))?;
         let description: Self =
-            serde_json::from_str(&said).map_err(|error| ToolFileError::Undescribed(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| ToolFileError::Undescribed(error.to_string()))?;
         description.check()?;
         Ok(description)
     }
 
     fn check(&self) -> Result<(), BadTool> {
-        let is_timed = (1..=MOST_TIMEOUT_S).contains(&self.timeout_s);
+        let is_timed = (1..=MAX_TIMEOUT_S).contains(&self.timeout_s);
         let timeout = (!is_timed)
-            .then(|| BadTool { key: "timeout_s", allowed: format!("must be from 1 to {MOST_TIMEOUT_S}") });
-        let is_stale = self.cacheable && self.permissions.files != FilePermission::None;
+            .then(|| BadTool { key: "timeout_s", allowed: format!("must be from 1 to {MAX_TIMEOUT_S}") });
+        let is_cached_file_use = self.cacheable && self.permissions.files != FilePermission::None;
         let faults = [
             bad_name(&self.name),
-            bad_description(&self.purpose),
+            bad_description(&self.description),
             bad_parameters(&self.parameters),
             timeout,
             self.permissions.fault(),
-            is_stale.then(|| BadTool { key: "cacheable", allowed: NOT_CACHEABLE.to_owned() }),
+            is_cached_file_use.then(|| BadTool { key: "cacheable", allowed: NOT_CACHEABLE.to_owned() }),
         ];
         faults.into_iter().flatten().next().map_or(Ok(()), Err)
     }

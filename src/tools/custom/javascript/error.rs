@@ -3,25 +3,23 @@
 use crate::tools::custom::options::BadTool;
 use std::io;
 
-/// Why a file is no tool. The text is for the operator's log.
+/// The text is for the operator's log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolFileError {
-    /// The disk refused.
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// It is no file that could be a tool.
+    /// The file cannot be a tool.
     #[error("{0}")]
     Unfit(String),
-    /// It ran, and described no tool.
     #[error("describes no tool: {0}")]
     Undescribed(String),
-    /// It could not be run; that may be over soon.
+    /// The file could not run now.
     #[error("cannot be asked what it is, for now: {0}")]
     Unasked(String),
-    /// It did not end in time; the machine may be the slow one.
+    /// The file took too long, perhaps because the machine is slow.
     #[error("takes too long to describe itself: {0}")]
     Late(String),
-    /// A part of its description cannot be.
+    /// A part of the description is invalid.
     #[error("its {0}")]
     Bad(#[from] BadTool),
 }

@@ -8,12 +8,10 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Files of the directory.
-const MOST_FILES: usize = 128;
-/// A file, bytes.
-const MOST_BYTES: u64 = 256 * 1024;
+const MAX_FILES: usize = 128;
+const MAX_BYTES: u64 = 256 * 1024;
 
-/// What changes when a file does.
+/// The identity and version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp {
     inode: u64,
@@ -22,10 +20,11 @@ pub(super) struct FileStamp {
     changed_ns: (i64, i64),
 }
 
-/// The files that may be tools. Whoever may write into the directory may run code with a tool's permissions.
+/// The files that may be tools. A user who may write into the directory may run code with the permissions of
+/// a tool.
 pub(super) fn tool_files(dir: &Path) -> Result<BTreeMap<String, FileStamp>, ToolFileError> {
-    let about = fs::metadata(dir)?;
-    if about.mode() & 0o002 != 0 {
+    let metadata = fs::metadata(dir)?;
+    if metadata.mode() & 0o002 != 0 {
         return Err(ToolFileError::Unfit(
             "everybody may write into it; take that right away (chmod o-w)".to_owned(),
         ));
@@ -39,22 +38,21 @@ pub(super) fn tool_files(dir: &Path) -> Result<BTreeMap<String, FileStamp>, Tool
         if !is_script || !entry.file_type()?.is_file() {
             continue;
         }
-        let about = entry.metadata()?;
+        let metadata = entry.metadata()?;
         let stamp = FileStamp {
-            inode: about.ino(),
-            bytes: about.len(),
-            modified_ns: (about.mtime(), about.mtime_nsec()),
-            changed_ns: (about.ctime(), about.ctime_nsec()),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified_ns: (metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: (metadata.ctime(), metadata.ctime_nsec()),
         };
         found.insert(name, stamp);
-        if found.len() > MOST_FILES {
-            return Err(ToolFileError::Unfit(format!("it has more than {MOST_FILES} files that end in .js")));
+        if found.len() > MAX_FILES {
+            return Err(ToolFileError::Unfit(format!("it has more than {MAX_FILES} files that end in .js")));
         }
     }
     Ok(found)
 }
 
-/// The text of such a file.
 pub(super) fn read(path: &Path) -> Result<String, ToolFileError> {
     let open = File::options()
         .read(true)
@@ -66,9 +64,9 @@ pub(super) fn read(path: &Path) -> Result<String, ToolFileError> {
         return Err(ToolFileError::Unfit("is no regular file".to_owned()));
     }
     let mut bytes = Vec::new();
-    open.take(MOST_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(ToolFileError::Unfit(format!("has more than {MOST_BYTES} bytes")));
+    open.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(ToolFileError::Unfit(format!("has more than {MAX_BYTES} bytes")));
     }
     String::from_utf8(bytes).map_err(|_| ToolFileError::Unfit("is not UTF-8".to_owned()))
 }

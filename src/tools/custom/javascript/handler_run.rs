@@ -6,22 +6,18 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
 
-/// A text that a tool reads, bytes; an answer of the host carries 4 MiB of JSON.
+/// The longest text that a tool reads. An answer of the host holds 4 MiB of JSON.
 const TEXT_BYTES: u64 = 1024 * 1024;
 
-/// One run.
 pub(super) struct HandlerRun {
-    /// JSON.
+    /// The arguments as JSON.
     pub(super) arguments: String,
-    /// The web.
     pub(super) web: Arc<dyn Web>,
-    /// Files of projects.
     pub(super) files: Arc<dyn ProjectFiles>,
-    /// Whose job.
+    /// The user of the job.
     pub(super) owner: UserId,
     /// The job's project.
     pub(super) project: Option<ProjectId>,
-    /// When to cancel.
     pub(super) cancel: CancelToken,
 }
 

@@ -4,6 +4,7 @@
 use super::handler_run::HandlerRun;
 use super::permission::{FilePermission, ToolPermissions};
 use crate::ports::{UrlTrust, WebMethod, WebRequest};
+use crate::tools::text::has_word;
 use nanoclaw_sandbox::HostCalls;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,26 +12,17 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+/// Headers that belong to the connection or would name another sender.
+const RESERVED_HEADERS: &str = "\
+    host content-length content-type connection transfer-encoding upgrade te expect accept-encoding";
 /// Fetches of one run.
-const MOST_FETCHES: usize = 16;
-/// An answer's body, bytes.
+const MAX_FETCHES: usize = 16;
+/// The longest body of a response.
 const BODY_BYTES: usize = 1024 * 1024;
-/// A result, bytes of JSON.
+/// The longest result as JSON.
 const RESULT_BYTES: usize = 2 * 1024 * 1024;
-/// Headers of a fetch.
-const HEADERS: usize = 32;
-/// Headers that are the connection's, or would speak for somebody else.
-const RESERVED: [&str; 9] = [
-    "host",
-    "content-length",
-    "content-type",
-    "connection",
-    "transfer-encoding",
-    "upgrade",
-    "te",
-    "expect",
-    "accept-encoding",
-];
+/// Headers of one fetch.
+const MAX_HEADERS: usize = 32;
 
 /// The host of one run.
 pub(super) struct ToolHost {
@@ -72,7 +64,7 @@ impl ToolHost {
         Self { run, permissions, state: Mutex::default() }
     }
 
-    /// What the handler returned, as JSON; none when it did not come to that.
+    /// The result of the handler; `None` if it has returned none.
     pub(super) fn take_result(&self) -> Option<Value> {
         let text = std::mem::take(&mut self.lock().result);
         serde_json::from_str(&text).ok()
@@ -82,7 +74,7 @@ impl ToolHost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, piece: &str) -> Result<String, String> {
+    fn append_result(&self, piece: &str) -> Result<String, String> {
         let mut state = self.lock();
         if state.result.len().saturating_add(piece.len()) > RESULT_BYTES {
             return Err(format!("the result has more than {RESULT_BYTES} bytes of JSON: return less"));
@@ -91,18 +83,18 @@ impl ToolHost {
         Ok("null".to_owned())
     }
 
-    fn fetch(&self, asked: FetchRequest) -> Result<Value, String> {
-        self.permissions.allow_fetch(&asked.url)?;
+    fn fetch(&self, fetch: FetchRequest) -> Result<Value, String> {
+        self.permissions.allow_fetch(&fetch.url)?;
         {
             let mut state = self.lock();
             state.fetches = state.fetches.saturating_add(1);
-            if state.fetches > MOST_FETCHES {
-                return Err(format!("a run may fetch {MOST_FETCHES} times at most"));
+            if state.fetches > MAX_FETCHES {
+                return Err(format!("a run may fetch {MAX_FETCHES} times at most"));
             }
         }
-        let request = request(asked)?;
+        let request = request(fetch)?;
         let answer = self.run.web.send(&request, &self.run.cancel).map_err(|error| error.to_string())?;
-        // It may have been led on: what another host says is not for this tool.
+        // A redirect may lead to a host that the tool may not read.
         self.permissions.allow_fetch(&answer.url)?;
         Ok(json!({
             "status": answer.status,
@@ -129,10 +121,10 @@ impl ToolHost {
         }
     }
 
-    fn judge(&self, name: &str, arguments: &str) -> Result<String, String> {
+    fn dispatch(&self, name: &str, arguments: &str) -> Result<String, String> {
         match name {
             "arguments" => Ok(self.run.arguments.clone()),
-            "result" => self.keep(arguments),
+            "result" => self.append_result(arguments),
             "fetch" => self.fetch(read(arguments)?).map(|answer| answer.to_string()),
             "readFile" => {
                 self.may_read()?;
@@ -159,7 +151,7 @@ impl HostCalls for ToolHost {
         if self.run.cancel.is_cancelled() {
             return Err("the call is over".to_owned());
         }
-        self.judge(name, arguments)
+        self.dispatch(name, arguments)
     }
 }
 
@@ -167,13 +159,13 @@ fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, String> {
     serde_json::from_str(arguments).map_err(|error| format!("the host cannot read that: {error}"))
 }
 
-fn request(asked: FetchRequest) -> Result<WebRequest, String> {
+fn request(fetch: FetchRequest) -> Result<WebRequest, String> {
     let mut headers = Vec::new();
     let mut content_type = None;
-    if asked.headers.len() > HEADERS {
-        return Err(format!("a fetch may have {HEADERS} headers at most"));
+    if fetch.headers.len() > MAX_HEADERS {
+        return Err(format!("a fetch may have {MAX_HEADERS} headers at most"));
     }
-    for (name, value) in asked.headers {
+    for (name, value) in fetch.headers {
         let name = name.to_ascii_lowercase();
         let is_token = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         if !is_token || value.chars().any(char::is_control) {
@@ -181,13 +173,13 @@ fn request(asked: FetchRequest) -> Result<WebRequest, String> {
         }
         match name.as_str() {
             "content-type" => content_type = Some(value),
-            reserved if RESERVED.contains(&reserved) => {
+            reserved if has_word(RESERVED_HEADERS, reserved) => {
                 return Err(format!("the header '{reserved}' is not a tool's to set"));
             }
             _ => headers.push((name, value)),
         }
     }
-    let method = match (asked.method.as_deref().unwrap_or("GET").to_ascii_uppercase().as_str(), asked.body) {
+    let method = match (fetch.method.as_deref().unwrap_or("GET").to_ascii_uppercase().as_str(), fetch.body) {
         ("GET", None) => WebMethod::Get,
         ("GET", Some(_)) => return Err("a GET has no body: say method: \"POST\"".to_owned()),
         ("POST", body) => {
@@ -196,5 +188,5 @@ fn request(asked: FetchRequest) -> Result<WebRequest, String> {
         }
         _ => return Err("fetch knows the methods GET and POST".to_owned()),
     };
-    Ok(WebRequest { method, url: asked.url, headers, trust: UrlTrust::Bound, max_bytes: BODY_BYTES })
+    Ok(WebRequest { method, url: fetch.url, headers, trust: UrlTrust::Bound, max_bytes: BODY_BYTES })
 }

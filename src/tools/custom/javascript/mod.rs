@@ -1,5 +1,5 @@
 //! Tools written in JavaScript: every `*.js` of `tools_dir` that exports one. A thread of its own watches
-//! the directory; callers only read what it found last.
+//! the directory; callers read the tools of its last scan.
 
 mod description;
 mod error;
@@ -24,21 +24,21 @@ use std::time::Duration;
 use tool::JavaScriptDeps;
 use watcher::DirectoryWatcher;
 
-/// Between two looks at the directory.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How long whoever asks first waits for the first look; nobody else ever waits.
-const FIRST_LOOK: Duration = Duration::from_secs(2);
+/// The time between two scans of the directory.
+const SCAN_PAUSE: Duration = Duration::from_secs(1);
+/// How long the first caller waits for the first scan.
+const FIRST_SCAN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The tools of a directory, as they were found last.
+/// The tools of the last scan of a directory.
 pub struct JavaScriptTools {
     registry: Arc<JavaScriptRegistry>,
     cancel: CancelToken,
-    has_been_asked: AtomicBool,
+    was_read: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl JavaScriptTools {
-    /// The tools of this directory; it may come later. Looks until it is dropped.
+    /// Watches the directory, which may not exist yet, until it is dropped.
     pub fn start(
         dir: PathBuf,
         code: Arc<dyn CodeRunner>,
@@ -56,24 +56,19 @@ impl JavaScriptTools {
         let (stopped, seen) = (cancel.clone(), Arc::clone(&registry));
         let work = move || {
             while stopped.reason().is_none() {
-                watcher.look();
-                seen.has_been_filled();
-                clock.sleep(&stopped, PAUSE);
+                watcher.scan();
+                seen.set_filled();
+                clock.sleep(&stopped, SCAN_PAUSE);
             }
         };
         let thread = Builder::new().name("tools_dir".to_owned()).spawn(work)?;
-        Ok(Self {
-            registry,
-            cancel,
-            has_been_asked: AtomicBool::new(false),
-            thread: Mutex::new(Some(thread)),
-        })
+        Ok(Self { registry, cancel, was_read: AtomicBool::new(false), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Whoever asks first finds the tools there, unless they take too long.
+    /// Makes the first caller wait for the first scan.
     fn wait_once(&self) {
-        if !self.has_been_asked.swap(true, Ordering::AcqRel) {
-            self.registry.wait_until_filled(FIRST_LOOK);
+        if !self.was_read.swap(true, Ordering::AcqRel) {
+            self.registry.wait_until_filled(FIRST_SCAN_TIMEOUT);
         }
     }
 }
@@ -92,11 +87,10 @@ impl ToolSource for JavaScriptTools {
 
 impl Drop for JavaScriptTools {
     fn drop(&mut self) {
-        // What it runs just now ends with it.
         self.cancel.cancel(CancelReason::Shutdown);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that looks at tools_dir broke down");
+            tracing::error!("the watcher of tools_dir panicked");
         }
     }
 }

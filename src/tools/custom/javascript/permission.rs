@@ -12,26 +12,24 @@ pub(super) struct ToolPermissions {
     /// HTTP.
     #[serde(default)]
     pub(super) fetch: Vec<String>,
-    /// What may be done with the files of the job's project.
+    /// The allowed use of the project's files.
     #[serde(default)]
     pub(super) files: FilePermission,
 }
 
-/// What may be done with files.
+/// The allowed use of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FilePermission {
-    /// Nothing.
     #[default]
     None,
-    /// They are read.
     Read,
-    /// They are read and written.
+    /// Read and write.
     Write,
 }
 
 impl ToolPermissions {
-    /// What is wrong with them.
+    /// The first invalid permission.
     pub(super) fn fault(&self) -> Option<BadTool> {
         let wrong = self.fetch.iter().find(|host| HostPattern::of(host).is_none())?;
         Some(BadTool {
@@ -42,7 +40,7 @@ impl ToolPermissions {
         })
     }
 
-    /// Whether the address may be fetched; an error says why not, for whoever wrote the tool.
+    /// Whether the address may be fetched. The error is for the author of the tool.
     pub(super) fn allow_fetch(&self, url: &str) -> Result<(), String> {
         let address = FetchAddress::of(url).ok_or_else(|| {
             "fetch takes an address like https://api.example.org/path, without user, spaces and backslashes".to_owned()
@@ -96,7 +94,7 @@ impl FetchAddress {
     }
 }
 
-/// What a permission names.
+/// A host in `fetch`.
 struct HostPattern {
     below: bool,
     address: FetchAddress,
@@ -121,7 +119,7 @@ impl HostPattern {
         } else {
             address.host == self.address.host
         };
-        // Plain HTTP is a permission of its own; whoever has it may as well speak HTTPS.
+        // A permission for plain HTTP includes HTTPS.
         let is_scheme = self.address.is_plain || !address.is_plain;
         let is_port = match self.address.port {
             Some(port) => address.usual_port() == port,

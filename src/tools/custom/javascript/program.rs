@@ -3,7 +3,7 @@
 
 use super::error::ToolFileError;
 
-/// What models and operators are told.
+/// Reports the description of the tool.
 const DESCRIBE: &str = r"
 ;(() => {
   const tool = globalThis.__tool;
@@ -14,7 +14,7 @@ const DESCRIBE: &str = r"
 })()
 ";
 
-/// Calls the handler. The result goes in pieces, as one host call carries so much and no more.
+/// Calls the handler. The result is sent in pieces, because the length of a host call is limited.
 const CALL: &str = r"
 ;(async () => {
   const ask = (name, request) => JSON.parse(__host(name, JSON.stringify(request)));
@@ -42,7 +42,7 @@ const CALL: &str = r"
 #[derive(Debug, Clone)]
 pub(super) struct ToolScript(String);
 
-/// Finds the export.
+/// Turns the export into a global.
 pub(super) fn exporting(file: &str) -> Result<ToolScript, ToolFileError> {
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
     let mut exports = 0_usize;
@@ -69,7 +69,7 @@ fn rest_of_export(line: &str) -> Option<&str> {
 }
 
 impl ToolScript {
-    /// The program that tells what the tool is.
+    /// The program that reports the description.
     pub(super) fn describing(&self) -> String {
         format!("{}{DESCRIBE}", self.0)
     }

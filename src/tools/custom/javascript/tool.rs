@@ -1,4 +1,4 @@
-//! A tool of a file, as the executor sees it.
+//! A tool that a JavaScript file defines.
 
 use super::description::ToolDescription;
 use super::handler_run::HandlerRun;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What running a file needs.
+/// The services that a tool file needs.
 #[derive(Clone)]
 pub(super) struct JavaScriptDeps {
-    /// Runs it.
+    /// Runs the file.
     pub(super) code: Arc<dyn CodeRunner>,
     /// For `permissions.fetch`.
     pub(super) web: Arc<dyn Web>,
@@ -24,30 +24,18 @@ pub(super) struct JavaScriptDeps {
     pub(super) files: Arc<dyn ProjectFiles>,
 }
 
-/// A file that describes a tool.
 pub(super) struct JavaScriptTool {
-    file: String,
-    source: ToolScript,
-    description: ToolDescription,
-    deps: JavaScriptDeps,
-}
-
-impl JavaScriptTool {
-    pub(super) fn new(
-        file: &str,
-        source: ToolScript,
-        description: ToolDescription,
-        deps: JavaScriptDeps,
-    ) -> Self {
-        Self { file: file.to_owned(), source, description, deps }
-    }
+    pub(super) file: String,
+    pub(super) source: ToolScript,
+    pub(super) description: ToolDescription,
+    pub(super) deps: JavaScriptDeps,
 }
 
 impl Tool for JavaScriptTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.description.name.clone().into(),
-            description: self.description.purpose.clone().into(),
+            description: self.description.description.clone().into(),
             parameters: self.description.parameters.clone(),
         }
     }

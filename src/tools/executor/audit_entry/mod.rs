@@ -3,7 +3,7 @@
 use crate::domain::tool::ToolCall;
 use crate::ports::{AuditEntry, ToolContext};
 
-/// The entry of a call that has come to nothing so far.
+/// The entry of a call without a result.
 pub(super) fn audit_entry(call: &ToolCall, context: &ToolContext) -> AuditEntry {
     let id_ref = match context.id_ref.as_str() {
         "" => call.id_ref.clone(),

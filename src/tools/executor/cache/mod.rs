@@ -11,23 +11,22 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counters of writes. Two projects may share one: a write in one then costs the other its entries, never the
-/// truth.
+/// Counters of writes. Two projects may share one: a write in one then also removes entries of the other.
 const COUNTERS: usize = 1_024;
-/// One result takes this part of all bytes at most.
+/// A result may take at most one part in this number of all bytes.
 const LARGEST_PART: usize = 8;
-/// What an entry takes beside its texts, about, bytes.
+/// The approximate size of an entry without its texts.
 const ENTRY_BYTES: usize = 256;
 
-/// `tool_cache:` in the configuration: the options of all entries together.
+/// `tool_cache:` of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolCacheOptions {
-    /// How long a result may stand for a new one, seconds; 0: never.
+    /// How long a result may be reused; 0 turns the cache off.
     pub ttl_s: u64,
-    /// Results.
+    /// Maximum number of results.
     pub entries: usize,
-    /// The same, bytes.
+    /// Maximum size of all results.
     pub bytes: usize,
 }
 
@@ -43,19 +42,19 @@ impl ToolCacheOptions {
     }
 }
 
-/// Whose call of what.
+/// Identifies equal calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey {
     user: UserId,
     project: Option<ProjectId>,
     tool: String,
-    /// A tool that its source has made anew is another one.
+    /// The version of the tool's source.
     version: u64,
     arguments: String,
 }
 
 impl CacheKey {
-    /// Of a call with these arguments, in their canonical spelling.
+    /// `arguments` must be canonical JSON.
     pub(super) fn new(tool: &RegisteredTool, arguments: &str, context: &ToolContext) -> Self {
         Self {
             user: context.user,
@@ -71,7 +70,7 @@ impl CacheKey {
     }
 }
 
-/// The writes that a project had seen when a read began.
+/// The number of writes of a project when a read began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WriteStamp(Option<u64>);
 
@@ -83,42 +82,35 @@ struct CachedResult {
     stamp: WriteStamp,
 }
 
-/// The writes of a project.
 #[derive(Debug, Clone, Copy, Default)]
 struct WriteCounter {
     begun_or_ended: u64,
     under_way: u64,
 }
 
+#[derive(Default)]
 struct CacheState {
     entries: HashMap<CacheKey, CachedResult>,
-    /// Oldest first, which is also who ends first.
+    /// Oldest first.
     order: BTreeMap<u64, CacheKey>,
     counters: Vec<WriteCounter>,
     bytes: usize,
     next: u64,
 }
 
-/// All results that are kept.
 pub(super) struct ResultCache {
     options: ToolCacheOptions,
     state: Mutex<CacheState>,
 }
 
 impl ResultCache {
-    /// An empty one.
     pub(super) fn new(options: ToolCacheOptions) -> Self {
-        let state = CacheState {
-            entries: HashMap::new(),
-            order: BTreeMap::new(),
-            counters: vec![WriteCounter::default(); COUNTERS],
-            bytes: 0,
-            next: 0,
-        };
+        let counters = vec![WriteCounter::default(); COUNTERS];
+        let state = CacheState { counters, ..CacheState::default() };
         Self { options, state: Mutex::new(state) }
     }
 
-    /// What stands for a new result, if anything does, of a tool that uses files like this.
+    /// The cached result of a call, if it is still valid.
     pub(super) fn get(&self, key: &CacheKey, files: FileAccess, now_ms: u64) -> Option<Value> {
         let mut state = self.state();
         let stamp = state.stamp(key, files);
@@ -130,12 +122,12 @@ impl ResultCache {
         None
     }
 
-    /// To be taken before a read begins.
+    /// The stamp for [`ResultCache::put`]. Call it before the read begins.
     pub(super) fn stamp(&self, key: &CacheKey, files: FileAccess) -> WriteStamp {
         self.state().stamp(key, files)
     }
 
-    /// Keeps what a read that began at `stamp` came to, unless something may have been written since.
+    /// Stores the result of a read that began at `stamp`, unless a write may have happened since.
     pub(super) fn put(
         &self,
         key: CacheKey,
@@ -164,8 +156,8 @@ impl ResultCache {
         }
     }
 
-    /// Something begins that may write what this user's tools read in this project; it ends when the answer
-    /// is dropped. Nothing is served or kept of what is read meanwhile.
+    /// Begins a write in the project, which ends when the guard is dropped. Meanwhile file reads are neither
+    /// served nor stored.
     pub(super) fn writing(&self, context: &ToolContext) -> WriteGuard<'_> {
         let at = counter_of(context.user, context.project_id);
         self.state().count(at, |under_way| under_way.saturating_add(1));
@@ -178,7 +170,7 @@ impl ResultCache {
 }
 
 impl CacheState {
-    /// `None`: something is being written right now.
+    /// Holds `None` during a write.
     fn stamp(&self, key: &CacheKey, files: FileAccess) -> WriteStamp {
         if files == FileAccess::None {
             return WriteStamp(Some(0));
@@ -208,7 +200,7 @@ fn counter_of(user: UserId, project: Option<ProjectId>) -> usize {
     usize::try_from(hasher.finish() % COUNTERS as u64).unwrap_or_default()
 }
 
-/// A write under way.
+/// A write in progress.
 pub(super) struct WriteGuard<'a> {
     cache: &'a ResultCache,
     at: usize,

@@ -2,14 +2,14 @@
 //! version.
 
 use super::schema::ParameterSchema;
-use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolTraits};
+use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition};
 use crate::ports::{Tool, ToolSource};
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Tools of one source; more are left out. A source of many parts bounds each of them itself, below this.
+/// Tools of one source; more are left out.
 const SOURCE_TOOLS: usize = 2_048;
-/// Longest name of a source's tool, characters: models' providers take no longer ones.
+/// The longest name that model providers accept.
 const NAME_CHARS: usize = 64;
 
 /// Why a set of tools cannot be served.
@@ -20,7 +20,7 @@ pub enum ToolSetError {
     BadSchema {
         /// The tool's name.
         tool: String,
-        /// What the schema compiler says.
+        /// The error of the schema compiler.
         reason: String,
     },
     /// Two tools of one name, aliases counted: a call could mean either.
@@ -31,20 +31,16 @@ pub enum ToolSetError {
     BadName(String),
 }
 
-/// A tool and what is known of it once and for all.
+/// A tool with its constant properties.
 pub(super) struct RegisteredTool {
     pub(super) tool: Arc<dyn Tool>,
-    /// What models are told.
     pub(super) spec: ToolDefinition,
-    /// Its other names.
     pub(super) aliases: Aliases,
-    /// Further names that patterns of approval may mean.
+    /// Further names for patterns of approval.
     approval_names: Vec<String>,
-    /// It reads what was cut of other tools' results.
     pub(super) reads_results: bool,
-    /// What its arguments must look like.
     pub(super) schema: ParameterSchema,
-    /// Of its source when it came from there; 0 for the server's own.
+    /// The version of its source; 0 for the server's own tools.
     pub(super) version: u64,
 }
 
@@ -63,40 +59,35 @@ impl RegisteredTool {
         std::iter::once(self.spec.name.as_ref()).chain(self.aliases.names.iter().copied())
     }
 
-    /// Every name that a pattern of approval may mean.
+    /// Every name for patterns of approval.
     pub(super) fn approval_names(&self) -> impl Iterator<Item = &str> {
         self.names().chain(self.approval_names.iter().map(String::as_str))
     }
 
-    /// What its runs may do, in a project or in none.
-    pub(super) fn traits_in(&self, has_project: bool) -> ToolTraits {
-        self.tool.traits_in(has_project)
-    }
-
-    /// Whether the job lists it, by whichever of its names.
+    /// Whether the job lists one of its names.
     pub(super) fn is_named(&self, choice: &ToolChoice) -> bool {
         matches!(choice, ToolChoice::Named(_)) && self.names().any(|name| choice.allows(name))
     }
 
-    /// Whether the job may use it, by whichever of its names the job lists it.
+    /// Whether the job may use it.
     pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
         let goes_along = self.reads_results && choice.offers_any();
         goes_along || self.names().any(|name| choice.allows(name))
     }
 }
 
-/// The tools of a moment: the server's own in alphabetical order, then those of each source as it orders
-/// them, so that what models are told changes as little as can be.
+/// The tools at one time: the server's own in alphabetical order, then those of each source in its order. The
+/// stable order keeps the prompt cacheable.
 #[derive(Default)]
 pub(super) struct ToolCatalogue {
     tools: Vec<Arc<RegisteredTool>>,
-    /// Of each source, what its version was.
+    /// The versions of the sources.
     versions: Vec<u64>,
 }
 
 impl ToolCatalogue {
-    /// The server's own tools, or which of them cannot be served.
-    fn of_own(tools: Vec<Box<dyn Tool>>) -> Result<Self, ToolSetError> {
+    /// The server's own tools, or the error of an invalid one.
+    fn of_builtin(tools: Vec<Box<dyn Tool>>) -> Result<Self, ToolSetError> {
         let register = |tool: Box<dyn Tool>| RegisteredTool::new(Arc::from(tool), 0).map(Arc::new);
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
         tools.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
@@ -108,9 +99,9 @@ impl ToolCatalogue {
         Ok(Self { tools, versions: Vec::new() })
     }
 
-    /// These tools and the sources' of now. A bad tool of a source costs only itself.
+    /// These tools and the current ones of the sources. An invalid tool of a source is left out.
     fn with_sources(&self, sources: &[Arc<dyn ToolSource>]) -> Self {
-        // Before the tools: what comes in between is then seen as a new version.
+        // First: a change during the loop is then a new version.
         let versions = versions(sources);
         let mut tools = self.tools.clone();
         let mut taken: HashSet<String> =
@@ -118,7 +109,7 @@ impl ToolCatalogue {
         for (source, version) in sources.iter().zip(&versions) {
             let of_source = source.tools();
             if of_source.len() > SOURCE_TOOLS {
-                tracing::warn!(tools = of_source.len(), most = SOURCE_TOOLS, "a source has too many tools");
+                tracing::warn!(tools = of_source.len(), most = SOURCE_TOOLS, "source has too many tools");
             }
             for tool in of_source.into_iter().take(SOURCE_TOOLS) {
                 match admitted(tool, *version, &taken) {
@@ -126,7 +117,7 @@ impl ToolCatalogue {
                         taken.extend(tool.names().map(str::to_owned));
                         tools.push(Arc::new(tool));
                     }
-                    Err(reason) => tracing::warn!(%reason, "a tool is left out"),
+                    Err(reason) => tracing::warn!(%reason, "tool left out"),
                 }
             }
         }
@@ -144,7 +135,7 @@ impl ToolCatalogue {
     }
 }
 
-/// The catalogue of now: made anew when a source has changed; whoever runs calls keeps the one that it has.
+/// The current catalogue, rebuilt when a source has changed. A running batch keeps its own.
 pub(super) struct CurrentCatalogue {
     own: ToolCatalogue,
     sources: Vec<Arc<dyn ToolSource>>,
@@ -152,17 +143,15 @@ pub(super) struct CurrentCatalogue {
 }
 
 impl CurrentCatalogue {
-    /// Of these tools and sources, or which of the tools cannot be served.
     pub(super) fn new(
         tools: Vec<Box<dyn Tool>>,
         sources: Vec<Arc<dyn ToolSource>>,
     ) -> Result<Self, ToolSetError> {
-        let own = ToolCatalogue::of_own(tools)?;
+        let own = ToolCatalogue::of_builtin(tools)?;
         let current = RwLock::new(Arc::new(own.with_sources(&sources)));
         Ok(Self { own, sources, current })
     }
 
-    /// The tools of now.
     pub(super) fn now(&self) -> Arc<ToolCatalogue> {
         let versions = versions(&self.sources);
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
@@ -170,7 +159,7 @@ impl CurrentCatalogue {
             return current;
         }
         let fresh = Arc::new(self.own.with_sources(&self.sources));
-        // Two may meet here; if the older one stays, the next who looks makes it anew.
+        // If two threads meet here and the older catalogue stays, the next call rebuilds it.
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         fresh
     }

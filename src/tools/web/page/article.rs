@@ -1,55 +1,27 @@
 //! Finds the part of a page that is worth reading: no menus, banners and hidden text. At most half of a page
 //! is left out by the look of a class.
 
-use super::text::collapse_whitespace;
 use super::tree::{HtmlNodeId, HtmlTree};
+use crate::tools::text::{collapse_whitespace, has_word};
 
-/// The least text that a marked main part has to hold, bytes.
+/// Words in the classes and ids of such elements.
+const SIDE_WORDS: &str = "\
+    ad ads advert advertisement banner breadcrumb breadcrumbs comments consent cookie cookies footer \
+    menu modal nav navbar navigation newsletter noprint pagination popup promo recommended related share \
+    sharing sidebar social sponsored subscribe";
+/// The shortest text of a marked main part.
 const MAIN_BYTES: usize = 140;
-/// Shorter paragraphs say nothing about where the text is, bytes.
+/// Shorter paragraphs are ignored in the search for the main part.
 const PARAGRAPH_BYTES: usize = 25;
 /// The longest title or description, characters.
 const META_CHARS: usize = 1_000;
-/// Elements beside the text.
+/// Elements beside the main text.
 const ASIDE: [&str; 6] = ["nav", "aside", "footer", "dialog", "button", "select"];
 /// Roles of such elements.
 const ROLES: [&str; 8] =
     ["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alertdialog", "menu"];
-/// Words in classes and ids of such elements.
-const WORDS: [&str; 30] = [
-    "ad",
-    "ads",
-    "advert",
-    "advertisement",
-    "banner",
-    "breadcrumb",
-    "breadcrumbs",
-    "comments",
-    "consent",
-    "cookie",
-    "cookies",
-    "footer",
-    "menu",
-    "modal",
-    "nav",
-    "navbar",
-    "navigation",
-    "newsletter",
-    "noprint",
-    "pagination",
-    "popup",
-    "promo",
-    "recommended",
-    "related",
-    "share",
-    "sharing",
-    "sidebar",
-    "social",
-    "sponsored",
-    "subscribe",
-];
 
-/// The part to read.
+/// The main part of a page.
 #[derive(Debug)]
 pub(super) struct Article {
     /// Its element.
@@ -64,17 +36,17 @@ impl Article {
     }
 }
 
-/// Finds the part to read.
 pub(super) fn find(tree: &HtmlTree) -> Article {
-    let hidden = spread(tree, |id| is_unseen(tree, id));
+    let hidden = mark_with_descendants(tree, |id| is_hidden(tree, id));
     let shown = TextWeights::of(tree, &hidden);
     let total = shown.text(HtmlTree::ROOT);
-    let is_beside = |id: HtmlNodeId| is_beside(tree, id) && shown.text(id).saturating_mul(2) < total;
-    let beside = spread(tree, |id| is_unseen(tree, id) || is_beside(id));
-    let rest = TextWeights::of(tree, &beside);
-    // A page that is nothing but a menu is read as it is.
+    let is_side_element =
+        |id: HtmlNodeId| is_side_element(tree, id) && shown.text(id).saturating_mul(2) < total;
+    let side = mark_with_descendants(tree, |id| is_hidden(tree, id) || is_side_element(id));
+    let rest = TextWeights::of(tree, &side);
+    // A page that is only a menu is read whole.
     let (left_out, weights) =
-        if rest.text(HtmlTree::ROOT).saturating_mul(8) >= total { (beside, rest) } else { (hidden, shown) };
+        if rest.text(HtmlTree::ROOT).saturating_mul(8) >= total { (side, rest) } else { (hidden, shown) };
     let top = marked(tree, &weights).or_else(|| densest(tree, &weights)).unwrap_or(HtmlTree::ROOT);
     Article { top, left_out }
 }
@@ -100,8 +72,8 @@ fn short(text: &str) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Marks nodes, and all that is in them.
-fn spread(tree: &HtmlTree, is_marked: impl Fn(HtmlNodeId) -> bool) -> Vec<bool> {
+/// Marks nodes and their descendants.
+fn mark_with_descendants(tree: &HtmlTree, is_marked: impl Fn(HtmlNodeId) -> bool) -> Vec<bool> {
     let mut marks: Vec<bool> = Vec::with_capacity(tree.len());
     for id in 0..tree.len() {
         let inherited = tree.parent(id).and_then(|parent| marks.get(parent).copied()).unwrap_or(false);
@@ -110,8 +82,8 @@ fn spread(tree: &HtmlTree, is_marked: impl Fn(HtmlNodeId) -> bool) -> Vec<bool> 
     marks
 }
 
-/// What browsers do not show. Text that only machines see is a usual place for instructions to them.
-fn is_unseen(tree: &HtmlTree, id: HtmlNodeId) -> bool {
+/// Whether browsers hide the element. Hidden text often contains instructions for machines.
+fn is_hidden(tree: &HtmlTree, id: HtmlNodeId) -> bool {
     let style = || {
         let style = tree.attribute(id, "style").unwrap_or_default().to_ascii_lowercase();
         let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
@@ -125,7 +97,7 @@ fn is_unseen(tree: &HtmlTree, id: HtmlNodeId) -> bool {
         || style()
 }
 
-fn is_beside(tree: &HtmlTree, id: HtmlNodeId) -> bool {
+fn is_side_element(tree: &HtmlTree, id: HtmlNodeId) -> bool {
     let tag = tree.tag(id);
     if tag.is_empty() || matches!(tag, "html" | "body" | "main" | "article" | "table") {
         return false;
@@ -139,16 +111,16 @@ fn is_beside(tree: &HtmlTree, id: HtmlNodeId) -> bool {
         return !above.any(|id| matches!(tree.tag(id), "article" | "main" | "section"));
     }
     let is_box = matches!(tag, "div" | "section" | "ul" | "ol" | "p" | "form");
-    is_box && ["class", "id"].iter().any(|name| tree.attribute(id, name).is_some_and(names_beside))
+    is_box && ["class", "id"].iter().any(|name| tree.attribute(id, name).is_some_and(has_side_word))
 }
 
-fn names_beside(names: &str) -> bool {
+fn has_side_word(names: &str) -> bool {
     names
         .split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| WORDS.contains(&word.to_ascii_lowercase().as_str()))
+        .any(|word| has_word(SIDE_WORDS, &word.to_ascii_lowercase()))
 }
 
-/// How much text stands in each node, and how much of it in links, bytes.
+/// The bytes of text in each node, and those in links.
 struct TextWeights {
     text: Vec<usize>,
     links: Vec<usize>,
@@ -197,7 +169,7 @@ fn add(list: &mut [usize], id: HtmlNodeId, more: usize) -> usize {
     })
 }
 
-/// What the page itself marks as its main part.
+/// The part that the page marks as its main part.
 fn marked(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     let total = weights.prose(HtmlTree::ROOT);
     let largest = |is_it: &dyn Fn(HtmlNodeId) -> bool| {
@@ -213,8 +185,7 @@ fn marked(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     article.filter(|id| has(id, 2)).or_else(|| main.filter(|id| has(id, 4)))
 }
 
-/// Where the paragraphs are: the element with most of them, or the one around it that holds half of the
-/// page's text.
+/// The element with most paragraphs, or the one around it that holds half of the text.
 fn densest(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     let mut scores = vec![0_usize; tree.len()];
     for id in 0..tree.len() {

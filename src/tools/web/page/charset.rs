@@ -3,10 +3,10 @@
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// Where a page names its charset, bytes.
+/// The start of a page, which may declare its charset.
 const DECLARED_WITHIN: usize = 4_096;
 
-/// The text. What is declared but does not fit the bytes gives way to what does.
+/// Decodes the body. A declared charset that does not fit the bytes is ignored.
 pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) -> String {
     if let Some((encoding, mark)) = Encoding::for_bom(body) {
         return encoding.decode_without_bom_handling(body.get(mark..).unwrap_or_default()).0.into_owned();
@@ -14,10 +14,10 @@ pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) ->
     let named = content_type.and_then(|line| label(line.as_bytes()));
     let declared = || label(body.get(..DECLARED_WITHIN).unwrap_or(body));
     let declared = if is_html { declared() } else { None };
-    // Old servers call everything Latin-1; what reads as UTF-8 beyond ASCII is hardly anything else.
+    // Old servers declare Latin-1 for everything. Valid UTF-8 beyond ASCII is hardly anything else.
     let is_utf8 = !body.is_ascii() && std::str::from_utf8(body).is_ok();
-    let believed = |encoding: &&'static Encoding| !(is_utf8 && encoding.is_single_byte());
-    let candidates = [named.filter(believed), declared.filter(believed), Some(UTF_8)];
+    let is_credible = |encoding: &&'static Encoding| !(is_utf8 && encoding.is_single_byte());
+    let candidates = [named.filter(is_credible), declared.filter(is_credible), Some(UTF_8)];
     let fits = |encoding: &'static Encoding| {
         let (text, is_broken) = encoding.decode_without_bom_handling(body);
         (!is_broken).then(|| text.into_owned())

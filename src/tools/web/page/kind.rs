@@ -1,55 +1,43 @@
 //! The kind of a body: HTML, text, or something that cannot be read.
 
-/// It holds no text.
+use crate::tools::text::has_word;
+
+/// Types `application/…` that are text.
+const TEXT_APPLICATIONS: &str = "\
+    json xml javascript ecmascript x-javascript ld+json x-ndjson jsonlines yaml x-yaml toml x-sh sql";
+/// The body is not text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not text but {kind}, {bytes} bytes")]
 pub(in crate::tools) struct NotTextError {
     /// The content type.
     pub(in crate::tools) kind: String,
-    /// Of the body.
+    /// The length of the body.
     pub(in crate::tools) bytes: usize,
 }
 
-/// What can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     /// A web page.
     Html,
-    /// Anything else that people can read.
+    /// Any other text.
     Text,
 }
 
-/// Looked at to find out, bytes.
+/// The start of a body, which shows its kind.
 const SNIFFED_BYTES: usize = 2_048;
-/// Types of text that do not begin with `text/`.
-const TEXTS: [&str; 13] = [
-    "application/json",
-    "application/xml",
-    "application/javascript",
-    "application/ecmascript",
-    "application/x-javascript",
-    "application/ld+json",
-    "application/x-ndjson",
-    "application/jsonlines",
-    "application/yaml",
-    "application/x-yaml",
-    "application/toml",
-    "application/x-sh",
-    "application/sql",
-];
 
-/// By the content type, and by the first bytes where it says nothing.
+/// Decides by the content type, or by the first bytes if it is unknown.
 pub(super) fn of(body: &[u8], content_type: Option<&str>) -> Result<PageKind, NotTextError> {
     let name = content_type.and_then(|line| line.split(';').next()).unwrap_or_default();
     let name = name.trim().to_ascii_lowercase();
     let is_text = name.starts_with("text/")
-        || TEXTS.contains(&name.as_str())
+        || name.strip_prefix("application/").is_some_and(|kind| has_word(TEXT_APPLICATIONS, kind))
         || name.ends_with("+json")
         || name.ends_with("+xml");
     let is_unknown =
         matches!(name.as_str(), "" | "application/octet-stream" | "unknown/unknown") || !name.contains('/');
     let start = body.get(..SNIFFED_BYTES).unwrap_or(body);
-    // Two bytes a character, which its mark tells.
+    // UTF-16 contains NUL bytes.
     let is_wide = body.starts_with(&[0xff, 0xfe])
         || body.starts_with(&[0xfe, 0xff])
         || line(content_type).contains("utf-16");

@@ -1,7 +1,7 @@
 //! The links of a page, as whole http and https addresses.
 
-use super::text::collapse_whitespace;
 use super::tree::HtmlTree;
+use crate::tools::text::collapse_whitespace;
 use serde::Serialize;
 use std::collections::HashSet;
 use url::Url;
@@ -12,13 +12,12 @@ const TEXT_CHARS: usize = 200;
 /// A link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::tools) struct PageLink {
-    /// What readers see.
     pub(in crate::tools) text: String,
-    /// A whole address.
+    /// An absolute address.
     pub(in crate::tools) href: String,
 }
 
-/// What addresses of the page are relative to.
+/// The base of relative addresses.
 pub(super) fn base(tree: &HtmlTree, url: &Url) -> Url {
     let named = tree.within(HtmlTree::ROOT).find(|id| tree.tag(*id) == "base");
     let named = named.and_then(|id| url.join(tree.attribute(id, "href")?.trim()).ok());
@@ -26,11 +25,11 @@ pub(super) fn base(tree: &HtmlTree, url: &Url) -> Url {
 }
 
 /// The first links, each address once.
-pub(super) fn of(tree: &HtmlTree, base: &Url, most: usize) -> Vec<PageLink> {
+pub(super) fn of(tree: &HtmlTree, base: &Url, max: usize) -> Vec<PageLink> {
     let mut seen = HashSet::new();
     let anchors = tree.within(HtmlTree::ROOT).filter(|id| tree.tag(*id) == "a");
     let links = anchors.filter_map(|id| {
-        let href = whole(tree.attribute(id, "href")?, base)?;
+        let href = absolute(tree.attribute(id, "href")?, base)?;
         if !seen.insert(href.clone()) {
             return None;
         }
@@ -41,11 +40,11 @@ pub(super) fn of(tree: &HtmlTree, base: &Url, most: usize) -> Vec<PageLink> {
         }
         Some(PageLink { text: text.chars().take(TEXT_CHARS).collect(), href })
     });
-    links.take(most).collect()
+    links.take(max).collect()
 }
 
-/// The whole address of a link that can be fetched.
-pub(super) fn whole(href: &str, base: &Url) -> Option<String> {
+/// The absolute address of a link with http or https.
+pub(super) fn absolute(href: &str, base: &Url) -> Option<String> {
     let href = href.trim();
     if href.is_empty() || href.starts_with('#') {
         return None;

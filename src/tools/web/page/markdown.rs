@@ -1,15 +1,15 @@
 //! Writes a part of a page as text or Markdown, up to a limit of bytes.
 
 use super::article::Article;
-use super::links::whole;
-use super::text::collapse_whitespace;
+use super::links::absolute;
 use super::tree::{HtmlNodeId, HtmlTree};
+use crate::tools::text::collapse_whitespace;
 use url::Url;
 
-/// The most that is written, bytes.
+/// The longest text.
 const OUT_BYTES: usize = 4 << 20;
 
-/// How a page is written.
+/// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tools) enum TextFormat {
     /// Paragraphs, lists and tables without marks.
@@ -18,12 +18,12 @@ pub(in crate::tools) enum TextFormat {
     Markdown,
 }
 
-/// The part as a text.
-pub(super) fn written(tree: &HtmlTree, article: &Article, form: TextFormat, base: &Url) -> String {
+/// Writes the article as text.
+pub(super) fn write(tree: &HtmlTree, article: &Article, format: TextFormat, base: &Url) -> String {
     let mut writer = PageWriter {
         tree,
         article,
-        form,
+        format,
         base,
         out: String::new(),
         prefix: String::new(),
@@ -39,18 +39,18 @@ pub(super) fn written(tree: &HtmlTree, article: &Article, form: TextFormat, base
 struct PageWriter<'a> {
     tree: &'a HtmlTree,
     article: &'a Article,
-    form: TextFormat,
+    format: TextFormat,
     base: &'a Url,
     out: String,
-    /// What each line begins with.
+    /// The start of each line.
     prefix: String,
     /// Line ends before the next word.
     breaks: usize,
     /// A space before the next word.
     has_space: bool,
-    /// Nothing has been written since the beginning of a line or a list's mark.
+    /// Nothing was written since the start of the line or the mark of the list item.
     is_fresh: bool,
-    /// Inside so many elements that are one line.
+    /// Open elements whose text stays on one line.
     inline: usize,
 }
 
@@ -93,10 +93,10 @@ impl PageWriter<'_> {
     }
 
     fn is_markdown(&self) -> bool {
-        self.form == TextFormat::Markdown
+        self.format == TextFormat::Markdown
     }
 
-    /// At least so many line ends before whatever comes next.
+    /// Requires at least so many line ends before the next text.
     fn end_line(&mut self, breaks: usize) {
         if self.inline > 0 {
             self.has_space = true;
@@ -106,7 +106,7 @@ impl PageWriter<'_> {
         }
     }
 
-    /// Writes what is due before a word.
+    /// Writes the pending line ends, prefix and space before a word.
     fn begin(&mut self) {
         for _ in 0..self.breaks {
             self.out.truncate(self.out.trim_end_matches(' ').len());
@@ -254,7 +254,7 @@ impl PageWriter<'_> {
         self.end_line(2);
     }
 
-    /// Emphasis: nothing when there is nothing in it.
+    /// Writes emphasis, but no marks around nothing.
     fn marked(&mut self, id: HtmlNodeId, mark: &str) {
         if !self.is_markdown() || !self.has_words(id) || self.has_blocks(id) {
             self.children(id);
@@ -278,7 +278,7 @@ impl PageWriter<'_> {
     }
 
     fn link(&mut self, id: HtmlNodeId) {
-        let href = self.tree.attribute(id, "href").and_then(|href| whole(href, self.base));
+        let href = self.tree.attribute(id, "href").and_then(|href| absolute(href, self.base));
         let Some(href) = href.filter(|_| self.is_markdown() && self.has_words(id)) else {
             self.children(id);
             return;
@@ -298,13 +298,13 @@ impl PageWriter<'_> {
 
     fn picture(&mut self, id: HtmlNodeId) {
         let alt = collapse_whitespace(self.tree.attribute(id, "alt").unwrap_or_default());
-        let source = self.tree.attribute(id, "src").and_then(|source| whole(source, self.base));
+        let source = self.tree.attribute(id, "src").and_then(|source| absolute(source, self.base));
         if let Some(source) = source.filter(|_| self.is_markdown() && !alt.is_empty() && self.inline == 0) {
             self.words(&format!("![{alt}]({source})"));
         }
     }
 
-    /// A table of figures row by row; one that only lays out the page, cell by cell.
+    /// Writes a data table row by row, and a layout table cell by cell.
     fn table(&mut self, id: HtmlNodeId) {
         let inside = || self.tree.within(id).filter(|inner| *inner != id);
         let is_layout = inside().any(|inner| self.tree.tag(inner) == "table") || self.has_blocks_in_cells(id);

@@ -6,18 +6,16 @@ mod charset;
 mod kind;
 mod links;
 mod markdown;
-mod text;
 mod tree;
 
 use kind::{NotTextError, PageKind};
 pub(in crate::tools) use links::PageLink;
 pub(in crate::tools) use markdown::TextFormat;
-pub(in crate::tools) use text::collapse_whitespace;
 pub(in crate::tools) use tree::{HtmlNodeId, HtmlTree};
 use url::Url;
 
-/// The most links of a page.
-pub(in crate::tools) const LINKS: usize = 50;
+/// Links of one result.
+pub(in crate::tools) const MAX_LINKS: usize = 50;
 /// A page that can be read.
 #[derive(Debug)]
 pub(in crate::tools) struct WebPage {
@@ -32,7 +30,7 @@ enum PageContent {
 }
 
 impl WebPage {
-    /// Reads a body that came with this content type from this address.
+    /// Reads the body of a response with this content type and address.
     pub(in crate::tools) fn read(
         body: &[u8],
         content_type: Option<&str>,
@@ -49,35 +47,33 @@ impl WebPage {
         Ok(Self { content, base })
     }
 
-    /// What there is to read, without menus and the like.
-    pub(in crate::tools) fn readable(&self, form: TextFormat) -> String {
+    /// The main text, without menus and the like.
+    pub(in crate::tools) fn readable(&self, format: TextFormat) -> String {
         match &self.content {
             PageContent::Text(text) => text.clone(),
             PageContent::Html(tree) => {
                 let article = article::find(tree);
-                markdown::written(tree, &article, form, &self.base)
+                markdown::write(tree, &article, format, &self.base)
             }
         }
     }
 
-    /// Its title, where it has one.
     pub(in crate::tools) fn title(&self) -> Option<String> {
         let tree = self.tree()?;
         let meta = || article::meta(tree, &["og:title", "twitter:title"]);
         article::first_text(tree, "title").or_else(meta).or_else(|| article::first_text(tree, "h1"))
     }
 
-    /// What it says of itself.
     pub(in crate::tools) fn description(&self) -> Option<String> {
         article::meta(self.tree()?, &["description", "og:description", "twitter:description"])
     }
 
-    /// Where it leads to: at most so many.
-    pub(in crate::tools) fn links(&self, most: usize) -> Vec<PageLink> {
-        self.tree().map(|tree| links::of(tree, &self.base, most)).unwrap_or_default()
+    /// The first links, at most `max`.
+    pub(in crate::tools) fn links(&self, max: usize) -> Vec<PageLink> {
+        self.tree().map(|tree| links::of(tree, &self.base, max)).unwrap_or_default()
     }
 
-    /// Whether it is longer than what was read.
+    /// Whether only a part was read.
     pub(in crate::tools) fn is_cut(&self) -> bool {
         self.tree().is_some_and(HtmlTree::is_cut)
     }

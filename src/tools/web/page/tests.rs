@@ -100,7 +100,7 @@ fn links_are_whole_and_lead_away() {
     ];
     assert_eq!(links, expected.map(|(text, href)| (text.to_owned(), href.to_owned())));
     let many = (0..80).map(|n| format!("<a href=/{n}>{n}</a>")).collect::<Vec<_>>().concat();
-    assert_eq!(html(&many).links(LINKS).len(), 50);
+    assert_eq!(html(&many).links(MAX_LINKS).len(), 50);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn p8_hostile_pages_are_read_in_bounded_time_and_depth() {
         let page = html(&hostile);
         let (plain, marked) = (page.readable(TextFormat::Text), page.readable(TextFormat::Markdown));
         assert!(plain.len() <= 5 << 20 && marked.len() <= 5 << 20);
-        assert!(page.links(LINKS).len() <= LINKS);
+        assert!(page.links(MAX_LINKS).len() <= MAX_LINKS);
     }
     let many = html(&"<i>x</i>".repeat(500_000));
     assert!(many.is_cut() && !html("<p>x").is_cut());

@@ -1,88 +1,34 @@
-//! A page's elements. Owns a tree that is built in one pass over the tags and is neither deep nor large,
-//! whatever the page is; refuses what nobody reads (scripts, styles, drawings).
+//! The tree of a page's elements, built in one pass over the tags. Its size and depth are limited.
 //!
-//! The tags are read as the HTML standard says ([`html5gum`]); the tree is not the standard's, whose repairs
-//! of bad nesting cost time that grows with the square of the page.
+//! [`html5gum`] reads the tags as the HTML standard says. The tree is not the standard's: the repair of bad
+//! nesting there takes time that grows with the square of the page.
 
+use crate::tools::text::has_word;
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use std::collections::HashMap;
 
-/// Elements and texts of a page; what comes later is left out.
+/// Elements without an end tag.
+const VOID: &str = "area base br col embed hr img input link meta param source track wbr";
+/// Elements without text for readers.
+const UNREAD: &str = "\
+    script style noscript template svg math iframe object canvas noembed noframes video audio";
+/// Elements that end an open paragraph.
+const BLOCKS: &str = "\
+    address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer \
+    form h1 h2 h3 h4 h5 h6 header hr main menu nav ol p pre section summary table ul";
+/// Elements and texts of a page; later ones are left out.
 const NODES: usize = 150_000;
-/// Elements inside each other; deeper ones lie beside each other.
+/// The depth of the tree; deeper elements become siblings.
 const DEPTH: usize = 200;
-/// The longest attribute that is kept, bytes.
 const ATTRIBUTE_BYTES: usize = 8_192;
-/// Elements without an end.
-const VOID: [&str; 14] = [
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
-    "wbr",
-];
-/// What nobody reads.
-const UNREAD: [&str; 13] = [
-    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "noembed",
-    "noframes", "video", "audio",
-];
-/// What ends an open paragraph.
-const BLOCKS: [&str; 33] = [
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "center",
-    "details",
-    "dialog",
-    "dir",
-    "div",
-    "dl",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hr",
-    "main",
-    "menu",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "summary",
-    "table",
-    "ul",
-];
-/// Attributes that somebody asks for.
-const KEPT: [&str; 15] = [
-    "href",
-    "src",
-    "alt",
-    "id",
-    "class",
-    "role",
-    "hidden",
-    "aria-hidden",
-    "style",
-    "name",
-    "property",
-    "content",
-    "itemprop",
-    "start",
-    "title",
-];
+/// The attributes that are kept.
+const ATTRIBUTES: &str = "href src alt id class role hidden aria-hidden \
+     style name property content itemprop start title";
 
 /// A place in the tree.
 pub(in crate::tools) type HtmlNodeId = usize;
 
-/// The elements and texts of a page. A node comes after its parent and after whatever stands before it in the
-/// page.
+/// The elements and texts of a page, in the order of the page.
 #[derive(Debug)]
 pub(in crate::tools) struct HtmlTree {
     nodes: Vec<HtmlNode>,
@@ -106,7 +52,7 @@ impl HtmlTree {
     /// The root, which is no element.
     pub(in crate::tools) const ROOT: HtmlNodeId = 0;
 
-    /// Reads a page; there is none that cannot be read.
+    /// Parses a page. Every text is a page.
     pub(in crate::tools) fn parse(html: &str) -> Self {
         let mut emitter = DefaultEmitter::default();
         emitter.naively_switch_states(true);
@@ -125,12 +71,12 @@ impl HtmlTree {
         builder.tree
     }
 
-    /// Whether the page goes on.
+    /// Whether the page has more nodes than the tree.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -156,18 +102,16 @@ impl HtmlTree {
         self.attribute(id, "class").is_some_and(|all| all.split_whitespace().any(|one| one == class))
     }
 
-    /// What a node stands in.
     pub(super) fn parent(&self, id: HtmlNodeId) -> Option<HtmlNodeId> {
         self.nodes.get(id)?.parent
     }
 
-    /// What stands directly in a node.
     pub(super) fn children(&self, id: HtmlNodeId) -> impl Iterator<Item = HtmlNodeId> + '_ {
         let first = self.nodes.get(id).and_then(|node| node.first);
         std::iter::successors(first, |id| self.nodes.get(*id)?.next)
     }
 
-    /// The node and all that stands in it, in the order of the page.
+    /// The node and its descendants, in the order of the page.
     pub(in crate::tools) fn within(&self, top: HtmlNodeId) -> impl Iterator<Item = HtmlNodeId> + '_ {
         std::iter::successors(Some(top), move |id| self.following(*id, top))
     }
@@ -188,7 +132,7 @@ impl HtmlTree {
         None
     }
 
-    /// All text in a node, as it stands there.
+    /// The text of the node and its descendants.
     pub(in crate::tools) fn text_within(&self, id: HtmlNodeId) -> String {
         self.within(id).map(|inner| if self.tag(inner) == "br" { "\n" } else { self.text(inner) }).collect()
     }
@@ -210,20 +154,20 @@ impl HtmlTree {
 
 struct HtmlTreeBuilder {
     tree: HtmlTree,
-    /// Elements that have not ended, from the outside in.
+    /// Open elements, the outermost first.
     open: Vec<HtmlNodeId>,
-    /// How many of each name there are among them.
+    /// Open elements by name.
     names: HashMap<Box<str>, usize>,
-    /// Elements too deep to be open.
-    beneath: usize,
-    /// Inside something unread: its name, and how many of the name are open.
+    /// Open elements below the depth limit.
+    too_deep: usize,
+    /// The open element without readable text: its name, and how many of that name are open.
     unread: Option<(String, usize)>,
 }
 
 impl HtmlTreeBuilder {
     fn new() -> Self {
         let tree = HtmlTree { nodes: vec![HtmlNode::default()], is_cut: false };
-        Self { tree, open: Vec::new(), names: HashMap::new(), beneath: 0, unread: None }
+        Self { tree, open: Vec::new(), names: HashMap::new(), too_deep: 0, unread: None }
     }
 
     fn start(&mut self, tag: &StartTag<()>) {
@@ -232,7 +176,7 @@ impl HtmlTreeBuilder {
             *count += usize::from(*unread == name && !tag.self_closing);
             return;
         }
-        if UNREAD.contains(&&*name) {
+        if has_word(UNREAD, &name) {
             self.unread = (!tag.self_closing).then(|| (name.into_owned(), 1));
             return;
         }
@@ -245,13 +189,13 @@ impl HtmlTreeBuilder {
             let value = tag.attributes.get(key.as_bytes())?;
             (value.len() <= ATTRIBUTE_BYTES).then(|| (key, String::from_utf8_lossy(value).into()))
         };
-        let attributes = KEPT.into_iter().filter_map(kept).collect();
+        let attributes = ATTRIBUTES.split(' ').filter_map(kept).collect();
         let id = self.tree.add(parent, HtmlNode { tag: (&*name).into(), attributes, ..HtmlNode::default() });
-        if VOID.contains(&&*name) {
+        if has_word(VOID, &name) {
             return;
         }
         if self.open.len() >= DEPTH {
-            self.beneath += 1;
+            self.too_deep += 1;
             return;
         }
         self.open.push(id);
@@ -266,8 +210,8 @@ impl HtmlTreeBuilder {
             }
             return;
         }
-        if self.beneath > 0 {
-            self.beneath -= 1;
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
             return;
         }
         if name == "br" {
@@ -276,15 +220,15 @@ impl HtmlTreeBuilder {
             return;
         }
         let is_table = matches!(name, "table" | "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "caption");
-        let walls: &[&str] = if is_table { &["table"] } else { &["table", "td", "th", "caption"] };
+        let barriers: &[&str] = if is_table { &["table"] } else { &["table", "td", "th", "caption"] };
         if !matches!(name, "html" | "body") {
-            self.end_within(&[name], walls);
+            self.end_within(&[name], barriers);
         }
     }
 
-    /// Ends what a start tag ends by itself.
+    /// Ends the elements that a start tag ends implicitly.
     fn end_implied(&mut self, name: &str) {
-        if BLOCKS.contains(&name) || matches!(name, "li" | "dt" | "dd" | "tr" | "td" | "th") {
+        if has_word(BLOCKS, name) || matches!(name, "li" | "dt" | "dd" | "tr" | "td" | "th") {
             self.end_within(&["p"], &["table", "td", "th", "caption", "button", "li", "dd", "dt"]);
         }
         match name {
@@ -304,13 +248,13 @@ impl HtmlTreeBuilder {
             _ => {}
         }
         if !matches!(name, "title" | "meta" | "link" | "base" | "head" | "html") {
-            // What belongs into the head is over.
+            // Any other element ends the head.
             self.end_within(&["head"], &[]);
         }
     }
 
-    /// Ends the innermost open element of one of the names, and what is in it, unless a wall stands between.
-    fn end_within(&mut self, names: &[&str], walls: &[&str]) {
+    /// Ends the innermost open element with one of the names, unless an element of `barriers` is inside it.
+    fn end_within(&mut self, names: &[&str], barriers: &[&str]) {
         if !names.iter().any(|name| self.names.get(*name).is_some_and(|count| *count > 0)) {
             return;
         }
@@ -320,13 +264,13 @@ impl HtmlTreeBuilder {
                 self.end_from(at);
                 return;
             }
-            if walls.contains(&tag) {
+            if barriers.contains(&tag) {
                 return;
             }
         }
     }
 
-    /// Ends the open elements from this one inwards.
+    /// Ends the open elements from index `at` on.
     fn end_from(&mut self, at: usize) {
         for id in self.open.split_off(at) {
             if let Some(count) = self.names.get_mut(self.tree.tag(id)) {

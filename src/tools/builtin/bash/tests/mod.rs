@@ -7,7 +7,7 @@ mod patterns;
 use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::ToolChoice;
-use crate::ports::{Clock, CancelReason, CancelToken};
+use crate::ports::{CancelReason, CancelToken, Clock};
 use std::sync::Mutex;
 
 struct Still;
@@ -157,8 +157,11 @@ fn the_exit_code_is_always_told() {
     let data = tool.call(&map(json!({"command": "true"})), &context()).expect("it ran well");
     assert_eq!(data, json!({"output": "out\n", "status": "ok", "duration_ms": 3, "exit_code": 0}));
     let stderr = "no such file\n".to_owned();
-    let (message, data) =
-        failed(RunRecord { stderr: stderr.clone(), error: Some(stderr), ..record(RunStatus::Error, Some(2)) });
+    let (message, data) = failed(RunRecord {
+        stderr: stderr.clone(),
+        error: Some(stderr),
+        ..record(RunStatus::Error, Some(2))
+    });
     assert_eq!(message, "Exit code 2");
     assert_eq!(
         data,

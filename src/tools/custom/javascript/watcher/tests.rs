@@ -72,8 +72,8 @@ impl Scene {
     }
 
     /// The tools after one more look.
-    fn look(&mut self) -> Vec<String> {
-        self.watcher.look();
+    fn scan(&mut self) -> Vec<String> {
+        self.watcher.scan();
         self.registry.tools().iter().map(|tool| tool.spec().name.into_owned()).collect()
     }
 
@@ -88,10 +88,10 @@ fn what_is_not_the_files_fault_is_tried_again() {
     for end in [(RunStatus::SandboxError, None), (RunStatus::Timeout, Some("cancelled")), late] {
         let mut scene = Scene::new(&[end]);
         scene.write("a.js", "own_a");
-        assert_eq!(scene.look(), Vec::<String>::new(), "{end:?}");
-        assert_eq!(scene.look(), ["own_a"], "{end:?}");
+        assert_eq!(scene.scan(), Vec::<String>::new(), "{end:?}");
+        assert_eq!(scene.scan(), ["own_a"], "{end:?}");
         let version = scene.registry.version();
-        assert_eq!(scene.look(), ["own_a"]);
+        assert_eq!(scene.scan(), ["own_a"]);
         assert_eq!((scene.runs(), scene.registry.version()), (2, version), "and then no more");
     }
 }
@@ -101,15 +101,15 @@ fn what_is_the_files_fault_waits_for_another_file() {
     let mut scene = Scene::new(&[(RunStatus::SyntaxError, None)]);
     scene.write("a.js", "own_a");
     for _ in 0..3 {
-        assert_eq!(scene.look(), Vec::<String>::new());
+        assert_eq!(scene.scan(), Vec::<String>::new());
     }
     assert_eq!(scene.runs(), 1);
     scene.write("a.js", "own_other");
-    assert_eq!(scene.look(), ["own_other"]);
+    assert_eq!(scene.scan(), ["own_other"]);
     let mut endless = Scene::new(&[(RunStatus::Timeout, Some("timeout_ms")); 9]);
     endless.write("a.js", "own_a");
     for _ in 0..9 {
-        assert_eq!(endless.look(), Vec::<String>::new());
+        assert_eq!(endless.scan(), Vec::<String>::new());
     }
     assert_eq!(endless.runs(), 3, "it is not asked for ever");
 }
@@ -120,12 +120,12 @@ fn a_changed_file_does_not_run_as_it_was_and_one_that_is_gone_does_not_run() {
         Scene::new(&[(RunStatus::Ok, None), (RunStatus::Ok, None), (RunStatus::SandboxError, None)]);
     scene.write("a.js", "own_a");
     scene.write("b.js", "own_b");
-    assert_eq!(scene.look(), ["own_a", "own_b"]);
+    assert_eq!(scene.scan(), ["own_a", "own_b"]);
     scene.write("a.js", "own_longer");
-    assert_eq!(scene.look(), ["own_b"], "it cannot be asked just now");
-    assert_eq!(scene.look(), ["own_longer", "own_b"]);
+    assert_eq!(scene.scan(), ["own_b"], "it cannot be asked just now");
+    assert_eq!(scene.scan(), ["own_longer", "own_b"]);
     std::fs::remove_file(scene.dir.path().join("b.js")).expect("removed");
-    assert_eq!(scene.look(), ["own_longer"]);
+    assert_eq!(scene.scan(), ["own_longer"]);
 }
 
 #[test]
@@ -133,5 +133,5 @@ fn whoever_is_stopped_asks_no_more_files() {
     let mut scene = Scene::new(&[]);
     scene.write("a.js", "own_a");
     scene.cancel.cancel(CancelReason::Shutdown);
-    assert_eq!((scene.look(), scene.runs()), (Vec::new(), 0));
+    assert_eq!((scene.scan(), scene.runs()), (Vec::new(), 0));
 }
