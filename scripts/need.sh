@@ -1,4 +1,4 @@
-# Sourced by the other scripts. `need PROGRAM "hint"` ends the script with a hint if a program is missing.
+# Sourced by the other scripts. need PROGRAM HINT: ends the script with the hint if the program is missing.
 need() {
   command -v "$1" >/dev/null 2>&1 && return
   printf 'missing: %s\nhint: %s\n' "$1" "$2" >&2

@@ -1,4 +1,4 @@
-"""Checks the file that scripts/build-static made: static-file.py FILE MAX_BYTES BUILD_DIRECTORY.
+"""Checks the output of scripts/build-static: static-file.py FILE MAX_BYTES BUILD_DIRECTORY.
 
 The file must be a static ELF executable that runs on Linux 5.15, must not contain the path of the build directory,
 and must not be larger than MAX_BYTES.

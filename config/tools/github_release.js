@@ -1,5 +1,5 @@
-// A tool that may fetch from one host. The server fetches for it: only from the listed hosts, only from
-// public addresses, at most 16 times in a run and 1 MiB of each answer.
+// A tool that may fetch from one host. The server sends the requests: only to the listed hosts, only to
+// public addresses, at most 16 in a run. It reads at most 1 MiB of each answer.
 
 export default {
   name: 'github_release',
@@ -25,7 +25,7 @@ export default {
     const answer = host.fetch(`https://api.github.com/repos/${repository}/releases/latest`, {
       headers: { accept: 'application/vnd.github+json' },
     });
-    if (answer.status === 404) throw new Error(`${repository} has no release, or is no public repository`);
+    if (answer.status === 404) throw new Error(`${repository} has no release or is not a public repository`);
     if (!answer.ok) throw new Error(`GitHub answered with status ${answer.status}`);
     const release = JSON.parse(answer.body);
     return {

@@ -2,10 +2,10 @@
 //
 // Put files like this one into the directory that `tools_dir` in the configuration names. Each *.js file
 // there with one `export default { … }` at the beginning of a line becomes a tool at once. The server reads
-// a changed file again at the next call. `nanoclaw tools` lists the tools. The log names mistakes in a file.
+// a changed file again at the next call. `nanoclaw tools` lists the tools. Mistakes in a file are in the log.
 //
-// The file runs in the sandbox. It has the language alone: no import, no require, and network and files only
-// through `host`. No other tool sees its functions and constants.
+// The file runs in the sandbox, without import and require. It reaches network and files only through `host`.
+// Other tools cannot access its functions and constants.
 
 const UMLAUTS = { ä: 'ae', ö: 'oe', ü: 'ue', ß: 'ss' };
 

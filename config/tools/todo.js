@@ -16,8 +16,8 @@ export default {
     additionalProperties: false,
   },
   permissions: {
-    // 'read' allows host.readFile and host.listFiles; 'write' allows host.writeFile, too. Paths lead into the
-    // job's project and nowhere else.
+    // 'read' allows host.readFile and host.listFiles; 'write' also allows host.writeFile. Paths must stay in
+    // the job's project.
     files: 'write',
   },
 

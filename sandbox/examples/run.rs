@@ -1,11 +1,10 @@
 //! Runs one program in the sandbox and prints its record as JSON:
-//!
-//! `cargo run --example run -- python strict program.py [MODULE …]` — or `-` for the program on standard
-//! input. The modules, such as `numpy`, are allowed in addition to the level's own. Without arguments it
-//! prints what the sandbox can do on this machine.
+//! `cargo run --example run -- LANGUAGE LEVEL FILE [MODULE …]`, with `-` as the file for standard input. The
+//! modules, such as `numpy`, are allowed in addition to those of the level. Without arguments it prints what
+//! the sandbox supports on this machine.
 //!
 //! `$SANDBOX_PYTHON` selects the interpreter. `$SANDBOX_UNCHECKED` switches the language check off, so that
-//! only the kernel policy is in force.
+//! only the kernel policy applies.
 
 use std::io::Read;
 

@@ -1,19 +1,19 @@
-"""The accepted jobs of a soak that have not ended yet. Jobs that ended well are forgotten, so that this program
-stays small for an hour."""
+"""The accepted jobs of a soak that have not ended yet. Ended jobs are removed, so that this program stays small for
+an hour."""
 import time
 
 from verdict import Verdict
 
 
 class Ledger(Verdict):
-    """Shared by all clients."""
+    """The accepted jobs of all clients."""
 
     def __init__(self):
         super().__init__()
-        self.open = {}      # id -> what it is and when it was accepted
-        self.ended = []     # (moment, id) of some jobs, for what retention has to take
-        self.hooks = {}     # job -> how often its webhook came
-        self.control = None # what is broken on purpose
+        self.open = {}      # id -> (kind, time of acceptance)
+        self.ended = []     # (time, id) of some ended jobs, which retention must remove
+        self.hooks = {}     # job -> number of its webhooks
+        self.control = None # the requested control that has not run yet
 
     def accept(self, job, kind):
         with self.lock:
@@ -23,16 +23,16 @@ class Ledger(Verdict):
             self.counts["jobs accepted"] = self.counts.get("jobs accepted", 0) + 1
 
     def end(self, job):
-        """The job ended once, with everything that it owed."""
+        """Records the end of a job whose stream and result were checked."""
         with self.lock:
             if self.open.pop(job, None) is None:
-                self.violations.append(f"{job} has ended before")
+                self.violations.append(f"{job} ended twice")
             self.counts["jobs ended"] = self.counts.get("jobs ended", 0) + 1
             if self.counts["jobs ended"] % 20 == 1:
                 self.ended.append((time.monotonic(), job))
 
-    def is_broken(self, control):
-        """True once if this control was requested. The caller then breaks its own view."""
+    def take_control(self, control):
+        """True once if this control was requested. The caller then falsifies its frames."""
         with self.lock:
             if self.control != control:
                 return False

@@ -1,4 +1,4 @@
-"""Draws the samples of a soak as SVG: one panel for each kind of value, restarts as vertical lines."""
+"""Draws the samples of a soak as SVG: one panel for each kind of value. Vertical lines are restarts."""
 from html import escape
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT = 960, 130, 70, 26, 150
@@ -23,15 +23,15 @@ def panels(record, windows):
                            ("broker, anonymous", series(rows, "broker_anon_kb", mib))]),
         ("threads, descriptors, processes", "", [("threads", series(rows, "threads")), ("descriptors", series(rows, "fds")),
                                                  ("broker's descriptors", series(rows, "broker_fds")),
-                                                 ("processes below", series(rows, "processes"))]),
+                                                 ("child processes", series(rows, "processes"))]),
         ("files", "MiB", [("store", series(rows, "store_bytes", 2**-20)), ("data directory", series(rows, "data_bytes", 2**-20))]),
         ("probe job, submission to answer", "ms", [("p50", middle), ("p99", top)]),
         ("jobs", "", [("ended a second", rates), ("queued", series(rows, "queued"))]),
-        ("errors, summed", "", [("calls cut off", series(rows, "cut_off")), ("violations", series(rows, "violations"))]),
+        ("errors, total", "", [("calls cut off", series(rows, "cut_off")), ("violations", series(rows, "violations"))]),
     ]
 
 
-def nice(value):
+def round_up(value):
     """The next larger round number."""
     size = 1.0
     while size < value:
@@ -41,7 +41,7 @@ def nice(value):
 
 def panel(number, title, unit, lines, end, marks):
     top, inner = 40 + number * (HEIGHT + TOP + 16), WIDTH - LEFT - RIGHT
-    most = nice(max((value for _, points in lines for _, value in points), default=1) or 1)
+    most = round_up(max((value for _, points in lines for _, value in points), default=1) or 1)
     x, y = lambda t: LEFT + inner * t / end, lambda value: top + HEIGHT - HEIGHT * value / most
     out = [f'<text x="{LEFT}" y="{top - 6}" font-weight="bold">{escape(title)}{", " + unit if unit else ""}</text>']
     for part in range(5):
@@ -61,7 +61,7 @@ def panel(number, title, unit, lines, end, marks):
 
 
 def draw(record, windows, title):
-    """The whole picture."""
+    """The whole SVG document."""
     end = max([row["t"] for row in record["samples"]] + [1])
     parts = panels(record, windows)
     height = 60 + len(parts) * (HEIGHT + TOP + 16) + 20

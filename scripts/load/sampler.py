@@ -1,9 +1,9 @@
 """Samples the server from outside once a second: memory, threads, descriptors, files, processes, and the latency of
-a probe job. `bounds.py` judges the samples. Values that /proc hides from this user come from the server, or are
-left out; `unseen` lists them."""
+a probe job. `bounds.py` judges the samples. Values that /proc hides from this user come from the server's metrics
+or stay empty; `unreadable` lists them."""
 import ctypes, json, os, re, threading, time
 
-from server import BROKEN
+from server import INTERRUPTED
 
 PR_SET_CHILD_SUBREAPER = 36
 COLUMNS = ["t", "life", "rss_kb", "anon_kb", "threads", "fds", "broker_rss_kb", "broker_anon_kb", "broker_fds", "processes",
@@ -11,7 +11,7 @@ COLUMNS = ["t", "life", "rss_kb", "anon_kb", "threads", "fds", "broker_rss_kb", 
 
 
 def adopt_orphans():
-    """Makes orphans children of this program, so that no left-over process can hide."""
+    """Makes orphans children of this program, so that it finds every leftover process."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -71,9 +71,9 @@ def descriptors(pid):
         return None
 
 
-def told_descriptors(server):
-    """The same from the server's metrics."""
-    status, page = server.ask("GET", "/metrics")
+def reported_descriptors(server):
+    """Open descriptors by the server's metrics."""
+    status, page = server.request("GET", "/metrics")
     found = re.search(r"^process_open_fds (\d+)$", page.decode(), re.MULTILINE) if status == 200 else None
     return int(found[1]) if found else None
 
@@ -97,7 +97,7 @@ class Sampler:
         self.began = time.monotonic()
         self.samples, self.probes, self.marks = [], [], []
         self.life, self.queued, self.stop = 1, 0, threading.Event()
-        self.brokers, self.unseen = set(), set()
+        self.brokers, self.unreadable = set(), set()
 
     def now(self):
         return time.monotonic() - self.began
@@ -105,60 +105,60 @@ class Sampler:
     def mark(self, kind):
         self.marks.append((self.now(), kind))
 
-    def begin(self):
-        for work in (self.watch, self.probe):
+    def start(self):
+        for work in (self.sample_loop, self.probe_loop):
             threading.Thread(target=work, daemon=True).start()
 
-    def watch(self):
+    def sample_loop(self):
         while not self.stop.is_set():
             began, life = time.monotonic(), self.life
             try:
-                sample = self.look()
+                sample = self.take_sample()
             except (OSError, KeyError, ValueError):
-                sample = None  # it is being restarted
+                sample = None  # the server restarts
             if sample and life == self.life:
                 self.samples.append(sample)
             time.sleep(max(0.05, 1 - (time.monotonic() - began)))
 
-    def look(self, asks=True):
-        """Takes a sample. `asks`: request the values that /proc hides, which wakes a thread of the server."""
+    def take_sample(self, with_metrics=True):
+        """Takes a sample. `with_metrics` requests the values that /proc hides, which wakes a thread of the server."""
         pid, data = self.server.process.pid, os.path.join(self.server.directory, "data")
-        below = descendants(pid)
-        broker = next((pid for pid, name in below.items() if name == "nanoclaw-broker"), None)
-        sample = {"t": round(self.now(), 1), "life": self.life, "processes": len(below)}
+        children = descendants(pid)
+        broker = next((pid for pid, name in children.items() if name == "nanoclaw-broker"), None)
+        sample = {"t": round(self.now(), 1), "life": self.life, "processes": len(children)}
         fds = descriptors(pid)
-        if fds is not None or asks:
-            self.note(sample, "fds", told_descriptors(self.server) if fds is None else fds)
+        if fds is not None or with_metrics:
+            self.put(sample, "fds", reported_descriptors(self.server) if fds is None else fds)
         sample["rss_kb"], sample["anon_kb"], sample["threads"] = memory(pid)
         if broker:
             self.brokers.add(broker)
             sample["broker_rss_kb"], sample["broker_anon_kb"], _ = memory(broker)
-            self.note(sample, "broker_fds", descriptors(broker))
+            self.put(sample, "broker_fds", descriptors(broker))
         sample["store_bytes"] = os.path.getsize(os.path.join(data, "nanoclaw.redb"))
         sample["data_bytes"] = tree_bytes(data)
         counts = self.ledger.counts
         sample |= {"queued": self.queued, "ended": counts.get("jobs ended", 0), "cut_off": counts.get("calls cut off", 0)}
         return sample | {"violations": len(self.ledger.violations)}
 
-    def note(self, sample, name, value):
-        """Removes values that cannot be read, so that no limit applies to them and none counts as zero."""
+    def put(self, sample, name, value):
+        """Adds a value. An unreadable value stays out, so that it does not count as zero."""
         if value is None:
-            self.unseen.add(name)
+            self.unreadable.add(name)
         else:
             sample[name] = value
 
-    def probe(self):
+    def probe_loop(self):
         """Sends a small job each second and measures the time to its answer; `None` without an answer."""
         body, rounds = json.dumps({"input": "probe", "priority": 0, "tools": False}), 0
         while not self.stop.is_set():
             began, life = self.now(), self.life
             try:
-                status, answer = self.server.ask("POST", "/v1/jobs?wait=30", body)
+                status, answer = self.server.request("POST", "/v1/jobs?wait=30", body)
                 good = status in (200, 202) and json.loads(answer)["status"] == "succeeded"
                 if rounds % 5 == 0:
-                    status, page = self.server.ask("GET", "/v1/jobs?status=queued&limit=100")
+                    status, page = self.server.request("GET", "/v1/jobs?status=queued&limit=100")
                     self.queued = len(json.loads(page)["data"]) if status == 200 else self.queued
-            except BROKEN:
+            except INTERRUPTED:
                 good = False
             took_ms = (self.now() - began) * 1000
             self.probes.append({"t": began, "life": life, "ms": took_ms if good else None})

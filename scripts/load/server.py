@@ -1,14 +1,14 @@
-"""Starts, kills, stops and queries the real server, on one port and one directory over all its lives."""
+"""Starts, kills, stops and queries the real server. Each life of the server has the same port and directory."""
 import http.client, json, os, signal, socket, subprocess, sys, time
 
 TERMINAL = ("done", "error")
 ENDED = ("succeeded", "failed", "cancelled")
-# Errors of a call that a crash cut off. Such a call proves nothing.
-BROKEN = (OSError, http.client.HTTPException, ValueError)
+# Errors of a call that a crash interrupted. Such a call proves nothing.
+INTERRUPTED = (OSError, http.client.HTTPException, ValueError)
 
 
 class Server:
-    """The process, on one port and one directory over all its lives."""
+    """The server process and its successors on the same port and directory."""
 
     def __init__(self, binary, directory, config=None):
         self.binary, self.directory, self.config = binary, directory, config
@@ -46,7 +46,7 @@ class Server:
         self.process.stdout.close()
         return status
 
-    def ask(self, method, path, body=None, kind="application/json", timeout=60, key=None):
+    def request(self, method, path, body=None, kind="application/json", timeout=60, key=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         headers = ({"Content-Type": kind} if body else {}) | ({"Idempotency-Key": key} if key else {})
         try:
@@ -80,7 +80,7 @@ class Server:
                 if "id" in frame and "data" in frame:
                     found.append((int(frame["id"]), frame.get("event", ""), json.loads(frame["data"])))
                 frame = {}
-        except BROKEN:
+        except INTERRUPTED:
             pass
         finally:
             connection.close()

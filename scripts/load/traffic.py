@@ -1,18 +1,16 @@
-"""The clients of a soak. Each performs one task to its checked end, then the next.
+"""The clients of a soak. Each client performs one task, checks its end, and starts the next.
 
-A submission carries a key and is repeated until it has an answer; a restart in between must not make two jobs of it.
-A stream is cut off and resumed many times. The result is then compared with the whole log.
+A submission carries an idempotency key and is repeated until it has an answer; a restart must not make two jobs of
+it. A client disconnects and resumes its stream many times, then compares the result with the whole log.
 """
 import json, random, time
 
 from frames import faults, join
-from server import BROKEN, ENDED, TERMINAL
+from server import INTERRUPTED, ENDED, TERMINAL
 
-PATIENCE_S = 180  # until an accepted job has ended; far beyond what any of them takes
+TIMEOUT_S = 180  # for an accepted job to end; far longer than any job takes
 CONVERSATIONS = 12
 
-# Programs that succeed or fail, with the end of their job. A failed program is an answer to the model, not a
-# failed job.
 PROGRAMS = [
     "```python\nprint(sum(range(1000)))\n```",
     "```python\nimport json, math\nprint(json.dumps({'pi': math.pi}))\n```",
@@ -20,6 +18,7 @@ PROGRAMS = [
     "```bash\necho $((6 * 7)) > answer; cat answer\n```",
     "```bash\nfor n in 1 2 3; do echo $n; sleep 0.1; done\n```",
 ]
+# Programs and calls that fail. The model gets the error as a tool result, and the job succeeds.
 MISBEHAVIOUR = [
     "```python\nwhile True: pass\n```",
     "```python\nx = 'a' * 10**10\n```",
@@ -54,21 +53,21 @@ class Client:
         self.dice = random.Random(seed)
 
     def run(self):
-        acts = [(30, self.call), (20, self.stream), (12, self.program), (8, self.misbehave), (8, self.converse),
-                (6, self.cancel), (5, self.fail), (5, self.wait), (3, self.report), (2, self.batch), (1, self.schedule)]
-        names, weights = [act for _, act in acts], [weight for weight, _ in acts]
+        tasks = [(30, self.call), (20, self.stream), (12, self.program), (8, self.misbehave), (8, self.converse),
+                 (6, self.cancel), (5, self.fail), (5, self.wait), (3, self.webhook), (2, self.batch), (1, self.schedule)]
+        choices, weights = [task for _, task in tasks], [weight for weight, _ in tasks]
         while not self.stop.is_set():
-            act = self.dice.choices(names, weights)[0]
+            task = self.dice.choices(choices, weights)[0]
             try:
-                act()
-                self.ledger.count(f"acts: {act.__name__}")
-            except Given as given:
-                self.ledger.blame(f"{act.__name__}: {given}")
-            except Exception as error:  # of this program: it must not end one client and look like silence
-                self.ledger.blame(f"{act.__name__}: {type(error).__name__}: {error}")
+                task()
+                self.ledger.count(f"tasks: {task.__name__}")
+            except CheckFailed as failure:
+                self.ledger.add_violation(f"{task.__name__}: {failure}")
+            except Exception as error:  # a defect of this program must be visible and not only end one client
+                self.ledger.add_violation(f"{task.__name__}: {type(error).__name__}: {error}")
             time.sleep(self.dice.random() * 0.2)
 
-    # what is done
+    # Tasks
 
     def call(self):
         self.follow(self.submit("call", self.dice.choice(CALLS)))
@@ -84,8 +83,8 @@ class Client:
         self.follow(self.submit("misbehaviour", self.dice.choice(MISBEHAVIOUR)))
 
     def converse(self):
-        talk = f"soak-{self.dice.randrange(CONVERSATIONS)}"
-        jobs = [self.submit("turn", f"turn {turn}", conversation_id=talk) for turn in range(3)]
+        conversation = f"soak-{self.dice.randrange(CONVERSATIONS)}"
+        jobs = [self.submit("turn", f"turn {turn}", conversation_id=conversation) for turn in range(3)]
         for job in jobs:
             self.follow(job)
 
@@ -93,7 +92,7 @@ class Client:
         text = self.dice.choice(["stream: 2000 words, 50 ms", "```bash\nsleep 300\n```", "```python\nwhile True: pass\n```"])
         job = self.submit("cancelled", text)
         self.server.frames(job, 0, self.dice.randrange(1, 4), timeout=5)
-        self.insist("POST", f"/v1/jobs/{job}/cancel")
+        self.request_until_answered("POST", f"/v1/jobs/{job}/cancel")
         # The job may have succeeded if its program ended first.
         self.follow(job, ("cancelled", "succeeded"))
 
@@ -102,133 +101,133 @@ class Client:
 
     def wait(self):
         """Keeps its request open until the job has ended."""
-        status, body = self.insist("POST", "/v1/jobs?wait=30", json.dumps({"input": "hello"}), key=self.key())
+        status, body = self.request_until_answered("POST", "/v1/jobs?wait=30", json.dumps({"input": "hello"}), key=self.key())
         job = json.loads(body)["id"]
         self.ledger.accept(job, "wait")
         self.follow(job)
 
-    def report(self):
+    def webhook(self):
         job = self.submit("webhook", "report this", webhook_url=self.hook)
         self.follow(job)
         until = time.monotonic() + 60
         while job not in self.ledger.hooks and time.monotonic() < until:
             time.sleep(0.2)
         if job not in self.ledger.hooks:
-            raise Given(f"the webhook of {job} did not come in 60 s")
+            raise CheckFailed(f"the webhook of {job} did not arrive in 60 s")
         self.ledger.count("webhooks")
 
     def batch(self):
         names = [f"line-{number}" for number in range(self.dice.randrange(5, 30))]
-        wishes = CALLS + PROGRAMS + ["hello"]
-        lines = [json.dumps({"custom_id": name, "body": {"input": self.dice.choice(wishes)}}) for name in names]
+        inputs = CALLS + PROGRAMS + ["hello"]
+        lines = [json.dumps({"custom_id": name, "body": {"input": self.dice.choice(inputs)}}) for name in names]
         path = f"/v1/batches?concurrency={self.dice.randrange(1, 6)}"
-        status, body = self.insist("POST", path, "\n".join(lines) + "\n", "application/jsonl", key=self.key())
-        batch, until = json.loads(body)["id"], time.monotonic() + PATIENCE_S
+        status, body = self.request_until_answered("POST", path, "\n".join(lines) + "\n", "application/jsonl", key=self.key())
+        batch, until = json.loads(body)["id"], time.monotonic() + TIMEOUT_S
         while True:
-            row = json.loads(self.insist("GET", f"/v1/batches/{batch}?wait=5")[1])
+            row = json.loads(self.request_until_answered("GET", f"/v1/batches/{batch}?wait=5")[1])
             if row["status"] == "completed":
                 break
             if time.monotonic() > until:
-                raise Given(f"{batch} does not end: {row}")
-        results = [json.loads(line) for line in self.insist("GET", f"/v1/batches/{batch}/results")[1].splitlines()]
+                raise CheckFailed(f"{batch} does not end: {row}")
+        results = [json.loads(line) for line in self.request_until_answered("GET", f"/v1/batches/{batch}/results")[1].splitlines()]
         found = [result["custom_id"] for result in results]
         good = sum((result["response"] or {}).get("status_code") == 200 for result in results)
         if found != names or row["request_counts"] != {"total": len(names), "completed": len(names), "failed": 0} or good != len(names):
-            raise Given(f"{batch} owes {len(names)} good lines, has {found}, {good} good, counts {row['request_counts']}")
+            raise CheckFailed(f"{batch}: expected {len(names)} good results, got {found}, {good} good, counts {row['request_counts']}")
         self.ledger.count("batch lines", len(names))
 
     def schedule(self):
         body = json.dumps({"every_s": 1, "job": {"input": "an occurrence"}})
-        schedule = json.loads(self.insist("POST", "/v1/schedules", body)[1])["id"]
+        schedule = json.loads(self.request_until_answered("POST", "/v1/schedules", body)[1])["id"]
         until = time.monotonic() + 60
-        while json.loads(self.insist("GET", f"/v1/schedules/{schedule}")[1]).get("runs", 0) < 2:
+        while json.loads(self.request_until_answered("GET", f"/v1/schedules/{schedule}")[1]).get("runs", 0) < 2:
             if time.monotonic() > until:
-                raise Given(f"{schedule} has not fired twice in 60 s")
+                raise CheckFailed(f"{schedule} has not run twice in 60 s")
             time.sleep(0.5)
-        self.insist("DELETE", f"/v1/schedules/{schedule}")
+        self.request_until_answered("DELETE", f"/v1/schedules/{schedule}")
 
-    # the steps
+    # Steps of the tasks
 
     def key(self):
         return f"soak-{self.dice.randrange(10**15)}"
 
-    def insist(self, method, path, body=None, kind="application/json", key=None):
-        """Repeats a request until it has an answer: after temporary refusals and after restarts."""
-        until = time.monotonic() + PATIENCE_S
+    def request_until_answered(self, method, path, body=None, kind="application/json", key=None):
+        """Repeats a request after temporary refusals and after restarts until it has an answer."""
+        until = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                status, answer = self.server.ask(method, path, body, kind, key=key)
+                status, answer = self.server.request(method, path, body, kind, key=key)
                 if status in (200, 201, 202, 204):
                     return status, answer
                 if status not in (429, 503) and not (method == "DELETE" and status == 404):
-                    raise Given(f"{method} {path} is answered with {status}: {answer[:300]!r}")
+                    raise CheckFailed(f"{method} {path} gets {status}: {answer[:300]!r}")
                 if method == "DELETE":
-                    return status, answer  # a restart took the first answer away
-                self.ledger.count(f"refused for a while: {status}")
-            except BROKEN:
+                    return status, answer  # a restart lost the first answer
+                self.ledger.count(f"temporary refusals: {status}")
+            except INTERRUPTED:
                 self.ledger.count("calls cut off")
             if time.monotonic() > until:
-                raise Given(f"{method} {path} has no answer in {PATIENCE_S} s")
+                raise CheckFailed(f"{method} {path} has no answer in {TIMEOUT_S} s")
             time.sleep(0.1)
 
     def submit(self, kind, text, **more):
         body = json.dumps({"input": text} | more)
-        _, answer = self.insist("POST", "/v1/jobs", body, key=self.key())
+        _, answer = self.request_until_answered("POST", "/v1/jobs", body, key=self.key())
         job = json.loads(answer)["id"]
         self.ledger.accept(job, kind)
         return job
 
     def follow(self, job, may_end=("succeeded",)):
-        """Reads the stream with cuts until it ends, and compares it with the whole log and the job."""
-        seen, until = [], time.monotonic() + PATIENCE_S
+        """Reads the stream with disconnects until it ends. Compares it with the whole log and the job."""
+        seen, until = [], time.monotonic() + TIMEOUT_S
         while not seen or seen[-1][1] not in TERMINAL:
             after = len(seen)
-            frames = self.spoil(self.server.frames(job, after, self.dice.choice([1, 2, 5, 20, None, None])), after)
+            frames = self.falsify(self.server.frames(job, after, self.dice.choice([1, 2, 5, 20, None, None])))
             wrong = join(seen, frames, after)
             if wrong:
-                raise Given(f"{job}: {wrong}")
+                raise CheckFailed(f"{job}: {wrong}")
             self.ledger.count("events read", len(frames))
             self.ledger.count("streams resumed", after > 0)
             if time.monotonic() > until:
-                raise Given(f"{job} does not end: {seen[-1:]}")
+                raise CheckFailed(f"{job} does not end: {seen[-1:]}")
             if not frames:
                 time.sleep(0.1)
         self.compare(job, seen, until)
-        row = json.loads(self.insist("GET", f"/v1/jobs/{job}")[1])
+        row = json.loads(self.request_until_answered("GET", f"/v1/jobs/{job}")[1])
         if row["status"] not in ENDED or row["status"] not in may_end or (row["status"] == "succeeded") != (seen[-1][1] == "done"):
-            raise Given(f"{job} is {row['status']}, may be {may_end}, ends with {seen[-1]}, error {row.get('error')}")
+            raise CheckFailed(f"{job} is {row['status']}, expected one of {may_end}; last event {seen[-1]}, error {row.get('error')}")
         self.ledger.count(f"jobs {row['status']}")
         self.ledger.count("jobs of more than one attempt", row.get("attempt", 1) > 1)
         self.ledger.end(job)
 
     def compare(self, job, seen, until):
-        """Reads the log again from its first event: it must be the same, complete, with one end."""
+        """Reads the log again from its first event. It must be the same, complete, and have one terminal event."""
         while True:
             again = self.server.frames(job, 0)
             if again and again[-1][1] in TERMINAL:
                 break
             if time.monotonic() > until:
-                raise Given(f"{job} is not there a second time")
+                raise CheckFailed(f"a second stream of {job} does not end")
             time.sleep(0.1)
         if again != seen:
-            raise Given(f"{job} was {len(seen)} events, is {len(again)}: {seen[-2:]} {again[-2:]}")
+            raise CheckFailed(f"{job} had {len(seen)} events and now has {len(again)}: {seen[-2:]} {again[-2:]}")
         if sum(name in TERMINAL for _, name, _ in seen) != 1:
-            raise Given(f"{job} has not ended once")
+            raise CheckFailed(f"{job} does not have exactly one terminal event")
         for wrong in faults(seen):
-            raise Given(f"{job}: {wrong}")
+            raise CheckFailed(f"{job}: {wrong}")
 
-    def spoil(self, frames, after):
-        """For controls: changes the client's view of the server's data."""
+    def falsify(self, frames):
+        """Falsifies the received frames if a control requests it."""
         if len(frames) < 3 or not self.ledger.control:
             return frames
-        if self.ledger.is_broken("lost"):
+        if self.ledger.take_control("lost"):
             return frames[:1] + frames[2:]
-        if self.ledger.is_broken("repeated"):
+        if self.ledger.take_control("repeated"):
             return frames[:2] + frames[1:]
-        if self.ledger.is_broken("reordered"):
+        if self.ledger.take_control("reordered"):
             return frames[:1] + [(frames[1][0], *frames[2][1:]), (frames[2][0], *frames[1][1:])] + frames[3:]
         return frames
 
 
-class Given(Exception):
-    """A broken promise of the server."""
+class CheckFailed(Exception):
+    """The server did not do what it must."""

@@ -3,7 +3,7 @@ import sys, threading
 
 
 class Verdict:
-    """Counts and violations. Its lock also protects the clients' own shared data."""
+    """Counts and violations. The lock also protects the data of subclasses."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -14,7 +14,7 @@ class Verdict:
         with self.lock:
             self.counts[what] = self.counts.get(what, 0) + by
 
-    def blame(self, what):
+    def add_violation(self, what):
         with self.lock:
             self.violations.append(what)
         print("VIOLATION:", what[:2000], file=sys.stderr, flush=True)

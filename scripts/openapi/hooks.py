@@ -1,4 +1,4 @@
-"""What schemathesis has to be told about this server: how JSON lines are written, and whom it must leave alone."""
+"""Hooks of schemathesis: the encoding of JSON lines, and a request that the fuzzer must not send."""
 import json
 import os
 
@@ -7,14 +7,14 @@ import schemathesis
 
 @schemathesis.serializer("application/jsonl")
 def jsonl(ctx, value):
-    """An array is a line for each item; anything else (an invalid body) is one line."""
+    """Writes one line for each item of an array. Any other value is an invalid body and becomes one line."""
     lines = value if isinstance(value, list) else [value]
     return "\n".join(json.dumps(line) for line in lines).encode()
 
 
 @schemathesis.hook
 def filter_case(ctx, case):
-    """Whoever asks must not disable or demote themselves: everything after that would be refused."""
+    """Drops requests that disable or demote the fuzzer's own account: the server would refuse all later requests."""
     is_change = case.method.upper() == "PATCH" and case.operation.path == "/api/users/{id}"
-    who = str((case.path_parameters or {}).get("id", ""))
-    return not (is_change and who == os.environ.get("FUZZ_USER"))
+    user = str((case.path_parameters or {}).get("id", ""))
+    return not (is_change and user == os.environ.get("FUZZ_USER"))

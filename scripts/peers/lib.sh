@@ -1,7 +1,10 @@
-# Sourced by the peers' scripts. Each installs what it needs under target/peers from the configured
-# registries and prints one line each on stdout: `version NAME VERSION`, then `value NUMBER`, `path PROGRAM`,
-# or `serving` just before it becomes the peer (exec), or `skipped WHY` and exit code 3. Everything else goes
-# to stderr.
+# Sourced by the scripts of the peers. Each script installs its peer under target/peers from the configured
+# package registries. On stdout it prints `version NAME VERSION`, then one of these lines:
+#   value NUMBER     the measured value
+#   path PROGRAM     the path of a program
+#   serving          printed just before the script executes the peer
+#   skipped REASON   with exit code 3
+# All other output goes to stderr.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 peers="$PWD/target/peers"
 mkdir -p "$peers"
@@ -21,16 +24,15 @@ venv() {
   touch "$peers/$1/installed"
 }
 
-# unpacked PROGRAM PACKAGE…: unpacks packages of the distribution under target/peers; the system stays
-# unchanged.
-unpacked() {
-  local program=$1 root="$peers/unpacked" all
+# unpack PROGRAM PACKAGE…: unpacks packages of the distribution under target/peers, not into the system.
+unpack() {
+  local program=$1 root="$peers/unpacked" package
   shift
   [ -x "$root/$program" ] && return
   echo "fetching $* into target/peers" >&2
   mkdir -p "$root"
   (cd "$root" && timeout 300 apt-get download "$@" >&2) || return 1
-  for all in "$root"/*.deb; do dpkg-deb -x "$all" "$root" >&2 || return 1; done
+  for package in "$root"/*.deb; do dpkg-deb -x "$package" "$root" >&2 || return 1; done
   rm -f "$root"/*.deb
   [ -x "$root/$program" ]
 }

@@ -1,6 +1,6 @@
 // class: result-forgery
 // expect: lenient=allowed standard=allowed strict=allowed
-// note: everything that the prelude could use later
+// note: replaces every builtin that the prelude could use later
 // never: ok sandbox_error oom
 // control: yes
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

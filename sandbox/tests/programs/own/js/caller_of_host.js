@@ -1,6 +1,6 @@
 // class: vm-escape
 // expect: lenient=denied standard=denied strict=denied
-// note: sloppy mode's caller
+// note: Function.caller in sloppy mode
 // never: sandbox_error
 // control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 // class: cpu
 // expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
-// note: callbacks at the end of the realm
+// note: callbacks that run when the realm ends
 // never: sandbox_error
 // control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

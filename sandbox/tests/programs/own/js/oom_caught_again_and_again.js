@@ -1,6 +1,6 @@
 // class: memory
 // expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
-// note: a guest that copes with every refusal
+// note: a program that catches every out-of-memory error
 // never: ok sandbox_error
 // control: destructive
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

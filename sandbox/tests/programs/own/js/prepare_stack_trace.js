@@ -1,6 +1,6 @@
 // class: vm-escape
 // expect: lenient=denied standard=denied strict=denied
-// note: call sites could hand out the prelude's closures
+// note: call sites could expose the closures of the prelude
 // never: sandbox_error
 // control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 // class: vm-escape
 // expect: lenient=denied standard=denied strict=denied
-// note: the host's functions must belong to no richer realm
+// note: the host's functions must not come from a realm with more rights
 // never: sandbox_error
 // control: yes
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

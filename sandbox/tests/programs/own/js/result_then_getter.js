@@ -1,6 +1,6 @@
 // class: result-forgery
 // expect: lenient=allowed standard=allowed strict=allowed
-// note: a thenable prototype before the host looks at the value
+// note: a thenable prototype before the host reads the value
 // never: ok sandbox_error oom
 // control: yes
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 // class: limit-evasion
 // expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
-// note: the host sleeps for it: the parent must not
+// note: only the child may sleep for the timer, not the parent
 // never: ok sandbox_error
 // control: yes
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: fd-leak
 # expect: lenient=denied standard=denied strict=denied
-# note: the driver's assignment must be gone
+# note: the descriptor of the driver's program must be closed
 # control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

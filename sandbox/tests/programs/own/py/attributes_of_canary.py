@@ -1,6 +1,6 @@
 # class: file-write
 # expect: lenient=denied standard=denied strict=denied
-# note: the sandbox pretends success for some of these: nothing may really happen
+# note: the sandbox returns success for some of these: none may take effect
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: process
 # expect: lenient=denied standard=denied strict=denied
-# note: the kernel answers EINVAL: the filter must answer first
+# note: the kernel returns EINVAL: the filter must refuse first
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

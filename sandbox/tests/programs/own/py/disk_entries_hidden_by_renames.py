@@ -1,6 +1,6 @@
 # class: disk
 # expect: lenient=denied standard=denied strict=denied
-# note: whoever counts by names must look where they are
+# note: the count of entries must not miss names that move during the count
 # open: the count of a private directory comes seconds late, or misses what changes its name meanwhile
 # control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

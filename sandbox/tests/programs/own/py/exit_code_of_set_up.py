@@ -1,6 +1,6 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
-# note: the code of a failed set-up
+# note: the exit code of a failed set-up
 # never: ok sandbox_error
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: fd-leak
 # expect: lenient=denied standard=denied strict=denied
-# note: 0 to 2 and the words' pipe (4) are all that a guest holds
+# note: a program has only descriptors 0 to 2 and the report pipe (4)
 # control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

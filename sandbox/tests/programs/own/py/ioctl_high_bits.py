@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: a comparison in the wrong width would let one through
+# note: a filter that compares 32 bits instead of 64 would permit some calls
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: persistence
 # expect: lenient=denied standard=denied strict=denied
-# note: acts in every hook that runs after the driver thinks that the guest is done
+# note: acts in every hook that runs after the driver has finished
 # never: sandbox_error ok
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: limit-evasion
 # expect: lenient=killed-by-limit standard=denied strict=denied
-# note: the first thread exits, another goes on: the run is not over
+# note: the first thread exits and another one continues: the run has not ended
 # never: ok sandbox_error
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: state-leak
 # expect: lenient=denied standard=denied strict=denied
-# note: a zygote's children: what one leaves the next must not find (each run starts from the zygote as it was)
+# note: children of one zygote: a run must not find leftovers of an earlier run
 # control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import builtins, gc, linecache, os, sys

@@ -1,6 +1,6 @@
 # class: file-write
 # expect: lenient=denied standard=denied strict=denied
-# note: a link must not gain rights
+# note: a link must not give more rights
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: memory
 # expect: lenient=denied standard=denied strict=denied
-# note: buffers of the kernel
+# note: memory in the kernel's pipe buffers
 # control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

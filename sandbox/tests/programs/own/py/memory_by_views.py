@@ -1,6 +1,6 @@
 # class: memory
 # expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
-# note: shared memory counts as address space, too
+# note: shared memory also counts as address space
 # control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

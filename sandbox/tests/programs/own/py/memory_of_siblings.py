@@ -1,6 +1,6 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
-# note: of a zygote's children all lie alike
+# note: all children of a zygote have the same address layout
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

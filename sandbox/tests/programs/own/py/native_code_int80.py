@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: own machine code in the page that ctypes keeps writable and executable: the filter must hold there, too
+# note: machine code in the page that ctypes keeps writable and executable: the filter must also apply there
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: file-read
 # expect: lenient=denied standard=denied strict=denied
-# note: no C library between
+# note: system calls from machine code, without the C library
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: network
 # expect: lenient=denied standard=denied strict=denied
-# note: TIPC has pairs, too
+# note: TIPC also has socket pairs
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

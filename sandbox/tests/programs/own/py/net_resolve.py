@@ -1,6 +1,6 @@
 # class: network
 # expect: lenient=denied standard=denied strict=denied
-# note: reads /etc/hosts or asks the network
+# note: reads /etc/hosts or queries the network
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: output
 # expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
-# note: many pieces at once
+# note: one call writes many buffers
 # never: ok sandbox_error timeout
 # control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
-# note: clock ids of other processes need no right and no module beyond time
+# note: clock ids of other processes need no right and only the module time
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
-# note: kill and tkill; tgkill tells at lenient, as stat of /proc does: documented
+# note: kill and tkill; tgkill shows processes at lenient, as stat of /proc does: documented
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
-# note: a repr that is huge, lies about its length and cannot be encoded
+# note: a repr that is huge, has a false length and cannot be encoded
 # never: sandbox_error crash
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: env-leak
 # expect: lenient=denied standard=denied strict=denied
-# note: past what os.environ says
+# note: reads the environment from memory, not from os.environ
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: file-read
 # expect: lenient=denied standard=denied strict=denied
-# note: other runs' private directories lie beside this one
+# note: private directories of other runs have the same parent directory
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: signal
 # expect: lenient=denied standard=denied strict=denied
-# note: the zygote, siblings, the server
+# note: signals to the zygote, siblings and the server
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

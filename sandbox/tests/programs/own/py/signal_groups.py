@@ -1,6 +1,6 @@
 # class: signal
 # expect: lenient=denied standard=denied strict=denied
-# note: its own group, everybody, process 1
+# note: signals to its own group, to all processes and to process 1
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: exec
 # expect: lenient=denied standard=denied strict=denied
-# note: the interpreter's own file is the one that landlock lets execute
+# note: landlock permits the execution of the interpreter's own file only
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: Linux 6.17; ioctl's work on a path, past every rule on descriptors
+# note: Linux 6.17; does the work of an ioctl on a path, so that rules for descriptors do not apply
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: no harm by itself: a call that no row names must answer EPERM
+# note: harmless by itself: a call that the policy does not list must return EPERM
 # control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

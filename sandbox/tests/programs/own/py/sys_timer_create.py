@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: timers with signals of one's choice
+# note: timers that send any signal
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: UFFD_USER_MODE_ONLY needs no right at all
+# note: UFFD_USER_MODE_ONLY needs no privilege
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

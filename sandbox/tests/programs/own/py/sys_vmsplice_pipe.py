@@ -1,6 +1,6 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
-# note: the pipe_buffer flags' home
+# note: the pipe_buffer flags (CVE-2022-0847)
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,6 +1,6 @@
 # class: process
 # expect: lenient=denied standard=denied strict=denied
-# note: a zombie leader's thread count must still be seen
+# note: the parent must count the threads of a process whose leader is a zombie
 # never: sandbox_error
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

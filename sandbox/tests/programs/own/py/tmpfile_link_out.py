@@ -1,6 +1,6 @@
 # class: file-write
 # expect: lenient=denied standard=denied strict=denied
-# note: AT_EMPTY_PATH and the way through /proc
+# note: AT_EMPTY_PATH and the path through /proc
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():

@@ -1,7 +1,7 @@
 #!/bin/bash
 # class: limit-evasion
 # expect: shell=denied
-# note: FALLOC_FL_KEEP_SIZE: RLIMIT_FSIZE looks at sizes, not at blocks
+# note: FALLOC_FL_KEEP_SIZE: RLIMIT_FSIZE limits sizes, not blocks
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 python3 - <<'E' 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/bash
 # class: persistence
 # expect: shell=denied
-# note: must be gone with the run
+# note: must end with the run
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 setsid sh -c 'sleep 1; echo x >/tmp/sbx_canary/late_setsid' >/dev/null 2>&1 </dev/null & 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # class: result-forgery
 # expect: shell=allowed
-# note: a command that kills itself must not pass for a forbidden call's or a limit's victim
+# note: a command that kills itself must not look like a forbidden call or a reached limit
 # never: ok oom timeout
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED

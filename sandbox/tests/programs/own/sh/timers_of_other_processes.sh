@@ -1,7 +1,7 @@
 #!/bin/bash
 # class: proc-peek
 # expect: shell=denied
-# note: a timer on another process's clock tells whether it lives, and how busy it is
+# note: a timer on the clock of another process shows whether it runs and how busy it is
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 python3 - <<'E' 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/bash
 # class: proc-peek
 # expect: shell=denied
-# note: inotify asks only for the right to read: landlock is not asked
+# note: inotify needs only read permission: landlock has no rule for it
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 python3 - <<'E' 2>/dev/null

@@ -1,6 +1,6 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
-# note: a guest that signals itself must not pass for one that met a limit
+# note: a program that signals itself must not look like one that reached a limit
 # never: forbidden_syscall timeout oom
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: output
 # expect: lenient=allowed standard=allowed strict=allowed
-# note: more than the parent reads
+# note: a report that is longer than the parent reads
 # never: ok sandbox_error oom
 # control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -1,6 +1,6 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
-# note: the code by which the JavaScript host says that memory ran out
+# note: the exit code of the JavaScript host for out of memory
 # never: ok oom sandbox_error
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not

@@ -5,7 +5,7 @@
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os
-    # Reads our own report out of its pipe and puts another in: text may change, the status may not.
+    # Reads its own report from the pipe and writes another one: the text may change, the status must not.
     p = os.open("/proc/self/fd/4", os.O_RDONLY | os.O_NONBLOCK)
     os.write(4, b'{"result":"forged","status":"ok","exit_code":0,"out_of_memory":true}\n' * 50)
     os._exit(5)

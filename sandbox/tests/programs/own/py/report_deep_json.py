@@ -1,6 +1,6 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
-# note: the parent's JSON reader must not recurse away
+# note: the parent's JSON reader must limit its recursion
 # never: ok sandbox_error crash
 # control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
