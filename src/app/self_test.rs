@@ -137,20 +137,26 @@ mod tests {
         }
     }
 
-    fn told(self_test: &SandboxSelfTest) -> Vec<(&'static str, bool, Option<String>)> {
-        let told =
+    fn shortfalls(self_test: &SandboxSelfTest) -> Vec<(&'static str, bool, Option<String>)> {
+        let described =
             |probe: Box<dyn ReadinessProbe>| (probe.name(), probe.check().is_ok(), probe.degradation());
-        self_test.probes().into_iter().map(told).filter(|(_, ok, short)| !ok || short.is_some()).collect()
+        self_test
+            .probes()
+            .into_iter()
+            .map(described)
+            .filter(|(_, ok, short)| !ok || short.is_some())
+            .collect()
     }
 
     #[test]
     fn p5_without_the_default_level_the_server_is_not_ready_and_other_levels_are_reported() {
-        assert_eq!(told(&self_test(&[], None)), []);
-        let [(name, false, Some(reason))] = &told(&self_test(&[Level::Standard], None))[..] else {
+        assert_eq!(shortfalls(&self_test(&[], None)), []);
+        let [(name, false, Some(reason))] = &shortfalls(&self_test(&[Level::Standard], None))[..] else {
             panic!("the level of a call that names none")
         };
         assert!(*name == "sandbox_standard" && reason.contains("no landlock") && reason.contains("doctor"));
-        let of_others = told(&self_test(&[Level::Strict, Level::Lenient], Some("python3 is not in PATH")));
+        let of_others =
+            shortfalls(&self_test(&[Level::Strict, Level::Lenient], Some("python3 is not in PATH")));
         let names: Vec<_> = of_others.iter().map(|(name, ok, _)| (*name, *ok)).collect();
         assert_eq!(names, [("sandbox_strict", true), ("sandbox_lenient", true), ("python", true)]);
         assert!(of_others[2].2.as_ref().is_some_and(|reason| reason.contains("install Python")));
@@ -159,6 +165,6 @@ mod tests {
             level: Level::Standard,
             start_signal: sync_channel(1).0,
         };
-        assert_eq!(told(&untested), [], "nothing runs before the test has passed");
+        assert_eq!(shortfalls(&untested), [], "nothing runs before the test has passed");
     }
 }

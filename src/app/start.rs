@@ -10,7 +10,7 @@ use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
 use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
-use super::{audit, mcp, process, project_directories, service_manager, session_key, webhooks};
+use super::{audit, mcp, process, project_directories, secret_files, service_manager, webhooks};
 use crate::config::{Config, Listen};
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::IdGenerator;
@@ -59,7 +59,7 @@ impl App {
             .map_err(AppError::Runtime)??;
         store.set_meter(Arc::clone(&meter));
         let session_key =
-            session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
+            secret_files::session_key(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         let audit = audit::open(config)?;

@@ -32,10 +32,10 @@ impl Watchdog {
         let Some(timeout) = sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero()) else {
             return Ok(None);
         };
-        let (asked, told) = (Arc::clone(store), Arc::clone(store));
+        let (probed, shown) = (Arc::clone(store), Arc::clone(store));
         let watch = WatchdogThread {
-            probe: Box::new(move || asked.probe()),
-            status: Box::new(move || status(&address, &told)),
+            probe: Box::new(move || probed.probe()),
+            status: Box::new(move || status(&address, &shown)),
             every: timeout / NOTIFICATIONS,
         };
         watch.begin(Box::new(service_manager::notify)).map(Some)
@@ -129,10 +129,10 @@ mod tests {
 
     /// A watchdog over a scripted writer: the requested commits, and the notifications.
     fn watched() -> (Watchdog, Receiver<Answer>, Receiver<String>) {
-        let ((asks, asked), (tells, told)) = (channel(), channel());
+        let ((commit_sender, commits), (notification_sender, notifications)) = (channel(), channel());
         let probe = move || {
             let (answer, ticket) = Ticket::new();
-            drop(asks.send(answer));
+            drop(commit_sender.send(answer));
             ticket
         };
         let watch = WatchdogThread {
@@ -142,63 +142,69 @@ mod tests {
         };
         let notify = move |states: &[NotifyState<'_>]| {
             let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
-            drop(tells.send(lines.join("\n")));
+            drop(notification_sender.send(lines.join("\n")));
         };
-        (watch.begin(Box::new(notify)).expect("a thread"), asked, told)
+        (watch.begin(Box::new(notify)).expect("a thread"), commits, notifications)
     }
 
     #[test]
     fn each_notification_follows_a_commit_and_a_hung_writer_causes_none() {
-        let (_watchdog, asked, told) = watched();
+        let (_watchdog, commits, notifications) = watched();
         for _ in 0..3 {
-            let answer = asked.recv_timeout(PATIENCE).expect("a commit is asked for");
-            assert!(told.try_recv().is_err(), "nothing is told before the commit");
+            let answer = commits.recv_timeout(PATIENCE).expect("a commit is asked for");
+            assert!(notifications.try_recv().is_err(), "nothing is sent before the commit");
             answer.send(Ok(())).expect("waited for");
-            assert_eq!(told.recv_timeout(PATIENCE).expect("told"), "WATCHDOG=1\nSTATUS=serving");
+            assert_eq!(
+                notifications.recv_timeout(PATIENCE).expect("a notification"),
+                "WATCHDOG=1\nSTATUS=serving"
+            );
         }
-        let hung = asked.recv_timeout(PATIENCE).expect("a commit is asked for");
+        let hung = commits.recv_timeout(PATIENCE).expect("a commit is asked for");
         // A hundred times the pause between two signs.
-        assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "a writer that hangs is no life");
-        assert!(asked.try_recv().is_err(), "one commit at a time");
+        assert!(
+            notifications.recv_timeout(Duration::from_millis(100)).is_err(),
+            "a writer that hangs is no life"
+        );
+        assert!(commits.try_recv().is_err(), "one commit at a time");
         hung.send(Ok(())).expect("waited for");
-        assert!(told.recv_timeout(PATIENCE).is_ok(), "and back to life");
+        assert!(notifications.recv_timeout(PATIENCE).is_ok(), "and back to life");
     }
 
     #[test]
     fn a_full_channel_is_tried_again() {
-        let (_watchdog, asked, told) = watched();
+        let (_watchdog, commits, notifications) = watched();
         for _ in 0..5 {
-            let answer = asked.recv_timeout(PATIENCE).expect("asked again");
+            let answer = commits.recv_timeout(PATIENCE).expect("asked again");
             answer.send(Err(StoreError::Busy)).expect("waited for");
         }
-        let answer = asked.recv_timeout(PATIENCE).expect("asked again");
-        assert!(told.try_recv().is_err(), "a full channel is no life");
+        let answer = commits.recv_timeout(PATIENCE).expect("asked again");
+        assert!(notifications.try_recv().is_err(), "a full channel is no life");
         answer.send(Ok(())).expect("waited for");
-        assert!(told.recv_timeout(PATIENCE).is_ok(), "there was room at last");
+        assert!(notifications.recv_timeout(PATIENCE).is_ok(), "there was room at last");
     }
 
     #[test]
     fn a_full_disk_counts_as_life_and_an_ended_writer_does_not() {
-        let (_watchdog, asked, told) = watched();
-        asked.recv_timeout(PATIENCE).expect("asked").send(Err(StoreError::Full)).expect("waited for");
-        let said = told.recv_timeout(PATIENCE).expect("told");
-        assert!(said.starts_with("WATCHDOG=1\nSTATUS=serving; the disk is full"), "{said}");
-        drop(asked.recv_timeout(PATIENCE).expect("asked"));
+        let (_watchdog, commits, notifications) = watched();
+        commits.recv_timeout(PATIENCE).expect("asked").send(Err(StoreError::Full)).expect("waited for");
+        let status_line = notifications.recv_timeout(PATIENCE).expect("a notification");
+        assert!(status_line.starts_with("WATCHDOG=1\nSTATUS=serving; the disk is full"), "{status_line}");
+        drop(commits.recv_timeout(PATIENCE).expect("asked"));
         assert_eq!(
-            asked.recv_timeout(PATIENCE).err(),
+            commits.recv_timeout(PATIENCE).err(),
             Some(RecvTimeoutError::Disconnected),
             "the thread is gone"
         );
-        assert!(told.try_recv().is_err(), "nothing more is told");
+        assert!(notifications.try_recv().is_err(), "nothing more is sent");
     }
 
     #[test]
     fn no_notification_follows_the_end() {
-        let (watchdog, asked, told) = watched();
-        let answer = asked.recv_timeout(PATIENCE).expect("asked");
+        let (watchdog, commits, notifications) = watched();
+        let answer = commits.recv_timeout(PATIENCE).expect("asked");
         watchdog.end();
         answer.send(Ok(())).expect("waited for");
-        assert!(told.recv_timeout(PATIENCE).is_err(), "the channel is dropped with nothing in it");
+        assert!(notifications.recv_timeout(PATIENCE).is_err(), "the channel is dropped with nothing in it");
     }
 
     #[test]

@@ -2,13 +2,12 @@
 //! server's own.
 
 use super::error::AppError;
+use super::secret_files;
 use crate::config::Config;
 use crate::domain::address::AddressPolicy;
 use crate::engine::EnginePorts;
 use crate::store::RedbStore;
-use crate::webhooks::{
-    Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads, secret_in,
-};
+use crate::webhooks::{Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +41,8 @@ pub(super) fn start(
 fn signer(config: &Config, ports: &EnginePorts) -> Result<Signer, AppError> {
     let mut secrets = config.webhooks.secrets.clone();
     if secrets.is_empty() {
-        secrets.push(secret_in(&config.data_dir, ports.entropy.as_ref()).map_err(AppError::WebhookSecret)?);
+        let secret = secret_files::webhook_secret(&config.data_dir, ports.entropy.as_ref());
+        secrets.push(secret.map_err(AppError::WebhookSecret)?);
     }
     Signer::new(&secrets).map_err(|(_, bad)| AppError::BadSecret(bad))
 }

@@ -1,8 +1,6 @@
 //! The configuration as operators see it: files, variables, flags and error messages.
 
-use super::ranges::{
-    AUDIT, LEVEL, LIMITS, LOOKUP, SANDBOX, STORE, SUB_AGENT, TOOL_CACHE, TOP, WEB, WEBHOOKS,
-};
+use super::ranges::RANGES;
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;
@@ -295,8 +293,8 @@ fn p9_the_environment_of_a_command_tool_is_never_shown() {
     let shown = config.to_yaml();
     assert!(shown.contains("KEY: '***'") && !shown.contains("sk-secret"), "{shown}");
     assert!(!format!("{config:?}").contains("sk-secret"));
-    let held = config.tools.iter().flat_map(crate::tools::CommandToolOptions::secrets);
-    assert_eq!(held.map(crate::domain::secret::Secret::reveal).collect::<Vec<_>>(), ["sk-secret"]);
+    let secrets = config.tools.iter().flat_map(crate::tools::CommandToolOptions::secrets);
+    assert_eq!(secrets.map(crate::domain::secret::Secret::reveal).collect::<Vec<_>>(), ["sk-secret"]);
 }
 
 #[test]
@@ -316,33 +314,31 @@ fn the_output_of_config_show_is_a_valid_configuration() {
     assert_eq!(Config { file: None, ..again }, config);
 }
 
+/// The names of the numbers in each section.
+fn numbers(section: &str, values: &Value, found: &mut Vec<(String, Vec<String>)>) {
+    let Some(fields) = values.as_object() else { return };
+    let names = fields.iter().filter(|(_, value)| value.is_u64()).map(|(name, _)| name.clone());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    found.extend((!names.is_empty()).then(|| (section.to_owned(), names)));
+    for (name, value) in fields {
+        numbers(&super::expand::join_key(section, name), value, found);
+    }
+}
+
 #[test]
 fn every_number_has_a_range() {
-    let shown = serde_json::to_value(ConfigKeys::default()).expect("JSON");
-    let numbers = |pointer: &str| -> Vec<String> {
-        let part = shown.pointer(pointer).and_then(Value::as_object).expect("an object");
-        part.iter().filter(|(_, value)| value.is_u64()).map(|(name, _)| name.clone()).collect()
-    };
-    for (pointer, table) in [
-        ("", TOP),
-        ("/limits", LIMITS),
-        ("/store", STORE),
-        ("/webhooks", WEBHOOKS),
-        ("/audit", AUDIT),
-        ("/tool_cache", TOOL_CACHE),
-        ("/sub_agent", SUB_AGENT),
-        ("/web", WEB),
-        ("/web_search", LOOKUP),
-        ("/weather", LOOKUP),
-        ("/code_execution", SANDBOX),
-        ("/code_execution/levels/strict", LEVEL),
-    ] {
-        let mut listed: Vec<&str> = table.iter().map(|(name, _, _)| *name).collect();
-        let mut found = numbers(pointer);
-        listed.sort_unstable();
-        found.sort_unstable();
-        assert_eq!(listed, found, "numbers of '{pointer}' and their ranges");
+    let mut found = Vec::new();
+    numbers("", &serde_json::to_value(ConfigKeys::default()).expect("JSON"), &mut found);
+    found.sort();
+    let mut listed: Vec<(String, Vec<String>)> = Vec::new();
+    for (section, ranges) in RANGES {
+        let mut names: Vec<String> = ranges.iter().map(|(name, _)| (*name).to_owned()).collect();
+        names.sort_unstable();
+        listed.push(((*section).to_owned(), names));
     }
+    listed.sort();
+    assert_eq!(listed, found);
 }
 
 /// A bound as `default.yml` writes it: `5` or `64 KiB`.
@@ -371,24 +367,16 @@ fn documentation(path: &[&str], name: &str) -> String {
 
 #[test]
 fn default_yml_states_the_range_of_every_number() {
-    for (path, table) in [
-        (&[] as &[&str], TOP),
-        (&["limits"], LIMITS),
-        (&["store"], STORE),
-        (&["webhooks"], WEBHOOKS),
-        (&["audit"], AUDIT),
-        (&["tool_cache"], TOOL_CACHE),
-        (&["sub_agent"], SUB_AGENT),
-        (&["web"], WEB),
-        (&["web_search"], LOOKUP),
-        (&["weather"], LOOKUP),
-        (&["code_execution"], SANDBOX),
-        (&["code_execution", "levels", "strict"], LEVEL),
-    ] {
-        for (name, least, most) in table {
-            let range = format!("[{}–{}]", written_bound(name, *least), written_bound(name, *most));
-            let text = documentation(path, name);
-            assert!(text.contains(&range), "default.yml must say {range} of {path:?} {name}:\n{text}");
+    // The other levels have the same keys as strict.
+    let levels = ["standard", "lenient", "shell"].map(|level| format!("code_execution.levels.{level}"));
+    for (section, ranges) in RANGES.iter().filter(|(section, _)| !levels.iter().any(|level| level == section))
+    {
+        let path: Vec<&str> = section.split('.').filter(|name| !name.is_empty()).collect();
+        for (name, range) in *ranges {
+            let range =
+                format!("[{}–{}]", written_bound(name, *range.start()), written_bound(name, *range.end()));
+            let text = documentation(&path, name);
+            assert!(text.contains(&range), "default.yml must say {range} of {section} {name}:\n{text}");
         }
     }
 }

@@ -1,224 +1,179 @@
-//! Every limit of P8 with its unit in its name, and its default.
+//! Every limit of P8 with its unit in its name, its default, and the range that an operator may set.
 
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
-/// Limits; `limits:` in the configuration. A test compares `config/default.yml` with these defaults.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Maximum request body, bytes; else 413.
-    pub body_bytes: usize,
-    /// Maximum bytes of all request bodies in flight; else 503.
-    pub bodies_bytes: usize,
-    /// Maximum request line and headers together, bytes; else 431.
-    pub header_bytes: usize,
-    /// Maximum header lines of a request.
-    pub headers: usize,
-    /// Time for a request's head to arrive, seconds.
-    pub header_timeout_s: u64,
-    /// Time for a request's body to arrive, seconds; else 408.
-    pub body_timeout_s: u64,
-    /// Write timeout: a client that reads nothing for so long is disconnected, seconds.
-    pub write_stall_s: u64,
-    /// Maximum open connections; more wait in the kernel's backlog.
-    pub connections: usize,
-    /// Maximum `?wait=`, seconds.
-    pub wait_s: u64,
-    /// Maximum bytes of a job's messages together.
-    pub input_bytes: usize,
-    /// Maximum messages in a job's `input`.
-    pub input_messages: usize,
-    /// Maximum files attached to one message.
-    pub input_attachments: usize,
-    /// Maximum metadata pairs of a job.
-    pub metadata_pairs: usize,
-    /// Maximum metadata key, characters.
-    pub metadata_key_chars: usize,
-    /// Maximum metadata value, characters.
-    pub metadata_value_chars: usize,
-    /// Maximum bytes of a batch's lines together; else 413.
-    pub batch_bytes: u64,
-    /// Maximum lines of a batch.
-    pub batch_lines: usize,
-    /// Maximum jobs of one batch in the queue at once.
-    pub batch_concurrency: u32,
-    /// Maximum unfinished jobs in the store; else 429.
-    pub queue_jobs: u64,
-    /// Queue ageing: waiting for so long counts as one priority level, seconds; 0 turns it off.
-    pub queue_ageing_s: u64,
-    /// How long an `Idempotency-Key` is kept, seconds.
-    pub idempotency_s: u64,
-    /// Maximum `max_attempts` of a job.
-    pub job_attempts: u32,
-    /// Delay before a failed job's second attempt, seconds; doubles with each attempt.
-    pub job_backoff_s: u64,
-    /// Maximum delay between attempts, seconds.
-    pub job_backoff_max_s: u64,
-    /// Maximum schedules of one user; else 429.
-    pub schedules: u64,
-    /// Maximum unfinished background jobs that one user's models have started; more is an error for the
-    /// model.
-    pub spawned_jobs: u64,
-    /// Maximum characters of one message to a channel.
-    pub message_chars: usize,
-    /// Free disk space to keep, bytes; below it new work gets a 507. 0 turns it off.
-    pub disk_free_bytes: u64,
-    /// Free disk space to keep, percent of the disk, at most 4 GiB. The larger of both limits holds; 0 turns
-    /// it off.
-    pub disk_free_percent: u64,
-    /// Default `timeout_s` of a job.
-    pub job_timeout_s: u64,
-    /// Maximum `timeout_s` of a job.
-    pub job_timeout_max_s: u64,
-    /// Maximum answer of a model with its thinking, bytes; more ends the job.
-    pub output_bytes: usize,
-    /// Maximum tool calls in one answer; more ends the job with `output_too_large`.
-    pub tool_calls: usize,
-    /// Maximum arguments of one tool call, bytes; more ends the job with `output_too_large`.
-    pub tool_arguments_bytes: usize,
-    /// Maximum tool result that the model sees, characters.
-    pub tool_result_chars: usize,
-    /// Maximum full tool result that is stored for the model to page through, bytes.
-    pub tool_result_bytes: usize,
-    /// Timeout of one tool call, seconds; the time that a command asks for is added.
-    pub tool_timeout_s: u64,
-    /// Consecutive failed model calls that make the job fail.
-    pub model_failures: u32,
-    /// How long calls wait for an approval before they count as denied, seconds.
-    pub approval_timeout_s: u64,
-    /// Failures of the same tool call after which a run is closed with what it has.
-    pub repeated_failures: u32,
-    /// Maximum time between two pieces of a model's answer, seconds. Five times as long may pass while only
-    /// comments and pings arrive.
-    pub model_idle_timeout_s: u64,
-    /// Connect timeout of model providers, seconds.
-    pub model_connect_timeout_s: u64,
-    /// Maximum wait for a provider's rate limiter, seconds; a job that has to wait longer returns to the
-    /// queue.
-    pub model_wait_s: u64,
-    /// Consecutive failures that open a provider's circuit breaker; 0 turns it off.
-    pub model_circuit_failures: u32,
-    /// Maximum time between two tries while the breaker is open, seconds.
-    pub model_circuit_open_s: u64,
-    /// Maximum messages that a conversation passes to its next job.
-    pub history_messages: usize,
-    /// Maximum bytes that a conversation passes to its next job.
-    pub history_bytes: usize,
-    /// Consecutive crashes that make a job poison.
-    pub crashes: u32,
-    /// A running job whose log has not grown for so long is logged as stalled, seconds; 0 turns it off.
-    pub stuck_job_s: u64,
-    /// Time for running jobs to reach a step boundary at shutdown, seconds.
-    pub drain_s: u64,
-    /// Lifetime of a session, seconds.
-    pub session_s: u64,
-    /// Maximum failed logins of an account or from an address within `login_window_s`; else 429.
-    pub login_failures: u32,
-    /// Window of `login_failures`, seconds.
-    pub login_window_s: u64,
-    /// Maximum requests of one user a minute, with accounts only; else 429; 0 turns it off.
-    pub user_requests_per_minute: u32,
-    /// Maximum accounts, `default` included; else 429.
-    pub accounts: u64,
-    /// Maximum API tokens of one user; else 429.
-    pub tokens: u64,
-    /// Maximum conversations of one user; else 429.
-    pub conversations: u64,
-    /// Maximum system prompt of a conversation, bytes; else 400.
-    pub conversation_prompt_bytes: usize,
-    /// Maximum projects of one user; else 429.
-    pub projects: u64,
-    /// Maximum bytes of a project's files together; else 413.
-    pub project_bytes: u64,
-    /// Maximum files and directories of a project; else 413.
-    pub project_entries: u64,
-    /// Maximum text file that is read or written whole, bytes; else 400.
-    pub file_bytes: u64,
-    /// Maximum upload, bytes; else 413.
-    pub upload_bytes: u64,
-    /// Maximum files of an upload; else 413.
-    pub upload_files: u64,
-    /// Maximum files that a search reads.
-    pub search_files: u64,
-    /// Timeout of a search, milliseconds.
-    pub search_ms: u64,
-    /// Default page size of lists.
-    pub page: usize,
-    /// Maximum page size.
-    pub page_max: usize,
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const EIB: u64 = 1 << 60;
+const DAY_S: u64 = 86_400;
+
+/// Name of a number in the configuration, and the values that are allowed.
+pub type NumberRange = (&'static str, RangeInclusive<u64>);
+
+/// A line for each limit: name, type, default, range.
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:expr, $range:expr;)*) => {
+        /// Limits; `limits:` in the configuration. A test compares `config/default.yml` with them.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits {
+            $($(#[doc = $doc])+ pub $name: $kind,)*
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        impl Limits {
+            /// The range of each limit.
+            pub const RANGES: &'static [NumberRange] = &[$((stringify!($name), $range),)*];
+        }
+    };
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            body_bytes: 10 * 1024 * 1024,
-            bodies_bytes: 64 * 1024 * 1024,
-            header_bytes: 32 * 1024,
-            headers: 100,
-            header_timeout_s: 10,
-            body_timeout_s: 60,
-            write_stall_s: 60,
-            connections: 12_000,
-            wait_s: 600,
-            input_bytes: 4 * 1024 * 1024,
-            input_messages: 1_000,
-            input_attachments: 20,
-            metadata_pairs: 16,
-            metadata_key_chars: 64,
-            metadata_value_chars: 512,
-            batch_bytes: 200 * 1024 * 1024,
-            batch_lines: 50_000,
-            batch_concurrency: 1_000,
-            queue_jobs: 1_000_000,
-            queue_ageing_s: 60,
-            idempotency_s: 86_400,
-            job_attempts: 20,
-            job_backoff_s: 5,
-            job_backoff_max_s: 600,
-            schedules: 1_000,
-            spawned_jobs: 8,
-            message_chars: 4_000,
-            disk_free_bytes: 256 * 1024 * 1024,
-            disk_free_percent: 5,
-            job_timeout_s: 3_600,
-            job_timeout_max_s: 86_400,
-            output_bytes: 4 * 1024 * 1024,
-            tool_calls: 64,
-            tool_arguments_bytes: 2 * 1024 * 1024,
-            tool_result_chars: 16_000,
-            tool_result_bytes: 4 * 1024 * 1024,
-            tool_timeout_s: 60,
-            approval_timeout_s: 86_400,
-            model_failures: 4,
-            repeated_failures: 3,
-            model_idle_timeout_s: 120,
-            model_connect_timeout_s: 10,
-            model_wait_s: 5,
-            model_circuit_failures: 5,
-            model_circuit_open_s: 60,
-            history_messages: 200,
-            history_bytes: 1024 * 1024,
-            crashes: 3,
-            stuck_job_s: 300,
-            drain_s: 25,
-            session_s: 604_800,
-            login_failures: 10,
-            login_window_s: 900,
-            user_requests_per_minute: 600,
-            accounts: 10_000,
-            tokens: 100,
-            conversations: 10_000,
-            conversation_prompt_bytes: 65_536,
-            projects: 1_000,
-            project_bytes: 1024 * 1024 * 1024,
-            project_entries: 50_000,
-            file_bytes: 5 * 1024 * 1024,
-            upload_bytes: 200 * 1024 * 1024,
-            upload_files: 10_000,
-            search_files: 20_000,
-            search_ms: 5_000,
-            page: 20,
-            page_max: 100,
-        }
-    }
+limits! {
+    /// Maximum request body, bytes; else 413.
+    body_bytes: usize = 10 * 1024 * 1024, KIB..=GIB;
+    /// Maximum bytes of all request bodies in flight; else 503.
+    bodies_bytes: usize = 64 * 1024 * 1024, KIB..=64 * GIB;
+    /// Maximum request line and headers together, bytes; else 431.
+    header_bytes: usize = 32 * 1024, 8 * KIB..=MIB;
+    /// Maximum header lines of a request.
+    headers: usize = 100, 16..=1_000;
+    /// Time for a request's head to arrive, seconds.
+    header_timeout_s: u64 = 10, 1..=3_600;
+    /// Time for a request's body to arrive, seconds; else 408.
+    body_timeout_s: u64 = 60, 1..=3_600;
+    /// Write timeout: a client that reads nothing for so long is disconnected, seconds.
+    write_stall_s: u64 = 60, 1..=3_600;
+    /// Maximum open connections; more wait in the kernel's backlog.
+    connections: usize = 12_000, 1..=1_000_000;
+    /// Maximum `?wait=`, seconds.
+    wait_s: u64 = 600, 1..=3_600;
+    /// Maximum bytes of a job's messages together.
+    input_bytes: usize = 4 * 1024 * 1024, KIB..=GIB;
+    /// Maximum messages in a job's `input`.
+    input_messages: usize = 1_000, 1..=100_000;
+    /// Maximum files attached to one message.
+    input_attachments: usize = 20, 0..=10_000;
+    /// Maximum metadata pairs of a job.
+    metadata_pairs: usize = 16, 0..=1_000;
+    /// Maximum metadata key, characters.
+    metadata_key_chars: usize = 64, 1..=1_024;
+    /// Maximum metadata value, characters.
+    metadata_value_chars: usize = 512, 1..=64 * KIB;
+    /// Maximum bytes of a batch's lines together; else 413.
+    batch_bytes: u64 = 200 * 1024 * 1024, KIB..=4 * GIB;
+    /// Maximum lines of a batch.
+    batch_lines: usize = 50_000, 1..=1_000_000;
+    /// Maximum jobs of one batch in the queue at once.
+    batch_concurrency: u32 = 1_000, 1..=10_000;
+    /// Maximum unfinished jobs in the store; else 429.
+    queue_jobs: u64 = 1_000_000, 1..=100_000_000;
+    /// Queue ageing: waiting for so long counts as one priority level, seconds; 0 turns it off.
+    queue_ageing_s: u64 = 60, 0..=DAY_S;
+    /// How long an `Idempotency-Key` is kept, seconds.
+    idempotency_s: u64 = 86_400, 1..=30 * DAY_S;
+    /// Maximum `max_attempts` of a job.
+    job_attempts: u32 = 20, 1..=1_000;
+    /// Delay before a failed job's second attempt, seconds; doubles with each attempt.
+    job_backoff_s: u64 = 5, 0..=DAY_S;
+    /// Maximum delay between attempts, seconds.
+    job_backoff_max_s: u64 = 600, 0..=7 * DAY_S;
+    /// Maximum schedules of one user; else 429.
+    schedules: u64 = 1_000, 0..=1_000_000;
+    /// Maximum unfinished background jobs that one user's models have started; more is an error for the
+    /// model.
+    spawned_jobs: u64 = 8, 0..=1_000;
+    /// Maximum characters of one message to a channel.
+    message_chars: usize = 4_000, 1..=65_536;
+    /// Free disk space to keep, bytes; below it new work gets a 507. 0 turns it off.
+    disk_free_bytes: u64 = 256 * 1024 * 1024, 0..=EIB;
+    /// Free disk space to keep, percent of the disk, at most 4 GiB. The larger of both limits holds; 0 turns
+    /// it off.
+    disk_free_percent: u64 = 5, 0..=100;
+    /// Default `timeout_s` of a job.
+    job_timeout_s: u64 = 3_600, 1..=30 * DAY_S;
+    /// Maximum `timeout_s` of a job.
+    job_timeout_max_s: u64 = 86_400, 1..=30 * DAY_S;
+    /// Maximum answer of a model with its thinking, bytes; more ends the job.
+    output_bytes: usize = 4 * 1024 * 1024, KIB..=GIB;
+    /// Maximum tool calls in one answer; more ends the job with `output_too_large`.
+    tool_calls: usize = 64, 1..=1_024;
+    /// Maximum arguments of one tool call, bytes; more ends the job with `output_too_large`.
+    tool_arguments_bytes: usize = 2 * 1024 * 1024, KIB..=64 * MIB;
+    /// Maximum tool result that the model sees, characters.
+    tool_result_chars: usize = 16_000, 256..=10_000_000;
+    /// Maximum full tool result that is stored for the model to page through, bytes.
+    tool_result_bytes: usize = 4 * 1024 * 1024, 1_024..=268_435_456;
+    /// Timeout of one tool call, seconds; the time that a command asks for is added.
+    tool_timeout_s: u64 = 60, 1..=3_600;
+    /// Consecutive failed model calls that make the job fail.
+    model_failures: u32 = 4, 1..=100;
+    /// How long calls wait for an approval before they count as denied, seconds.
+    approval_timeout_s: u64 = 86_400, 1..=30 * DAY_S;
+    /// Failures of the same tool call after which a run is closed with what it has.
+    repeated_failures: u32 = 3, 1..=1_000;
+    /// Maximum time between two pieces of a model's answer, seconds. Five times as long may pass while only
+    /// comments and pings arrive.
+    model_idle_timeout_s: u64 = 120, 1..=3_600;
+    /// Connect timeout of model providers, seconds.
+    model_connect_timeout_s: u64 = 10, 1..=600;
+    /// Maximum wait for a provider's rate limiter, seconds; a job that has to wait longer returns to the
+    /// queue.
+    model_wait_s: u64 = 5, 0..=60;
+    /// Consecutive failures that open a provider's circuit breaker; 0 turns it off.
+    model_circuit_failures: u32 = 5, 0..=1_000;
+    /// Maximum time between two tries while the breaker is open, seconds.
+    model_circuit_open_s: u64 = 60, 1..=3_600;
+    /// Maximum messages that a conversation passes to its next job.
+    history_messages: usize = 200, 0..=100_000;
+    /// Maximum bytes that a conversation passes to its next job.
+    history_bytes: usize = 1024 * 1024, KIB..=GIB;
+    /// Consecutive crashes that make a job poison.
+    crashes: u32 = 3, 1..=100;
+    /// A running job whose log has not grown for so long is logged as stalled, seconds; 0 turns it off.
+    stuck_job_s: u64 = 300, 0..=DAY_S;
+    /// Time for running jobs to reach a step boundary at shutdown, seconds.
+    drain_s: u64 = 25, 0..=3_600;
+    /// Lifetime of a session, seconds.
+    session_s: u64 = 604_800, 60..=365 * DAY_S;
+    /// Maximum failed logins of an account or from an address within `login_window_s`; else 429.
+    login_failures: u32 = 10, 1..=1_000_000;
+    /// Window of `login_failures`, seconds.
+    login_window_s: u64 = 900, 1..=DAY_S;
+    /// Maximum requests of one user a minute, with accounts only; else 429; 0 turns it off.
+    user_requests_per_minute: u32 = 600, 0..=100_000_000;
+    /// Maximum accounts, `default` included; else 429.
+    accounts: u64 = 10_000, 2..=100_000_000;
+    /// Maximum API tokens of one user; else 429.
+    tokens: u64 = 100, 0..=100_000;
+    /// Maximum conversations of one user; else 429.
+    conversations: u64 = 10_000, 1..=100_000_000;
+    /// Maximum system prompt of a conversation, bytes; else 400.
+    conversation_prompt_bytes: usize = 65_536, KIB..=16 * MIB;
+    /// Maximum projects of one user; else 429.
+    projects: u64 = 1_000, 0..=1_000_000;
+    /// Maximum bytes of a project's files together; else 413.
+    project_bytes: u64 = 1024 * 1024 * 1024, 0..=EIB;
+    /// Maximum files and directories of a project; else 413.
+    project_entries: u64 = 50_000, 0..=100_000_000;
+    /// Maximum text file that is read or written whole, bytes; else 400.
+    file_bytes: u64 = 5 * 1024 * 1024, KIB..=GIB;
+    /// Maximum upload, bytes; else 413.
+    upload_bytes: u64 = 200 * 1024 * 1024, KIB..=64 * GIB;
+    /// Maximum files of an upload; else 413.
+    upload_files: u64 = 10_000, 1..=1_000_000;
+    /// Maximum files that a search reads.
+    search_files: u64 = 20_000, 1..=10_000_000;
+    /// Timeout of a search, milliseconds.
+    search_ms: u64 = 5_000, 1..=600_000;
+    /// Default page size of lists.
+    page: usize = 20, 1..=1_000;
+    /// Maximum page size.
+    page_max: usize = 100, 1..=1_000;
 }

@@ -8,16 +8,14 @@ mod dispatcher;
 pub mod options;
 mod payload;
 mod retry;
-mod secret;
 mod sender;
 mod signature;
 mod threads;
 
 pub use dispatcher::{DispatchOutcome, Dispatcher, DispatcherPorts};
 pub use payload::StorePayloads;
-pub use secret::{keep_secret, secret_in};
 pub use sender::{HttpSender, SendError, WebhookRequest, WebhookResponse, WebhookSender};
-pub use signature::{InvalidSecret, Signer};
+pub use signature::{InvalidSecret, Signer, secret_from_key};
 pub use threads::{DispatcherThreads, DispatcherThreadsError};
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_receivers_wish_is_honoured_up_to_a_day_and_never_shortens() {
-        let waited = |wish: &str| wait_ms(&answered(503, Some(wish), 0));
+        let waited = |header: &str| wait_ms(&answered(503, Some(header), 0));
         assert_eq!(waited("120"), Some(120_000));
         assert_eq!(waited(" 120 "), Some(120_000));
         assert_eq!(waited("99999999999999999999999"), Some(86_400_000));

@@ -48,7 +48,7 @@ impl fmt::Debug for Signer {
 }
 
 /// The secret text of this key.
-pub(super) fn secret_of(key: &[u8]) -> Secret {
+pub fn secret_from_key(key: &[u8]) -> Secret {
     Secret::from(format!("{PREFIX}{}", STANDARD.encode(key)))
 }
 
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn while_secrets_are_replaced_each_signs() {
-        let (old, new) = (secret_of(&[1; 32]), secret_of(&[2; 32]));
+        let (old, new) = (secret_from_key(&[1; 32]), secret_from_key(&[2; 32]));
         let sign = |secrets: &[Secret]| Signer::new(secrets).expect("secrets").sign("whd_1", 7, b"{}");
         let both = sign(&[new.clone(), old.clone()]);
         assert_eq!(both, format!("{} {}", sign(&[new]), sign(&[old])));
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn p9_what_is_no_secret_is_refused_and_not_repeated() {
-        let short = secret_of(&[1; 23]);
+        let short = secret_from_key(&[1; 23]);
         for bad in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_%%%", short.reveal()] {
-            let refused = Signer::new(&[secret_of(&[1; 24]), secret(bad)]).expect_err(bad);
+            let refused = Signer::new(&[secret_from_key(&[1; 24]), secret(bad)]).expect_err(bad);
             assert_eq!(refused, (1, InvalidSecret), "{bad}");
         }
-        assert!(Signer::new(&[secret_of(&[1; 65])]).is_err());
-        assert!(!format!("{:?}", Signer::new(&[secret_of(&[1; 64])])).contains("AQEB"));
+        assert!(Signer::new(&[secret_from_key(&[1; 65])]).is_err());
+        assert!(!format!("{:?}", Signer::new(&[secret_from_key(&[1; 64])])).contains("AQEB"));
     }
 }

@@ -149,7 +149,7 @@ fn fixture_with(
         outbox: Arc::<InMemoryOutbox>::clone(&outbox),
         payloads: Arc::new(FixedPayload(payload)),
         sender: Arc::<ScriptedSender>::clone(&sender),
-        signer: Signer::new(&[super::signature::secret_of(&[7; 32])]).expect("a secret"),
+        signer: Signer::new(&[super::signature::secret_from_key(&[7; 32])]).expect("a secret"),
         clock: Arc::<ManualClock>::clone(&clock),
         entropy: Arc::new(ZeroEntropy),
         meter: Arc::new(crate::ports::NoopMeter),
@@ -254,13 +254,13 @@ fn a_subject_that_is_gone_is_given_up_without_a_word_on_the_wire() {
 
 #[test]
 fn a_host_that_hangs_holds_up_only_itself() {
-    let (release, held) = mpsc::channel::<()>();
-    let held = Mutex::new(held);
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
     let (begun, hangs) = mpsc::channel();
     let fixture = fixture(move |request, _| {
         if request.url.host_and_port() == "slow.test" {
             begun.send(()).expect("the test listens");
-            held.lock().expect("lock").recv().expect("released");
+            released.lock().expect("lock").recv().expect("released");
         }
         Ok(answer(200))
     });

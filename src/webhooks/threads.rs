@@ -12,7 +12,7 @@ const THREADS: usize = 4;
 /// Stack size, bytes; TLS and the client's buffers are on the heap.
 const STACK_BYTES: usize = 512 * 1024;
 /// Polling interval while threads end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -47,20 +47,18 @@ impl DispatcherThreads {
         self.stop.cancel(CancelReason::Shutdown);
     }
 
-    /// Waits up to `patience` for the deliveries in progress, then abandons them.
-    pub fn join(self, patience: Duration) {
+    /// Waits up to `timeout` for the deliveries in progress, then abandons them.
+    pub fn join(self, timeout: Duration) {
         self.stop();
-        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let deadline_ms = self.clock.monotonic_ms().saturating_add(patience_ms);
-        let never = CancelToken::new(Arc::clone(&self.clock));
+        let wait = CancelToken::new(Arc::clone(&self.clock)).with_timeout(timeout);
         while self.threads.iter().any(|thread| !thread.is_finished()) {
-            if self.clock.monotonic_ms() >= deadline_ms {
+            if wait.is_cancelled() {
                 tracing::info!(
                     "webhook receiver did not answer before shutdown; it is called again after the next start"
                 );
                 return;
             }
-            self.clock.sleep(&never, LOOK);
+            wait.sleep(POLL_INTERVAL);
         }
     }
 }

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn said(form: LineFormat, message: &str, fields: &Value) -> String {
+    fn line_of(form: LineFormat, message: &str, fields: &Value) -> String {
         let Value::Object(fields) = fields else { panic!("fields") };
         form.line(1_700_000_000_042, Level::WARN, (message, fields))
     }
@@ -154,17 +154,20 @@ mod tests {
     #[test]
     fn a_line_can_be_text_a_journal_entry_or_json() {
         let fields = json!({"job": "job_1", "took_ms": 7, "error": "no \"room\""});
-        let text = said(LineFormat::Text { in_colour: false }, "it is slow", &fields);
-        let told = "it is slow job=job_1 took_ms=7 error=\"no \\\"room\\\"\"\n";
-        assert_eq!(text, format!("2023-11-14T22:13:20.042Z   WARN {told}"));
-        assert_eq!(said(LineFormat::Journal, "it is slow", &fields), format!("<4>{told}"));
-        let line = said(LineFormat::Json { for_journal: false }, "it is slow", &fields);
+        let text = line_of(LineFormat::Text { in_colour: false }, "it is slow", &fields);
+        let message = "it is slow job=job_1 took_ms=7 error=\"no \\\"room\\\"\"\n";
+        assert_eq!(text, format!("2023-11-14T22:13:20.042Z   WARN {message}"));
+        assert_eq!(line_of(LineFormat::Journal, "it is slow", &fields), format!("<4>{message}"));
+        let line = line_of(LineFormat::Json { for_journal: false }, "it is slow", &fields);
         let read: Value = serde_json::from_str(&line).expect("JSON");
         let wanted = json!({"timestamp": "2023-11-14T22:13:20.042Z", "level": "WARN", "message": "it is slow",
             "job": "job_1", "took_ms": 7, "error": "no \"room\""});
         assert_eq!(read, wanted);
-        assert_eq!(said(LineFormat::Json { for_journal: true }, "it is slow", &fields), format!("<4>{line}"));
-        assert!(said(LineFormat::Text { in_colour: true }, "x", &json!({})).contains("\u{1b}["));
+        assert_eq!(
+            line_of(LineFormat::Json { for_journal: true }, "it is slow", &fields),
+            format!("<4>{line}")
+        );
+        assert!(line_of(LineFormat::Text { in_colour: true }, "x", &json!({})).contains("\u{1b}["));
     }
 
     #[test]
@@ -177,13 +180,13 @@ mod tests {
             LineFormat::Json { for_journal: false },
         ];
         for form in forms {
-            let line = said(form, "one\r\ntwo", &fields);
+            let line = line_of(form, "one\r\ntwo", &fields);
             assert_eq!(line.matches('\n').count(), 1, "{line:?}");
             let rest = line.strip_suffix('\n').expect("an end");
             assert!(!rest.contains(char::is_control), "{line:?}");
             assert!(!rest.contains(['\u{202e}', '\u{2028}']), "{line:?}");
         }
-        let json: Value = serde_json::from_str(&said(forms[2], "x", &fields)).expect("JSON");
+        let json: Value = serde_json::from_str(&line_of(forms[2], "x", &fields)).expect("JSON");
         assert_eq!((&json["level"], &json["error"]), (&Value::from("WARN"), &fields["error"]));
     }
 

@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_line_has_the_fields_of_its_spans_and_its_own_ones_win() {
-        let told = Arc::new(Mutex::new(String::new()));
-        let sink = Arc::clone(&told);
+        let written = Arc::new(Mutex::new(String::new()));
+        let sink = Arc::clone(&written);
         let sink: LineSink = Box::new(move |line| sink.lock().expect("no panic").push_str(line));
         let lines = LogLayer::new(LineFormat::Journal, Box::new(Still), sink);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
@@ -130,8 +130,8 @@ mod tests {
             });
             tracing::debug!(only = 1_u64);
         });
-        let told = told.lock().expect("no panic");
-        let lines: Vec<&str> = told.lines().collect();
+        let written = written.lock().expect("no panic");
+        let lines: Vec<&str> = written.lines().collect();
         assert_eq!(
             lines[0],
             r#"<4>first request=r1 job=j1 attempt=2 ok=true share=0.5 below=-1 error="\"x\"""#

@@ -32,8 +32,9 @@ pub(super) fn start(options: &LogOptions) {
     // There is no other place to report that stderr cannot be written.
     let write = |line: &str| drop(std::io::stderr().lock().write_all(line.as_bytes()));
     let lines = LogLayer::new(line_format(options.format), Box::new(SystemClock::new()), Box::new(write));
-    let told = tracing_subscriber::registry().with(LevelFilter::from_level(level)).with(filter_fn(is_logged));
-    drop(told.with(lines).try_init());
+    let filtered =
+        tracing_subscriber::registry().with(LevelFilter::from_level(level)).with(filter_fn(is_logged));
+    drop(filtered.with(lines).try_init());
     std::panic::set_hook(Box::new(log_panic));
 }
 
@@ -42,9 +43,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let at = panic.location().map(tracing::field::display);
     let payload = panic.payload();
-    let said =
+    let reason =
         payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(thread = thread.name(), at, said, "a thread panicked");
+    tracing::error!(thread = thread.name(), at, reason, "a thread panicked");
 }
 
 fn line_format(wanted: LogFormat) -> LineFormat {
@@ -60,14 +61,14 @@ fn line_format(wanted: LogFormat) -> LineFormat {
 /// Whether stderr is the file that `$JOURNAL_STREAM` names (systemd.exec(5)); it may have been redirected
 /// since.
 fn stderr_is_journal() -> bool {
-    let told = std::env::var_os("JOURNAL_STREAM").and_then(|told| told.into_string().ok());
+    let named = std::env::var_os("JOURNAL_STREAM").and_then(|named| named.into_string().ok());
     let found = rustix::fs::fstat(std::io::stderr()).ok();
-    told.zip(found).is_some_and(|(told, found)| is_journal_stream(&told, found.st_dev, found.st_ino))
+    named.zip(found).is_some_and(|(named, found)| is_journal_stream(&named, found.st_dev, found.st_ino))
 }
 
 /// Compares with `device:inode` in decimal digits.
-fn is_journal_stream(told: &str, device: u64, inode: u64) -> bool {
-    told.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
+fn is_journal_stream(named: &str, device: u64, inode: u64) -> bool {
+    named.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
 }
 
 #[cfg(test)]
@@ -77,8 +78,8 @@ mod tests {
     #[test]
     fn only_the_named_file_is_the_journal() {
         assert!(is_journal_stream("8:1234", 8, 1234));
-        for told in ["8:1235", "9:1234", "8", "", ":", "x:1234", "8:1234:5", "8: 1234"] {
-            assert!(!is_journal_stream(told, 8, 1234), "{told}");
+        for named in ["8:1235", "9:1234", "8", "", ":", "x:1234", "8:1234:5", "8: 1234"] {
+            assert!(!is_journal_stream(named, 8, 1234), "{named}");
         }
     }
 }

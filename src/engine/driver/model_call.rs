@@ -86,8 +86,9 @@ impl Driver<'_> {
     pub(super) fn prompt_budget(&self, prompt: u64) -> Option<PromptBudget> {
         let model = self.ports.model.model(&self.request.model).unwrap_or_default();
         let answer = self.request.max_tokens.into_iter().chain(model.max_output_tokens).min();
-        let standing = self.base.standing_tokens(&self.estimator);
-        let fixed = self.tool_tokens.unwrap_or(0).saturating_add(standing).saturating_add(SUMMARY_RESERVE);
+        let instructions = self.base.instruction_tokens(&self.estimator);
+        let fixed =
+            self.tool_tokens.unwrap_or(0).saturating_add(instructions).saturating_add(SUMMARY_RESERVE);
         let overflows = self.turn.overflows();
         match model.context_window {
             Some(window) => {

@@ -28,9 +28,9 @@ fn words(
 
 /// A fixture whose answers come one after the other; the last one is given for ever.
 fn answering(plan: &'static [(&'static str, FinishReason)]) -> Fixture {
-    let asked = AtomicUsize::new(0);
+    let calls_made = AtomicUsize::new(0);
     Fixture::new(move |_, _, sink| {
-        let at = asked.fetch_add(1, Ordering::SeqCst).min(plan.len() - 1);
+        let at = calls_made.fetch_add(1, Ordering::SeqCst).min(plan.len() - 1);
         words(plan[at].0, plan[at].1, Some(Usage::new(10, 5)), sink)
     })
 }
@@ -63,11 +63,11 @@ fn an_answer_that_was_cut_goes_on_as_one_answer() {
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.store.output(), "one two");
     assert_eq!((reason(&fixture), usage(&fixture)), (FinishReason::Stop, Usage::new(20, 10)));
-    let asked = fixture.model.asked();
+    let calls_made = fixture.model.requests();
     let [.., Message::Assistant { content, .. }, Message::User { content: go_on, .. }] =
-        &asked[1].1.messages[..]
+        &calls_made[1].1.messages[..]
     else {
-        panic!("{asked:?}")
+        panic!("{calls_made:?}")
     };
     assert!(content == "one " && go_on.contains("Go on exactly where it stops"), "{go_on}");
     assert_eq!(
@@ -86,8 +86,8 @@ fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
         let mut fixture = answering(&[("x", FinishReason::Length)]);
         ask_for(&mut fixture, |spec| spec.max_tokens = Some(max_tokens));
         fixture.finish();
-        assert_eq!((fixture.model.asked().len(), reason(&fixture)), (calls, FinishReason::Length));
-        assert_eq!(fixture.model.asked().get(1).and_then(|(_, request)| request.max_tokens), left);
+        assert_eq!((fixture.model.requests().len(), reason(&fixture)), (calls, FinishReason::Length));
+        assert_eq!(fixture.model.requests().get(1).and_then(|(_, request)| request.max_tokens), left);
     }
 }
 
@@ -96,14 +96,14 @@ fn an_empty_answer_is_asked_for_again_twice() {
     let fixture =
         answering(&[("", FinishReason::Stop), (" ", FinishReason::Stop), ("yes", FinishReason::Stop)]);
     fixture.finish();
-    assert_eq!((fixture.store.output().as_str(), fixture.model.asked().len()), ("yes", 3));
+    assert_eq!((fixture.store.output().as_str(), fixture.model.requests().len()), ("yes", 3));
     let silent = answering(&[("", FinishReason::Stop)]);
     silent.finish();
-    assert_eq!(silent.model.asked().len(), 3);
+    assert_eq!(silent.model.requests().len(), 3);
     assert!(matches!(silent.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
     let withheld = answering(&[("", FinishReason::ContentFilter)]);
     withheld.finish();
-    assert_eq!((withheld.model.asked().len(), reason(&withheld)), (1, FinishReason::ContentFilter));
+    assert_eq!((withheld.model.requests().len(), reason(&withheld)), (1, FinishReason::ContentFilter));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn work_that_was_done_stands_without_a_last_word() {
         _ => words("", FinishReason::Stop, None, sink),
     });
     fixture.finish();
-    assert_eq!((reason(&fixture), fixture.model.asked().len()), (FinishReason::Stop, 4));
+    assert_eq!((reason(&fixture), fixture.model.requests().len()), (FinishReason::Stop, 4));
 }
 
 #[test]
@@ -145,13 +145,17 @@ fn another_model_stands_in_for_one_that_fails() {
         fixture.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
         fixture.finish();
         assert_eq!(fixture.status(), JobStatus::Succeeded, "{error:?}");
-        let asked = fixture.model.asked();
-        assert_eq!(asked.iter().filter(|(_, request)| request.model == "fake").count(), calls, "{error:?}");
-        let told = fixture.store.records().into_iter().any(|record| {
+        let calls_made = fixture.model.requests();
+        assert_eq!(
+            calls_made.iter().filter(|(_, request)| request.model == "fake").count(),
+            calls,
+            "{error:?}"
+        );
+        let is_recorded = fixture.store.records().into_iter().any(|record| {
             matches!(record, Record::Event(Event::Status { status: StatusPhase::Retrying, reason: Some(reason), .. })
                 if reason.contains("going on with model 'b'"))
         });
-        assert!(told, "{error:?}");
+        assert!(is_recorded, "{error:?}");
         let sealed_by = fixture.store.records().into_iter().find_map(|record| match record {
             Record::Mark(EngineMark::ModelFinished { model, .. }) => model,
             _ => None,
@@ -161,7 +165,7 @@ fn another_model_stands_in_for_one_that_fails() {
     let refused = Fixture::new(|_, _, _| Err(ModelError::Refused("not with these words".into())));
     refused.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
     refused.finish();
-    assert_eq!(refused.model.asked().len(), 1, "a request that is wrong is wrong everywhere");
+    assert_eq!(refused.model.requests().len(), 1, "a request that is wrong is wrong everywhere");
 }
 
 #[test]
@@ -173,17 +177,18 @@ fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
         assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     }
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
-    assert_eq!((fixture.model.asked().len(), fixture.store.postponed_ms()), (4, vec![90_000; 3]));
+    assert_eq!((fixture.model.requests().len(), fixture.store.postponed_ms()), (4, vec![90_000; 3]));
     assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
 }
 
 #[test]
 fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
-    let asked = AtomicUsize::new(0);
-    let fixture = Fixture::new(move |request, cancel, sink| match asked.fetch_add(1, Ordering::SeqCst) {
-        0..20 => Err(ModelError::Busy { message: "many calls".into(), retry_after_ms: 1_500 }),
-        _ => usual(request, cancel, sink),
-    });
+    let calls_made = AtomicUsize::new(0);
+    let fixture =
+        Fixture::new(move |request, cancel, sink| match calls_made.fetch_add(1, Ordering::SeqCst) {
+            0..20 => Err(ModelError::Busy { message: "many calls".into(), retry_after_ms: 1_500 }),
+            _ => usual(request, cancel, sink),
+        });
     for _ in 0..20 {
         assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     }

@@ -90,7 +90,7 @@ fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() 
         [("b".to_owned(), UnexecutedReason::Denied)],
         "the audit log hears of it"
     );
-    let asked = fixture.model.asked();
+    let asked = fixture.model.requests();
     let last = format!("{:?}", asked.last().expect("asked again").1.messages);
     assert!(last.contains("denied: not on a"), "{last}");
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn summaries(fixture: &Fixture) -> Vec<String> {
-    let told = fixture.store.records().into_iter().filter_map(|record| match record {
+    let texts = fixture.store.records().into_iter().filter_map(|record| match record {
         Record::Event(Event::Summary { content, .. }) => Some(content),
         _ => None,
     });
-    told.collect()
+    texts.collect()
 }
 
 fn is_aside(request: &ModelRequest) -> bool {
@@ -57,9 +57,9 @@ fn long_run(limit: u32, summarise: bool) -> Fixture {
 #[test]
 fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
     let fixture = long_run(2_000, true);
-    let told = summaries(&fixture);
-    assert!(!told.is_empty() && told.iter().all(|text| text == "they talked"), "{told:?}");
-    for (_, request) in fixture.model.asked().iter().filter(|(_, request)| !is_aside(request)) {
+    let texts = summaries(&fixture);
+    assert!(!texts.is_empty() && texts.iter().all(|text| text == "they talked"), "{texts:?}");
+    for (_, request) in fixture.model.requests().iter().filter(|(_, request)| !is_aside(request)) {
         let tokens = TokenEstimator::of_model("fake").messages(&request.messages);
         assert!(tokens <= 2_000, "{tokens} tokens are sent");
         assert!(
@@ -125,8 +125,8 @@ fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
         matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "too long"),
         "{ends:?}"
     );
-    assert!(fixture.model.asked().len() <= 3, "the history goes, then nothing is left to go");
-    assert_eq!(answers(&fixture.model.asked()[0].1), 0);
+    assert!(fixture.model.requests().len() <= 3, "the history goes, then nothing is left to go");
+    assert_eq!(answers(&fixture.model.requests()[0].1), 0);
 }
 
 /// A long run whose first so many summaries fail like this.
@@ -200,10 +200,10 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
     Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
     fixture.finish();
     assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
-    let told = summaries(&fixture);
+    let texts = summaries(&fixture);
     assert!(
-        !told.is_empty() && told.iter().all(|text| TokenEstimator::of_model("fake").text(text) <= 252),
-        "{told:?}"
+        !texts.is_empty() && texts.iter().all(|text| TokenEstimator::of_model("fake").text(text) <= 252),
+        "{texts:?}"
     );
 }
 
@@ -221,7 +221,7 @@ fn a_summary_behind_a_stub_is_no_summary_of_what_the_stub_stands_for() {
     fixture.configure(window(2_000));
     Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
     fixture.finish();
-    let told = summaries(&fixture);
-    assert!(told.len() > 1 && told.last().is_some_and(|text| text == "they talked"), "{told:?}");
+    let texts = summaries(&fixture);
+    assert!(texts.len() > 1 && texts.last().is_some_and(|text| text == "they talked"), "{texts:?}");
     assert!(fixture.store.summary().is_none(), "the conversation would lose what the stub stands for");
 }

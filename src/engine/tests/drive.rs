@@ -18,9 +18,9 @@ fn unavailable(retry_after_ms: Option<u64>) -> ModelError {
 fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
     let fixture = Fixture::new(usual);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
-    let asked = fixture.model.asked();
-    assert_eq!(asked.iter().map(|(_, r)| r.messages.len()).collect::<Vec<_>>(), [4, 8, 10]);
-    for pair in asked.windows(2) {
+    let requests = fixture.model.requests();
+    assert_eq!(requests.iter().map(|(_, r)| r.messages.len()).collect::<Vec<_>>(), [4, 8, 10]);
+    for pair in requests.windows(2) {
         assert!(pair[1].1.messages.starts_with(&pair[0].1.messages));
         assert_eq!(pair[1].1.tools.len(), 2);
     }
@@ -30,7 +30,7 @@ fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
 fn the_closing_call_offers_no_tools() {
     let fixture = Fixture::new(|_, _, sink| say(vec![call("", "pure")], sink));
     fixture.finish();
-    let may_call: Vec<_> = fixture.model.asked().iter().map(|(_, request)| request.may_call).collect();
+    let may_call: Vec<_> = fixture.model.requests().iter().map(|(_, request)| request.may_call).collect();
     assert_eq!(may_call, [true, true, true, false]);
     assert!(matches!(fixture.store.ends()[..], [Event::Done { finish_reason: FinishReason::MaxSteps, .. }]));
 }
@@ -39,13 +39,13 @@ fn the_closing_call_offers_no_tools() {
 fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
     let fixture = Fixture::new(usual);
     fixture.drive();
-    let whole = fixture.model.asked().last().expect("the last call").1.clone();
+    let whole = fixture.model.requests().last().expect("the last call").1.clone();
     let cut = Fixture::new(usual);
     let (bell, store) = (Bell::default(), Arc::clone(&cut.store));
     bell.hang(move || store.raise(CancelReason::Shutdown));
     cut.tools.on_call(move || bell.ring());
     cut.finish();
-    assert_eq!(cut.model.asked().last().expect("the last call").1, whole);
+    assert_eq!(cut.model.requests().last().expect("the last call").1, whole);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn retry_after_is_honoured() {
             usual(request, cancel, sink)
         });
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
-        let second_ms = fixture.model.asked()[1].0;
+        let second_ms = fixture.model.requests()[1].0;
         assert_eq!(second_ms, waited_ms, "{asked_ms:?}");
     }
 }
@@ -68,7 +68,7 @@ fn retry_after_is_honoured() {
 fn the_wait_doubles_and_the_budget_ends_the_job() {
     let fixture = Fixture::new(|_, _, _| Err(unavailable(None)));
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
-    let times: Vec<_> = fixture.model.asked().iter().map(|(at, _)| *at).collect();
+    let times: Vec<_> = fixture.model.requests().iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [0, 1000, 3000, 7000]);
     assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
 }
@@ -88,7 +88,7 @@ fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts
         [2_500, 5_000],
         "half of 5 s, half of 10 s: there is no jitter here"
     );
-    assert_eq!(fixture.model.asked().len(), 1 + 3 * 4, "the recorded answer is not asked for again");
+    assert_eq!(fixture.model.requests().len(), 1 + 3 * 4, "the recorded answer is not requested again");
     assert_eq!(fixture.tools.runs().iter().filter(|call| call.id_ref == "b").count(), 1, "P3");
     assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
 }
@@ -109,7 +109,7 @@ fn p4_a_model_that_stops_unasked_fails_the_job() {
     });
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
-    assert_eq!(fixture.model.asked().len(), 1);
+    assert_eq!(fixture.model.requests().len(), 1);
 }
 
 #[test]

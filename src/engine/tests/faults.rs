@@ -94,7 +94,7 @@ fn p4_p8_a_log_or_history_that_cannot_be_read_fails_the_job_without_a_loop() {
             assert!(failed_internally(&fixture), "{op:?}: {error}");
             assert_eq!(fixture.store.records().len(), before + 2, "{op:?}: `running` and the end, no more");
             assert!(fixture.store.count(op) <= 6, "{op:?}: {} reads", fixture.store.count(op));
-            assert!(fixture.model.asked().is_empty());
+            assert!(fixture.model.requests().is_empty());
         }
     }
 }
@@ -138,7 +138,7 @@ fn p4_an_end_that_fails_for_a_moment_is_written_by_another_run() {
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     fixture.finish();
     assert_eq!(fixture.status(), JobStatus::Succeeded);
-    assert_eq!(fixture.model.asked().len(), 4, "the answer stands in the log with its end or not at all");
+    assert_eq!(fixture.model.requests().len(), 4, "the answer stands in the log with its end or not at all");
 }
 
 #[test]

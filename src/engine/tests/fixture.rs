@@ -111,14 +111,14 @@ type Script =
 pub(super) struct FakeModel {
     script: Box<Script>,
     clock: Arc<FakeClock>,
-    asked: Mutex<Vec<(u64, ModelRequest)>>,
+    requests: Mutex<Vec<(u64, ModelRequest)>>,
     infos: Mutex<Vec<ModelInfo>>,
 }
 
 impl FakeModel {
     /// When it was asked, and what.
-    pub(super) fn asked(&self) -> Vec<(u64, ModelRequest)> {
-        lock(&self.asked).clone()
+    pub(super) fn requests(&self) -> Vec<(u64, ModelRequest)> {
+        lock(&self.requests).clone()
     }
 }
 
@@ -129,7 +129,7 @@ impl Model for FakeModel {
         cancel: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
-        lock(&self.asked).push((self.clock.monotonic_ms(), request.clone()));
+        lock(&self.requests).push((self.clock.monotonic_ms(), request.clone()));
         (self.script)(request, cancel, sink)
     }
 
@@ -223,11 +223,11 @@ impl Toolbox for FakeTools {
             if let Some(hook) = lock(&self.on_call).clone() {
                 hook();
             }
-            let said = match call.name.as_str() {
+            let content = match call.name.as_str() {
                 "broken" => r#"{"success":false}"#.to_owned(),
                 _ => format!("ran {}", call.id_ref),
             };
-            journal.finished(call, outcome(&said, false));
+            journal.finished(call, outcome(&content, false));
         }
     }
 }
@@ -254,7 +254,7 @@ impl Fixture {
         let model = FakeModel {
             script: Box::new(script),
             clock: Arc::clone(&clock),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             infos: Mutex::default(),
         };
         Self {

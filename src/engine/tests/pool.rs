@@ -1,4 +1,4 @@
-//! The threads: they outlive panics and a stumbling store, and they stop when told.
+//! The threads: they outlive panics and a stumbling store, and they stop when has_entered.
 
 use super::fixture::{Fixture, LIMITS, usual};
 use super::store::Op;
@@ -60,9 +60,9 @@ fn a_store_that_stumbles_is_asked_again() {
 #[test]
 fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
     let entered = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&entered);
+    let has_entered = Arc::clone(&entered);
     let fixture = Fixture::new(move |_, cancel, _| {
-        told.store(true, Ordering::SeqCst);
+        has_entered.store(true, Ordering::SeqCst);
         Err(hang(cancel))
     });
     let pool = start(&fixture);
@@ -71,16 +71,16 @@ fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
     pool.drain(Duration::from_millis(100));
     assert!(fixture.store.is_ready(), "the job waits for the next start");
     assert!(fixture.store.ends().is_empty());
-    assert_eq!(fixture.model.asked().len(), 1);
+    assert_eq!(fixture.model.requests().len(), 1);
     assert!(probe.check().is_err(), "no worker is left");
 }
 
 #[test]
 fn a_drain_lets_a_job_reach_its_step_boundary() {
     let (entered, go) = (Arc::new(AtomicBool::new(false)), CancelToken::new(Arc::new(SystemClock::new())));
-    let (told, gate) = (Arc::clone(&entered), go.clone());
+    let (has_entered, gate) = (Arc::clone(&entered), go.clone());
     let fixture = Fixture::new(move |request, cancel, sink| {
-        told.store(true, Ordering::SeqCst);
+        has_entered.store(true, Ordering::SeqCst);
         gate.wait(PATIENCE);
         assert!(cancel.reason().is_none(), "the drain has patience");
         usual(request, cancel, sink)
@@ -98,5 +98,5 @@ fn a_drain_lets_a_job_reach_its_step_boundary() {
     pool.drain(Duration::from_secs(1_000_000_000));
     opener.join().expect("the opener");
     assert!(fixture.store.is_ready() && fixture.store.ends().is_empty(), "released, not ended");
-    assert_eq!(fixture.model.asked().len(), 1, "no step begins in a drain");
+    assert_eq!(fixture.model.requests().len(), 1, "no step begins in a drain");
 }

@@ -74,10 +74,10 @@ fn staged(phase: Phase, reason: Reason) -> (Fixture, Arc<AtomicBool>) {
         Phase::DuringTools => fixture.tools.on_call(move || ringing.ring()),
         Phase::InMidStream | Phase::BeforeTheEnd => {}
     }
-    let (store, clock, draining, told) =
+    let (store, clock, draining, has_stopped) =
         (Arc::clone(&fixture.store), Arc::clone(&fixture.clock), fixture.draining.clone(), Arc::clone(&met));
     bell.hang(move || {
-        told.store(true, Ordering::SeqCst);
+        has_stopped.store(true, Ordering::SeqCst);
         match reason {
             Reason::Raised(reason) => store.raise(reason),
             Reason::Deadline => clock.advance(TIMEOUT_S * 1000),
@@ -92,7 +92,7 @@ fn check(phase: Phase, reason: Reason) {
     let (mut fixture, met) = staged(phase, reason);
     let drive = fixture.drive();
     assert!(met.load(Ordering::SeqCst), "{at}: the phase was never met");
-    let calls = fixture.model.asked().len();
+    let calls = fixture.model.requests().len();
     let ended = |wanted: FailureCode| {
         assert_eq!(drive, DriveOutcome::Finished, "{at}");
         assert!(
@@ -103,7 +103,7 @@ fn check(phase: Phase, reason: Reason) {
     };
     match reason {
         Reason::Raised(CancelReason::Cancelled) => return ended(FailureCode::Cancelled),
-        // What is over the deadline before the end is told is over the deadline.
+        // What is over the deadline before the end is has_stopped is over the deadline.
         Reason::Deadline => return ended(FailureCode::Timeout),
         Reason::Raised(CancelReason::LeaseLost) => assert_eq!(drive, DriveOutcome::Abandoned, "{at}"),
         Reason::Raised(CancelReason::Shutdown) | Reason::Drain => {

@@ -297,9 +297,9 @@ impl TurnState {
         match self.messages.last_mut().filter(|_| continues) {
             // A continued answer is one message; the provider's signature of one part does not cover the
             // whole.
-            Some(Message::Assistant { content: said, thinking: thought, tool_calls: calls, echo }) => {
-                said.push_str(&content);
-                thought.push_str(&thinking);
+            Some(Message::Assistant { content: text, thinking: reasoning, tool_calls: calls, echo }) => {
+                text.push_str(&content);
+                reasoning.push_str(&thinking);
                 *calls = tool_calls;
                 *echo = None;
             }

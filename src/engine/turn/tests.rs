@@ -37,7 +37,7 @@ fn extend(log: &mut Vec<Record>, turn: &mut TurnState, records: Vec<Record>) {
     log.extend(records);
 }
 
-fn asked(failures: u32) -> NextStep {
+fn call_model(failures: u32) -> NextStep {
     NextStep::CallModel { with_tools: true, continues: false, failures }
 }
 
@@ -61,7 +61,7 @@ fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, TurnState) {
 
 #[test]
 fn an_empty_log_asks_the_model() {
-    assert_eq!(next(&TurnState::default()), asked(0));
+    assert_eq!(next(&TurnState::default()), call_model(0));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn ids_that_a_provider_repeats_are_made_unique() {
         assert!(matches!(&records[..], [Record::Event(Event::ToolResult { .. })]), "{id}");
         extend(&mut log, &mut turn, records);
     }
-    assert_eq!(next(&turn), asked(0));
+    assert_eq!(next(&turn), call_model(0));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn an_id_that_the_engine_makes_up_is_not_one_that_is_taken() {
 fn the_last_call_has_no_tools_and_ends_the_job() {
     let (mut log, mut turn) = (Vec::new(), TurnState::default());
     for step in 0..LIMITS.max_steps {
-        assert_eq!(next(&turn), asked(0), "call {step}");
+        assert_eq!(next(&turn), call_model(0), "call {step}");
         let sealed = turn.seal(completion(vec![call("x", "pure")]), true, Usage::new(10, 5));
         extend(&mut log, &mut turn, sealed);
         let NextStep::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
@@ -187,14 +187,14 @@ fn failures_are_counted_in_a_row_and_bounded() {
     };
     let mut turn = TurnState::default();
     turn.apply(&failed(true));
-    assert_eq!(next(&turn), asked(1));
+    assert_eq!(next(&turn), call_model(1));
     turn.apply(&failed(true));
     assert_eq!(
         next(&turn),
         NextStep::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_retryable: true }
     );
     turn.apply(&Event::Status { status: StatusPhase::Running, attempt: 2, reason: None }.into());
-    assert_eq!(next(&turn), asked(0), "a new run, a new budget");
+    assert_eq!(next(&turn), call_model(0), "a new run, a new budget");
     let mut refused = TurnState::default();
     refused.apply(&failed(false));
     assert_eq!(
@@ -368,7 +368,7 @@ fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
     assert!(matches!(next(&turn), NextStep::Fail { is_retryable: true, .. }));
     turn.apply(&phase(StatusPhase::Retrying));
     turn.apply(&phase(StatusPhase::Running));
-    assert_eq!(next(&turn), asked(0));
+    assert_eq!(next(&turn), call_model(0));
 }
 
 #[test]

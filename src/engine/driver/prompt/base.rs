@@ -49,15 +49,15 @@ impl PromptBase {
         let shortened = turn.shortened();
         let (kept, said) = shortened.map_or((self.earlier.len(), 0), |s| (s.kept, s.said));
         let first = self.first_kept(kept);
-        let standing = self.earlier.iter().take(first).filter(|m| matches!(m, Message::System { .. }));
-        let told = turn.messages().iter().skip(said);
-        let spoken = self.earlier.iter().skip(first).chain(told).cloned();
-        let spoken = repair::repair_calls(spoken);
+        let instructions = self.earlier.iter().take(first).filter(|m| matches!(m, Message::System { .. }));
+        let own = turn.messages().iter().skip(said);
+        let conversation = self.earlier.iter().skip(first).chain(own).cloned();
+        let conversation = repair::repair_calls(conversation);
         let system = self.system_prompt.iter().map(|content| Message::System { content: content.clone() });
-        let mut messages: Vec<Message> = system.chain(standing.cloned()).collect();
+        let mut messages: Vec<Message> = system.chain(instructions.cloned()).collect();
         match shortened.map(|s| s.content.as_str()).or(self.summary.as_deref()) {
-            Some(summary) => messages.extend(with_summary(summary, spoken)),
-            None => messages.extend(spoken),
+            Some(summary) => messages.extend(with_summary(summary, conversation)),
+            None => messages.extend(conversation),
         }
         if continues {
             messages.push(Message::user(CONTINUE));
@@ -78,7 +78,7 @@ impl PromptBase {
     }
 
     /// Tokens of the instructions, which no cut removes.
-    pub(in crate::engine) fn standing_tokens(&self, estimator: &TokenEstimator) -> u64 {
+    pub(in crate::engine) fn instruction_tokens(&self, estimator: &TokenEstimator) -> u64 {
         let system = self.system_prompt.as_deref().map_or(0, |text| estimator.text(text));
         let within = self.earlier.iter().filter(|message| matches!(message, Message::System { .. }));
         system.saturating_add(estimator.messages(within))
@@ -92,9 +92,9 @@ impl PromptBase {
 
 /// Puts the summary into the first user message, or in front of the rest as one: some providers want
 /// alternating roles.
-fn with_summary(summary: &str, spoken: Vec<Message>) -> Vec<Message> {
+fn with_summary(summary: &str, conversation: Vec<Message>) -> Vec<Message> {
     let preface = format!("[What was said before, in short]\n{summary}\n[End of what was said before]");
-    let mut rest = spoken.into_iter().peekable();
+    let mut rest = conversation.into_iter().peekable();
     let first = match rest.next_if(|message| matches!(message, Message::User { .. })) {
         Some(Message::User { content, attachments }) => prefaced(&preface, &content, attachments),
         _ => Message::user(preface),

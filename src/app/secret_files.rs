@@ -1,0 +1,109 @@
+//! Secrets that the server generates once and keeps in the data directory, readable by its owner only. A
+//! damaged file is an error and never replaced: to end all sessions, delete `session_key` and restart.
+
+use crate::domain::secret::Secret;
+use crate::ports::Entropy;
+use crate::store::AtomicFile;
+use crate::webhooks::{Signer, secret_from_key};
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+const SESSION_KEY: &str = "session_key";
+/// Size of the session key: that of the signature's hash.
+const SESSION_KEY_BYTES: usize = 32;
+const WEBHOOK_SECRET: &str = "webhook_secret";
+
+/// The key that signs sessions.
+pub(super) fn session_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
+    let path = dir.join(SESSION_KEY);
+    let key = read_or_create(&path, || entropy.random_key().to_vec())?;
+    if key.len() == SESSION_KEY_BYTES {
+        return Ok(key);
+    }
+    Err(damaged(
+        &path,
+        &format!(
+            "is damaged: it does not have {SESSION_KEY_BYTES} bytes; delete it, and all users log in again"
+        ),
+    ))
+}
+
+/// The secret that signs webhooks if the operator configures none.
+pub(super) fn webhook_secret(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
+    let path = dir.join(WEBHOOK_SECRET);
+    let create = || format!("{}\n", secret_from_key(&entropy.random_key()).reveal()).into_bytes();
+    let text =
+        String::from_utf8(read_or_create(&path, create)?).map_err(|_| damaged(&path, "is not UTF-8"))?;
+    let secret = Secret::from(text.trim().to_owned());
+    match Signer::new(std::slice::from_ref(&secret)) {
+        Ok(_) => Ok(secret),
+        Err((_, invalid)) => Err(damaged(&path, &invalid.to_string())),
+    }
+}
+
+fn read_or_create(path: &Path, create: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let content = create();
+            let draft = AtomicFile::begin(path)?;
+            // A draft that was left behind keeps its mode.
+            draft.file().set_permissions(Permissions::from_mode(0o600))?;
+            draft.file().write_all(&content)?;
+            draft.finish()?;
+            Ok(content)
+        }
+        read => read,
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("'{}' {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::system::SystemEntropy;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("a file").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn p9_a_session_key_is_created_once_and_only_its_owner_reads_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let key = session_key(dir.path(), &SystemEntropy).expect("created");
+        assert_eq!(key.len(), SESSION_KEY_BYTES);
+        assert_eq!(session_key(dir.path(), &SystemEntropy).expect("read"), key);
+        assert_eq!(mode(&dir.path().join(SESSION_KEY)), 0o600);
+        let other = tempfile::tempdir().expect("another");
+        assert_ne!(session_key(other.path(), &SystemEntropy).expect("created"), key);
+    }
+
+    #[test]
+    fn p9_a_webhook_secret_is_created_once_and_only_its_owner_reads_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("webhook_secret.part"), "whsec_half").expect("left behind by a crash");
+        let secret = webhook_secret(dir.path(), &SystemEntropy).expect("created");
+        assert!(Signer::new(std::slice::from_ref(&secret)).is_ok());
+        assert_eq!(mode(&dir.path().join(WEBHOOK_SECRET)), 0o600);
+        assert_eq!(webhook_secret(dir.path(), &SystemEntropy).expect("read"), secret);
+        let other = tempfile::tempdir().expect("another");
+        assert_ne!(webhook_secret(other.path(), &SystemEntropy).expect("created"), secret);
+    }
+
+    #[test]
+    fn p9_a_damaged_file_is_refused_and_neither_shown_nor_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join(SESSION_KEY), b"short").expect("written");
+        let error = session_key(dir.path(), &SystemEntropy).expect_err("refused").to_string();
+        assert!(error.contains(SESSION_KEY) && !error.contains("short"), "{error}");
+        fs::write(dir.path().join(WEBHOOK_SECRET), "whsec_short\n").expect("written");
+        let error = webhook_secret(dir.path(), &SystemEntropy).expect_err("refused").to_string();
+        assert!(error.contains(WEBHOOK_SECRET) && !error.contains("whsec_short"), "{error}");
+        assert_eq!(fs::read(dir.path().join(SESSION_KEY)).expect("kept"), b"short");
+        assert_eq!(fs::read(dir.path().join(WEBHOOK_SECRET)).expect("kept"), b"whsec_short\n");
+    }
+}
