@@ -86,7 +86,7 @@ fn delta_offsets_prove_that_nothing_is_missing() {
 }
 
 #[test]
-fn cumulative_frames_carry_the_whole_step_wherever_the_stream_resumes() {
+fn cumulative_frames_contain_the_whole_step_after_any_resume() {
     let upstream = multi_step_model();
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "go"}));

@@ -225,7 +225,7 @@ fn jobs_of_one_conversation_run_in_order_and_see_each_other() {
 }
 
 #[test]
-fn lists_page_newest_first_without_repeats() {
+fn job_pages_are_newest_first_without_repeats() {
     let server = Server::start();
     let ids: Vec<String> = (0..7).map(|n| server.submit(&json!({"input": format!("n{n}")}))).collect();
     let (mut seen, mut cursor) = (Vec::new(), String::new());

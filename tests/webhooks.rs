@@ -149,7 +149,7 @@ fn each_ended_job_has_a_webhook_delivery_with_its_own_id() {
 }
 
 #[test]
-fn a_receiver_that_hangs_does_not_hold_up_a_shutdown() {
+fn a_hanging_receiver_does_not_delay_a_shutdown() {
     let receiver = Receiver::start(|_| ReceiverReply::Nothing);
     let mut server = Server::start_with("webhooks: {allow_private_addresses: [127.0.0.1], timeout_s: 120}");
     run(&server, "127.0.0.1", &receiver);

@@ -148,7 +148,7 @@ fn deep_nesting_is_reported_and_never_crashes() {
 }
 
 #[test]
-fn a_compiler_without_memory_is_out_of_memory() {
+fn running_out_of_memory_in_the_compiler_is_out_of_memory() {
     let _turn = support::exclusive();
     let record = run(python(Level::Strict, &format!("x = [{}]", "1,".repeat(500_000))));
     assert_eq!(

@@ -92,7 +92,7 @@ fn a_python_that_cannot_start_is_reported() {
 #[test]
 fn a_broker_without_its_socket_exits() {
     let _turn = support::shared();
-    #[expect(clippy::disallowed_methods, reason = "the test stands in for a careless caller")]
+    #[expect(clippy::disallowed_methods, reason = "the test acts as a careless caller")]
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"))
         .arg(nanoclaw_sandbox::BROKER_MARKER)
         .stdin(Stdio::null())

@@ -115,7 +115,7 @@ fn variations(row: &PolicyRow) -> Vec<Call> {
 
 fn rows_of(table: &PolicyTable) -> BTreeMap<i64, PolicyRow> {
     let rows: BTreeMap<_, _> = table.rows.iter().map(|row| (row.number, row.clone())).collect();
-    assert_eq!(rows.len(), table.rows.len(), "a call stands once in {}", table.profile);
+    assert_eq!(rows.len(), table.rows.len(), "each call appears once in {}", table.profile);
     rows
 }
 

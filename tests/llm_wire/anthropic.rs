@@ -1,5 +1,4 @@
-//! Anthropic's dialect over real sockets: its path and headers, pauses that it goes on with, and what is
-//! told of failures.
+//! The Anthropic wire format over real sockets: path and headers, paused turns, and errors.
 
 use super::openai::{
     STREAM_HEAD, answer, cancel, chunk, limits, linger, provider, read_request, request, write,

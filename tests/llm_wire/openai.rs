@@ -336,7 +336,7 @@ fn an_answer_with_a_finish_reason_is_complete_without_a_stream_end() {
     );
 }
 
-/// What a client is told of an answer with this head and body.
+/// The error for this answer of the provider.
 fn told(answer: String) -> ModelError {
     let address = provider(move |stream| {
         let mut stream = BufReader::new(stream);

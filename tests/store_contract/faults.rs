@@ -283,7 +283,7 @@ fn readers_are_woken_when_a_write_in_doubt_is_resolved() {
 }
 
 #[test]
-fn reads_answer_at_once_while_the_store_reopens() {
+fn reads_fail_at_once_while_the_store_recovers() {
     let (disk, opening) = (Flaky::default(), Arc::new(Mutex::new(())));
     let (backend, gate) = (disk.clone(), Arc::clone(&opening));
     let options = StoreOptions { settle_ms: 60_000, ..StoreOptions::default() };

@@ -1,25 +1,25 @@
-//! No import circles between the files of a room. A name that a `mod.rs` exports again counts as an import
-//! of the file that defines it.
+//! Forbids import cycles between the files of a module. A name that a `mod.rs` re-exports counts as an
+//! import of the file that defines it.
 
 use super::source::{Source, regex, sources};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A path of an import, by segments.
+/// The segments of an import path.
 type Segments = Vec<String>;
 
-/// A file as the graph sees it.
+/// A file in the import graph.
 struct Module {
     path: String,
-    /// Its place in the crate, by module names.
+    /// Its module path in the crate.
     place: Segments,
-    /// What it defines at its top level.
+    /// Its top-level items.
     items: BTreeSet<String>,
-    /// What it exports of others, by name.
+    /// Its re-exports, by name.
     exports: BTreeMap<String, Segments>,
-    /// The modules of which it exports everything.
+    /// The modules that it re-exports with a glob.
     globs: Vec<Segments>,
-    /// What it imports or names by a path.
+    /// The paths that it imports or uses.
     imports: Vec<Segments>,
 }
 
@@ -37,7 +37,7 @@ fn place(folder: &str, path: &str) -> Segments {
     place
 }
 
-/// The parts of a list in braces, commas of inner lists aside.
+/// The parts of a list in braces, without splitting inner lists.
 fn parts(list: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0_i64, 0, Vec::new());
     for (at, byte) in list.bytes().enumerate() {
@@ -51,7 +51,7 @@ fn parts(list: &str) -> Vec<&str> {
     found
 }
 
-/// All paths of a `use` tree, each with the name that it brings.
+/// All paths of a `use` tree, each with the imported name.
 fn flatten(tree: &str) -> Vec<(Segments, String)> {
     let tree = tree.trim();
     if let Some((head, list)) = tree.split_once('{') {
@@ -59,7 +59,7 @@ fn flatten(tree: &str) -> Vec<(Segments, String)> {
         let inner = parts(list).into_iter().filter(|part| !part.trim().is_empty()).flat_map(flatten);
         let whole = |(path, name): (Segments, String)| {
             let path = [segments(head), path].concat();
-            // `self` has the name of the module before the braces.
+            // `self` imports the module before the braces.
             let name = if name.is_empty() { path.last().cloned().unwrap_or_default() } else { name };
             (path, name)
         };
@@ -90,7 +90,7 @@ fn top_level_items(text: &str) -> BTreeSet<String> {
     items
 }
 
-/// The matches that begin a path, not go on with one.
+/// The matches that start a path and do not continue one.
 fn paths(pattern: &Regex, text: &str) -> Vec<Segments> {
     let begins = |at: usize| {
         let before = text[..at].chars().next_back().unwrap_or(' ');
@@ -141,7 +141,7 @@ impl Crate {
         Self(all.iter().map(|source| module(folder, source, &places)).map(|m| (m.place.clone(), m)).collect())
     }
 
-    /// The file that defines what a path names as seen from a module; nothing for what other crates define.
+    /// The file that defines the target of a path as seen from a module; `None` for items of other crates.
     fn defining(&self, from: &[String], path: &[String], depth: u32) -> Option<&Module> {
         if depth > 12 {
             return None;
@@ -187,7 +187,7 @@ impl Crate {
         behind.and_then(of).or(Some(module))
     }
 
-    /// For each file the files of its room that it imports from, each with what it imports.
+    /// For each file the files of its top-level module that it imports from, with the imported names.
     fn graph(&self, is_one_room: bool) -> BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> {
         let mut graph: BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
         for module in self.0.values() {
@@ -204,7 +204,7 @@ impl Crate {
     }
 }
 
-/// Everything that can be reached from a file.
+/// All files that can be reached from a file.
 fn reachable<'a, T>(graph: &BTreeMap<&'a str, BTreeMap<&'a str, T>>, from: &str) -> BTreeSet<&'a str> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     let mut next: Vec<&str> = graph.get(from).into_iter().flat_map(BTreeMap::keys).copied().collect();
@@ -232,7 +232,7 @@ fn files_import_each_other_in_one_direction() {
             }
         }
     }
-    assert!(circles.is_empty(), "{} imports are part of a circle:\n{}", circles.len(), circles.join("\n"));
+    assert!(circles.is_empty(), "{} imports are part of a cycle:\n{}", circles.len(), circles.join("\n"));
 }
 
 #[test]

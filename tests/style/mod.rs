@@ -1,4 +1,4 @@
-//! Style is a test: the direction of knowledge, the budgets and the names that CONTRIBUTING.md promises.
+//! Tests the style rules of CONTRIBUTING.md: directions of imports, size limits and names.
 
 mod documents;
 mod imports;
@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of code in a file: neither blank nor comment, tests aside.
+/// Maximum lines of code in a file, without blank lines, comments and tests.
 const MAX_FILE_LINES: usize = 400;
 
-/// What each room of `src/` may import from the crate. A room not named here does not exist.
+/// What each top-level module of `src/` may import from the crate. Other modules are not allowed.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ports", &["domain"]),
@@ -74,14 +74,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// External crates that only these rooms may name.
+/// External crates that only these modules may name.
 const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("ureq", &["net", "llm", "cli", "webhooks", "web"]),
     ("hmac", &["webhooks"]),
     ("lettre", &["tools"]),
     ("sha2", &["app", "cli", "webhooks", "http", "mcp", "store"]),
-    // `mcp` carries the SDK's requests over it.
+    // `mcp` sends the requests of its SDK over it.
     ("hyper", &["http", "mcp"]),
     ("hyper_util", &["http", "mcp"]),
     ("rmcp", &["mcp"]),
@@ -150,7 +150,7 @@ fn name(path: &Path) -> String {
     path.strip_prefix(root()).expect("in the repository").display().to_string()
 }
 
-/// The text before the first test module: every file keeps its tests at its end.
+/// The text before the first test module: tests are at the end of every file.
 fn production_code(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("readable source");
     text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned()
@@ -173,15 +173,15 @@ fn modules_import_only_allowed_modules() {
         let (_, allowed) = MAY_IMPORT
             .iter()
             .find(|(name, _)| *name == room)
-            .unwrap_or_else(|| panic!("{}: '{room}' is no room of ARCHITECTURE.md", name(&path)));
+            .unwrap_or_else(|| panic!("{}: ARCHITECTURE.md has no module '{room}'", name(&path)));
         for line in code_lines(&production_code(&path)) {
             for import in line.split("crate::").skip(1) {
                 let target: String =
                     import.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                assert!(!target.is_empty(), "{}: one import a line, please: {}", name(&path), line.trim());
+                assert!(!target.is_empty(), "{}: write one import per line: {}", name(&path), line.trim());
                 let known = MAY_IMPORT.iter().any(|(name, _)| *name == target);
                 let fine = target == room || allowed.contains(&target.as_str()) || !known;
-                assert!(fine, "{}: {room} must not know {target}: {}", name(&path), line.trim());
+                assert!(fine, "{}: {room} must not import {target}: {}", name(&path), line.trim());
             }
         }
     }
@@ -209,7 +209,7 @@ fn external_crates_are_used_only_in_their_modules() {
 fn only_http_and_mcp_use_async() {
     for path in rust_files("src") {
         let room = room(&path).unwrap_or_default();
-        // `ports` turns its ticket into a future for HTTP's sake; the SDK of `mcp` is async.
+        // `ports` turns its ticket into a future for HTTP; the SDK of `mcp` is async.
         if ["http", "mcp", "ports"].contains(&room.as_str()) {
             continue;
         }
@@ -238,11 +238,7 @@ fn only_sys_uses_unsafe() {
 fn files_stay_within_the_line_limit() {
     for path in production_files() {
         let count = code_lines(&production_code(&path)).count();
-        assert!(
-            count <= MAX_FILE_LINES,
-            "{} has {count} lines of code; what are the two things in it?",
-            name(&path)
-        );
+        assert!(count <= MAX_FILE_LINES, "{} has {count} lines of code; split it", name(&path));
     }
 }
 
@@ -270,7 +266,7 @@ fn the_product_never_enables_sandbox_ablation() {
         assert!(is_ablation || !text.contains("live_without"), "{inside} must not take a layer away");
         let code: Vec<&str> = code_lines(&text).collect();
         for pair in code.windows(2).filter(|_| !is_ablation) {
-            // Whatever knows the ablation stands right below the feature's name.
+            // Code that uses the ablation is directly below its feature attribute.
             let knows = pair[1].contains("ablation::") && !pair[1].trim_start().starts_with("return");
             assert!(!knows || pair[0].contains("feature = \"ablation\""), "{inside}: {}", pair[1].trim());
         }
@@ -283,7 +279,7 @@ fn no_file_has_a_generic_name() {
         for part in path.iter().filter_map(|p| p.to_str()) {
             let stem = part.trim_end_matches(".rs");
             let drawer = ["util", "utils", "helper", "helpers", "common", "manager", "misc"].contains(&stem);
-            assert!(!drawer, "{}: name it after what is in it", name(&path));
+            assert!(!drawer, "{}: name the file after its content", name(&path));
         }
     }
 }
@@ -306,7 +302,10 @@ fn engine_http_and_ports_name_no_tool() {
     let list = fs::read_to_string(root().join("src/tools/builtin/mod.rs")).expect("the list of tools");
     let lines = list.split("tools! {\n").nth(1).and_then(|l| l.split('}').next()).expect("the list");
     let tools: BTreeSet<&str> = lines.lines().map(|l| l.trim().trim_end_matches(',')).collect();
-    assert!(tools.contains("calculator") && tools.len() >= 6, "this test knows the tools: {tools:?}");
+    assert!(
+        tools.contains("calculator") && tools.len() >= 6,
+        "the list of tools was parsed wrongly: {tools:?}"
+    );
     for path in production_files() {
         let inside = room(&path).unwrap_or_default();
         if inside != "engine" && inside != "http" && inside != "ports" {
@@ -314,8 +313,7 @@ fn engine_http_and_ports_name_no_tool() {
         }
         let text = production_code(&path);
         for tool in &tools {
-            // Names that are ordinary words count as names where they are quoted; HTTP has fields of these
-            // names.
+            // Names that are ordinary words count only in quotes; HTTP has fields of these names.
             let is_word = ["cron", "message", "spawn"].contains(tool);
             let wanted = if is_word { format!("\"{tool}\"") } else { (*tool).to_owned() };
             assert!(
@@ -340,7 +338,7 @@ fn every_promise_is_cited_by_a_test() {
     }
 }
 
-/// What a manifest asks for by name, for building and testing too.
+/// All dependencies of a manifest, including build and dev dependencies.
 fn direct_dependencies(manifest: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
     let mut is_list = false;
@@ -352,7 +350,7 @@ fn direct_dependencies(manifest: &str) -> Vec<String> {
             found.push(name.trim().to_owned());
         }
     }
-    assert!(found.len() > 5, "{manifest} has few dependencies: is it read rightly?");
+    assert!(found.len() > 5, "{manifest} has few dependencies: was it parsed wrongly?");
     found
 }
 
@@ -365,7 +363,7 @@ fn every_dependency_has_a_documented_reason() {
     for manifest in ["Cargo.toml", "sandbox/Cargo.toml"] {
         for krate in direct_dependencies(manifest) {
             let is_known = krate == "nanoclaw-sandbox" || named.contains(&krate.as_str());
-            assert!(is_known, "{manifest} asks for {krate}: ARCHITECTURE.md does not say why");
+            assert!(is_known, "{manifest} depends on {krate}, but ARCHITECTURE.md gives no reason");
         }
     }
 }

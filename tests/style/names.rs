@@ -6,7 +6,7 @@ use super::{name, rust_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Names that two types of one crate may share, each with its reason.
+/// Names that two types of one crate may share, with the reason.
 const SHARED: &[(&str, &str)] = &[];
 
 /// Words of earlier names that no reader knew. The field has a term for each: cancellation token, rate

@@ -1,4 +1,4 @@
-//! Reads Rust source without a parser: comments, strings and test-only items become blanks of the same
+//! Reads Rust source without a parser: masks comments, strings and test-only items with blanks of equal
 //! length.
 
 use super::{name, production_files};
@@ -26,7 +26,7 @@ pub(crate) fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern")
 }
 
-/// Blanks everything but line ends.
+/// Replaces everything but line ends with blanks.
 fn blank(out: &mut [u8], range: std::ops::Range<usize>) {
     out[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
 }
@@ -44,7 +44,7 @@ fn end_of_string(bytes: &[u8], from: usize) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// Comments, strings and characters as blanks.
+/// The text with comments, strings and characters as blanks.
 pub(crate) fn masked(text: &str) -> String {
     let (raw, character) = (regex(r#"^b?r(#*)""#), regex(r"^b?'(\\[^\n']+|\\'|[^\\'\n])'"));
     let (bytes, mut out) = (text.as_bytes(), text.as_bytes().to_vec());
@@ -76,7 +76,7 @@ pub(crate) fn masked(text: &str) -> String {
     String::from_utf8(out).expect("UTF-8 stays UTF-8")
 }
 
-/// Just behind the brace that closes the one at `open`.
+/// The position behind the brace that closes the one at `open`.
 fn closing(text: &str, open: usize) -> usize {
     let mut depth = 0_i64;
     for (at, byte) in text.bytes().enumerate().skip(open) {

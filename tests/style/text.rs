@@ -1,12 +1,12 @@
-//! The shape of text and of folders: short lines in Markdown and comments, one way to write modules.
+//! Checks the shape of text and folders: short lines in Markdown and comments, and one module style.
 
 use super::{name, root, rust_files};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Characters in a line of Markdown or of comment.
+/// Maximum characters in a line of Markdown or of a comment.
 const MAX_CHARACTERS: usize = 110;
-/// Lines of ARCHITECTURE.md.
+/// Maximum lines of ARCHITECTURE.md.
 const MAX_ARCHITECTURE_LINES: usize = 250;
 const MARKDOWN: [&str; 7] = [
     "README.md",
@@ -27,8 +27,8 @@ fn read(path: &PathBuf) -> String {
     fs::read_to_string(path).expect("readable text")
 }
 
-/// The lines of a document that are longer than they may be. A row of a table and a command in a fence
-/// cannot be broken; a line without a space is an address.
+/// The lines of a document that are too long. Table rows and fenced commands cannot be broken; a line
+/// without a space is an address.
 fn long_lines(document: &str, text: &str) -> Vec<String> {
     let (mut is_code, mut found) = (false, Vec::new());
     for (number, line) in text.lines().enumerate() {

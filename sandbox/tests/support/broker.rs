@@ -52,7 +52,7 @@ pub(crate) fn request() -> Value {
 }
 
 impl TestBroker {
-    #[expect(clippy::disallowed_methods, reason = "the test stands in for the sandbox")]
+    #[expect(clippy::disallowed_methods, reason = "the test acts as the sandbox")]
     pub(crate) fn start() -> Self {
         let (control, broker_end) = pair();
         let process = Command::new(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"))
