@@ -24,9 +24,9 @@ impl CallIds {
         Self { generated: taken.len(), taken }
     }
 
-    /// The provider's id if it is unused, else a new one: some providers count from 0 in
-    /// every answer or send no ids.
-    pub(super) fn give(&mut self, id: String) -> String {
+    /// The provider's id if it is unused, else a new one: some providers count from 0 in every answer or send
+    /// no ids.
+    pub(super) fn assign(&mut self, id: String) -> String {
         let mut id = if id.len() > ID_BYTES { String::new() } else { id };
         while id.is_empty() || !self.taken.insert(id.clone()) {
             id = format!("call_{}", self.generated);

@@ -42,8 +42,8 @@ pub(super) fn not_called(meter: &dyn Meter, error: &ModelError) {
     meter.record(Measurement::ModelCalled { model: None, outcome, took_us: None, first_us: None });
 }
 
-/// Records a call that the rate limiter did not admit. With an open circuit the provider
-/// has not failed once more.
+/// Records a call that the rate limiter did not admit. With an open circuit the provider has not failed once
+/// more.
 pub(super) fn not_admitted(meter: &dyn Meter, model: &str, error: &ModelError) {
     let is_open = matches!(error, ModelError::Unavailable { .. });
     let outcome = if is_open { "circuit_open" } else { outcome_of(error) };

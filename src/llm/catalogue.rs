@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_model() {
+    fn invalid_options_are_reported_with_their_model() {
         for (list, words) in [
             (json!([{"id": "a", "fallback": ["x"]}]), ["model 'a'", "'x' is no configured model"]),
             (json!([{"id": "a", "fallback": ["a"]}]), ["model 'a'", "'a' is the model itself"]),

@@ -122,8 +122,8 @@ pub fn anthropic(data: &[u8]) {
 fn check(dialect: FuzzedDialect, slice: u8, body: &[u8]) {
     let slice = usize::from(slice).saturating_add(1);
     let Some(sliced) = read(SlicedBody { rest: body, slice }, dialect) else { return };
-    let said = sliced.text.len().saturating_add(sliced.thinking.len());
-    assert!(said <= OUTPUT_BYTES, "an answer is bounded");
+    let bytes = sliced.text.len().saturating_add(sliced.thinking.len());
+    assert!(bytes <= OUTPUT_BYTES, "an answer is bounded");
     match &sliced.result {
         Some(Ok(completion)) => {
             assert!(completion.tool_calls.len() <= TOOL_CALLS, "calls are bounded");

@@ -1,6 +1,6 @@
-//! Calls models over HTTP: [`Router`] is the crate's `ports::Model`, with one folder for each wire
-//! dialect. Between calls it keeps idle connections, rate limits and known unsupported parameters;
-//! retries are the engine's.
+//! Calls models over HTTP: [`Router`] is the crate's `ports::Model`, with one folder for each wire dialect.
+//! Between calls it keeps idle connections, rate limits and known unsupported parameters; retries are the
+//! engine's.
 
 mod answer_output;
 mod anthropic;

@@ -18,8 +18,8 @@ pub struct ModelOptions {
     /// The model's name at the provider; the id when absent.
     #[serde(default)]
     pub upstream_id: Option<String>,
-    /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`).
-    /// The demo model has none.
+    /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`). The demo model has
+    /// none.
     #[serde(default, serialize_with = "without_query")]
     pub api_url: Option<String>,
     /// The API key; providers on this machine need none.

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_at_the_start() {
+    fn unusable_models_are_refused_at_the_start() {
         let url = "https://x.test/v1";
         for (models, error) in [
             (json!([{"id": " ", "api_url": url}]), ModelConfigError::NoId),

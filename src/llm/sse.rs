@@ -1,5 +1,5 @@
-//! Parses server-sent events incrementally, by the rules of the HTML standard. Lines and
-//! events have a size limit.
+//! Parses server-sent events incrementally, by the rules of the HTML standard. Lines and events have a size
+//! limit.
 
 /// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_empty_line_ends_is_no_event() {
+    fn an_event_without_an_empty_line_is_dropped() {
         assert_eq!(read(b"data: cut", 3), []);
         assert_eq!(read(b"event: x\n\n", 3), []);
     }

@@ -76,8 +76,8 @@ pub(super) fn with_crlf(body: &[u8]) -> Vec<u8> {
     String::from_utf8(body.to_vec()).expect("UTF-8").replace('\n', "\r\n").into_bytes()
 }
 
-/// Checks text, reasoning and calls of a replayed answer. Returns its completion, or nothing
-/// if an error was expected.
+/// Checks text, reasoning and calls of a replayed answer. Returns its completion, or nothing if an error was
+/// expected.
 pub(super) fn assert_answer<'a>(
     (text, thinking): (&str, &str),
     result: &'a Result<Completion, crate::ports::ModelError>,

@@ -1,8 +1,8 @@
 //! One call over the network: its cancel token, its timeouts, and how far it has come.
 //!
 //! `ureq` pools connections, so a connection outlives the call that opened it. The parts of a client
-//! therefore share a [`CallSlot`], which holds the call that the client serves now. An empty slot
-//! permits no network access.
+//! therefore share a [`CallSlot`], which holds the call that the client serves now. An empty slot permits no
+//! network access.
 
 use crate::ports::CancelToken;
 use std::io;

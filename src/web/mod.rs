@@ -71,7 +71,7 @@ impl GuardedWeb {
             let Some(location) = &response.location else {
                 return read(response, &sending.url, call, max_bytes);
             };
-            let next = destination::joined(&sending.url, location)?;
+            let next = destination::redirect_target(&sending.url, location)?;
             if request.trust == UrlTrust::Bound && !is_same_origin(&requested, &next) {
                 return Err(WebError::Redirects(format!(
                     "it redirects to another host ('{}'), which is not followed here",
@@ -104,7 +104,7 @@ fn read(
     max_bytes: usize,
 ) -> Result<WebResponse, WebError> {
     Ok(WebResponse {
-        url: destination::shown(url),
+        url: destination::without_credentials(url),
         status: response.status,
         content_type: response.content_type,
         body: exchange::body(response.head, call.slot(), max_bytes)?,

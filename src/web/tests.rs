@@ -133,7 +133,7 @@ fn get(web: &GuardedWeb, url: &str) -> Result<WebResponse, WebError> {
 }
 
 #[test]
-fn p9_a_name_that_leads_elsewhere_when_asked_again_gains_nothing() {
+fn p9_a_name_that_resolves_to_another_address_later_gains_nothing() {
     let port = Arc::new(Mutex::new(0));
     let own = Arc::clone(&port);
     let site = Site::start(move |path| match path {
@@ -149,7 +149,7 @@ fn p9_a_name_that_leads_elsewhere_when_asked_again_gains_nothing() {
     let refused =
         get(&web, &format!("http://rebind.example:{}/start", site.address.port())).expect_err("refused");
     assert!(matches!(&refused, WebError::Forbidden(words) if words.contains("rebind.example")), "{refused}");
-    assert!(!refused.to_string().contains("127.0.0.2"), "what is behind a name is nobody's business");
+    assert!(!refused.to_string().contains("127.0.0.2"), "the addresses of a name stay hidden");
     assert_eq!((site.seen().len(), inner.seen().len()), (1, 0));
     assert_eq!(
         names.asked.lock().expect("no panic").len(),
@@ -173,7 +173,7 @@ fn p9_one_private_address_among_others_is_enough_to_refuse() {
         get(&web(&names, &open(&[])), &format!("http://x.example:{port}/")),
         Err(WebError::Forbidden(_))
     ));
-    assert_eq!(site.seen(), Vec::<String>::new(), "nobody connected");
+    assert_eq!(site.seen(), Vec::<String>::new(), "no connection was made");
     let fine =
         get(&web(&names, &open(&["127.0.0.1"])), &format!("http://x.example:{port}/")).expect("a page");
     assert_eq!((fine.status, fine.body.as_slice()), (200, b"page".as_slice()));
@@ -253,7 +253,7 @@ fn operators_go_anywhere_and_follow_nothing() {
 }
 
 #[test]
-fn p8_bodies_are_unpacked_within_their_bound() {
+fn p8_bodies_are_unpacked_within_their_limit() {
     let packed = |bytes: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(bytes).expect("packs");
@@ -291,7 +291,7 @@ fn p8_bodies_are_unpacked_within_their_bound() {
 }
 
 #[test]
-fn p8_silence_and_drips_end_with_the_timeout_and_with_a_cancellation() {
+fn p8_silence_and_slow_bytes_end_with_the_timeout_and_the_cancel() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -340,6 +340,6 @@ fn no_connection_is_used_twice() {
 }
 
 #[test]
-fn a_range_that_is_none_is_told_by_its_place() {
+fn an_invalid_range_is_reported_by_its_index() {
     assert!(matches!(GuardedWeb::new(&open(&["::1", "x"])), Err((1, AddressRangeError))));
 }

@@ -1,5 +1,5 @@
-//! Builds an answer and its usage from its events. An answer without an end that the
-//! provider sent is an error.
+//! Builds an answer and its usage from its events. An answer without an end that the provider sent is an
+//! error.
 
 use super::block::ContentBlock;
 use super::event::{AnthropicEvent, AnthropicUsage, BlockDelta, MessageHead};
@@ -35,7 +35,7 @@ pub(super) struct AnthropicAnswer<'a> {
     errors: &'a ErrorMapper,
     request: &'a ModelRequest,
     blocks: Vec<ContentBlock>,
-    /// Number of blocks of earlier messages.
+    /// Blocks of earlier messages.
     earlier: usize,
     end: Option<MessageEnd>,
     tokens: AnthropicUsage,
@@ -64,13 +64,14 @@ impl<'a> AnthropicAnswer<'a> {
         }
     }
 
-    /// Whether the provider wants another request. Not while there are calls that only this server can run.
+    /// Whether the provider wants a request that continues the answer. It does not while calls of this
+    /// server's tools wait.
     pub(super) fn is_paused(&self) -> bool {
-        let has_said = self.blocks.iter().any(|block| block.echo(None).is_some());
-        self.end == Some(MessageEnd::Paused) && has_said && !self.blocks.iter().any(ContentBlock::is_call)
+        let has_content = self.blocks.iter().any(|block| block.echo(None).is_some());
+        self.end == Some(MessageEnd::Paused) && has_content && !self.blocks.iter().any(ContentBlock::is_call)
     }
 
-    /// Begins another message of the answer; returns the blocks so far.
+    /// Begins the next message of the answer; returns the blocks so far.
     pub(super) fn begin_continuation(&mut self) -> Vec<Value> {
         self.earlier = self.blocks.len();
         self.end = None;
@@ -101,7 +102,7 @@ impl<'a> AnthropicAnswer<'a> {
                 self.begin_block(ContentBlock::new(index, block), bytes)?;
             }
             AnthropicEvent::BlockPiece { index, piece } => self.extend_block(index, piece, bytes)?,
-            AnthropicEvent::Ending(head) => self.learn(head)?,
+            AnthropicEvent::Ending(head) => self.update(head)?,
             AnthropicEvent::Ended => return Ok(true),
             AnthropicEvent::Failed(event) => return Err(self.errors.error_object(&event)),
             AnthropicEvent::Other => {}
@@ -109,22 +110,22 @@ impl<'a> AnthropicAnswer<'a> {
         Ok(false)
     }
 
-    /// Some gateways start again when their provider breaks off. Text cannot be taken back from readers, so
-    /// an answer with text fails then.
+    /// Some gateways start again when their provider breaks off. Text that readers have seen cannot be
+    /// withdrawn, so such an answer fails.
     fn begin(&mut self, head: MessageHead) -> Result<(), ModelError> {
-        let of_this = self.blocks.get(self.earlier..).unwrap_or_default();
-        if of_this.iter().any(|block| !block.text().is_empty()) {
+        let current = self.blocks.get(self.earlier..).unwrap_or_default();
+        if current.iter().any(|block| !block.text().is_empty()) {
             return Err(unavailable("the model's provider began its answer anew in the middle of it"));
         }
         self.blocks.truncate(self.earlier);
         self.end = None;
-        self.learn(head)
+        self.update(head)
     }
 
-    fn learn(&mut self, head: MessageHead) -> Result<(), ModelError> {
+    fn update(&mut self, head: MessageHead) -> Result<(), ModelError> {
         self.tokens.replace(head.tokens);
         self.container = head.container.or(self.container.take());
-        // The first one counts, as in the other dialect.
+        // The first stop reason counts, as in the other dialect.
         self.end = self.end.or(head.stop_reason.as_deref().map(read_end));
         let mut usage = self.spent;
         usage += self.tokens.usage();
@@ -144,7 +145,7 @@ impl<'a> AnthropicAnswer<'a> {
             self.output.limits.check_calls(calls.saturating_add(1))?;
             self.output.limits.check_arguments(block.call().map_or(0, |call| call.arguments.len()))?;
         }
-        // Blocks that are kept unchanged count with all their bytes.
+        // Blocks that go back unchanged count with all their bytes.
         self.output.count(if block.is_kept() {
             bytes
         } else {
@@ -172,32 +173,32 @@ impl<'a> AnthropicAnswer<'a> {
             BlockDelta::Text(text) | BlockDelta::Thinking(text) | BlockDelta::Input(text) => text.len(),
             BlockDelta::Signature(_) | BlockDelta::Citation(_) => bytes,
         })?;
-        let shown = match &piece {
+        let emitted = match &piece {
             BlockDelta::Text(text) | BlockDelta::Thinking(text) => text.clone(),
             _ => String::new(),
         };
-        let Some(block) = open(&mut self.blocks, self.earlier, index) else { return Ok(()) };
+        let Some(block) = open_block(&mut self.blocks, self.earlier, index) else { return Ok(()) };
         let (text, thinking) = (block.text().len(), block.thinking().len());
-        block.take(piece);
+        block.append(piece);
         let (has_text, has_thought) = (block.text().len() > text, block.thinking().len() > thinking);
         self.output.limits.check_arguments(block.input_bytes())?;
         if has_text {
-            self.output.emit(Chunk::Text(&shown))?;
+            self.output.emit(Chunk::Text(&emitted))?;
         }
         if has_thought {
-            self.output.emit(Chunk::Thinking(&shown))?;
+            self.output.emit(Chunk::Thinking(&emitted))?;
         }
         Ok(())
     }
 
     fn has_open(&mut self, index: Option<u64>) -> bool {
-        open(&mut self.blocks, self.earlier, index).is_some()
+        open_block(&mut self.blocks, self.earlier, index).is_some()
     }
 
     /// The completion.
     pub(super) fn finish(self) -> Result<Completion, ModelError> {
         let mut ids = CallIds::of(&self.request.messages);
-        let mut named = |call: ToolCall| ToolCall { id_ref: ids.give(call.id_ref), ..call };
+        let mut named = |call: ToolCall| ToolCall { id_ref: ids.assign(call.id_ref), ..call };
         let calls: Vec<Option<ToolCall>> =
             self.blocks.iter().map(|block| block.call().map(&mut named)).collect();
         let has_calls = calls.iter().any(Option::is_some);
@@ -212,10 +213,10 @@ impl<'a> AnthropicAnswer<'a> {
         Ok(Completion { tool_calls: calls.into_iter().flatten().collect(), finish_reason, echo })
     }
 
-    /// What the history must send back; `None` when text and calls are enough.
+    /// The blocks that must go back with the history; `None` if text and calls are enough.
     fn echo(&self, calls: &[Option<ToolCall>], finish_reason: FinishReason) -> Option<ProviderReplay> {
-        // Providers refuse a call of their own tools without a result, unless it waits for a result of ours.
-        let is_left = |block: &ContentBlock| {
+        // Providers refuse a call of their own tools without a result, unless a call of ours waits too.
+        let is_unanswered = |block: &ContentBlock| {
             let own = block.own_call().filter(|_| finish_reason != FinishReason::ToolCalls);
             own.is_some_and(|id| !self.blocks.iter().any(|other| other.answers() == Some(id)))
         };
@@ -223,7 +224,7 @@ impl<'a> AnthropicAnswer<'a> {
             .blocks
             .iter()
             .zip(calls)
-            .filter(|(block, call)| !is_left(block) && (call.is_some() || !block.is_call()));
+            .filter(|(block, call)| !is_unanswered(block) && (call.is_some() || !block.is_call()));
         let kept: Vec<_> = kept.collect();
         if !kept.iter().any(|(block, _)| block.needs_echo()) {
             return None;
@@ -277,9 +278,9 @@ impl AnswerCollector for AnthropicAnswer<'_> {
 }
 
 /// The block that a delta belongs to: the one with this index, or the last one without an index.
-fn open(blocks: &mut [ContentBlock], earlier: usize, index: Option<u64>) -> Option<&mut ContentBlock> {
-    let mut of_this = blocks.get_mut(earlier..)?.iter_mut().rev();
-    if index.is_none() { of_this.next() } else { of_this.find(|block| block.index() == index) }
+fn open_block(blocks: &mut [ContentBlock], earlier: usize, index: Option<u64>) -> Option<&mut ContentBlock> {
+    let mut current = blocks.get_mut(earlier..)?.iter_mut().rev();
+    if index.is_none() { current.next() } else { current.find(|block| block.index() == index) }
 }
 
 fn read_end(word: &str) -> MessageEnd {

@@ -4,7 +4,7 @@ use super::event::BlockDelta;
 use crate::domain::tool::ToolCall;
 use serde_json::{Map, Value, json};
 
-/// What the dialect does with a block.
+/// How the dialect treats a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlockKind {
     Text,
@@ -13,10 +13,10 @@ enum BlockKind {
     Call,
     /// A call of one of the provider's tools, which runs it.
     OwnCall,
-    /// Comes whole, and must come back as it was.
-    Sealed,
-    /// Of no use to anybody later.
-    Passing,
+    /// Arrives whole, and goes back unchanged.
+    Opaque,
+    /// Not needed after this answer.
+    Discarded,
 }
 
 /// A block so far.
@@ -24,12 +24,12 @@ enum BlockKind {
 pub(super) struct ContentBlock {
     index: Option<u64>,
     kind: BlockKind,
-    /// As it began.
+    /// The fields of its first event.
     fields: Map<String, Value>,
     /// The text or the reasoning.
     text: String,
     signature: String,
-    /// Arguments that came in pieces.
+    /// Arguments that arrived in pieces.
     input: String,
     citations: Vec<Value>,
 }
@@ -62,7 +62,7 @@ impl ContentBlock {
         Self { index, kind, fields, text, signature, input: String::new(), citations }
     }
 
-    /// A block whose beginning was lost.
+    /// A block without its first event.
     pub(super) fn of_piece(index: Option<u64>, piece: &BlockDelta) -> Option<Self> {
         let kind = match piece {
             BlockDelta::Text(_) | BlockDelta::Citation(_) => "text",
@@ -82,9 +82,9 @@ impl ContentBlock {
         self.kind == BlockKind::Call
     }
 
-    /// Whether it is kept as it came, and so has to be counted.
+    /// Whether all of it is kept and so has to be counted.
     pub(super) fn is_kept(&self) -> bool {
-        matches!(self.kind, BlockKind::Call | BlockKind::OwnCall | BlockKind::Sealed)
+        matches!(self.kind, BlockKind::Call | BlockKind::OwnCall | BlockKind::Opaque)
     }
 
     /// Text that readers see.
@@ -98,31 +98,31 @@ impl ContentBlock {
     }
 
     /// Adds a piece; a piece of another kind than the block is ignored.
-    pub(super) fn take(&mut self, piece: BlockDelta) {
+    pub(super) fn append(&mut self, piece: BlockDelta) {
         match (self.kind, piece) {
             (BlockKind::Text, BlockDelta::Text(text)) | (BlockKind::Thinking, BlockDelta::Thinking(text)) => {
                 self.text.push_str(&text);
             }
-            (BlockKind::Thinking, BlockDelta::Signature(seal)) => self.signature.push_str(&seal),
+            (BlockKind::Thinking, BlockDelta::Signature(part)) => self.signature.push_str(&part),
             (BlockKind::Call | BlockKind::OwnCall, BlockDelta::Input(json)) => self.input.push_str(&json),
             (BlockKind::Text, BlockDelta::Citation(source)) => self.citations.push(source),
             _ => {}
         }
     }
 
-    /// How many bytes of arguments have come in pieces.
+    /// Bytes of the arguments that arrived in pieces.
     pub(super) fn input_bytes(&self) -> usize {
         self.input.len()
     }
 
-    /// The call that it is, with the provider's id for it; `None` when it names no tool.
+    /// The call with the provider's id; `None` for other blocks and for a call without a name.
     pub(super) fn call(&self) -> Option<ToolCall> {
         let text = |key: &str| self.fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = Some(text("name")).filter(|name| self.is_call() && !name.is_empty())?;
         Some(ToolCall { id_ref: text("id"), name, arguments: self.arguments() })
     }
 
-    /// The arguments in pieces, or else those that the block began with.
+    /// The arguments in pieces, or else those of the first event.
     fn arguments(&self) -> String {
         match self.fields.get("input") {
             _ if !self.input.trim().is_empty() => self.input.clone(),
@@ -132,28 +132,27 @@ impl ContentBlock {
         }
     }
 
-    /// Whether plain text and plain calls cannot say what it says.
+    /// Whether text and calls alone would lose a part of it.
     pub(super) fn needs_echo(&self) -> bool {
         match self.kind {
             BlockKind::Text => !self.citations.is_empty(),
             BlockKind::Thinking => !self.signature.is_empty(),
-            BlockKind::OwnCall | BlockKind::Sealed => true,
-            BlockKind::Call | BlockKind::Passing => false,
+            BlockKind::OwnCall | BlockKind::Opaque => true,
+            BlockKind::Call | BlockKind::Discarded => false,
         }
     }
 
-    /// The call of the provider's own tools that it is.
+    /// Its id, if it is a call of the provider's own tools.
     pub(super) fn own_call(&self) -> Option<&str> {
         self.fields.get("id").and_then(Value::as_str).filter(|_| self.kind == BlockKind::OwnCall)
     }
 
-    /// The call of the provider's own tools that it answers.
+    /// The id of the call that it answers, if it is a result of the provider's own tools.
     pub(super) fn answers(&self) -> Option<&str> {
-        self.fields.get("tool_use_id").and_then(Value::as_str).filter(|_| self.kind == BlockKind::Sealed)
+        self.fields.get("tool_use_id").and_then(Value::as_str).filter(|_| self.kind == BlockKind::Opaque)
     }
 
-    /// The block as it is sent back; `None` for what providers refuse or do not miss. A
-    /// call bears the given id.
+    /// The block as it goes back; `None` if providers refuse it or do not need it. A call gets the given id.
     pub(super) fn echo(&self, id: Option<&str>) -> Option<Value> {
         match self.kind {
             BlockKind::Text if self.citations.is_empty() => {
@@ -170,8 +169,8 @@ impl ContentBlock {
                 }
                 Some(Value::Object(fields))
             }
-            BlockKind::Sealed => Some(Value::Object(self.fields.clone())),
-            BlockKind::Passing => None,
+            BlockKind::Opaque => Some(Value::Object(self.fields.clone())),
+            BlockKind::Discarded => None,
         }
     }
 }
@@ -182,13 +181,14 @@ fn kind_of(word: &str) -> BlockKind {
         "thinking" => BlockKind::Thinking,
         "tool_use" => BlockKind::Call,
         "server_tool_use" | "mcp_tool_use" => BlockKind::OwnCall,
-        "redacted_thinking" | "container_upload" => BlockKind::Sealed,
-        result if result.ends_with("_tool_result") => BlockKind::Sealed,
-        _ => BlockKind::Passing,
+        "redacted_thinking" | "container_upload" => BlockKind::Opaque,
+        result if result.ends_with("_tool_result") => BlockKind::Opaque,
+        _ => BlockKind::Discarded,
     }
 }
 
-/// Providers want an object; of malformed arguments the tool's result has told the model what was wrong.
+/// Providers accept only an object. The result of the tool has told the model what is wrong with malformed
+/// arguments.
 pub(super) fn arguments(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
         Ok(object @ Value::Object(_)) => object,

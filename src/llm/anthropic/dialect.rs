@@ -49,8 +49,8 @@ impl AnthropicDialect {
     }
 
     /// Calls the model and passes pieces of the answer to `sink` as they arrive. The provider pauses an
-    /// answer while a tool of its own takes long (`pause_turn`). It is continued with the same token
-    /// and within the same limits.
+    /// answer while a tool of its own takes long (`pause_turn`). It is continued with the same token and
+    /// within the same limits.
     pub(in crate::llm) fn ask(
         &self,
         request: &ModelRequest,

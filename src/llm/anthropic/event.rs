@@ -1,10 +1,10 @@
-//! Reads one event of a stream leniently; unknown events are ignored.
+//! Reads one event of a stream. Unknown events and fields of odd types are ignored.
 
 use crate::domain::usage::Usage;
 use crate::llm::json;
 use serde_json::{Map, Value};
 
-/// What an event says.
+/// An event of a stream.
 #[derive(Debug)]
 pub(super) enum AnthropicEvent {
     /// A message begins.
@@ -16,46 +16,43 @@ pub(super) enum AnthropicEvent {
         /// The block so far.
         block: Map<String, Value>,
     },
-    /// A block goes on.
+    /// A block continues.
     BlockPiece {
-        /// Which.
+        /// Its place in the message.
         index: Option<u64>,
-        /// What is new.
+        /// The new piece.
         piece: BlockDelta,
     },
-    /// The message comes to its end.
+    /// The message is about to end.
     Ending(MessageHead),
     /// The message has ended.
     Ended,
-    /// It failed; the whole event.
+    /// The answer failed; the whole event.
     Failed(Value),
-    /// A ping, the end of a block, or something that a later provider thought of.
+    /// A ping, the end of a block, or an unknown event.
     Other,
 }
 
-/// What is known of a message beside its blocks.
+/// A message without its blocks.
 #[derive(Debug, Default)]
 pub(super) struct MessageHead {
-    /// What it has cost so far.
+    /// Its usage so far.
     pub(super) tokens: AnthropicUsage,
-    /// Why it ends.
     pub(super) stop_reason: Option<String>,
-    /// The container that the provider's own tools ran in.
+    /// The container in which the provider's own tools ran.
     pub(super) container: Option<String>,
 }
 
-/// What is new of a block.
+/// A piece of a block.
 #[derive(Debug)]
 pub(super) enum BlockDelta {
-    /// Of a text.
     Text(String),
-    /// Of the reasoning.
     Thinking(String),
-    /// The reasoning's seal, whole.
+    /// The signature of the reasoning, whole.
     Signature(String),
-    /// Of a call's arguments.
+    /// A piece of a call's arguments.
     Input(String),
-    /// A source of a text.
+    /// A source of the text.
     Citation(Value),
 }
 
@@ -97,7 +94,7 @@ impl AnthropicEvent {
         Some((event, halved))
     }
 
-    /// The same, what it says passed through this.
+    /// The same event with its text changed.
     pub(super) fn map_texts(self, change: impl FnOnce(String) -> String) -> Self {
         let Self::BlockPiece { index, piece } = self else { return self };
         let piece = match piece {
@@ -109,7 +106,7 @@ impl AnthropicEvent {
         Self::BlockPiece { index, piece }
     }
 
-    /// A whole message as the events that would have told it; `None` when it is no message.
+    /// A whole message as the events of a stream; `None` if it is no message.
     pub(super) fn read_whole(text: &str) -> Option<Vec<Self>> {
         let mut value = json::parse(&json::without_halves(text))?.value;
         if value.get("type").and_then(Value::as_str) == Some("error") || has_error(&value) {
@@ -173,7 +170,7 @@ impl AnthropicUsage {
         }
     }
 
-    /// Counts only grow: a 0 after a number comes from a provider that has stopped counting.
+    /// A 0 after a number is ignored: such a provider has stopped counting.
     pub(super) fn replace(&mut self, newer: Self) {
         let known = |new: Option<u64>, old: Option<u64>| new.filter(|count| *count > 0).or(old);
         *self = Self {
@@ -184,7 +181,7 @@ impl AnthropicUsage {
         };
     }
 
-    /// The same in this server's terms: what was read from a cache, or written to it, is of the prompt.
+    /// The usage as this server counts it: tokens of the cache belong to the prompt.
     pub(super) fn usage(self) -> Usage {
         let prompt = [self.input, self.cache_written, self.cache_read].into_iter().flatten();
         Usage::new(prompt.fold(0, u64::saturating_add), self.output.unwrap_or(0))

@@ -1,5 +1,5 @@
-//! The request body, except for the conversation ([`AnthropicMessages`]). Combinations that providers of
-//! this dialect refuse are not sent.
+//! The request body in this dialect, except for the conversation ([`AnthropicMessages`]). It leaves out
+//! combinations that providers refuse.
 
 use super::turns::{self, AnthropicMessages};
 use crate::domain::tool::ToolDefinition;
@@ -10,50 +10,50 @@ use serde_json::{Map, Value, json};
 
 /// Limit of an answer without a requested or configured one; the dialect requires one.
 const MAX_TOKENS: u32 = 8192;
-/// Tokens of reasoning, if the limit of the answer allows them.
+/// Tokens for reasoning, if the limit of the answer allows them.
 const BUDGET: u32 = 4096;
-/// The fewest that providers take.
+/// The lowest budget that providers accept.
 const BUDGET_MIN: u32 = 1024;
-/// What any thinking model can write, where the configuration does not say it.
+/// The limit of an answer with reasoning, if none is configured.
 const CEILING: u32 = 32_000;
 
 /// The request body.
-pub(super) fn body(request: &ModelRequest, terms: &DialectOptions) -> ProviderRequestBody {
+pub(super) fn body(request: &ModelRequest, options: &DialectOptions) -> ProviderRequestBody {
     let turns = AnthropicMessages::arrange(&request.messages, &request.model);
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| {
         body.insert(key.to_owned(), value);
     };
-    put("model", json!(terms.upstream_id));
-    let asked = request.max_tokens.into_iter().chain(terms.max_output_tokens).min().unwrap_or(MAX_TOKENS);
-    let room = AnswerBudget::of(asked, terms.max_output_tokens);
-    match room.filter(|_| request.thinking && turns.may_think) {
+    put("model", json!(options.upstream_id));
+    let limit = request.max_tokens.into_iter().chain(options.max_output_tokens).min().unwrap_or(MAX_TOKENS);
+    let budget_of_answer = AnswerBudget::of(limit, options.max_output_tokens);
+    match budget_of_answer.filter(|_| request.thinking && turns.may_think) {
         Some(AnswerBudget { max_tokens, budget }) => {
             put("max_tokens", json!(max_tokens));
             put("thinking", json!({"type": "enabled", "budget_tokens": budget}));
         }
-        None => put("max_tokens", json!(asked)),
+        None => put("max_tokens", json!(limit)),
     }
     if !turns.system.is_empty() {
         put("system", json!(turns.system));
     }
     let called = &turns.tools_called;
     put("messages", json!(turns.messages));
-    // Those that the history names must be listed even when none may be called.
+    // Tools that the history names must be listed even when none may be called.
     let offered = if request.may_call || !called.is_empty() { &request.tools[..] } else { &[] };
-    let gone = if request.tools.is_empty() { gone(called) } else { Vec::new() };
-    if (!offered.is_empty() || !gone.is_empty()) && (!request.may_call || offered.is_empty()) {
+    let removed = if request.tools.is_empty() { removed_tools(called) } else { Vec::new() };
+    if (!offered.is_empty() || !removed.is_empty()) && (!request.may_call || offered.is_empty()) {
         put("tool_choice", json!({"type": "none"}));
     }
-    if !gone.is_empty() {
-        put("tools", json!(gone));
+    if !removed.is_empty() {
+        put("tools", json!(removed));
     }
     if let Some(temperature) = request.temperature {
         put("temperature", json!(temperature.clamp(0.0, 1.0)));
     }
     put("stream", json!(true));
-    body.extend(terms.extra_body.clone());
-    if thinks(&body) && !terms.extra_body.contains_key("temperature") {
+    body.extend(options.extra_body.clone());
+    if thinks(&body) && !options.extra_body.contains_key("temperature") {
         body.shift_remove("temperature");
     }
     ProviderRequestBody::new(body).offering(offered, write_tool)
@@ -62,12 +62,12 @@ pub(super) fn body(request: &ModelRequest, terms: &DialectOptions) -> ProviderRe
 /// The request that continues an answer after its provider has paused.
 pub(super) fn continuation(
     first: &ProviderRequestBody,
-    said: Vec<Value>,
+    blocks: Vec<Value>,
     container: Option<&str>,
 ) -> ProviderRequestBody {
     let mut next = first.clone();
     if let Some(messages) = next.fields.get_mut("messages").and_then(Value::as_array_mut) {
-        turns::go_on(messages, said);
+        turns::continue_with(messages, blocks);
     }
     if let Some(container) = container {
         next.fields.entry("container").or_insert_with(|| json!(container));
@@ -80,8 +80,8 @@ fn thinks(body: &Map<String, Value>) -> bool {
     kind.and_then(Value::as_str).is_some_and(|kind| kind != "disabled")
 }
 
-/// Tools that were called and are not there any more: only their names are known.
-fn gone(called: &[String]) -> Vec<Value> {
+/// Tools that were called and no longer exist. Only their names are known.
+fn removed_tools(called: &[String]) -> Vec<Value> {
     called.iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}})).collect()
 }
 
@@ -96,13 +96,13 @@ struct AnswerBudget {
 }
 
 impl AnswerBudget {
-    /// `asked` tokens for the answer and the budget beside them, as far as the provider's bound allows;
-    /// `None` when it leaves too little.
-    fn of(asked: u32, max_output_tokens: Option<u32>) -> Option<Self> {
-        let ceiling = max_output_tokens.unwrap_or(CEILING).max(asked);
-        let max_tokens = asked.saturating_add(BUDGET).min(ceiling);
-        // Where it cannot be raised, the reasoning gets half of it.
-        let budget = (max_tokens - asked).max(max_tokens / 2).clamp(BUDGET_MIN, BUDGET);
+    /// The requested limit and the reasoning beside it, as far as the provider's limit allows; `None` if it
+    /// leaves too little.
+    fn of(limit: u32, max_output_tokens: Option<u32>) -> Option<Self> {
+        let ceiling = max_output_tokens.unwrap_or(CEILING).max(limit);
+        let max_tokens = limit.saturating_add(BUDGET).min(ceiling);
+        // If the limit cannot be raised, reasoning gets half of it.
+        let budget = (max_tokens - limit).max(max_tokens / 2).clamp(BUDGET_MIN, BUDGET);
         (budget < max_tokens).then_some(Self { max_tokens, budget })
     }
 }

@@ -1,5 +1,5 @@
-//! Arranges the conversation as this dialect requires: user and assistant in turns, each call with its
-//! result, no empty texts, no foreign ids.
+//! Arranges the conversation as this dialect requires: user and assistant take turns, each call has its
+//! result, and there are no empty texts and no ids of other providers.
 
 use super::block::arguments;
 use crate::domain::message::{Message, ProviderReplay};
@@ -7,7 +7,7 @@ use crate::domain::tool::ToolCall;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 
-/// Said in the user's place when a conversation does not begin with the user.
+/// The first message of a conversation that does not begin with the user.
 const OPENING: &str = "(The conversation begins here.)";
 /// The result of a call that has none.
 const NO_RESULT: &str = r#"{"success":false,"error":"there is no result of this call"}"#;
@@ -16,21 +16,21 @@ const NAME_CHARS: usize = 128;
 
 /// The conversation, arranged.
 pub(super) struct AnthropicMessages {
-    /// What stands before it.
+    /// The system prompt.
     pub(super) system: Vec<Value>,
     /// `messages`.
     pub(super) messages: Vec<Value>,
-    /// The tools that it names.
+    /// The names of the tools that were called.
     pub(super) tools_called: Vec<String>,
-    /// Whether the model may think now: a turn that has begun without thinking cannot go on with it.
+    /// Whether the model may think. A turn that has begun without thinking cannot continue with it.
     pub(super) may_think: bool,
 }
 
 #[derive(Debug)]
 enum AnthropicTurn {
     User {
-        /// The calls of the turn before, in their order.
-        owed: Vec<String>,
+        /// The ids of the calls in the turn before, in their order.
+        expected: Vec<String>,
         results: HashMap<String, Value>,
         blocks: Vec<Value>,
     },
@@ -43,36 +43,38 @@ enum AnthropicTurn {
 impl AnthropicMessages {
     /// Arranges the messages for the model of this configured id.
     pub(super) fn arrange(messages: &[Message], model: &str) -> Self {
-        let mut script =
+        let mut builder =
             TurnBuilder { model, system: Vec::new(), turns: Vec::new(), ids: AnthropicIds::default() };
         for message in messages {
-            script.take(message);
+            builder.take(message);
         }
-        if !matches!(script.turns.first(), Some(AnthropicTurn::User { .. })) {
+        if !matches!(builder.turns.first(), Some(AnthropicTurn::User { .. })) {
             let blocks = vec![text(OPENING)];
-            script.turns.insert(0, AnthropicTurn::User { owed: Vec::new(), results: HashMap::new(), blocks });
+            builder
+                .turns
+                .insert(0, AnthropicTurn::User { expected: Vec::new(), results: HashMap::new(), blocks });
         }
-        if matches!(script.turns.last(), Some(AnthropicTurn::Assistant { calls, .. }) if !calls.is_empty()) {
-            script.user();
+        if matches!(builder.turns.last(), Some(AnthropicTurn::Assistant { calls, .. }) if !calls.is_empty()) {
+            builder.user();
         }
-        let may_think = may_think(&script.turns);
-        let mut messages: Vec<Value> = script.turns.into_iter().map(AnthropicTurn::into_message).collect();
+        let may_think = may_think(&builder.turns);
+        let mut messages: Vec<Value> = builder.turns.into_iter().map(AnthropicTurn::into_message).collect();
         trim_last(&mut messages);
-        Self { system: script.system, messages, tools_called: script.ids.tools, may_think }
+        Self { system: builder.system, messages, tools_called: builder.ids.tools, may_think }
     }
 }
 
-/// Goes on with what the model has said so far, as the last message.
-pub(super) fn go_on(messages: &mut Vec<Value>, said: Vec<Value>) {
+/// Adds the blocks of a paused answer as the last message.
+pub(super) fn continue_with(messages: &mut Vec<Value>, content_blocks: Vec<Value>) {
     let last = messages.last_mut().filter(|last| last.get("role") == Some(&json!("assistant")));
     match last.and_then(|last| last.get_mut("content")).and_then(Value::as_array_mut) {
-        Some(content) => content.extend(said),
-        None => messages.push(json!({"role": "assistant", "content": said})),
+        Some(content) => content.extend(content_blocks),
+        None => messages.push(json!({"role": "assistant", "content": content_blocks})),
     }
     trim_last(messages);
 }
 
-/// A last message of the assistant must not end in white space.
+/// If the assistant's message is the last one, it must not end in white space.
 fn trim_last(messages: &mut [Value]) {
     let last = messages.last_mut().filter(|last| last.get("role") == Some(&json!("assistant")));
     let block = last.and_then(|last| last.pointer_mut("/content")?.as_array_mut()?.last_mut());
@@ -94,25 +96,26 @@ fn is_blank_text(block: &Value) -> bool {
     is_text && block.get("text").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
 }
 
-/// What the assistant says since the user last spoke must begin with its thinking, or go on without.
+/// The assistant's turn since the last user message must begin with thinking, or do without it.
 fn may_think(turns: &[AnthropicTurn]) -> bool {
-    let spoke =
-        turns.iter().rposition(|turn| matches!(turn, AnthropicTurn::User { owed, .. } if owed.is_empty()));
-    let since = turns.get(spoke.unwrap_or(0)..).unwrap_or_default();
-    let said = since.iter().find_map(|turn| match turn {
+    let last_user = turns
+        .iter()
+        .rposition(|turn| matches!(turn, AnthropicTurn::User { expected, .. } if expected.is_empty()));
+    let since = turns.get(last_user.unwrap_or(0)..).unwrap_or_default();
+    let content_blocks = since.iter().find_map(|turn| match turn {
         AnthropicTurn::Assistant { blocks, .. } => Some(blocks),
         AnthropicTurn::User { .. } => None,
     });
-    said.is_none_or(|blocks| blocks.first().is_some_and(is_thinking))
+    content_blocks.is_none_or(|blocks| blocks.first().is_some_and(is_thinking))
 }
 
 impl AnthropicTurn {
     fn into_message(self) -> Value {
         match self {
             Self::Assistant { blocks, .. } => json!({"role": "assistant", "content": blocks}),
-            Self::User { owed, mut results, blocks } => {
+            Self::User { expected, mut results, blocks } => {
                 let result = |id: String| results.remove(&id).unwrap_or_else(|| result(&id, NO_RESULT));
-                let content: Vec<Value> = owed.into_iter().map(result).chain(blocks).collect();
+                let content: Vec<Value> = expected.into_iter().map(result).chain(blocks).collect();
                 json!({"role": "user", "content": content})
             }
         }
@@ -120,8 +123,8 @@ impl AnthropicTurn {
 }
 
 fn result(id: &str, content: &str) -> Value {
-    let said: Option<Value> = serde_json::from_str(content).ok();
-    let failed = said.and_then(|said| said.get("success").and_then(Value::as_bool)) == Some(false);
+    let parsed: Option<Value> = serde_json::from_str(content).ok();
+    let failed = parsed.and_then(|parsed| parsed.get("success").and_then(Value::as_bool)) == Some(false);
     if failed {
         return json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": true});
     }
@@ -160,81 +163,81 @@ impl TurnBuilder<'_> {
 
     fn answer(&mut self, id_ref: &str, name: &str, content: &str) {
         let id = self.ids.latest.get(id_ref).cloned().unwrap_or_default();
-        if let Some(AnthropicTurn::User { owed, results, .. }) = self.user()
-            && owed.contains(&id)
+        if let Some(AnthropicTurn::User { expected, results, .. }) = self.user()
+            && expected.contains(&id)
             && !results.contains_key(&id)
         {
             results.insert(id.clone(), result(&id, content));
             return;
         }
-        // Its call is not among what is sent.
+        // Its call is not sent.
         self.say(&format!("(Result of an earlier call of {name}: {content})"));
     }
 
-    /// The user's turn, begun if it is not the user's.
+    /// The user's turn. A new one begins after the assistant's.
     fn user(&mut self) -> Option<&mut AnthropicTurn> {
-        let owed = match self.turns.last() {
+        let expected = match self.turns.last() {
             Some(AnthropicTurn::User { .. }) => None,
             Some(AnthropicTurn::Assistant { calls, .. }) => Some(calls.clone()),
             None => Some(Vec::new()),
         };
-        if let Some(owed) = owed {
-            self.turns.push(AnthropicTurn::User { owed, results: HashMap::new(), blocks: Vec::new() });
+        if let Some(expected) = expected {
+            self.turns.push(AnthropicTurn::User { expected, results: HashMap::new(), blocks: Vec::new() });
         }
         self.turns.last_mut()
     }
 
     fn assistant(&mut self, content: &str, tool_calls: &[ToolCall], echo: Option<&ProviderReplay>) {
         let mut wanted: Vec<&ToolCall> = tool_calls.iter().collect();
-        let (mut said, mut called) = (Vec::new(), Vec::new());
+        let (mut content_blocks, mut called) = (Vec::new(), Vec::new());
         let parts = echo.filter(|echo| echo.model == self.model).and_then(|echo| echo.parts.as_array());
         let plain = [text(content)];
         for part in parts.map_or(plain.as_slice(), Vec::as_slice) {
             if part.get("type").and_then(Value::as_str) != Some("tool_use") {
-                said.push(part.clone());
+                content_blocks.push(part.clone());
                 continue;
             }
             let id = part.get("id").and_then(Value::as_str);
             let Some(at) = wanted.iter().position(|call| Some(call.id_ref.as_str()) == id) else { continue };
             let mut part = part.clone();
             if let Some(id) = part.get_mut("id") {
-                *id = json!(self.ids.begin(wanted.remove(at), &mut called));
-                said.push(part);
+                *id = json!(self.ids.assign(wanted.remove(at), &mut called));
+                content_blocks.push(part);
             }
         }
         for call in wanted {
-            let id = self.ids.begin(call, &mut called);
+            let id = self.ids.assign(call, &mut called);
             let (name, input) = (tool_name(&call.name), arguments(&call.arguments));
-            said.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
+            content_blocks.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
         }
-        said.retain(|block| !is_blank_text(block));
-        while said.last().is_some_and(is_thinking) {
-            said.pop(); // nothing followed it: providers refuse it as the last block
+        content_blocks.retain(|block| !is_blank_text(block));
+        while content_blocks.last().is_some_and(is_thinking) {
+            content_blocks.pop(); // providers refuse it as the last block
         }
-        if said.is_empty() {
+        if content_blocks.is_empty() {
             return;
         }
         match self.turns.last_mut() {
             Some(AnthropicTurn::Assistant { calls, blocks }) => {
                 calls.append(&mut called);
-                blocks.append(&mut said);
+                blocks.append(&mut content_blocks);
             }
-            _ => self.turns.push(AnthropicTurn::Assistant { calls: called, blocks: said }),
+            _ => self.turns.push(AnthropicTurn::Assistant { calls: called, blocks: content_blocks }),
         }
     }
 }
 
 /// Letters, digits, `_` and `-`; never empty.
-fn word(text: &str, empty: &str) -> String {
-    let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    if text.is_empty() { empty.to_owned() } else { text.chars().take(NAME_CHARS).map(fine).collect() }
+fn valid_word(text: &str, empty: &str) -> String {
+    let replace = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    if text.is_empty() { empty.to_owned() } else { text.chars().take(NAME_CHARS).map(replace).collect() }
 }
 
 fn tool_name(name: &str) -> String {
-    word(name, "unnamed")
+    valid_word(name, "unnamed")
 }
 
-/// The ids of calls as the wire bears them: of a narrow alphabet, and each only once.
+/// Wire ids of calls. They use a narrow alphabet, and each one is used once.
 #[derive(Debug, Default)]
 struct AnthropicIds {
     latest: HashMap<String, String>,
@@ -243,14 +246,14 @@ struct AnthropicIds {
 }
 
 impl AnthropicIds {
-    /// The wire's id for a call that is sent now; its result comes under the same.
-    fn begin(&mut self, call: &ToolCall, called: &mut Vec<String>) -> String {
-        let plain = word(&call.id_ref, "call");
-        let mut id = plain.clone();
-        let mut again = 1_usize;
+    /// A wire id for a call. Its result uses the same id.
+    fn assign(&mut self, call: &ToolCall, called: &mut Vec<String>) -> String {
+        let wire_id = valid_word(&call.id_ref, "call");
+        let mut id = wire_id.clone();
+        let mut number = 1_usize;
         while !self.taken.insert(id.clone()) {
-            again = again.saturating_add(1);
-            id = format!("{plain}_{again}");
+            number = number.saturating_add(1);
+            id = format!("{wire_id}_{number}");
         }
         self.latest.insert(call.id_ref.clone(), id.clone());
         called.push(id.clone());

@@ -1,7 +1,7 @@
-//! The scripted model of a fresh install and of the tests. It uses no network and labels each answer as
-//! scripted. [`script`] lists its answers.
+//! The scripted model of a fresh install and of tests. It uses no network, and each answer is labelled as
+//! scripted. The script is described in [`script`].
 //!
-//! Token counts are estimates: four characters to a token, rounded up.
+//! Token counts are estimates: four characters are a token.
 
 mod script;
 
@@ -46,23 +46,23 @@ pub(super) fn ask(
     let turn = DemoTurn::of(&request.messages);
     let mut tool_calls = Vec::new();
     if turn.results.is_empty() {
-        match script::read(turn.said) {
+        match script::read(turn.user_text) {
             DemoAction::Calls(wanted) => match missing(&wanted, &request.tools) {
                 Some(answer) => reply.say(&answer)?,
                 None => tool_calls = calls(wanted, &request.messages),
             },
             DemoAction::Stream { words, every } => reply.stream(words, every)?,
             DemoAction::Excuse(why) => reply.say(&why)?,
-            DemoAction::Echo => reply.say(&format!("{ABOUT}{}", cut(turn.said)))?,
+            DemoAction::Echo => reply.say(&format!("{ABOUT}{}", truncated(turn.user_text)))?,
         }
     } else {
         reply.say(&turn.results.iter().map(|result| report(result)).collect::<Vec<_>>().join("\n\n"))?;
     }
-    let asked: usize =
+    let call_bytes: usize =
         tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len())).sum();
     let usage = Usage::new(
         tokens(request.messages.iter().map(chars).sum()),
-        tokens(reply.chars.saturating_add(asked)),
+        tokens(reply.chars.saturating_add(call_bytes)),
     );
     let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
     reply.emit(Chunk::Spent(usage))?;
@@ -71,7 +71,7 @@ pub(super) fn ask(
 
 /// The last user message and the results of the calls made since.
 struct DemoTurn<'a> {
-    said: &'a str,
+    user_text: &'a str,
     results: Vec<&'a Message>,
 }
 
@@ -79,12 +79,12 @@ impl<'a> DemoTurn<'a> {
     fn of(messages: &'a [Message]) -> Self {
         let last = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
         let (before, after) = messages.split_at(last.map_or(0, |at| at.saturating_add(1)));
-        let said = match before.last() {
+        let user_text = match before.last() {
             Some(Message::User { content, .. }) => content.as_str(),
             _ => "",
         };
         Self {
-            said,
+            user_text,
             results: after.iter().filter(|message| matches!(message, Message::Tool { .. })).collect(),
         }
     }
@@ -145,11 +145,11 @@ fn missing(wanted: &[ScriptedCall], offered: &[ToolDefinition]) -> Option<String
 }
 
 fn calls(wanted: Vec<ScriptedCall>, messages: &[Message]) -> Vec<ToolCall> {
-    let made = |message: &Message| match message {
+    let calls_of = |message: &Message| match message {
         Message::Assistant { tool_calls, .. } => tool_calls.len(),
         _ => 0,
     };
-    let before: usize = messages.iter().map(made).sum();
+    let before: usize = messages.iter().map(calls_of).sum();
     let numbered = wanted.into_iter().enumerate();
     numbered
         .map(|(at, call)| {
@@ -183,7 +183,7 @@ fn report(result: &Message) -> String {
     }
 }
 
-fn cut(text: &str) -> String {
+fn truncated(text: &str) -> String {
     match text.char_indices().nth(ECHO_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

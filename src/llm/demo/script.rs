@@ -2,8 +2,8 @@
 //!
 //! In this order, the first that fits:
 //! 1. fenced blocks of `python` (`py`), `javascript` (`js`) or `bash` (`sh`): one call for each block;
-//! 2. lines `tool: NAME {json}`: one call for each line, the arguments exactly as written,
-//!    `{}` when there are none;
+//! 2. lines `tool: NAME {json}`: one call for each line, the arguments exactly as written, `{}` when there
+//!    are none;
 //! 3. a line `stream: N words, M ms`: N from 1 to 100,000, M from 0 to 60,000;
 //! 4. anything else is echoed.
 

@@ -1,5 +1,5 @@
-//! Parses JSON as providers really send it. Depth, odd numbers, stray control characters and lone
-//! surrogates never fail an answer.
+//! Parses JSON as providers really send it. Depth, odd numbers, stray control characters and lone surrogates
+//! never fail an answer.
 
 mod repair;
 mod surrogates;

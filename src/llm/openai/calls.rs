@@ -27,19 +27,18 @@ struct PartialCall {
 }
 
 impl CallAssembler {
-    /// None yet.
+    /// No calls yet.
     pub(super) fn new(limits: AnswerLimits) -> Self {
         Self { calls: Vec::new(), limits }
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
     /// Adds a piece; returns the bytes that it added. `halved`: it has placeholders for lone surrogates.
     pub(super) fn add(&mut self, piece: CallDelta, halved: bool) -> Result<usize, ModelError> {
-        let position = self.place(piece.index, &piece.id, &piece.name);
+        let position = self.position_of(piece.index, &piece.id, &piece.name);
         if position.is_none() {
             self.limits.check_calls(self.calls.len().saturating_add(1))?;
             self.calls.push(PartialCall { index: piece.index, ..PartialCall::default() });
@@ -48,14 +47,14 @@ impl CallAssembler {
         let Some(call) = self.calls.get_mut(position.unwrap_or(last)) else { return Ok(0) };
         self.limits.check_arguments(call.arguments.len().saturating_add(piece.arguments.len()))?;
         let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
-        let said = piece.name.len().saturating_add(piece.arguments.len());
-        let added = said.saturating_add(piece.id.len()).saturating_add(extra);
+        let bytes = piece.name.len().saturating_add(piece.arguments.len());
+        let added = bytes.saturating_add(piece.id.len()).saturating_add(extra);
         call.take(piece, halved);
         Ok(added)
     }
 
-    /// Where the piece belongs; `None` when it begins a call.
-    fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+    /// The position of the call that the piece belongs to; `None` if it begins a call.
+    fn position_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let at = match index {
             Some(_) => self.calls.iter().rposition(|call| call.index == index)?,
             None if !id.is_empty() => return self.calls.iter().rposition(|call| call.id == id),
@@ -68,14 +67,14 @@ impl CallAssembler {
         (!another).then_some(at)
     }
 
-    /// The calls in the model's order with ids that are unique in the conversation, and the data that goes
-    /// back with some of them, by id.
+    /// The calls in the model's order, with ids that are unique in the conversation. The map has the data
+    /// that goes back to the provider, by id.
     pub(super) fn finish(self, history: &[Message]) -> (Vec<ToolCall>, Map<String, Value>) {
         let mut ids = CallIds::of(history);
         let mut extras = Map::new();
         let named = self.calls.into_iter().filter(|call| !call.name.is_empty());
         let calls = named.map(|mut call| {
-            let id_ref = ids.give(std::mem::take(&mut call.id));
+            let id_ref = ids.assign(std::mem::take(&mut call.id));
             extras.extend(call.extra.take().map(|extra| (id_ref.clone(), extra)));
             call.arguments.push_str(call.surrogates.end());
             let arguments = without_halves(&call.arguments).into_owned();
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_all_numbered_zero_stay_apart() {
+    fn calls_that_are_all_numbered_zero_stay_separate() {
         let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}},
             {"index": 0, "id": "b", "function": {"name": "x", "arguments": "{}"}},
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_never_given_twice_in_a_conversation() {
+    fn call_ids_are_unique_in_a_conversation() {
         let earlier = ToolCall { id_ref: "0".into(), name: "x".into(), arguments: "{}".into() };
         let history = [Message::Assistant {
             content: String::new(),

@@ -1,5 +1,4 @@
-//! Reads one chunk leniently: fields have many spellings and places, and a field that no
-//! answer needs never fails one.
+//! Reads one chunk. Fields have many names and places, and an odd field that no answer needs never fails one.
 
 use crate::domain::usage::Usage;
 use crate::llm::json::{self, ParsedJson};
@@ -50,7 +49,7 @@ impl OpenAiChunk {
         at(&self.value).or_else(|| self.every_choice().find_map(at))
     }
 
-    /// The usage that llama.cpp measures, without a report.
+    /// The usage that llama.cpp measures.
     pub(super) fn measured(&self) -> Option<ReportedUsage> {
         let timings = self.value.get("timings")?;
         let number = |key: &str| timings.get(key).and_then(json::count);
@@ -68,14 +67,14 @@ impl OpenAiChunk {
             base.get("status_code").filter(|code| !json::is_blank(code)).map(|_| base)
         };
         let bare = || {
-            let says = |key: &str| value.get(key).is_some_and(|said| !json::is_blank(said));
+            let has = |key: &str| value.get(key).is_some_and(|field| !json::is_blank(field));
             let is = |key: &str, word: &str| value.get(key).and_then(Value::as_str) == Some(word);
             let is_chunk = CHUNK_FIELDS.iter().any(|field| value.get(field).is_some_and(|v| !v.is_string()));
-            let fails = (says("code") && value.get("code").and_then(json::count) != Some(200))
-                || says("status")
+            let fails = (has("code") && value.get("code").and_then(json::count) != Some(200))
+                || has("status")
                 || is("type", "error");
-            let told = !is_chunk && (says("detail") || (fails && (says("message") || says("msg"))));
-            (told || is("object", "error")).then_some(value)
+            let is_failure = !is_chunk && (has("detail") || (fails && (has("message") || has("msg"))));
+            (is_failure || is("object", "error")).then_some(value)
         };
         error.or_else(minimax).or_else(bare)
     }
@@ -86,14 +85,14 @@ impl OpenAiChunk {
 pub(super) struct ChunkChoice<'a>(&'a Value);
 
 impl<'a> ChunkChoice<'a> {
-    /// What is new; `message` in a whole answer.
+    /// The new part; `message` in a whole answer.
     pub(super) fn delta(self) -> ChoiceDelta<'a> {
         let part = |key: &str| self.0.get(key).filter(|part| part.is_object());
         // A completion of the older kind has its text in the choice itself.
         ChoiceDelta(part("delta").or_else(|| part("message")).unwrap_or(self.0))
     }
 
-    /// The word for the end, in small letters, once there is one.
+    /// The finish reason in lower case.
     pub(super) fn finish_word(self) -> Option<String> {
         let word = match self.0.get("finish_reason")? {
             Value::String(word) => word.as_str(),
@@ -108,7 +107,7 @@ impl<'a> ChunkChoice<'a> {
     }
 }
 
-/// What is new.
+/// The new part of a choice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChoiceDelta<'a>(&'a Value);
 
@@ -116,19 +115,21 @@ pub(super) struct ChoiceDelta<'a>(&'a Value);
 const THINKING_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "reasoning_text"];
 
 impl<'a> ChoiceDelta<'a> {
-    /// The new piece of reasoning, under whichever name.
+    /// The new piece of reasoning.
     pub(super) fn thinking(self) -> String {
-        let named = THINKING_FIELDS.iter().filter_map(|field| self.0.get(field)).map(plain);
-        let detailed = || self.details().iter().map(plain).collect::<String>();
+        let named = THINKING_FIELDS.iter().filter_map(|field| self.0.get(field)).map(text_of);
+        let detailed = || self.details().iter().map(text_of).collect::<String>();
         let in_parts = || match self.0.get("content") {
-            Some(Value::Array(parts)) => parts.iter().filter(|part| is_thought(part)).map(plain).collect(),
+            Some(Value::Array(parts)) => {
+                parts.iter().filter(|part| is_reasoning(part)).map(text_of).collect()
+            }
             _ => String::new(),
         };
-        let mut every = named.chain(std::iter::once_with(detailed)).chain(std::iter::once_with(in_parts));
-        every.find(|text| !text.is_empty()).unwrap_or_default()
+        let mut sources = named.chain(std::iter::once_with(detailed)).chain(std::iter::once_with(in_parts));
+        sources.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// Reasoning in the parts that `OpenRouter` wants back.
+    /// Reasoning that goes back to `OpenRouter`.
     pub(super) fn details(self) -> &'a [Value] {
         self.0.get("reasoning_details").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
@@ -136,11 +137,13 @@ impl<'a> ChoiceDelta<'a> {
     /// The new piece of text.
     pub(super) fn text(self) -> String {
         let content = match self.0.get("content") {
-            Some(Value::Array(parts)) => parts.iter().filter(|part| !is_thought(part)).map(plain).collect(),
-            Some(content) => plain(content),
-            None => self.0.get("text").map(plain).unwrap_or_default(),
+            Some(Value::Array(parts)) => {
+                parts.iter().filter(|part| !is_reasoning(part)).map(text_of).collect()
+            }
+            Some(content) => text_of(content),
+            None => self.0.get("text").map(text_of).unwrap_or_default(),
         };
-        if content.is_empty() { self.0.get("refusal").map(plain).unwrap_or_default() } else { content }
+        if content.is_empty() { self.0.get("refusal").map(text_of).unwrap_or_default() } else { content }
     }
 
     /// New pieces of calls.
@@ -148,24 +151,24 @@ impl<'a> ChoiceDelta<'a> {
         match self.0.get("tool_calls") {
             Some(Value::Array(list)) => list.iter().filter_map(CallDelta::read).collect(),
             Some(single @ Value::Object(_)) => CallDelta::read(single).into_iter().collect(),
-            // The older form knows one call only.
+            // The older form has one call only.
             _ => self.0.get("function_call").and_then(CallDelta::read).into_iter().collect(),
         }
     }
 }
 
-fn is_thought(part: &Value) -> bool {
+fn is_reasoning(part: &Value) -> bool {
     matches!(part.get("type").and_then(Value::as_str), Some("thinking" | "reasoning"))
 }
 
-/// The text of a value that is one, or has one, or consists of some.
-fn plain(value: &Value) -> String {
+/// The text of a value: a string, an object with a text, or a list of these.
+fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().map(plain).collect(),
+        Value::Array(parts) => parts.iter().map(text_of).collect(),
         Value::Object(part) => {
             let mut fields = ["text", "summary", "thinking", "content"].iter();
-            fields.find_map(|key| part.get(*key)).map(plain).unwrap_or_default()
+            fields.find_map(|key| part.get(*key)).map(text_of).unwrap_or_default()
         }
         _ => String::new(),
     }
@@ -174,20 +177,20 @@ fn plain(value: &Value) -> String {
 /// A piece of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CallDelta {
-    /// Which call; some providers leave it out.
+    /// The number of the call; some providers omit it.
     pub(super) index: Option<u64>,
-    /// The provider's name for it; empty when it names none.
+    /// The provider's id; empty if there is none.
     pub(super) id: String,
     /// The new piece of the tool's name.
     pub(super) name: String,
     /// The new piece of the arguments; an object counts as its text.
     pub(super) arguments: String,
-    /// What the provider wants back with the call.
+    /// Data that goes back to the provider with the call.
     pub(super) extra: Option<Value>,
 }
 
 impl CallDelta {
-    /// Reads a piece; `None` for what is no object.
+    /// Reads a piece; `None` if it is no object.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let piece = value.as_object()?;
         let function = piece.get("function").filter(|f| f.is_object()).unwrap_or(value);

@@ -1,12 +1,12 @@
-//! Makes tool names and call ids valid for a provider. Valid ones stay, and the same input
-//! always gives the same output.
+//! Makes tool names and call ids valid for a provider. Valid ones stay, and the same input always gives the
+//! same output.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The longest name of a function, characters.
 const NAME_CHARS: usize = 64;
-/// The longest id of a call that `OpenAI` takes, bytes.
+/// The longest call id that `OpenAI` accepts, bytes.
 const ID_BYTES: usize = 40;
 
 /// The alphabet of ids.
@@ -20,21 +20,21 @@ pub(super) enum IdAlphabet {
 
 /// A valid tool name. Models invent names that their own provider refuses (`functions.calculator`).
 pub(super) fn name(name: &str) -> Cow<'_, str> {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if !name.is_empty() && name.len() <= NAME_CHARS && name.chars().all(is_fine) {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.len() <= NAME_CHARS && name.chars().all(is_valid) {
         return Cow::Borrowed(name);
     }
-    let plain: String = name.chars().take(NAME_CHARS).map(|c| if is_fine(c) { c } else { '_' }).collect();
+    let plain: String = name.chars().take(NAME_CHARS).map(|c| if is_valid(c) { c } else { '_' }).collect();
     Cow::Owned(if plain.is_empty() { "unknown".to_owned() } else { plain })
 }
 
 /// A valid id, the same for a call and its result.
 pub(super) fn id(id: &str, ids: IdAlphabet) -> Cow<'_, str> {
-    let is_fine = match ids {
+    let is_valid = match ids {
         IdAlphabet::Any => id.len() <= ID_BYTES,
         IdAlphabet::Nine => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
     };
-    if is_fine {
+    if is_valid {
         return Cow::Borrowed(id);
     }
     let mut hasher = DefaultHasher::new();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fine_names_and_ids_stay_and_others_fit() {
+    fn valid_names_and_ids_stay_and_others_are_replaced() {
         assert_eq!(
             (name("get_weather-2"), name("functions.calculator")),
             ("get_weather-2".into(), "functions_calculator".into())

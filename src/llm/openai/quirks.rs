@@ -19,48 +19,48 @@ pub(super) enum ThinkingField {
 pub(super) struct ProviderQuirks {
     /// How a request asks for thinking.
     pub(super) thinking: ThinkingField,
-    /// Whether earlier reasoning must come back as `reasoning_content`.
+    /// Whether earlier reasoning must go back as `reasoning_content`.
     pub(super) echoes_reasoning: bool,
     /// The field that limits the answer.
     pub(super) max_tokens: &'static str,
-    /// The highest bound of an answer that is taken.
-    pub(super) max_tokens_most: Option<u32>,
-    /// What ids of calls look like.
+    /// The highest limit of an answer that the provider accepts.
+    pub(super) max_tokens_cap: Option<u32>,
+    /// The alphabet of call ids.
     pub(super) ids: IdAlphabet,
-    /// Whether `stream_options` is known.
+    /// Whether the provider accepts `stream_options`.
     pub(super) reports_usage_on_demand: bool,
-    /// Beginnings of the names of models that take no temperature.
-    pub(super) steady: &'static [&'static str],
-    /// Beginnings of names that are exceptions to this.
-    pub(super) not_steady: &'static [&'static str],
+    /// Prefixes of models that refuse a temperature.
+    pub(super) no_temperature: &'static [&'static str],
+    /// Prefixes of models that accept one nevertheless.
+    pub(super) no_temperature_except: &'static [&'static str],
 }
 
-/// The field that limits an answer, as it was named first.
+/// The field that limits an answer.
 pub(super) const MAX_TOKENS: &str = "max_tokens";
-/// And as `OpenAI` names it now.
+/// Its newer name at `OpenAI`.
 pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 
 const PLAIN: ProviderQuirks = ProviderQuirks {
     thinking: ThinkingField::None,
     echoes_reasoning: false,
     max_tokens: MAX_TOKENS,
-    max_tokens_most: None,
+    max_tokens_cap: None,
     ids: IdAlphabet::Any,
     reports_usage_on_demand: true,
-    steady: &[],
-    not_steady: &[],
+    no_temperature: &[],
+    no_temperature_except: &[],
 };
 const THINKER: ProviderQuirks =
     ProviderQuirks { thinking: ThinkingField::Type, echoes_reasoning: true, ..PLAIN };
-/// Thinking with tools: 400 unless the reasoning comes back verbatim.
-const DEEPSEEK: ProviderQuirks = ProviderQuirks { max_tokens_most: Some(8192), ..THINKER };
-const GLM: ProviderQuirks = ProviderQuirks { max_tokens_most: Some(65_536), ..THINKER };
+/// Answers 400 to thinking with tools unless the reasoning goes back unchanged.
+const DEEPSEEK: ProviderQuirks = ProviderQuirks { max_tokens_cap: Some(8192), ..THINKER };
+const GLM: ProviderQuirks = ProviderQuirks { max_tokens_cap: Some(65_536), ..THINKER };
 const MOONSHOT: ProviderQuirks = ProviderQuirks { thinking: ThinkingField::None, ..THINKER };
-/// Reasoning models refuse `max_tokens` and `temperature`; the others take both names of the bound.
+/// Reasoning models refuse `max_tokens` and `temperature`. The others accept both names of the limit.
 const OPENAI: ProviderQuirks = ProviderQuirks {
     max_tokens: MAX_COMPLETION_TOKENS,
-    steady: &["o1", "o3", "o4", "gpt-5"],
-    not_steady: &["gpt-5-chat"],
+    no_temperature: &["o1", "o3", "o4", "gpt-5"],
+    no_temperature_except: &["gpt-5-chat"],
     ..PLAIN
 };
 
@@ -73,7 +73,7 @@ const HOSTS: [(&str, ProviderQuirks); 8] = [
     ("moonshot.ai", MOONSHOT),
     ("openrouter.ai", ProviderQuirks { thinking: ThinkingField::Enabled, ..PLAIN }),
     ("api.openai.com", OPENAI),
-    // Refuses fields that it does not know, and reports the usage unasked.
+    // Refuses unknown fields, and always reports the usage.
     ("mistral.ai", ProviderQuirks { reports_usage_on_demand: false, ids: IdAlphabet::Nine, ..PLAIN }),
 ];
 
@@ -94,9 +94,9 @@ impl ProviderQuirks {
         HOSTS.iter().find(|(end, _)| is_at(end)).map_or(PLAIN, |(_, quirks)| *quirks)
     }
 
-    /// Whether this model takes a temperature.
-    pub(super) fn takes_temperature(&self, model: &str) -> bool {
+    /// Whether this model accepts a temperature.
+    pub(super) fn accepts_temperature(&self, model: &str) -> bool {
         let begins = |starts: &[&str]| starts.iter().any(|start| model.starts_with(start));
-        !begins(self.steady) || begins(self.not_steady)
+        !begins(self.no_temperature) || begins(self.no_temperature_except)
     }
 }

@@ -1,15 +1,15 @@
-//! Parts of an answer that providers want back unchanged: signatures of calls (Gemini) and reasoning
+//! Parts of an answer that go back to the provider unchanged: signatures of calls (Gemini), reasoning
 //! (`OpenRouter`), as `{"reasoning_details": […], "extra_content": {<call>: …}}`.
 
 use crate::domain::message::ProviderReplay;
 use crate::llm::json::SurrogateJoiner;
 use serde_json::{Map, Value, json};
 
-/// Reasoning, with the assistant message.
+/// The field with the reasoning of a message.
 pub(super) const DETAILS: &str = "reasoning_details";
-/// An opaque part of a call, with the call.
+/// The field with an opaque part of a call.
 pub(super) const EXTRA: &str = "extra_content";
-/// What continues when a detail comes in pieces; any other field is said once and holds.
+/// Fields whose pieces are joined. Any other field arrives once.
 const CONTINUED: [&str; 2] = ["text", "summary"];
 
 /// The details of one answer so far.
@@ -21,13 +21,13 @@ pub(super) struct ReasoningDetails {
 }
 
 impl ReasoningDetails {
-    /// Adds the details of a chunk, up to `bound` bytes in all. Longer details are dropped entirely, because
-    /// providers refuse a part of them. `halved`: they have placeholders for lone surrogates.
-    pub(super) fn add(&mut self, details: &[Value], halved: bool, bound: usize) {
+    /// Adds the details of a chunk. All of them are dropped above `limit` bytes, because providers refuse a
+    /// part of them. `halved`: they have placeholders for lone surrogates.
+    pub(super) fn add(&mut self, details: &[Value], halved: bool, limit: usize) {
         self.halved |= halved;
         for detail in details.iter().filter_map(Value::as_object) {
             self.bytes = self.bytes.saturating_add(size(detail));
-            if self.bytes > bound {
+            if self.bytes > limit {
                 self.list = Vec::new();
                 return;
             }
@@ -38,7 +38,7 @@ impl ReasoningDetails {
         }
     }
 
-    /// What is to come back with the message, if anything; `extras` are the calls' own parts by call.
+    /// The data that goes back with the message. `extras` are the opaque parts of calls by id.
     pub(super) fn finish(mut self, model: &str, extras: Map<String, Value>) -> Option<ProviderReplay> {
         let mut parts = Map::new();
         for detail in self.list.iter_mut().filter(|_| self.halved) {
@@ -82,14 +82,13 @@ fn merge(last: &mut Map<String, Value>, next: &Map<String, Value>) {
             (Some(Value::String(text)), Value::String(more)) if CONTINUED.contains(&key.as_str()) => {
                 text.push_str(more);
             }
-            (Some(held), value) => *held = value.clone(),
+            (Some(known), value) => *known = value.clone(),
             (None, value) => drop(last.insert(key.clone(), value.clone())),
         }
     }
 }
 
-/// Puts the parts back into the assistant message that they belong to; `with_extra` says
-/// whether those of calls, too.
+/// Puts the parts into their assistant message. `with_extra`: also those of calls.
 pub(super) fn put_back(
     echo: &ProviderReplay,
     message: &mut Map<String, Value>,
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_in_details_are_joined() {
+    fn surrogates_in_details_are_joined() {
         let mut details = ReasoningDetails::default();
         for text in [r#""a\ud83d""#, r#""\ude00""#] {
             let parsed = crate::llm::json::parse(text).expect("JSON");
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_details_beyond_the_bound_are_forgotten_as_a_whole() {
+    fn p8_details_beyond_the_limit_are_dropped_entirely() {
         let mut details = ReasoningDetails::default();
         for _ in 0..10 {
             details.add(&[json!({"type": "reasoning.encrypted", "data": "0123456789"})], false, 60);

@@ -10,16 +10,16 @@ use crate::llm::transport::request_body::ProviderRequestBody;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 
-/// What shapes the requests to one model.
+/// The settings that shape the requests to one model.
 #[derive(Debug, Clone)]
 pub(super) struct RequestShape {
     /// The model's name at the provider.
     pub(super) upstream_id: String,
     /// The provider's quirks.
     pub(super) quirks: ProviderQuirks,
-    /// The configured bound of one answer, tokens.
+    /// The configured limit of one answer, tokens.
     pub(super) max_output_tokens: Option<u32>,
-    /// Fields over ours; `null` takes one away.
+    /// Fields that replace those of the dialect; `null` removes one.
     pub(super) extra: Map<String, Value>,
 }
 
@@ -42,14 +42,16 @@ pub(super) fn body(
     if quirks.reports_usage_on_demand {
         put("stream_options", json!({"include_usage": true}));
     }
-    if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
+    if let Some(temperature) = request.temperature.filter(|_| quirks.accepts_temperature(&shape.upstream_id))
+    {
         put("temperature", json!(temperature));
     }
-    // A configured limit comes before the provider's quirks. Without any limit the provider's own applies.
-    let most = shape.max_output_tokens.or(quirks.max_tokens_most.filter(|_| request.max_tokens.is_some()));
-    let bound = request.max_tokens.into_iter().chain(most).min();
-    if let (Some(bound), Some(field)) = (bound, unsupported.bound(quirks.max_tokens)) {
-        put(field, json!(bound));
+    // A configured limit replaces the cap of the provider. Without any limit the provider's own default
+    // applies.
+    let cap = shape.max_output_tokens.or(quirks.max_tokens_cap.filter(|_| request.max_tokens.is_some()));
+    let limit = request.max_tokens.into_iter().chain(cap).min();
+    if let (Some(limit), Some(field)) = (limit, unsupported.limit_field(quirks.max_tokens)) {
+        put(field, json!(limit));
     }
     match quirks.thinking {
         ThinkingField::None => {}
@@ -66,7 +68,6 @@ pub(super) fn body(
             body.insert(key.clone(), value.clone());
         }
     }
-    // A `null` takes them away.
     let is_offer = request.may_call && !unsupported.has("tools") && !shape.extra.contains_key("tools");
     ProviderRequestBody::new(body).offering(if is_offer { &request.tools } else { &[] }, write_tool)
 }
@@ -86,28 +87,27 @@ fn message(
             json!({"role": "tool", "tool_call_id": naming::id(id_ref, quirks.ids), "content": content})
         }
         Message::Assistant { content, thinking, tool_calls, echo } => {
-            let mut said = Map::new();
-            said.insert("role".to_owned(), json!("assistant"));
-            let silent = content.is_empty() && !tool_calls.is_empty();
-            said.insert("content".to_owned(), if silent { Value::Null } else { json!(content) });
-            // A model that thinks is refused a turn with calls that lacks the field, even
-            // when there was no thought.
+            let mut fields = Map::new();
+            fields.insert("role".to_owned(), json!("assistant"));
+            let is_empty = content.is_empty() && !tool_calls.is_empty();
+            fields.insert("content".to_owned(), if is_empty { Value::Null } else { json!(content) });
+            // A thinking model refuses a turn with calls without this field, even if there was no reasoning.
             let is_wanted = !thinking.is_empty() || (request.thinking && !tool_calls.is_empty());
             if quirks.echoes_reasoning && is_wanted {
-                said.insert("reasoning_content".to_owned(), json!(thinking));
+                fields.insert("reasoning_content".to_owned(), json!(thinking));
             }
             if !tool_calls.is_empty() {
-                said.insert(
+                fields.insert(
                     "tool_calls".to_owned(),
                     tool_calls.iter().map(|one| call(one, quirks)).collect(),
                 );
             }
             if let Some(echo) = echo.as_ref().filter(|echo| echo.model == request.model) {
                 let ids: Vec<&str> = tool_calls.iter().map(|call| call.id_ref.as_str()).collect();
-                replay_data::put_back(echo, &mut said, &ids, !unsupported.has(replay_data::EXTRA));
+                replay_data::put_back(echo, &mut fields, &ids, !unsupported.has(replay_data::EXTRA));
             }
-            said.retain(|key, _| !unsupported.has(key));
-            Value::Object(said)
+            fields.retain(|key, _| !unsupported.has(key));
+            Value::Object(fields)
         }
     }
 }
@@ -120,7 +120,8 @@ fn call(call: &ToolCall, quirks: &ProviderQuirks) -> Value {
     })
 }
 
-/// Providers refuse a history with malformed arguments; the tool's result has told the model what was wrong.
+/// Providers refuse a history with malformed arguments. The result of the tool has told the model what is
+/// wrong.
 fn arguments(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(_)) => text.to_owned(),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_arguments_are_never_echoed_as_they_are() {
+    fn malformed_arguments_are_wrapped_in_an_object() {
         let sent = sent_to("localhost");
         let echoed = sent["messages"][2]["tool_calls"][1]["function"]["arguments"].as_str().expect("a text");
         assert_eq!(
@@ -236,10 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_an_answer_is_the_least_of_all() {
-        let bound = |asked: Option<u32>, configured: Option<u32>, provider: Provider| {
+    fn the_lowest_limit_of_an_answer_counts() {
+        let bound = |requested: Option<u32>, configured: Option<u32>, provider: Provider| {
             let shape = RequestShape { max_output_tokens: configured, ..shape(provider, "x.test") };
-            let request = ModelRequest { max_tokens: asked, ..request() };
+            let request = ModelRequest { max_tokens: requested, ..request() };
             posted(&request, &shape).get("max_tokens").and_then(Value::as_u64)
         };
         assert_eq!(bound(Some(100_000), None, Provider::Deepseek), Some(8192));
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thinking_model_gets_the_field_even_when_there_was_no_thought() {
+    fn a_thinking_model_gets_the_reasoning_field_even_when_it_is_empty() {
         let mut asked = request();
         let Some(Message::Assistant { thinking, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
         thinking.clear();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_fields_replace_add_and_take_away() {
+    fn extra_fields_replace_add_and_remove_fields() {
         let extra = json!({"temperature": null, "max_tokens": 7, "top_k": 3, "stream_options": null});
         let shape = RequestShape {
             extra: extra.as_object().expect("an object").clone(),
@@ -294,19 +295,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_wants_back_goes_back_to_the_same_model_only() {
+    fn replay_data_goes_back_to_the_same_model_only() {
         let parts = json!({"reasoning_details": [{"data": "d"}], "extra_content": {"c1": {"google": 1}}});
         let mut asked = request();
         let Some(Message::Assistant { echo, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
         *echo = Some(ProviderReplay { model: "m".into(), parts });
         let shape = shape(Provider::Openai, "localhost");
-        let said = posted(&asked, &shape)["messages"][2].clone();
-        assert_eq!(said["reasoning_details"], json!([{"data": "d"}]));
-        assert_eq!(said["tool_calls"][0]["extra_content"], json!({"google": 1}));
+        let message = posted(&asked, &shape)["messages"][2].clone();
+        assert_eq!(message["reasoning_details"], json!([{"data": "d"}]));
+        assert_eq!(message["tool_calls"][0]["extra_content"], json!({"google": 1}));
         let other = ModelRequest { model: "other".into(), ..asked };
-        let said = posted(&other, &shape)["messages"][2].clone();
+        let message = posted(&other, &shape)["messages"][2].clone();
         assert!(
-            said.get("reasoning_details").is_none() && said["tool_calls"][0].get("extra_content").is_none()
+            message.get("reasoning_details").is_none()
+                && message["tool_calls"][0].get("extra_content").is_none()
         );
     }
 }

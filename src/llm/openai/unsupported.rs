@@ -18,7 +18,7 @@ pub(super) const FIELDS: [&str; 10] = [
     replay_data::DETAILS,
     replay_data::EXTRA,
 ];
-/// Words of an error response for an unknown field, not for a bad value.
+/// Words of an error response about an unknown field. A bad value has other words.
 const UNKNOWN_WORDS: [&str; 18] = [
     "unsupported",
     "not supported",
@@ -52,30 +52,30 @@ impl UnsupportedParameters {
 
     /// These fields and those that an error response with this status and these words (lower case) names.
     pub(super) fn with_named(self, status: StatusCode, words: &str) -> Self {
-        let may =
+        let is_about_fields =
             matches!(status.as_u16(), 400 | 422) && UNKNOWN_WORDS.iter().any(|word| words.contains(word));
-        if !may {
+        if !is_about_fields {
             return self;
         }
         let named = FIELDS.iter().enumerate().filter(|(_, field)| names(words, field));
-        let both = self.0 | named.fold(0, |all, (at, _)| all | bit(at));
-        // «Use max_completion_tokens instead»: both are named, and the other one was sent.
-        let limits = Self(both ^ self.0);
-        let advised = limits.has(MAX_TOKENS) && limits.has(MAX_COMPLETION_TOKENS);
-        if !advised {
-            return Self(both);
+        let all_named = self.0 | named.fold(0, |all, (at, _)| all | bit(at));
+        // "Use max_completion_tokens instead" names both fields; the first one was refused.
+        let limits = Self(all_named ^ self.0);
+        let is_advice = limits.has(MAX_TOKENS) && limits.has(MAX_COMPLETION_TOKENS);
+        if !is_advice {
+            return Self(all_named);
         }
         let first = |field: &str| words.find(field).unwrap_or(usize::MAX);
         let kept =
             if first(MAX_TOKENS) < first(MAX_COMPLETION_TOKENS) { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
         let at = FIELDS.iter().position(|field| *field == kept).unwrap_or_default();
-        Self(both & !bit(at))
+        Self(all_named & !bit(at))
     }
 
-    /// The field that limits the answer, where this one is wanted.
-    pub(super) fn bound(self, wanted: &'static str) -> Option<&'static str> {
-        let other = if wanted == MAX_TOKENS { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
-        [wanted, other].into_iter().find(|field| !self.has(field))
+    /// The field that limits the answer: the preferred one, or the other if that is unsupported.
+    pub(super) fn limit_field(self, preferred: &'static str) -> Option<&'static str> {
+        let other = if preferred == MAX_TOKENS { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
+        [preferred, other].into_iter().find(|field| !self.has(field))
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_what_they_do_not_know() {
+    fn refusals_name_the_unknown_fields() {
         for (words, fields) in [
             ("Unrecognized request argument supplied: stream_options", vec!["stream_options"]),
             (
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn the_two_bounds_stand_for_each_other() {
+    fn the_two_limit_fields_replace_each_other() {
         let none = UnsupportedParameters::default();
-        assert_eq!(none.bound(MAX_TOKENS), Some(MAX_TOKENS));
+        assert_eq!(none.limit_field(MAX_TOKENS), Some(MAX_TOKENS));
         let first = none.with_named(StatusCode::BAD_REQUEST, "unknown max_tokens");
-        assert_eq!(first.bound(MAX_TOKENS), Some(MAX_COMPLETION_TOKENS));
-        let both = first.with_named(StatusCode::BAD_REQUEST, "unknown max_completion_tokens");
-        assert_eq!(both.bound(MAX_TOKENS), None);
-        assert_eq!(both.bound(MAX_COMPLETION_TOKENS), None);
+        assert_eq!(first.limit_field(MAX_TOKENS), Some(MAX_COMPLETION_TOKENS));
+        let all_named = first.with_named(StatusCode::BAD_REQUEST, "unknown max_completion_tokens");
+        assert_eq!(all_named.limit_field(MAX_TOKENS), None);
+        assert_eq!(all_named.limit_field(MAX_COMPLETION_TOKENS), None);
     }
 }

@@ -1,5 +1,5 @@
-//! A circuit breaker: after failures in a row, calls are refused for a time that
-//! doubles with each failed probe.
+//! A circuit breaker: after failures in a row, calls are refused for a time that doubles with each failed
+//! probe.
 
 use crate::ports::CircuitState;
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_was_cancelled_leaves_its_place_to_the_next() {
+    fn after_a_cancelled_probe_the_next_call_is_the_probe() {
         let mut breaker = broken();
         breaker.probe();
         breaker.release_probe(5_000, true);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_begins_lets_others_in_and_its_failure_shuts_them_out_for_longer() {
+    fn a_probe_whose_answer_begins_closes_the_circuit_and_its_failure_opens_it_for_longer() {
         let mut breaker = broken();
         breaker.probe();
         breaker.probe_answered();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_switches_it_off() {
+    fn a_threshold_of_zero_switches_the_breaker_off() {
         let mut breaker = CircuitBreaker::new(0, 60_000);
         for _ in 0..1_000 {
             breaker.fail(0, false);
@@ -206,10 +206,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: it never stays shut for longer than the longest time, and nobody waits for a
-        /// probe that is not under way.
+        /// In any order of events, the circuit is open for at most the longest time, and no call waits for a
+        /// probe that does not run.
         #[test]
-        fn it_always_opens_a_way_again(acts in proptest::collection::vec((0_u8..5, 0_u64..70_000), 1..200)) {
+        fn the_circuit_never_stays_open(acts in proptest::collection::vec((0_u8..5, 0_u64..70_000), 1..200)) {
             let (mut breaker, mut now_ms, mut probing) = (CircuitBreaker::new(3, 60_000), 0, false);
             for (act, step_ms) in acts {
                 now_ms += step_ms;
@@ -227,7 +227,7 @@ mod tests {
                     _ => breaker.succeed(),
                 }
                 probing &= !is_probe;
-                prop_assert!(probing || breaker.check(now_ms) != BreakerDecision::Probing, "nobody is probing");
+                prop_assert!(probing || breaker.check(now_ms) != BreakerDecision::Probing, "no probe runs");
             }
             if probing {
                 breaker.release_probe(now_ms, true);

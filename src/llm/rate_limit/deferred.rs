@@ -22,7 +22,7 @@ pub(super) struct DeferredCalls {
 }
 
 impl DeferredCalls {
-    /// Their number.
+    /// The number of calls that are still deferred.
     pub(super) fn count(&mut self, now_ms: u64) -> usize {
         self.retry_at_ms.retain(|at| *at > now_ms);
         self.retry_at_ms.len()
@@ -55,17 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_seconds_growing_with_those_before_and_no_two_the_same() {
+    fn delays_grow_with_the_calls_ahead_and_differ() {
         let mut deferred = DeferredCalls::default();
-        let mut told = Vec::new();
+        let mut delays = Vec::new();
         for _ in 0..5_000 {
             let ahead = deferred.count(0);
-            told.push(deferred.next_retry_ms(0, 0, ahead, DEFAULT_INTERVAL_MS));
+            delays.push(deferred.next_retry_ms(0, 0, ahead, DEFAULT_INTERVAL_MS));
         }
-        assert_eq!(told[0], UNKNOWN_WAIT_MS);
-        assert!(told[20] > told[0] + 20 * DEFAULT_INTERVAL_MS, "{told:?}");
-        assert!(told.iter().all(|ms| *ms < UNKNOWN_WAIT_MS + MAX_QUEUE_WAIT_MS + JITTER_MS));
-        assert!(told.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(delays[0], UNKNOWN_WAIT_MS);
+        assert!(delays[20] > delays[0] + 20 * DEFAULT_INTERVAL_MS, "{delays:?}");
+        assert!(delays.iter().all(|ms| *ms < UNKNOWN_WAIT_MS + MAX_QUEUE_WAIT_MS + JITTER_MS));
+        assert!(delays.windows(2).all(|pair| pair[0] != pair[1]));
         assert_eq!(deferred.count(0), MAX_DEFERRED, "memory is bounded");
         assert_eq!(deferred.count(UNKNOWN_WAIT_MS + MAX_QUEUE_WAIT_MS), 0, "they have come back");
     }

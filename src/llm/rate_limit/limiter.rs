@@ -1,5 +1,5 @@
-//! Decides whether a call may begin: concurrent calls, calls and tokens per minute, pauses that the provider
-//! asked for, circuit breaker, and the queue. Has no threads and no clock.
+//! Decides whether a call may begin: limits of concurrent calls, calls and tokens per minute, pauses that the
+//! provider asked for, the circuit breaker and the queue. It has no threads and no clock.
 
 use super::circuit_breaker::{BreakerDecision, CircuitBreaker};
 use super::deferred::{DEFAULT_INTERVAL_MS, DeferredCalls};
@@ -87,16 +87,16 @@ pub(super) enum LimiterDecision {
     },
 }
 
-/// What a call says about the health of its provider.
+/// The health of the provider as the end of a call shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProviderCallOutcome {
     /// It answered, possibly with a refusal.
     Answered,
-    /// It limits calls, and may have said for how many milliseconds.
+    /// It limits calls, possibly for this many milliseconds.
     RateLimited(Option<u64>),
     /// It could not be reached, failed, or broke off.
     Failed,
-    /// Nothing: the call was cancelled.
+    /// Unknown: the call was cancelled.
     Unknown,
 }
 
@@ -211,8 +211,8 @@ impl RateLimiter {
         self.queue.retain(|waiting| *waiting != ticket);
     }
 
-    /// Defers a call: returns after how many milliseconds it should come again. `ticket` is
-    /// the place that it gives up.
+    /// Defers a call: returns after how many milliseconds it should come again. `ticket` is the place that it
+    /// gives up.
     pub(super) fn defer(&mut self, now_ms: u64, ticket: Option<u64>, tokens: TokenEstimate<'_>) -> u64 {
         if let Some(ticket) = ticket {
             self.leave_queue(ticket);
@@ -283,15 +283,15 @@ mod tests {
         }
     }
 
-    fn blocked_by(verdict: LimiterDecision) -> WaitReason {
-        match verdict {
+    fn blocked_by(decision: LimiterDecision) -> WaitReason {
+        match decision {
             LimiterDecision::Wait { reason, .. } => reason,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn without_bounds_everybody_enters() {
+    fn without_limits_every_call_is_admitted() {
         let mut limiter = limiter(&RateOptions::default());
         for _ in 0..1_000 {
             admit(&mut limiter, 0);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_of_several_bounds_holds() {
+    fn the_strictest_of_several_limits_counts() {
         let mut limiter = limiter(&rate(Some(3), Some(7), None));
         limiter.tighten(&rate(Some(2), Some(9), Some(500)));
         limiter.tighten(&rate(Some(4), None, Some(400)));
@@ -317,34 +317,34 @@ mod tests {
     }
 
     #[test]
-    fn whoever_came_first_goes_first() {
+    fn calls_are_admitted_in_order_of_arrival() {
         let mut limiter = limiter(&rate(Some(1), None, None));
-        let seated = admit(&mut limiter, 0);
+        let running = admit(&mut limiter, 0);
         let (first, second) = (limiter.join_queue(), limiter.join_queue());
-        limiter.release(0, seated, ProviderCallOutcome::Answered, None);
+        limiter.release(0, running, ProviderCallOutcome::Answered, None);
         assert_eq!(
             blocked_by(limiter.try_admit(0, None, &|| 1)),
             WaitReason::Queue,
-            "a newcomer does not overtake"
+            "a new call does not overtake"
         );
         assert_eq!(blocked_by(limiter.try_admit(0, Some(second), &|| 1)), WaitReason::Queue);
         limiter.leave_queue(first);
         assert!(
             matches!(limiter.try_admit(0, Some(second), &|| 1), LimiterDecision::Admit(_)),
-            "the line moved up"
+            "the queue moved up"
         );
         assert!(limiter.queue.is_empty());
     }
 
     #[test]
-    fn a_provider_that_limits_closes_the_gate_for_everybody() {
+    fn a_rate_limited_provider_pauses_all_calls() {
         let mut limiter = limiter(&RateOptions::default());
         let (one, other) = (admit(&mut limiter, 0), admit(&mut limiter, 0));
         limiter.release(1_000, one, ProviderCallOutcome::RateLimited(Some(30_000)), None);
         limiter.release(1_000, other, ProviderCallOutcome::RateLimited(Some(3)), None);
-        let verdict = limiter.try_admit(1_000, None, &|| 1);
+        let decision = limiter.try_admit(1_000, None, &|| 1);
         assert_eq!(
-            verdict,
+            decision,
             LimiterDecision::Wait { reason: WaitReason::ProviderPause, ready_in_ms: 30_000, ahead: 0 }
         );
         let late = admit(&mut limiter, 31_000);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_limits_or_refuses_is_not_down_and_a_stopped_call_tells_nothing() {
+    fn rate_limits_refusals_and_cancelled_calls_do_not_open_the_circuit() {
         let mut limiter = limiter(&RateOptions::default());
         for outcome in [ProviderCallOutcome::RateLimited(None), ProviderCallOutcome::Answered] {
             for _ in 0..20 {
@@ -398,40 +398,39 @@ mod tests {
         assert_eq!(blocked_by(limiter.try_admit(5_000, None, &|| 1)), WaitReason::Probing);
         limiter.release(5_000, probe, ProviderCallOutcome::Unknown, None);
         let probe = admit(&mut limiter, 5_000);
-        assert!(probe.is_probe, "a cancelled probe leaves its place");
+        assert!(probe.is_probe, "a cancelled probe makes way for the next");
         limiter.note_answer(probe);
         assert!(!admit(&mut limiter, 5_000).is_probe, "its answer has begun");
     }
 
     #[test]
-    fn those_sent_away_are_told_different_times() {
+    fn deferred_calls_get_different_times() {
         let mut limiter = limiter(&rate(None, Some(2), None));
         admit(&mut limiter, 0);
         admit(&mut limiter, 0);
-        let told: Vec<u64> = (0..6).map(|_| limiter.defer(0, None, &|| 1)).collect();
-        assert!(told.iter().all(|ms| *ms >= 60_001), "not before there is room: {told:?}");
-        assert!(told[2] >= 2 * 60_001 && told[4] >= 3 * 60_001, "two a minute: {told:?}");
+        let delays: Vec<u64> = (0..6).map(|_| limiter.defer(0, None, &|| 1)).collect();
+        assert!(delays.iter().all(|ms| *ms >= 60_001), "not before the window has room: {delays:?}");
+        assert!(delays[2] >= 2 * 60_001 && delays[4] >= 3 * 60_001, "two a minute: {delays:?}");
     }
 
     proptest! {
-        /// Seats are never more than active, whatever the order of comings and goings, and the
-        /// last to leave frees all.
+        /// The permits in use never exceed the limit, in any order of admissions and releases.
         #[test]
-        fn p8_seats_are_bounded_and_given_back(max_concurrent in 1_u32..5, acts in proptest::collection::vec(any::<bool>(), 1..200)) {
+        fn p8_permits_are_bounded_and_returned(max_concurrent in 1_u32..5, arrivals in proptest::collection::vec(any::<bool>(), 1..200)) {
             let mut limiter = limiter(&rate(Some(max_concurrent), None, None));
-            let mut inside = Vec::new();
-            for comes in acts {
-                if comes {
+            let mut admitted = Vec::new();
+            for is_arrival in arrivals {
+                if is_arrival {
                     if let LimiterDecision::Admit(admission) = limiter.try_admit(0, None, &|| 1) {
-                        inside.push(admission);
+                        admitted.push(admission);
                     } else {
-                        prop_assert_eq!(inside.len(), max_concurrent as usize, "refused only when full");
+                        prop_assert_eq!(admitted.len(), max_concurrent as usize, "refused only when full");
                     }
-                } else if let Some(admission) = inside.pop() {
+                } else if let Some(admission) = admitted.pop() {
                     limiter.release(0, admission, ProviderCallOutcome::Unknown, None);
                 }
-                prop_assert!(inside.len() <= max_concurrent as usize);
-                prop_assert_eq!(limiter.active as usize, inside.len());
+                prop_assert!(admitted.len() <= max_concurrent as usize);
+                prop_assert_eq!(limiter.active as usize, admitted.len());
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The limiters of all providers. Models with the same address and key are one provider
-//! account and share a limiter.
+//! The limiters of all providers. Models with the same address and key are one provider account and share a
+//! limiter.
 
 use super::limiter::RateLimiter;
 use crate::domain::limits::Limits;

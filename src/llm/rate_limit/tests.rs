@@ -26,8 +26,8 @@ struct PausedClock {
 }
 
 impl PausedClock {
-    fn at(&self, when_ms: u64, what: impl FnOnce() + Send + 'static) {
-        *self.plan.lock().unwrap() = Some((when_ms, Box::new(what)));
+    fn at(&self, when_ms: u64, action: impl FnOnce() + Send + 'static) {
+        *self.plan.lock().unwrap() = Some((when_ms, Box::new(action)));
     }
 }
 
@@ -48,13 +48,13 @@ impl Clock for PausedClock {
     }
 }
 
-struct Bench {
+struct LimiterFixture {
     limiter: Arc<ProviderLimiter>,
     clock: Arc<PausedClock>,
     cancel: CancelToken,
 }
 
-fn bench(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) -> Bench {
+fn fixture(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) -> LimiterFixture {
     let rate = RateOptions { concurrent, requests_per_minute: requests, tokens_per_minute: tokens };
     let limits = Limits::default();
     let limiter = LimiterRegistry::new(&limits).limiter(
@@ -64,7 +64,7 @@ fn bench(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) ->
     );
     let clock = Arc::new(PausedClock::default());
     let cancel = CancelToken::new(Arc::<PausedClock>::clone(&clock)).with_deadline(3_600_000);
-    Bench { limiter, clock, cancel }
+    LimiterFixture { limiter, clock, cancel }
 }
 
 fn request() -> ModelRequest {
@@ -99,23 +99,23 @@ fn with_limit(
     result.clone().map_err(|error| ProviderFailure { is_rate_limited, ..error.into() })
 }
 
-impl Bench {
+impl LimiterFixture {
     fn now_ms(&self) -> u64 {
         self.clock.monotonic_ms()
     }
 
-    fn enter(&self) -> Result<CallPermit<'_>, ModelError> {
+    fn acquire(&self) -> Result<CallPermit<'_>, ModelError> {
         self.limiter.acquire(&request(), &self.cancel)
     }
 
     fn call(&self, result: &Result<Completion, ModelError>, is_rate_limited: bool) -> Result<(), ModelError> {
-        self.enter()?.finish(&with_limit(result, is_rate_limited));
+        self.acquire()?.finish(&with_limit(result, is_rate_limited));
         Ok(())
     }
 
-    /// What a call is told that is sent away.
+    /// The message and the delay of a deferred call.
     fn busy(&self) -> (String, u64) {
-        match self.enter().err() {
+        match self.acquire().err() {
             Some(ModelError::Busy { message, retry_after_ms }) => {
                 assert!(!message.contains("secret"), "{message}");
                 (message, retry_after_ms)
@@ -124,9 +124,9 @@ impl Bench {
         }
     }
 
-    /// Takes a seat and gives it back at this time.
-    fn seat_until(&self, when_ms: u64) {
-        let admission = Waiter::new(&self.limiter, &request(), &self.cancel).wait().expect("a seat");
+    /// Takes a permit and returns it at this time.
+    fn hold_permit_until(&self, when_ms: u64) {
+        let admission = Waiter::new(&self.limiter, &request(), &self.cancel).wait().expect("a permit");
         let (limiter, clock) = (Arc::clone(&self.limiter), Arc::clone(&self.clock));
         self.clock.at(when_ms, move || {
             limiter.lock().release(
@@ -138,146 +138,147 @@ impl Bench {
         });
     }
 
-    fn line_is_empty(&self) -> bool {
+    fn queue_is_empty(&self) -> bool {
         let mut state = self.limiter.lock();
         let ticket = state.join_queue();
-        let verdict = state.try_admit(u64::MAX, Some(ticket), &|| 0);
+        let decision = state.try_admit(u64::MAX, Some(ticket), &|| 0);
         state.leave_queue(ticket);
-        !matches!(verdict, limiter::LimiterDecision::Wait { ahead: 1.., .. })
+        !matches!(decision, limiter::LimiterDecision::Wait { ahead: 1.., .. })
     }
 }
 
 #[test]
-fn a_turn_that_comes_soon_is_waited_for() {
-    let bench = bench(Some(1), None, None);
-    bench.seat_until(1_000);
-    bench.enter().expect("a seat, in time");
-    assert!((1_000..1_060).contains(&bench.now_ms()), "{}", bench.now_ms());
-    assert!(bench.line_is_empty());
+fn a_short_wait_is_waited_in_place() {
+    let fixture = fixture(Some(1), None, None);
+    fixture.hold_permit_until(1_000);
+    fixture.acquire().expect("a permit, in time");
+    assert!((1_000..1_060).contains(&fixture.now_ms()), "{}", fixture.now_ms());
+    assert!(fixture.queue_is_empty());
 }
 
 #[test]
-fn a_turn_that_does_not_come_is_told_with_a_time_to_come_again() {
-    let bench = bench(Some(1), None, None);
-    let _seated = bench.enter().expect("a seat");
-    let (message, first_ms) = bench.busy();
+fn a_call_without_a_permit_in_time_is_deferred() {
+    let fixture = fixture(Some(1), None, None);
+    let _permit = fixture.acquire().expect("a permit");
+    let (message, first_ms) = fixture.busy();
     assert_eq!(message, "the provider of model 'm' has as many calls as it may have at once: 1");
-    assert_eq!(bench.now_ms(), 5_000, "limits.model_wait_s, and no longer");
+    assert_eq!(fixture.now_ms(), 5_000, "limits.model_wait_s, and no longer");
     assert!((500..10_000).contains(&first_ms), "{first_ms}");
-    assert!(bench.line_is_empty());
+    assert!(fixture.queue_is_empty());
 }
 
 #[test]
-fn a_turn_that_is_known_to_come_late_is_not_waited_for() {
-    let bench = bench(None, Some(1), None);
-    bench.call(&answered(), false).expect("the first of this minute");
-    let (message, wait_ms) = bench.busy();
+fn a_wait_that_is_known_to_be_long_is_deferred_at_once() {
+    let fixture = fixture(None, Some(1), None);
+    fixture.call(&answered(), false).expect("the first of this minute");
+    let (message, wait_ms) = fixture.busy();
     assert_eq!(message, "the provider of model 'm' has had its 1 calls a minute; the next in 61 s");
-    assert_eq!(bench.now_ms(), 0);
-    bench.clock.now_ms.store(wait_ms, Ordering::SeqCst);
-    bench.call(&answered(), false).expect("the estimate is honest");
-    bench.clock.now_ms.store(wait_ms + 57_000, Ordering::SeqCst);
-    bench.call(&answered(), false).expect("3 s are waited for");
-    assert_eq!(bench.now_ms(), wait_ms + 60_001);
+    assert_eq!(fixture.now_ms(), 0);
+    fixture.clock.now_ms.store(wait_ms, Ordering::SeqCst);
+    fixture.call(&answered(), false).expect("the estimate is honest");
+    fixture.clock.now_ms.store(wait_ms + 57_000, Ordering::SeqCst);
+    fixture.call(&answered(), false).expect("3 s are waited for");
+    assert_eq!(fixture.now_ms(), wait_ms + 60_001);
 }
 
 #[test]
-fn a_cancel_ends_the_wait_and_clears_the_place() {
-    let bench = bench(Some(1), None, None);
-    let _seated = bench.enter().expect("a seat");
-    let stop = bench.cancel.clone();
-    bench.clock.at(700, move || stop.cancel(CancelReason::Cancelled));
-    assert_eq!(bench.enter().err(), Some(ModelError::Stopped));
-    assert!(bench.now_ms() <= 760, "{}", bench.now_ms());
-    assert!(bench.line_is_empty());
+fn a_cancel_ends_the_wait_and_leaves_the_queue() {
+    let fixture = fixture(Some(1), None, None);
+    let _permit = fixture.acquire().expect("a permit");
+    let stop = fixture.cancel.clone();
+    fixture.clock.at(700, move || stop.cancel(CancelReason::Cancelled));
+    assert_eq!(fixture.acquire().err(), Some(ModelError::Stopped));
+    assert!(fixture.now_ms() <= 760, "{}", fixture.now_ms());
+    assert!(fixture.queue_is_empty());
 }
 
 #[test]
-fn a_panic_gives_its_seat_back_and_says_nothing_of_the_provider() {
-    let bench = bench(Some(1), None, None);
+fn a_panic_returns_the_permit_and_does_not_count_as_a_failure() {
+    let fixture = fixture(Some(1), None, None);
     for _ in 0..9 {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _permit = bench.enter().expect("a seat");
+            let _permit = fixture.acquire().expect("a permit");
             panic!("in the middle of a call");
         }));
         assert!(panicked.is_err());
     }
-    assert_eq!(bench.now_ms(), 0, "nobody waited");
+    assert_eq!(fixture.now_ms(), 0, "no call waited");
 }
 
 #[test]
-fn tokens_are_reserved_and_then_replaced_by_what_was_spent() {
-    let bench = bench(None, None, Some(200));
-    let mut permit = bench.enter().expect("150 of 200");
-    let (message, _) = bench.busy();
+fn reserved_tokens_are_replaced_by_the_usage() {
+    let fixture = fixture(None, None, Some(200));
+    let mut permit = fixture.acquire().expect("150 of 200");
+    let (message, _) = fixture.busy();
     assert!(message.starts_with("the provider of model 'm' has had its 200 tokens a minute"), "{message}");
     permit.report_usage(Usage::new(20, 10));
     permit.finish(&with_limit(&answered(), false));
     drop(permit);
-    bench.call(&answered(), false).expect("150 and 30 are less than 200");
-    bench.busy();
+    fixture.call(&answered(), false).expect("150 and 30 are less than 200");
+    fixture.busy();
 }
 
 #[test]
-fn a_limit_of_the_provider_closes_the_gate_for_all() {
-    let bench = bench(None, None, None);
-    bench.call(&unavailable(Some(20_000)), true).expect("asked");
-    let (message, wait_ms) = bench.busy();
+fn a_rate_limit_of_the_provider_pauses_all_calls() {
+    let fixture = fixture(None, None, None);
+    fixture.call(&unavailable(Some(20_000)), true).expect("called");
+    let (message, wait_ms) = fixture.busy();
     assert_eq!(message, "the provider of model 'm' asked for a pause; 20 s of it are left");
     assert!((20_000..22_000).contains(&wait_ms), "{wait_ms}");
-    bench.clock.now_ms.store(16_000, Ordering::SeqCst);
-    bench.enter().expect("4 s are waited for");
-    assert_eq!(bench.now_ms(), 20_000);
+    fixture.clock.now_ms.store(16_000, Ordering::SeqCst);
+    fixture.acquire().expect("4 s are waited for");
+    assert_eq!(fixture.now_ms(), 20_000);
 }
 
 #[test]
-fn a_provider_that_is_down_is_not_asked_until_a_probe_finds_it_back() {
-    let bench = bench(None, None, None);
+fn a_failed_provider_is_not_called_until_a_probe_succeeds() {
+    let fixture = fixture(None, None, None);
     let reached = AtomicU32::new(0);
     let ask = |result: &Result<Completion, ModelError>| {
-        bench.call(result, false).inspect(|()| {
+        fixture.call(result, false).inspect(|()| {
             reached.fetch_add(1, Ordering::SeqCst);
         })
     };
     for _ in 0..5 {
-        ask(&unavailable(None)).expect("asked");
+        ask(&unavailable(None)).expect("called");
     }
-    let shut = ask(&answered()).expect_err("not asked");
-    let ModelError::Unavailable { message, retry_after_ms } = &shut else { panic!("{shut:?}") };
+    let rejected = ask(&answered()).expect_err("not called");
+    let ModelError::Unavailable { message, retry_after_ms } = &rejected else { panic!("{rejected:?}") };
     assert_eq!(message, "the model's provider has failed 5 times in a row; it is asked again in 5 s");
-    assert_eq!((*retry_after_ms, bench.now_ms()), (Some(5_000), 0), "at once");
+    assert_eq!((*retry_after_ms, fixture.now_ms()), (Some(5_000), 0), "at once");
     assert_eq!(reached.load(Ordering::SeqCst), 5, "the sixth did not reach it");
 
-    bench.clock.now_ms.store(5_000, Ordering::SeqCst);
+    fixture.clock.now_ms.store(5_000, Ordering::SeqCst);
     ask(&unavailable(None)).expect("the probe");
     assert!(matches!(ask(&answered()), Err(ModelError::Unavailable { retry_after_ms: Some(10_000), .. })));
-    bench.clock.now_ms.store(15_000, Ordering::SeqCst);
+    fixture.clock.now_ms.store(15_000, Ordering::SeqCst);
     ask(&Err(ModelError::Stopped)).expect("a probe that was cancelled");
-    let probe = bench.enter().expect("another takes its place");
-    let (message, _) = bench.busy();
+    let probe = fixture.acquire().expect("another takes its place");
+    let (message, _) = fixture.busy();
     assert!(message.contains("is being tried again"), "{message}");
     drop(probe);
     ask(&answered()).expect("the provider is back");
     for _ in 0..4 {
-        ask(&unavailable(None)).expect("asked: they are counted anew");
+        ask(&unavailable(None)).expect("called: failures are counted from zero");
     }
-    ask(&answered()).expect("asked");
+    ask(&answered()).expect("called");
 }
 
 #[test]
-fn answers_of_any_kind_mean_that_the_provider_is_there() {
-    for told in [
+fn answers_of_any_kind_keep_the_circuit_closed() {
+    for answer in [
         answered(),
         Err(ModelError::Refused("400".into())),
         Err(ModelError::Denied("401".into())),
         Err(ModelError::ContextTooLong("413".into())),
         Err(ModelError::TooLarge("too much".into())),
     ] {
-        let bench = bench(None, None, None);
+        let fixture = fixture(None, None, None);
         for result in
-            [&unavailable(None), &unavailable(None), &unavailable(None), &unavailable(None), &told].repeat(3)
+            [&unavailable(None), &unavailable(None), &unavailable(None), &unavailable(None), &answer]
+                .repeat(3)
         {
-            bench.call(result, false).expect("asked");
+            fixture.call(result, false).expect("called");
         }
     }
 }
@@ -286,18 +287,18 @@ fn answers_of_any_kind_mean_that_the_provider_is_there() {
 struct RealClock;
 
 #[test]
-fn p8_few_wait_in_place_so_that_other_providers_find_workers() {
-    let bench = bench(Some(1), None, None);
-    let _seated = bench.enter().expect("a seat");
-    let queue: Vec<u64> = (0..4).map(|_| bench.limiter.lock().join_queue()).collect();
-    let (_, crowded_ms) = bench.busy();
-    assert_eq!(bench.now_ms(), 0, "sent away at once");
+fn p8_few_calls_wait_in_place() {
+    let fixture = fixture(Some(1), None, None);
+    let _permit = fixture.acquire().expect("a permit");
+    let queue: Vec<u64> = (0..4).map(|_| fixture.limiter.lock().join_queue()).collect();
+    let (_, long_queue_ms) = fixture.busy();
+    assert_eq!(fixture.now_ms(), 0, "deferred at once");
     for ticket in queue {
-        bench.limiter.lock().leave_queue(ticket);
+        fixture.limiter.lock().leave_queue(ticket);
     }
-    let (_, alone_ms) = bench.busy();
-    assert_eq!(bench.now_ms(), 5_000, "a short line is worth a wait");
-    assert!(crowded_ms > alone_ms, "{crowded_ms} {alone_ms}");
+    let (_, short_queue_ms) = fixture.busy();
+    assert_eq!(fixture.now_ms(), 5_000, "a call waits behind a short queue");
+    assert!(long_queue_ms > short_queue_ms, "{long_queue_ms} {short_queue_ms}");
 }
 
 impl Clock for RealClock {
@@ -313,8 +314,8 @@ impl Clock for RealClock {
 }
 
 #[test]
-fn p8_threads_never_hold_more_seats_than_there_are() {
-    let limiter = bench(Some(2), None, None).limiter;
+fn p8_threads_never_hold_more_permits_than_there_are() {
+    let limiter = fixture(Some(2), None, None).limiter;
     let (inside, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -322,7 +323,7 @@ fn p8_threads_never_hold_more_seats_than_there_are() {
                 let cancel = CancelToken::new(Arc::new(RealClock));
                 for _ in 0..20 {
                     let _permit =
-                        limiter.acquire(&request(), &cancel).expect("time stands still: nobody goes");
+                        limiter.acquire(&request(), &cancel).expect("time stands still, so no wait ends");
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     cancel.sleep(Duration::ZERO);
                     inside.fetch_sub(1, Ordering::SeqCst);
@@ -332,5 +333,5 @@ fn p8_threads_never_hold_more_seats_than_there_are() {
         }
     });
     assert_eq!(done.load(Ordering::SeqCst), 80);
-    assert_eq!(most.load(Ordering::SeqCst), 2, "both max_concurrent were used, and no third");
+    assert_eq!(most.load(Ordering::SeqCst), 2, "both permits were used at once, and no third");
 }

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Between two tries of the first in the queue.
+/// Time between two tries of the first call in the queue.
 const FIRST_SLICE: Duration = Duration::from_millis(10);
 /// Time between two tries of the others, which have to notice when they become the first.
 const SLICE: Duration = Duration::from_millis(50);
@@ -22,8 +22,8 @@ pub(super) struct Waiter<'a> {
     request: &'a ModelRequest,
     cancel: &'a CancelToken,
     tokens: OnceCell<u64>,
-    /// The token of the wait, once it has begun.
-    timeouts: Option<CancelToken>,
+    /// The token with the deadline of the wait, once it has begun.
+    wait: Option<CancelToken>,
     ticket: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Waiter<'a> {
         request: &'a ModelRequest,
         cancel: &'a CancelToken,
     ) -> Self {
-        Self { limiter, request, cancel, tokens: OnceCell::new(), timeouts: None, ticket: None }
+        Self { limiter, request, cancel, tokens: OnceCell::new(), wait: None, ticket: None }
     }
 
     /// Waits until the call is admitted or deferred.
@@ -66,7 +66,7 @@ impl<'a> Waiter<'a> {
             LimiterDecision::Wait { reason, ready_in_ms, ahead } => (reason, ready_in_ms, ahead),
         };
         let left =
-            self.timeouts.get_or_insert_with(|| self.cancel.with_timeout(self.limiter.max_wait)).remaining();
+            self.wait.get_or_insert_with(|| self.cancel.with_timeout(self.limiter.max_wait)).remaining();
         let ready = Duration::from_millis(ready_in_ms);
         let is_full = ready.is_zero() && self.ticket.is_none() && state.is_queue_full();
         if left.is_zero() || ready > left || is_full {
@@ -94,9 +94,9 @@ impl Drop for Waiter<'_> {
 
 /// Tokens that the call may cost.
 fn estimate(request: &ModelRequest) -> u64 {
-    let said = request.messages.iter().fold(0_usize, |sum, message| sum.saturating_add(message.bytes()));
+    let content = request.messages.iter().fold(0_usize, |sum, message| sum.saturating_add(message.bytes()));
     let tools = request.tools.iter().fold(0_usize, |sum, tool| sum.saturating_add(tool.bytes()));
-    let prompt = u64::try_from(said.saturating_add(tools).div_ceil(TOKEN_BYTES)).unwrap_or(u64::MAX);
+    let prompt = u64::try_from(content.saturating_add(tools).div_ceil(TOKEN_BYTES)).unwrap_or(u64::MAX);
     let answer = request.max_tokens.unwrap_or(ANSWER_TOKENS).min(ANSWER_TOKENS);
     prompt.saturating_add(u64::from(answer))
 }

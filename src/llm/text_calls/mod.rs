@@ -1,6 +1,6 @@
-//! Finds tool calls that local models write as text: `<tool_call>…</tool_call>`, and JSON on lines of
-//! its own or in a code block. A call names an offered tool; everything else stays text. Text that may
-//! become a call is held back.
+//! Finds tool calls that local models write as text: `<tool_call>…</tool_call>`, and JSON on lines of its own
+//! or in a code block. A call names an offered tool; everything else stays text. Text that may become a call
+//! is held back.
 //!
 //! It works character by character, so the size of the pieces does not matter and no text makes it slow.
 

@@ -115,8 +115,8 @@ fn arguments(text: &str) -> Option<String> {
     Some(Value::Object(map).to_string())
 }
 
-/// A parameter stands between line breaks of its own. Objects and lists are JSON; the schema of
-/// the tool converts the rest.
+/// A parameter stands between line breaks of its own. Objects and lists are JSON; the schema of the tool
+/// converts the rest.
 fn parameter(text: &str) -> Value {
     let text = text.strip_prefix('\n').unwrap_or(text);
     let text = text.strip_suffix('\n').unwrap_or(text);

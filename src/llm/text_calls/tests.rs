@@ -7,8 +7,8 @@ fn names() -> Vec<String> {
     ["calc", "calculator", "get_weather"].map(str::to_owned).to_vec()
 }
 
-/// The remaining text and the calls (name and arguments) of a text that arrives in
-/// slices of so many characters.
+/// The remaining text and the calls (name and arguments) of a text that arrives in slices of so many
+/// characters.
 fn read(text: &str, slice: usize, names: Vec<String>) -> (String, Vec<(String, String)>) {
     let mut reader = TextCalls::new(names);
     let chars: Vec<char> = text.chars().collect();
@@ -134,7 +134,7 @@ fn text_that_is_no_call_stays_byte_for_byte() {
 
 #[test]
 fn text_that_cannot_become_a_call_is_emitted_at_once() {
-    for (text, held) in [
+    for (text, kept) in [
         ("Hello", ""),
         ("a <b", ""),
         ("a <to", "<to"),
@@ -148,7 +148,7 @@ fn text_that_cannot_become_a_call_is_emitted_at_once() {
         ("[1", ""),
     ] {
         let mut reader = TextCalls::new(names());
-        assert_eq!(reader.push(text), text.strip_suffix(held).expect("a suffix"), "{text}");
+        assert_eq!(reader.push(text), text.strip_suffix(kept).expect("a suffix"), "{text}");
     }
 }
 

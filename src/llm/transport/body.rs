@@ -34,9 +34,9 @@ pub(crate) trait AnswerCollector {
     fn errors(&self) -> &ErrorMapper;
 }
 
-/// Reads a body to its end; returns whether it was a stream with an end event. A line, an event or
-/// a JSON object must not be much longer than `output_bytes`. `slot` holds the call, whose
-/// timeouts follow the answer.
+/// Reads a body to its end; returns whether it was a stream with an end event. A line, an event or a JSON
+/// object must not be much longer than `output_bytes`. `slot` holds the call, whose timeouts follow the
+/// answer.
 pub(crate) fn read(
     body: &mut dyn Read,
     slot: &CallSlot,

@@ -25,7 +25,7 @@ pub(crate) const MESSAGES: EndpointPath = EndpointPath { path: "/messages", vers
 
 impl Endpoint {
     /// Parses a base (`…/v1`) or a full endpoint (`…/chat/completions`). A bare host gets `/v1`.
-    pub(crate) fn parse(text: &str, place: EndpointPath) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str, path: EndpointPath) -> Result<Self, &'static str> {
         let uri: Uri = text.trim().parse().map_err(|_| "it is not a URL")?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err("it must begin with http:// or https://");
@@ -37,7 +37,7 @@ impl Endpoint {
         if authority.as_str().contains('@') {
             return Err("user and password belong into api_key, not into the URL");
         }
-        let path = place.below(uri.path().trim_end_matches('/'));
+        let path = path.below(uri.path().trim_end_matches('/'));
         let target = uri.query().map_or(path.clone(), |query| format!("{path}?{query}"));
         let mut parts = uri.into_parts();
         parts.path_and_query = Some(target.parse().map_err(|_| "its path is malformed")?);

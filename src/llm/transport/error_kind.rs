@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What a failure means for the caller.
+/// The meaning of a failure for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProviderErrorKind {
     /// The request is refused.
@@ -125,16 +125,16 @@ const REFUSED_WORDS: [&str; 8] = [
 
 /// The kind of an error response with this status and these words (lower case).
 pub(super) fn of_status(status: u16, words: &str) -> ProviderErrorKind {
-    let is_spent = is_quota(words);
+    let is_quota_spent = is_quota(words);
     match status {
         401..=404 => ProviderErrorKind::Denied,
-        429 if is_spent => ProviderErrorKind::Denied,
+        429 if is_quota_spent => ProviderErrorKind::Denied,
         _ if CONTEXT_STATUSES.contains(&status) && is_too_long(words) => ProviderErrorKind::ContextTooLong,
         // A shorter request may fit.
         413 => ProviderErrorKind::ContextTooLong,
         408 | 409 | 425 | 429 | 498 | 500..=599 => ProviderErrorKind::Unavailable,
         300..=399 => ProviderErrorKind::Denied,
-        _ if is_spent || has(words, &DENIED_WORDS) => ProviderErrorKind::Denied,
+        _ if is_quota_spent || has(words, &DENIED_WORDS) => ProviderErrorKind::Denied,
         _ => ProviderErrorKind::Refused,
     }
 }
@@ -210,22 +210,24 @@ fn gather(value: &Value, depth: usize, all: &mut String) {
     }
 }
 
-/// Fields with the message for people, the best first.
-const SAID: [&str; 8] = ["message", "detail", "msg", "status_msg", "error_msg", "error", "errors", "reason"];
+/// Fields with the message for people, the best one first.
+const MESSAGE_FIELDS: [&str; 8] =
+    ["message", "detail", "msg", "status_msg", "error_msg", "error", "errors", "reason"];
 
-/// The message for people; never a web page.
-pub(super) fn said(error: &Value) -> Option<&str> {
-    said_within(error, DEPTH)
+/// The message for people. It is never a web page.
+pub(super) fn message_of(error: &Value) -> Option<&str> {
+    message_within(error, DEPTH)
 }
 
-fn said_within(value: &Value, depth: usize) -> Option<&str> {
+fn message_within(value: &Value, depth: usize) -> Option<&str> {
     let depth = depth.checked_sub(1)?;
     match value {
         Value::String(text) => (!text.trim().is_empty() && !is_page(text)).then_some(text.as_str()),
-        Value::Array(items) => items.iter().find_map(|item| said_within(item, depth)),
-        Value::Object(fields) => {
-            SAID.iter().filter_map(|key| fields.get(*key)).find_map(|field| said_within(field, depth))
-        }
+        Value::Array(items) => items.iter().find_map(|item| message_within(item, depth)),
+        Value::Object(fields) => MESSAGE_FIELDS
+            .iter()
+            .filter_map(|key| fields.get(*key))
+            .find_map(|field| message_within(field, depth)),
         _ => None,
     }
 }
@@ -242,7 +244,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn statuses_and_words_tell_reasons_apart() {
+    fn statuses_and_words_determine_the_kind() {
         use ProviderErrorKind::{ContextTooLong, Denied, Refused, Unavailable};
         for (status, words, kind) in [
             (400, "", Refused),
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn error_objects_are_told_apart() {
+    fn error_objects_determine_the_kind() {
         use ProviderErrorKind::{ContextTooLong, Denied, Refused, Unavailable};
         for (error, kind) in [
             (json!({"code": 400, "message": "Token limit reached"}), Refused),
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_is_found_where_providers_put_it_and_is_never_a_page() {
+    fn the_message_is_found_in_every_field_and_is_never_a_page() {
         for (error, sentence) in [
             (json!({"message": "a"}), Some("a")),
             (json!({"message": {"detail": [{"loc": ["body"], "msg": "b"}]}}), Some("b")),
@@ -314,12 +316,12 @@ mod tests {
             (json!("<!DOCTYPE html>"), None),
             (json!({"code": 1}), None),
         ] {
-            assert_eq!(said(&error), sentence, "{error}");
+            assert_eq!(message_of(&error), sentence, "{error}");
         }
     }
 
     #[test]
-    fn words_of_the_request_are_not_the_provider_s() {
+    fn quoted_words_of_the_request_are_ignored() {
         let error =
             json!({"detail": [{"type": "missing", "input": "insufficient balance", "loc": ["body", 3]}]});
         assert_eq!(words(&error), "missing body 3 ");

@@ -1,5 +1,5 @@
-//! Maps statuses, error objects and broken connections to `ModelError`. Its texts name
-//! neither URLs nor keys (P9).
+//! Maps statuses, error objects and broken connections to `ModelError`. Its texts name neither URLs nor keys
+//! (P9).
 
 use super::endpoint::Endpoint;
 use super::error_kind::{self, ProviderErrorKind};
@@ -58,8 +58,8 @@ impl ErrorMapper {
         self
     }
 
-    fn quote(&self, said: &str) -> String {
-        redact(said, &self.secrets, &self.host)
+    fn quote(&self, message: &str) -> String {
+        redact(message, &self.secrets, &self.host)
     }
 
     /// The error of a call that failed before its response head was complete.
@@ -110,10 +110,10 @@ impl ErrorMapper {
     pub(crate) fn status(&self, status: StatusCode, retry_after_ms: Option<u64>, body: &str) -> ModelError {
         let parsed = json::parse(body).map(|parsed| parsed.value);
         let error = parsed.as_ref().map(inner);
-        let detail = match error.and_then(error_kind::said) {
+        let detail = match error.and_then(error_kind::message_of) {
             // The provider quotes the key that it refuses.
             _ if status == StatusCode::UNAUTHORIZED => String::new(),
-            Some(said) => format!(": {}", self.quote(said)),
+            Some(message) => format!(": {}", self.quote(message)),
             None => String::new(),
         };
         let words = error.map(error_kind::words).unwrap_or_default();
@@ -142,8 +142,8 @@ impl ErrorMapper {
     /// The failure that an error object means in an answer with status 200.
     pub(crate) fn error_object(&self, error: &Value) -> ProviderFailure {
         let error = inner(error);
-        let said = error_kind::said(error).unwrap_or("no reason given");
-        let message = format!("the model's provider reports an error: {}", self.quote(said));
+        let reason = error_kind::message_of(error).unwrap_or("no reason given");
+        let message = format!("the model's provider reports an error: {}", self.quote(reason));
         let error_kind = error_kind::of_error(error, &error_kind::words(error));
         ProviderFailure {
             is_rate_limited: is_rate_limit(error),
@@ -167,17 +167,17 @@ fn inner(body: &Value) -> &Value {
     body.get("error").filter(|error| !json::is_blank(error)).unwrap_or(body)
 }
 
-/// All that the body of a refusal says, in small letters; nothing when it is no JSON.
+/// All text of an error response in lower case; empty if it is no JSON.
 pub(crate) fn words_of(body: &str) -> String {
     json::parse(body).map(|parsed| error_kind::words(&parsed.value)).unwrap_or_default()
 }
 
-/// Another try may help.
+/// An error after which another try may succeed.
 pub(crate) fn unavailable(message: impl Into<String>) -> ModelError {
     ModelError::Unavailable { message: message.into(), retry_after_ms: None }
 }
 
-/// Whether the provider receives too many calls. It is not in trouble then.
+/// Whether the provider receives too many calls. That is no failure of the provider.
 fn is_rate_limit(error: &Value) -> bool {
     let says = |key: &str| match error.get(key) {
         Some(Value::Number(number)) => number.as_u64() == Some(429),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verdict_is_an_error_of_its_own() {
+    fn each_kind_maps_to_its_error() {
         let error = |message: &str| json!({"error": {"message": message}});
         assert!(matches!(status(400, &error("bad")), ModelError::Refused(_)));
         assert!(matches!(status(401, &error("bad")), ModelError::Denied(_)));
@@ -219,30 +219,30 @@ mod tests {
     }
 
     #[test]
-    fn a_web_page_never_ends_up_in_the_text() {
+    fn a_web_page_is_never_quoted() {
         let page = "<html><head><title>502 Bad Gateway</title></head></html>";
         let bare = errors().status(StatusCode::BAD_GATEWAY, None, page).to_string();
         assert_eq!(bare, "the model's provider is in trouble (HTTP 502)");
         let wrapped = status(502, &json!({"error": {"message": page}})).to_string();
         assert_eq!(wrapped, bare);
-        let told = errors().error_object(&json!({"message": page})).error.to_string();
-        assert!(!told.contains('<'), "{told}");
+        let text = errors().error_object(&json!({"message": page})).error.to_string();
+        assert!(!text.contains('<'), "{text}");
     }
 
     #[test]
     fn p9_the_text_names_neither_url_nor_key() {
-        let said = "key topsecret or headersecret at https://api.secret.test/v1 is bad, says 1";
+        let message = "key topsecret or headersecret at https://api.secret.test/v1 is bad, says 1";
         for code in [401, 400, 502] {
-            let told = status(code, &json!({"error": {"message": said}})).to_string();
+            let text = status(code, &json!({"error": {"message": message}})).to_string();
             for secret in ["topsecret", "headersecret", "secret.test"] {
-                assert!(!told.contains(secret), "{told}");
+                assert!(!text.contains(secret), "{text}");
             }
         }
     }
 
     #[test]
-    fn error_objects_tell_a_rate_limit_from_other_trouble() {
-        for (error, limited) in [
+    fn error_objects_report_a_rate_limit() {
+        for (error, is_limited) in [
             (json!({"code": 429, "message": "slow"}), true),
             (json!({"code": "429"}), true),
             (json!({"type": "rate_limit_error"}), true),
@@ -251,7 +251,7 @@ mod tests {
             (json!({"code": 502}), false),
             (json!("rate_limit"), false),
         ] {
-            assert_eq!(errors().error_object(&error).is_rate_limited, limited, "{error}");
+            assert_eq!(errors().error_object(&error).is_rate_limited, is_limited, "{error}");
         }
     }
 }

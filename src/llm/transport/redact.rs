@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn p9_neither_key_nor_url_stays() {
-        let said = "Incorrect API key provided: sk-abc**def, or topsecret.\n See https://platform.x/keys (api.x.test:443)";
-        let told = redact(said, &[Secret::from("topsecret".to_owned())], "api.x.test");
-        assert_eq!(told, "Incorrect API key provided: [key] or [key]. See [url] [url]");
+        let message = "Incorrect API key provided: sk-abc**def, or topsecret.\n See https://platform.x/keys (api.x.test:443)";
+        let redacted = redact(message, &[Secret::from("topsecret".to_owned())], "api.x.test");
+        assert_eq!(redacted, "Incorrect API key provided: [key] or [key]. See [url] [url]");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A request body. Tools are kept as text that is written once, because every call to a
-//! model carries every tool.
+//! A request body. Tools are kept as text that is written once, because every call to a model carries every
+//! tool.
 
 use crate::domain::tool::ToolDefinition;
 use serde_json::{Map, Value};

@@ -24,10 +24,10 @@ const RESETS: [(&str, &str); 6] = [
 /// the reset of a limit counts too.
 pub(crate) fn wait_ms(status: StatusCode, headers: &HeaderMap, clock: &dyn Clock) -> Option<u64> {
     let exact = header(headers, "retry-after-ms").and_then(|ms| ms.parse::<u64>().ok());
-    let asked = exact.or_else(|| span_ms(header(headers, "retry-after")?, clock.now_ms()));
+    let wait = exact.or_else(|| span_ms(header(headers, "retry-after")?, clock.now_ms()));
     let is_limit = status == StatusCode::TOO_MANY_REQUESTS;
-    let asked = asked.or_else(|| reset_ms(headers, clock.now_ms()).filter(|_| is_limit));
-    asked.map(|ms| ms.min(WAIT_MAX_MS))
+    let wait = wait.or_else(|| reset_ms(headers, clock.now_ms()).filter(|_| is_limit));
+    wait.map(|ms| ms.min(WAIT_MAX_MS))
 }
 
 /// The latest reset of the exhausted limits; if none is exhausted, the earliest reset.
@@ -93,7 +93,7 @@ mod tests {
         fn sleep(&self, _: &CancelToken, _: Duration) {}
     }
 
-    fn asked(status: u16, list: &[(&'static str, &str)]) -> Option<u64> {
+    fn wait_of(status: u16, list: &[(&'static str, &str)]) -> Option<u64> {
         let mut headers = HeaderMap::new();
         for (name, value) in list {
             headers.insert(*name, value.parse().expect("a header value"));
@@ -115,7 +115,7 @@ mod tests {
             ("retry-after", "-1", None),
             ("retry-after", "NaN", None),
         ] {
-            assert_eq!(asked(503, &[(name, value)]), wait, "{value}");
+            assert_eq!(wait_of(503, &[(name, value)]), wait, "{value}");
         }
     }
 
@@ -134,17 +134,17 @@ mod tests {
             ("1x", None),
             ("", None),
         ] {
-            assert_eq!(asked(429, &[("x-ratelimit-reset", value)]), wait, "{value}");
+            assert_eq!(wait_of(429, &[("x-ratelimit-reset", value)]), wait, "{value}");
         }
-        assert_eq!(asked(503, &[("x-ratelimit-reset", "1s")]), None, "nobody was limited");
-        assert_eq!(asked(429, &[("retry-after", "2"), ("x-ratelimit-reset", "9s")]), Some(2_000));
+        assert_eq!(wait_of(503, &[("x-ratelimit-reset", "1s")]), None, "no call was limited");
+        assert_eq!(wait_of(429, &[("retry-after", "2"), ("x-ratelimit-reset", "9s")]), Some(2_000));
     }
 
     #[test]
-    fn the_limit_that_is_used_up_counts() {
+    fn the_exhausted_limit_counts() {
         let both = [("x-ratelimit-reset-requests", "6m0s"), ("x-ratelimit-reset-tokens", "8s")];
-        assert_eq!(asked(429, &both), Some(8_000));
+        assert_eq!(wait_of(429, &both), Some(8_000));
         let requests = [&both[..], &[("x-ratelimit-remaining-requests", "0")]].concat();
-        assert_eq!(asked(429, &requests), Some(360_000));
+        assert_eq!(wait_of(429, &requests), Some(360_000));
     }
 }

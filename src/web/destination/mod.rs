@@ -1,6 +1,6 @@
-//! Parses URLs by the URL standard (so that `2130706433`, `0x7f.1`, `127.1` and full-width digits are
-//! the host that they name) and refuses hosts and ports that guests must not reach. The resolver
-//! checks the addresses of names.
+//! Parses URLs by the URL standard (so that `2130706433`, `0x7f.1`, `127.1` and full-width digits are the
+//! host that they name) and refuses hosts and ports that guests must not reach. The resolver checks the
+//! addresses of names.
 
 use crate::domain::address::AddressPolicy;
 use crate::ports::WebError;
@@ -9,7 +9,7 @@ use url::{Host, Url};
 
 /// The longest address, bytes.
 const URL_BYTES: usize = 8 * 1024;
-/// What models put around an address.
+/// Characters that models put around an address.
 const WRAPPING: [char; 11] = ['"', '\'', '`', '<', '>', '“', '”', '‘', '’', '«', '»'];
 /// Ports of services that take an HTTP request for commands of their own: the Fetch standard's list.
 const BAD_PORTS: [u16; 83] = [
@@ -18,8 +18,8 @@ const BAD_PORTS: [u16; 83] = [
     515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723,
     2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ];
-/// Last labels of names that no public resolver knows, and the names of clouds' metadata.
-const OWN_NAMES: [&str; 10] = [
+/// Last labels of names without a public address, and the names of metadata services of clouds.
+const PRIVATE_NAMES: [&str; 10] = [
     "localhost",
     "localdomain",
     "local",
@@ -36,31 +36,31 @@ const OWN_NAMES: [&str; 10] = [
 pub(super) fn parse(text: &str) -> Result<Url, WebError> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control() || WRAPPING.contains(&c));
     if text.len() > URL_BYTES {
-        return Err(bad(&format!("the address is longer than {URL_BYTES} bytes")));
+        return Err(bad_url(&format!("the address is longer than {URL_BYTES} bytes")));
     }
     let url = Url::parse(text)
-        .map_err(|_| bad("it is no address: write it whole, as in https://example.org/page"))?;
-    accepted(url)
+        .map_err(|_| bad_url("it is no address: write it whole, as in https://example.org/page"))?;
+    check_form(url)
 }
 
 /// The target of a redirect.
-pub(super) fn joined(from: &Url, location: &str) -> Result<Url, WebError> {
+pub(super) fn redirect_target(from: &Url, location: &str) -> Result<Url, WebError> {
     let url =
         from.join(location).map_err(|_| WebError::Redirects("it redirects to no address".to_owned()))?;
     if url.as_str().len() > URL_BYTES {
         return Err(WebError::Redirects("it redirects to an endless address".to_owned()));
     }
-    accepted(url)
+    check_form(url)
 }
 
-fn accepted(mut url: Url) -> Result<Url, WebError> {
+fn check_form(mut url: Url) -> Result<Url, WebError> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(bad("only http:// and https:// addresses can be fetched"));
+        return Err(bad_url("only http:// and https:// addresses can be fetched"));
     }
     if url.host().is_none() {
-        return Err(bad("the address names no host"));
+        return Err(bad_url("the address names no host"));
     }
-    // A fragment is the reader's own and never sent.
+    // A fragment is never sent.
     url.set_fragment(None);
     Ok(url)
 }
@@ -79,17 +79,17 @@ pub(super) fn check(url: &Url, policy: &AddressPolicy) -> Result<(), WebError> {
         Some(Host::Ipv4(address)) => policy.permits(IpAddr::V4(address)),
         Some(Host::Ipv6(address)) => policy.permits(IpAddr::V6(address)),
         // With exceptions configured, the addresses of the name decide.
-        Some(Host::Domain(name)) => policy.has_exceptions() || !is_own(name),
+        Some(Host::Domain(name)) => policy.has_exceptions() || !is_private_name(name),
         None => false,
     };
     if is_permitted { Ok(()) } else { Err(refusal(url.host_str().unwrap_or_default())) }
 }
 
-fn is_own(name: &str) -> bool {
+fn is_private_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    OWN_NAMES
-        .iter()
-        .any(|own| name.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+    PRIVATE_NAMES.iter().any(|private| {
+        name.strip_suffix(private).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    })
 }
 
 /// The error for a host that is not public. It does not reveal the addresses of a name.
@@ -101,14 +101,14 @@ pub(super) fn refusal(host: &str) -> WebError {
 }
 
 /// The URL without credentials.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn without_credentials(url: &Url) -> String {
     let mut url = url.clone();
     let cleared = url.set_username("").and_then(|()| url.set_password(None));
     // It cannot fail where there is a host.
     cleared.map_or_else(|()| String::new(), |()| url.into())
 }
 
-fn bad(words: &str) -> WebError {
+fn bad_url(words: &str) -> WebError {
     WebError::BadUrl(words.to_owned())
 }
 

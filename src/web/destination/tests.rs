@@ -84,7 +84,7 @@ fn p9_private_addresses_are_refused_in_every_spelling() {
 }
 
 #[test]
-fn what_is_no_address_is_told_as_such() {
+fn invalid_addresses_are_reported() {
     for text in [
         "",
         "example.com",
@@ -162,5 +162,5 @@ fn p9_credentials_and_other_services_ports_are_refused() {
         assert!(guest(&format!("http://example.org:{port}/"), &[]).is_ok(), "{port}");
     }
     let url = parse("https://me:secret@example.org/x").expect("an operator's");
-    assert_eq!(shown(&url), "https://example.org/x");
+    assert_eq!(without_credentials(&url), "https://example.org/x");
 }

@@ -1,4 +1,4 @@
-//! Streams made by hand: what no recording shows of an answer.
+//! Hand-made streams for cases that no recording has.
 
 use super::{AnthropicReplay, read, replay, replay_within, stream_of};
 use crate::domain::event::FinishReason;
@@ -37,7 +37,7 @@ fn stop() -> Value {
     json!({"type": "message_stop"})
 }
 
-fn said(events: &[Value]) -> AnthropicReplay {
+fn replay_events(events: &[Value]) -> AnthropicReplay {
     replay(&stream_of(events))
 }
 
@@ -58,7 +58,7 @@ fn every_stop_reason_has_its_meaning() {
         ("tool_use", FinishReason::Stop), // there is no call
         ("something_new", FinishReason::Stop),
     ] {
-        let outcome = said(&[start(1), text(0, "x"), end(word, 2), stop()]);
+        let outcome = replay_events(&[start(1), text(0, "x"), end(word, 2), stop()]);
         assert_eq!(outcome.result.expect("complete").finish_reason, meant, "{word}");
     }
 }
@@ -66,12 +66,12 @@ fn every_stop_reason_has_its_meaning() {
 #[test]
 fn a_stream_needs_a_stop_reason_or_an_end() {
     let begun = [start(1), begin(0, json!({"type": "text", "text": "ha"})), text(0, "lf")];
-    let cut = said(&begun);
+    let cut = replay_events(&begun);
     assert_eq!(cut.text, "half", "a block may begin with text");
     assert!(matches!(cut.result, Err(ModelError::Unavailable { .. })));
     assert_eq!(cut.usage, Usage::new(1, 1), "what a failed call has cost is known");
     for last in [end("max_tokens", 9), stop()] {
-        let whole = said(&[begun.as_slice(), std::slice::from_ref(&last)].concat());
+        let whole = replay_events(&[begun.as_slice(), std::slice::from_ref(&last)].concat());
         assert!(whole.result.is_ok(), "{last}");
     }
     let done = replay(&(stream_of(&begun) + "data: [DONE]")).result.expect("complete");
@@ -79,10 +79,10 @@ fn a_stream_needs_a_stop_reason_or_an_end() {
 }
 
 #[test]
-fn usage_is_told_whenever_it_changes_and_a_zero_takes_nothing_back() {
+fn usage_is_reported_when_it_changes_and_a_zero_is_ignored() {
     let usage = json!({"input_tokens": 2, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 400, "output_tokens": 1});
     let zeros = json!({"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 7});
-    let outcome = said(&[
+    let outcome = replay_events(&[
         json!({"type": "message_start", "message": {"usage": usage}}),
         json!({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}}),
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": zeros}),
@@ -91,7 +91,7 @@ fn usage_is_told_whenever_it_changes_and_a_zero_takes_nothing_back() {
 }
 
 #[test]
-fn calls_come_whole_or_in_pieces_and_keep_ids_that_are_free() {
+fn calls_arrive_whole_or_in_pieces_and_keep_unused_ids() {
     let call = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "t", "input": input});
     let input =
         |index: u64, json: &str| piece(index, json!({"type": "input_json_delta", "partial_json": json}));
@@ -124,14 +124,21 @@ fn calls_come_whole_or_in_pieces_and_keep_ids_that_are_free() {
 }
 
 #[test]
-fn an_echo_bears_the_ids_of_the_history_and_only_sealed_thinking() {
+fn an_echo_has_the_ids_of_the_history_and_only_signed_thinking() {
     let thinking =
         |index, seal: &str| begin(index, json!({"type": "thinking", "thinking": "hm", "signature": seal}));
     let call = json!({"type": "tool_use", "id": "", "name": "t", "input": {}});
     let bad = piece(3, json!({"type": "input_json_delta", "partial_json": "{bad"}));
     let blank = begin(2, json!({"type": "text", "text": " \n"}));
-    let outcome =
-        said(&[start(1), thinking(0, "s"), thinking(1, ""), blank, begin(3, call), bad, end("tool_use", 1)]);
+    let outcome = replay_events(&[
+        start(1),
+        thinking(0, "s"),
+        thinking(1, ""),
+        blank,
+        begin(3, call),
+        bad,
+        end("tool_use", 1),
+    ]);
     let completion = outcome.result.expect("complete");
     let echo = completion.echo.expect("an echo");
     assert_eq!(echo.model, "m");
@@ -142,7 +149,7 @@ fn an_echo_bears_the_ids_of_the_history_and_only_sealed_thinking() {
     assert_eq!(echo.parts, expected);
     assert_eq!(completion.tool_calls[0].arguments, "{bad");
     assert_eq!(outcome.thinking, "hmhm", "readers see it all");
-    let unsealed = said(&[start(1), thinking(0, ""), text(1, "x"), end("end_turn", 1)]);
+    let unsealed = replay_events(&[start(1), thinking(0, ""), text(1, "x"), end("end_turn", 1)]);
     assert_eq!(unsealed.result.expect("complete").echo, None);
 }
 
@@ -150,30 +157,30 @@ fn an_echo_bears_the_ids_of_the_history_and_only_sealed_thinking() {
 fn a_call_of_the_providers_own_tools_without_a_result_is_not_echoed() {
     let [call, found] = search("srv");
     let unanswered = [start(1), call.clone(), text(2, "x"), end("max_tokens", 1)];
-    assert_eq!(said(&unanswered).result.expect("complete").echo, None);
+    assert_eq!(replay_events(&unanswered).result.expect("complete").echo, None);
     let answered = [start(1), call, found, text(2, "x"), end("max_tokens", 1)];
-    let echo = said(&answered).result.expect("complete").echo.expect("an echo");
+    let echo = replay_events(&answered).result.expect("complete").echo.expect("an echo");
     assert_eq!(echo.parts.as_array().map(Vec::len), Some(3));
 }
 
 #[test]
-fn sources_alone_are_worth_an_echo() {
+fn an_answer_with_sources_is_echoed() {
     let source = json!({"type": "char_location", "cited_text": "c"});
     let cited = piece(0, json!({"type": "citations_delta", "citation": source}));
-    let outcome = said(&[start(1), text(0, "So it is."), cited, end("end_turn", 1), stop()]);
+    let outcome = replay_events(&[start(1), text(0, "So it is."), cited, end("end_turn", 1), stop()]);
     let echo = outcome.result.expect("complete").echo.expect("an echo");
     assert_eq!(echo.parts, json!([{"type": "text", "text": "So it is.", "citations": [source]}]));
 }
 
 #[test]
-fn the_first_stop_reason_holds() {
-    let outcome = said(&[start(1), text(0, "x"), end("max_tokens", 2), end("end_turn", 2), stop()]);
+fn the_first_stop_reason_counts() {
+    let outcome = replay_events(&[start(1), text(0, "x"), end("max_tokens", 2), end("end_turn", 2), stop()]);
     assert_eq!(outcome.result.expect("complete").finish_reason, FinishReason::Length);
 }
 
 #[test]
-fn what_is_unknown_is_passed_over() {
-    let outcome = said(&[
+fn unknown_events_are_ignored() {
+    let outcome = replay_events(&[
         json!({"type": "vertex_event"}),
         json!({"no": "type"}),
         start(1),
@@ -194,7 +201,7 @@ fn what_is_unknown_is_passed_over() {
 }
 
 #[test]
-fn a_paused_answer_is_gone_on_with_and_adds_up() {
+fn a_paused_answer_continues_and_its_usage_adds_up() {
     let [call, found] = search("srv_1");
     let first = [start(10), text(2, "I look. "), end("pause_turn", 5), stop()];
     let first = stream_of(&[&first[..1], &[call, found], &first[1..]].concat());
@@ -214,26 +221,27 @@ fn a_paused_answer_is_gone_on_with_and_adds_up() {
 }
 
 #[test]
-fn a_pause_that_cannot_be_gone_on_with_is_an_end() {
-    let nothing = said(&[start(1), end("pause_turn", 1), stop()]);
+fn a_pause_that_cannot_be_continued_is_an_end() {
+    let nothing = replay_events(&[start(1), end("pause_turn", 1), stop()]);
     assert_eq!(nothing.result.expect("complete").finish_reason, FinishReason::Length);
     let call = begin(0, json!({"type": "tool_use", "id": "a", "name": "t", "input": {}}));
-    let calls = said(&[start(1), call, end("pause_turn", 1), stop()]);
+    let calls = replay_events(&[start(1), call, end("pause_turn", 1), stop()]);
     assert_eq!(calls.result.expect("complete").finish_reason, FinishReason::ToolCalls);
 }
 
 #[test]
-fn text_is_not_taken_back() {
-    let outcome = said(&[start(1), text(0, "Hel"), start(1), text(0, "Hello"), end("end_turn", 2), stop()]);
+fn text_is_never_withdrawn() {
+    let outcome =
+        replay_events(&[start(1), text(0, "Hel"), start(1), text(0, "Hello"), end("end_turn", 2), stop()]);
     assert_eq!(outcome.text, "Hel");
     assert!(matches!(outcome.result, Err(ModelError::Unavailable { .. })), "{:?}", outcome.result);
 }
 
 #[test]
-fn errors_are_told_apart() {
-    let told = |kind: &str, message: &str| {
+fn errors_are_distinguished() {
+    let error_of = |kind: &str, message: &str| {
         let error = json!({"type": "error", "error": {"type": kind, "message": message}});
-        let streamed = said(&[start(3), text(0, "x"), error.clone()]);
+        let streamed = replay_events(&[start(3), text(0, "x"), error.clone()]);
         assert_eq!(streamed.usage, Usage::new(3, 1));
         let whole = replay(&error.to_string()).result;
         assert_eq!(streamed.result, whole, "{kind}");
@@ -242,25 +250,28 @@ fn errors_are_told_apart() {
         error
     };
     for kind in ["overloaded_error", "rate_limit_error", "api_error", "timeout_error"] {
-        assert!(matches!(told(kind, "Overloaded"), ModelError::Unavailable { .. }), "{kind}");
+        assert!(matches!(error_of(kind, "Overloaded"), ModelError::Unavailable { .. }), "{kind}");
     }
     for kind in ["authentication_error", "permission_error", "billing_error", "not_found_error"] {
-        assert!(matches!(told(kind, "key topsecret"), ModelError::Denied(_)), "{kind}");
+        assert!(matches!(error_of(kind, "key topsecret"), ModelError::Denied(_)), "{kind}");
     }
-    let refused = told("invalid_request_error", "messages: text content blocks must be non-empty");
+    let refused = error_of("invalid_request_error", "messages: text content blocks must be non-empty");
     assert!(matches!(refused, ModelError::Refused(_)), "{refused:?}");
-    let long = told("invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum");
+    let long = error_of("invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum");
     assert!(matches!(long, ModelError::ContextTooLong(_)), "{long:?}");
-    let poor = told("invalid_request_error", "Your credit balance is too low to access the API");
+    let poor = error_of("invalid_request_error", "Your credit balance is too low to access the API");
     assert!(matches!(poor, ModelError::Denied(_)), "{poor:?}");
-    assert!(matches!(told("novel_error", "what"), ModelError::Unavailable { .. }), "nobody was blamed");
+    assert!(
+        matches!(error_of("novel_error", "what"), ModelError::Unavailable { .. }),
+        "the request is not to blame"
+    );
     let bare = replay("event: error\ndata: provider fell over\n\n").result.expect_err("a failure");
     assert!(bare.to_string().ends_with("provider fell over"), "{bare}");
 }
 
 #[test]
-fn rubbish_is_unavailable() {
-    for rubbish in [
+fn garbage_is_unavailable() {
+    for garbage in [
         "<html>login</html>",
         "data: {\"type\": \n\n",
         "",
@@ -269,14 +280,14 @@ fn rubbish_is_unavailable() {
         "{\"a\":",
         "{\"content\":1}",
     ] {
-        assert!(matches!(replay(rubbish).result, Err(ModelError::Unavailable { .. })), "{rubbish}");
+        assert!(matches!(replay(garbage).result, Err(ModelError::Unavailable { .. })), "{garbage}");
     }
     let noise: Vec<u8> = (0..50_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
     assert!(matches!(replay_within(&noise, 4096, LIMITS).result, Err(ModelError::Unavailable { .. })));
 }
 
 #[test]
-fn a_provider_that_does_not_stream_is_read_all_the_same() {
+fn a_whole_message_without_a_stream_is_read() {
     let whole = json!({
         "type": "message",
         "content": [
@@ -326,7 +337,7 @@ fn p8_an_answer_is_bounded() {
 }
 
 #[test]
-fn p8_a_line_without_end_is_left() {
+fn p8_an_endless_line_is_refused() {
     const ENDLESS: u64 = 100 << 20;
     for start in ["data: ", "{\"content\": ["] {
         let mut body = Cursor::new(start).chain(std::io::repeat(b'x').take(ENDLESS));
@@ -338,7 +349,7 @@ fn p8_a_line_without_end_is_left() {
 }
 
 #[test]
-fn p8_pings_without_end_are_left() {
+fn p8_endless_pings_are_refused() {
     let pings = "event: ping\ndata: {\"type\": \"ping\"}\n\n".repeat(20_000);
     let limits = AnswerLimits { output_bytes: 100, ..LIMITS };
     let outcome = replay_within(pings.as_bytes(), 4096, limits);
@@ -346,7 +357,7 @@ fn p8_pings_without_end_are_left() {
 }
 
 #[test]
-fn a_character_that_is_cut_in_two_is_joined_and_pings_may_say_anything() {
+fn a_split_character_is_joined_and_pings_are_ignored() {
     let body = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n\
                 event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
                 event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\\ud83d\"}}\n\n\

@@ -1,5 +1,4 @@
-//! What is posted: the conversation in turns, echoes, tools, thinking, and what the
-//! configuration puts over it.
+//! Request bodies: the conversation in turns, echoes, tools, thinking and configured fields.
 
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::secret::Secret;
@@ -131,7 +130,7 @@ fn results_come_first_in_the_order_of_their_calls() {
 }
 
 #[test]
-fn a_conversation_begins_with_the_user_and_has_no_loose_ends() {
+fn a_conversation_begins_with_the_user_and_each_call_has_a_result() {
     let body = sent(vec![result("gone", "42"), Message::user("go"), calling("", vec![call("a", "{}")])]);
     let messages = body["messages"].as_array().expect("messages");
     assert_eq!(messages.len(), 3);
@@ -144,7 +143,7 @@ fn a_conversation_begins_with_the_user_and_has_no_loose_ends() {
 }
 
 #[test]
-fn ids_and_names_are_of_the_wires_alphabet_and_each_id_is_used_once() {
+fn ids_and_names_are_valid_and_each_id_is_used_once() {
     let odd = ToolCall { id_ref: "f.t:0".into(), name: "f.t".into(), arguments: "{}".into() };
     let body = sent(vec![
         Message::user("go"),
@@ -167,7 +166,7 @@ fn ids_and_names_are_of_the_wires_alphabet_and_each_id_is_used_once() {
 }
 
 #[test]
-fn an_echo_of_the_same_model_is_sent_as_it_was() {
+fn an_echo_of_the_same_model_is_sent_unchanged() {
     let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
     let used =
         json!({"type": "tool_use", "id": "a", "name": "t", "input": {"n": 1}, "caller": {"type": "direct"}});
@@ -216,7 +215,7 @@ fn tools_stay_listed_while_the_history_names_them() {
 }
 
 #[test]
-fn thinking_needs_room() {
+fn thinking_needs_a_large_enough_limit() {
     let asked = |max_tokens: Option<u32>, max_output_tokens: Option<u32>| {
         let request = ModelRequest {
             thinking: true,
@@ -246,7 +245,7 @@ fn thinking_needs_room() {
 }
 
 #[test]
-fn a_turn_that_began_without_thinking_goes_on_without() {
+fn a_turn_that_began_without_thinking_continues_without_it() {
     let thinks = |messages: Vec<Message>| {
         posted(&ModelRequest { thinking: true, ..request(messages) }, &terms()).get("thinking").is_some()
     };
@@ -262,7 +261,7 @@ fn a_turn_that_began_without_thinking_goes_on_without() {
 }
 
 #[test]
-fn the_temperature_is_held_within_the_dialects_range() {
+fn the_temperature_stays_within_the_range_of_the_dialect() {
     for (asked, sent) in [(0.3, 0.3), (1.7, 1.0), (-1.0, 0.0)] {
         let request = ModelRequest { temperature: Some(asked), ..request(vec![Message::user("go")]) };
         assert_eq!(posted(&request, &terms())["temperature"], sent);
@@ -270,7 +269,7 @@ fn the_temperature_is_held_within_the_dialects_range() {
 }
 
 #[test]
-fn the_configuration_has_the_last_word() {
+fn configured_fields_replace_those_of_the_dialect() {
     let extra =
         json!({"thinking": {"type": "adaptive"}, "max_tokens": 7, "cache_control": {"type": "ephemeral"}});
     let Value::Object(extra_body) = extra else { unreachable!("an object") };
@@ -299,7 +298,7 @@ fn a_paused_answer_is_the_last_message_of_the_next_request() {
 }
 
 #[test]
-fn a_recorded_request_is_what_we_would_send() {
+fn recorded_requests_equal_ours() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams/anthropic");
     let Ok(recorded) = std::fs::read_to_string(directory.join("sonnet4-thinking-streaming.2.req.json"))
     else {

@@ -1,5 +1,5 @@
-//! Bodies as providers should not send them: odd types, cuts, garbage, floods. None may panic, and none may
-//! cost an answer that is all there.
+//! Malformed bodies: odd types, cuts, garbage, floods. None may panic, and none may fail an answer that is
+//! complete.
 
 use super::{API, OpenAiReplay, replay, replay_from, stream_of};
 use crate::domain::event::FinishReason;
@@ -28,7 +28,7 @@ fn calls(outcome: &OpenAiReplay) -> Vec<(&str, &str, &str)> {
 }
 
 #[test]
-fn decorations_never_fail_an_answer() {
+fn odd_fields_never_fail_an_answer() {
     for chunk in [
         json!({"choices": [{"index": "0", "delta": {"content": "x"}, "finish_reason": null, "logprobs": 1}]}),
         json!({"choices": [{"index": -1, "delta": {"content": "x"}}], "created": "now", "id": 5, "model": []}),
@@ -51,7 +51,7 @@ fn decorations_never_fail_an_answer() {
 }
 
 #[test]
-fn ends_of_odd_types_are_ends() {
+fn finish_reasons_of_odd_types_end_an_answer() {
     for (word, reason) in [
         (json!("STOP"), Some(FinishReason::Stop)),
         (json!("MAX_TOKENS"), Some(FinishReason::Length)),
@@ -69,7 +69,7 @@ fn ends_of_odd_types_are_ends() {
 }
 
 #[test]
-fn reasoning_is_read_once_from_wherever_it_stands() {
+fn reasoning_is_read_once_from_every_field() {
     for piece in [
         json!({"reasoning": "hm"}),
         json!({"reasoning_content": "hm", "reasoning": "hm"}),
@@ -104,7 +104,7 @@ fn calls_of_odd_shapes_are_calls() {
 }
 
 #[test]
-fn characters_that_were_cut_in_two_are_joined() {
+fn split_characters_are_joined() {
     let chunk = |field: &str, text: &str| {
         format!("data: {{\"choices\":[{{\"delta\":{{\"{field}\":\"{text}\"}}}}]}}\n\n")
     };
@@ -130,7 +130,7 @@ fn characters_that_were_cut_in_two_are_joined() {
 }
 
 #[test]
-fn usage_is_found_wherever_it_stands() {
+fn usage_is_found_in_every_place() {
     let counts = |chunks: &[Value]| {
         let usage = replay(&stream_of(&[chunks, &[end()]].concat())).usage;
         (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
@@ -156,7 +156,7 @@ fn usage_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn what_a_provider_wants_back_is_kept() {
+fn data_that_goes_back_to_the_provider_is_kept() {
     let signed = json!({"index": 0, "id": "a", "extra_content": {"google": {"thought_signature": "s"}},
         "function": {"name": "f", "arguments": "{}"}});
     let detail =
@@ -172,20 +172,25 @@ fn what_a_provider_wants_back_is_kept() {
 }
 
 #[test]
-fn calls_in_the_text_are_calls_where_this_is_wanted() {
+fn calls_in_the_text_are_recognized_if_configured() {
     let calc = ToolSpec { name: "calc".into(), description: "d".into(), parameters: json!({}) };
     let tools = vec![calc.into()];
-    let asked = ModelRequest { tools, ..request(Vec::new()) };
+    let request_with_tools = ModelRequest { tools, ..request(Vec::new()) };
     let pieces = ["Let me see.\n<tool", "_call>{\"name\":\"calc\",", "\"arguments\":{\"n\":1}}</tool_call>"];
     let mut chunks: Vec<Value> = pieces.iter().map(|piece| delta(&json!({"content": piece}))).collect();
     chunks.push(end());
     let stream = stream_of(&chunks);
-    let read = |asked: &ModelRequest, on: bool| replay_from(Cursor::new(stream.clone()), LIMITS, asked, on);
-    let outcome = read(&asked, true);
+    let read = |request_with_tools: &ModelRequest, on: bool| {
+        replay_from(Cursor::new(stream.clone()), LIMITS, request_with_tools, on)
+    };
+    let outcome = read(&request_with_tools, true);
     assert_eq!(outcome.text, "Let me see.\n");
     assert_eq!(calls(&outcome), [("call_0", "calc", "{\"n\":1}")]);
     assert_eq!(outcome.result.expect("complete").finish_reason, FinishReason::ToolCalls);
-    for outcome in [read(&asked, false), read(&ModelRequest { may_call: false, ..asked }, true)] {
+    for outcome in [
+        read(&request_with_tools, false),
+        read(&ModelRequest { may_call: false, ..request_with_tools }, true),
+    ] {
         assert_eq!(
             (outcome.text, calls(&OpenAiReplay { text: String::new(), ..outcome }).len()),
             (pieces.concat(), 0)
@@ -199,8 +204,8 @@ const CUTS: usize = 150;
 #[test]
 fn a_stream_that_is_cut_anywhere_is_whole_or_a_failure() {
     for Recording { file, body: bytes, expected } in recordings(API, 1) {
-        // Every tenth byte of the shorter ones; an odd step lets the longer ones be cut in
-        // every part of a chunk, too.
+        // Every tenth byte of the shorter ones; an odd step lets the longer ones be cut in every part of a
+        // chunk, too.
         let step = ((bytes.len() / CUTS) | 1).max(10);
         for cut in (0..bytes.len()).step_by(step) {
             let outcome = body(&bytes[..cut]);
@@ -217,8 +222,8 @@ fn a_stream_that_is_cut_anywhere_is_whole_or_a_failure() {
 }
 
 #[test]
-fn rubbish_is_unavailable_with_a_clear_text() {
-    for (rubbish, told) in [
+fn garbage_is_unavailable_with_a_clear_message() {
+    for (garbage, message) in [
         ("", "empty answer"),
         (" \r\n ", "empty answer"),
         ("<!DOCTYPE html><html>login</html>", "web page"),
@@ -228,8 +233,8 @@ fn rubbish_is_unavailable_with_a_clear_text() {
         ("\u{0}\u{0}\u{1}", "cut off"),
         ("{}", "cut off"),
     ] {
-        let error = body(rubbish).result.expect_err("no answer").to_string();
-        assert!(error.contains(told) && !error.contains('<'), "{rubbish:?}: {error}");
+        let error = body(garbage).result.expect_err("no answer").to_string();
+        assert!(error.contains(message) && !error.contains('<'), "{garbage:?}: {error}");
     }
     let error = body(vec![0xFF, 0xFE, 0x00, 0x9F]).result.expect_err("no answer");
     assert!(matches!(error, ModelError::Unavailable { .. }), "{error}");
@@ -252,7 +257,7 @@ fn errors_of_every_shape_after_a_200_are_errors() {
 }
 
 #[test]
-fn bytes_that_are_no_text_and_depth_cost_nothing() {
+fn invalid_utf8_and_depth_never_fail_an_answer() {
     let stop = stream_of(&[end()]);
     let mut odd = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\xFFb\x00c\"}}]}\n\n".to_vec();
     odd.extend(stop.as_bytes());

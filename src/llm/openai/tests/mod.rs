@@ -120,7 +120,7 @@ fn recorded_streams_read_the_same_when_packed() {
 }
 
 #[test]
-fn p8_a_bomb_is_not_unpacked_to_its_end() {
+fn p8_a_compression_bomb_is_not_unpacked_to_its_end() {
     let bomb = packed(&b": nothing\n".repeat(1 << 20));
     let limits = AnswerLimits { output_bytes: 1000, ..LIMITS };
     let outcome = replay_from(MultiGzDecoder::new(Cursor::new(bomb)), limits, &request(Vec::new()), false);
@@ -156,21 +156,21 @@ fn failures_after_the_200_are_failures() {
     let error = json!({"error": {"message": "slow down", "code": 429}});
     assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::Unavailable { .. })));
     let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
-    let told = replay(&error).result.expect_err("an error object instead of a stream");
-    assert_eq!(told, ModelError::Denied("the model's provider reports an error: no such model".into()));
+    let failure = replay(&error).result.expect_err("an error object instead of a stream");
+    assert_eq!(failure, ModelError::Denied("the model's provider reports an error: no such model".into()));
     let bare = json!({"object": "error", "message": "too long", "code": 400}).to_string();
     for body in [bare.clone(), format!("event: error\ndata: {bare}\n\n")] {
         assert!(matches!(replay(&body).result, Err(ModelError::Refused(_))), "{body}");
     }
     let gave_up = json!({"choices": [{"delta": {}, "finish_reason": "insufficient_system_resource"}]});
     assert!(matches!(replay(&stream_of(&[gave_up])).result, Err(ModelError::Unavailable { .. })));
-    for rubbish in ["<html>login</html>", "data: {\"choices\": [\n\n", "", "data: [1]\n\n"] {
-        assert!(matches!(replay(rubbish).result, Err(ModelError::Unavailable { .. })), "{rubbish}");
+    for garbage in ["<html>login</html>", "data: {\"choices\": [\n\n", "", "data: [1]\n\n"] {
+        assert!(matches!(replay(garbage).result, Err(ModelError::Unavailable { .. })), "{garbage}");
     }
 }
 
 #[test]
-fn a_provider_that_does_not_stream_is_read_all_the_same() {
+fn a_whole_completion_without_a_stream_is_read() {
     let call = json!({"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}});
     let message =
         json!({"role": "assistant", "content": "hi", "reasoning_content": "hm", "tool_calls": [call]});
