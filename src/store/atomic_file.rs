@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A file under way to its name.
+/// A file that has not got its name yet.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -24,17 +24,17 @@ impl AtomicFile {
         Ok(Self { file, part, target: target.to_owned(), is_done: false })
     }
 
-    /// What is written into.
+    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Where it lies until it is whole.
+    /// The path of the unfinished file.
     pub fn path(&self) -> &Path {
         &self.part
     }
 
-    /// It is whole: from here on it is the target, also after a power loss.
+    /// Gives the complete file its name, safe against a power loss.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.part, &self.target)?;

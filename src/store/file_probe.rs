@@ -8,7 +8,7 @@ use std::path::Path;
 /// The first bytes of every redb file (redb, `docs/design.md`).
 const SIGNATURE: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
 
-/// What lies where a store should lie.
+/// The kind of file at the store's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileProbe {
     /// Nothing yet: the first start makes it.

@@ -22,7 +22,7 @@ pub struct StoreOptions {
     pub retention: RetentionOptions,
 }
 
-/// What becomes of jobs that have ended.
+/// How long ended jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOptions {

@@ -17,7 +17,7 @@ use crate::store::redb::writer::shared::{StoreShared, WriteBacklog};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
 use crate::store::redb::writer::write::{PortError, WriteOptions, queued_write};
-use redb::StorageBackend;
+use redb::{ReadTransaction, StorageBackend};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -120,6 +120,14 @@ impl RedbStore {
             std::thread::Builder::new().name("store".to_owned()).spawn(move || writer.run(&requests));
         let thread = thread.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
         Ok(Arc::new(Self { shared, channel, writer: Mutex::new(Some(thread)) }))
+    }
+
+    /// Runs `reader` on the committed state.
+    pub(crate) fn read<T>(
+        &self,
+        reader: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.shared.handle.read(reader)
     }
 
     /// For requests of clients: a full channel refuses them.

@@ -7,7 +7,6 @@ use crate::store::redb::accounts::hourly_usage::hourly_usage;
 use crate::store::redb::accounts::usage::{UsageRow, lines};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::tables::{CONVERSATION_USAGE, USAGE};
-use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 
 mod hourly_usage;
@@ -18,7 +17,7 @@ pub(crate) mod write;
 
 impl Accounts for RedbStore {
     fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let lines = lines(&USAGE.read(reading)?, user, from_day, to_day)?;
             let day = |(day, UsageRow { model, usage, jobs })| DayUsage { day, model, usage, jobs };
             Ok(lines.into_iter().map(day).collect())
@@ -31,7 +30,7 @@ impl Accounts for RedbStore {
         from_hour: u32,
         to_hour: u32,
     ) -> Result<Vec<HourUsage>, StoreError> {
-        self.shared.handle.read(|reading| hourly_usage(reading, user, from_hour, to_hour))
+        self.read(|reading| hourly_usage(reading, user, from_hour, to_hour))
     }
 
     fn conversation_usage(
@@ -40,10 +39,6 @@ impl Accounts for RedbStore {
         conversation: &ConversationId,
     ) -> Result<UsageByModel, StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
-        self.shared.handle.read(|reading| {
-            let cost =
-                CONVERSATION_USAGE.read(reading)?.get(&key)?.map(|bytes| values::decode(bytes.value()));
-            Ok(cost.transpose()?.unwrap_or_default())
-        })
+        self.read(|reading| Ok(CONVERSATION_USAGE.read(reading)?.row(&key)?.unwrap_or_default()))
     }
 }

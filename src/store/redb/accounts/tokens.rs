@@ -9,7 +9,7 @@ use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
 use serde::{Deserialize, Serialize};
 
-/// What the `tokens` table holds.
+/// A row of the table `tokens`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TokenRow {
     pub(crate) token: ApiToken,
@@ -31,7 +31,7 @@ impl Transaction<'_> {
         let key = TokenKey { user: token.user, id: token.id }.encode();
         let row = TokenRow { token: token.clone(), digest };
         let tables = &mut self.tables;
-        tables.tokens.insert(&key, values::encode(&row)?.as_slice())?;
+        tables.tokens.put_row(&key, &row)?;
         tables
             .account_lookup
             .insert(&AccountLookupKey { by: AccountLookup::Token, digest }.encode(), key.as_slice())?;
@@ -44,10 +44,7 @@ impl Transaction<'_> {
     /// Removes a token of a user.
     pub(crate) fn revoke_token(&mut self, user: UserId, id: TokenId) -> Result<bool, StoreError> {
         let key = TokenKey { user, id }.encode();
-        let row = match self.tables.tokens.get(&key)? {
-            Some(bytes) => values::decode::<TokenRow>(bytes.value())?,
-            None => return Ok(false),
-        };
+        let Some(row) = self.tables.tokens.row(&key)? else { return Ok(false) };
         self.forget_token(&row)?;
         Ok(true)
     }

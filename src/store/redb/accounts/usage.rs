@@ -6,15 +6,14 @@ use crate::domain::usage::{Usage, UsageByModel};
 use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, StoreError};
 use crate::store::redb::codec::keys::accounts::{UsageBytes, UsageKey};
 use crate::store::redb::codec::keys::conversations::TurnKey;
-use crate::store::redb::codec::table::{ReadTable, ReadableTable, WriteTable};
+use crate::store::redb::codec::table::{ReadTable, WriteTable};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What the `usage` table holds.
+/// A row of the table `usage`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UsageRow {
     pub(crate) model: String,
@@ -63,12 +62,11 @@ impl Transaction<'_> {
         rest: &UsageByModel,
     ) -> Result<(), StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
-        let stored = self.tables.conversation_usage.get(&key)?.map(|bytes| values::decode(bytes.value()));
-        let mut cost: UsageByModel = readable(stored)?;
+        let mut cost: UsageByModel = readable(self.tables.conversation_usage.row(&key))?;
         for (model, usage) in rest.entries() {
             cost.add(model, usage);
         }
-        self.tables.conversation_usage.insert(&key, values::encode(&cost)?.as_slice())?;
+        self.tables.conversation_usage.put_row(&key, &cost)?;
         Ok(())
     }
 }
@@ -79,11 +77,11 @@ fn add(
     key: &UsageBytes,
     line: &UsageRow,
 ) -> Result<(), StoreError> {
-    let mut booked: UsageRow = readable(table.get(key)?.map(|bytes| values::decode(bytes.value())))?;
+    let mut booked: UsageRow = readable(table.row(key))?;
     booked.model.clone_from(&line.model);
     booked.usage += line.usage;
     booked.jobs = booked.jobs.saturating_add(line.jobs);
-    table.insert(key, values::encode(&booked)?.as_slice())?;
+    table.put_row(key, &booked)?;
     Ok(())
 }
 
@@ -119,8 +117,8 @@ pub(crate) fn lines(
 }
 
 /// A line of the accounts that cannot be read begins anew: it must not keep jobs from ending (P4).
-fn readable<T: DeserializeOwned + Default>(stored: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
-    match stored.transpose() {
+fn readable<T: Default>(stored: Result<Option<T>, StoreError>) -> Result<T, StoreError> {
+    match stored {
         Err(StoreError::Corrupt(reason)) => {
             tracing::error!(reason, "usage row cannot be read; counting from zero");
             Ok(T::default())

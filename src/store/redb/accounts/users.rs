@@ -40,16 +40,16 @@ impl Users for RedbStore {
     }
 
     fn has_no_accounts(&self) -> Result<bool, StoreError> {
-        self.shared.handle.read(|reading| has_no_passwords(&USERS.read(reading)?))
+        self.read(|reading| has_no_passwords(&USERS.read(reading)?))
     }
 
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError> {
-        self.shared.handle.read(|reading| account(reading, user))
+        self.read(|reading| account(reading, user))
     }
 
     fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError> {
         let name = username.trim().to_lowercase();
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let finds = ACCOUNT_LOOKUP.read(reading)?;
             let user = match finds.get(&AccountLookupKey::text(AccountLookup::Name, &name).encode())? {
                 Some(bytes) => UserId(values::decode(bytes.value())?),
@@ -61,23 +61,22 @@ impl Users for RedbStore {
     }
 
     fn accounts(&self, after: Option<UserId>, limit: usize) -> Result<AccountPage, StoreError> {
-        self.shared.handle.read(|reading| page(reading, after.unwrap_or(UserId(0)), limit))
+        self.read(|reading| page(reading, after.unwrap_or(UserId(0)), limit))
     }
 
     fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError> {
         let key = AccountLookupKey { by: AccountLookup::Token, digest: *digest }.encode();
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let Some(found) = ACCOUNT_LOOKUP.read(reading)?.get(&key)? else { return Ok(None) };
             let key = TokenBytes::try_from(found.value());
             let key = key.map_err(|_| StoreError::Corrupt("a token's key has a wrong width".to_owned()))?;
-            let Some(bytes) = TOKENS.read(reading)?.get(&key)? else { return Ok(None) };
-            values::decode::<TokenRow>(bytes.value()).map(|row| Some(row.token))
+            Ok(TOKENS.read(reading)?.row::<TokenRow>(&key)?.map(|row| row.token))
         })
     }
 
     fn tokens(&self, user: UserId) -> Result<Vec<ApiToken>, StoreError> {
         let (first, last) = TokenKey::ends(user);
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let mut tokens = Vec::new();
             let table = TOKENS.read(reading)?;
             for entry in table.range::<&TokenBytes>(&first.encode()..=&last.encode())? {
@@ -91,8 +90,8 @@ impl Users for RedbStore {
 }
 
 fn account(reading: &ReadTransaction, user: UserId) -> Result<Option<Account>, StoreError> {
-    match USERS.read(reading)?.get(&account_key(user))? {
-        Some(bytes) => values::decode(bytes.value()).map(Some),
+    match USERS.read(reading)?.row(&account_key(user))? {
+        Some(account) => Ok(Some(account)),
         None => Ok((user == UserId::SINGLE).then(|| default_account(0))),
     }
 }

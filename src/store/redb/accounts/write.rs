@@ -109,7 +109,7 @@ impl Transaction<'_> {
         finds
             .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
         let key = AccountLookupKey { by: AccountLookup::Invite, digest: invite.digest }.encode();
-        finds.insert(&key, values::encode(&invite.expires_at_ms)?.as_slice())?;
+        finds.put_row(&key, &invite.expires_at_ms)?;
         self.mark_dirty();
         Ok(())
     }
@@ -138,8 +138,8 @@ fn changed(was: &Account, change: &AccountChange) -> Account {
     is
 }
 
-/// Whether whoever registers now is the first, and the administrator. An account that cannot be read may be
-/// somebody's, so it counts as one with a password: a damaged row makes no new administrator.
+/// Whether the next registration makes the administrator. An unreadable account counts as one with a
+/// password, so that a damaged row makes no new administrator.
 pub(crate) fn has_no_passwords(
     users: &impl ReadableTable<&'static AccountBytes, &'static [u8]>,
 ) -> Result<bool, StoreError> {
@@ -175,12 +175,8 @@ impl Transaction<'_> {
             RegistrationGate::FirstOnly => Err(AccountError::RegistrationClosed),
             RegistrationGate::Invited(None) => Err(AccountError::NotInvited),
             RegistrationGate::Invited(Some(digest)) => {
-                let stored = self
-                    .tables
-                    .account_lookup
-                    .get(&AccountLookupKey { by: AccountLookup::Invite, digest }.encode())?;
-                let expires_at_ms = stored.map(|bytes| values::decode::<u64>(bytes.value())).transpose()?;
-                match expires_at_ms {
+                let key = AccountLookupKey { by: AccountLookup::Invite, digest }.encode();
+                match self.tables.account_lookup.row::<u64>(&key)? {
                     Some(at_ms) if at_ms > self.now_ms => Ok(Some(digest)),
                     _ => Err(AccountError::NotInvited),
                 }
@@ -192,8 +188,8 @@ impl Transaction<'_> {
 impl Tables<'_> {
     /// The account, `default` included.
     pub(crate) fn account(&self, user: UserId, now_ms: u64) -> Result<Option<Account>, StoreError> {
-        match self.users.get(&account_key(user))? {
-            Some(bytes) => values::decode(bytes.value()).map(Some),
+        match self.users.row(&account_key(user))? {
+            Some(account) => Ok(Some(account)),
             None => Ok((user == UserId::SINGLE).then(|| default_account(now_ms))),
         }
     }
@@ -269,7 +265,7 @@ impl Tables<'_> {
                 number.as_slice(),
             )?;
         }
-        self.users.insert(&account_key(account.id), values::encode(account)?.as_slice())?;
+        self.users.put_row(&account_key(account.id), account)?;
         Ok(())
     }
 }

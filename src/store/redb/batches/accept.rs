@@ -9,7 +9,6 @@ use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
 use crate::store::redb::batches::row::{BatchLineRow, BatchRow};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::values;
 use crate::store::redb::jobs::idempotency::KeyUse;
 use crate::store::redb::writer::transaction::Transaction;
 
@@ -90,7 +89,7 @@ impl Transaction<'_> {
 
     /// Writes a line.
     pub(crate) fn put_line(&mut self, key: BatchLineKey, row: &BatchLineRow) -> Result<(), StoreError> {
-        self.tables.batch_lines.insert(&key.encode(), values::encode(row)?.as_slice())?;
+        self.tables.batch_lines.put_row(&key.encode(), row)?;
         Ok(())
     }
 }

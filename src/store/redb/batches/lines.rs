@@ -9,7 +9,6 @@ use crate::ports::StoreError;
 use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::BatchLineKey;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::values;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
 
@@ -186,20 +185,19 @@ impl Transaction<'_> {
 
     /// The row of a batch, if there is such a batch.
     pub(crate) fn find_batch(&self, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
-        self.tables.batches.get(&batch.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.batches.row(&batch.to_bytes())
     }
 
     fn line_row(&self, key: BatchLineKey) -> Result<BatchLineRow, StoreError> {
-        let bytes = self.tables.batch_lines.get(&key.encode())?;
-        let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
-        values::decode(bytes.value())
+        let row = self.tables.batch_lines.row(&key.encode())?;
+        row.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))
     }
 
     /// Writes the row, and wakes the readers of the batch after the commit.
     pub(crate) fn put_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
         self.mark_dirty();
         self.effects.batch_changes.insert(row.batch.id, row.new_seqs());
-        self.tables.batches.insert(&row.batch.id.to_bytes(), values::encode(row)?.as_slice())?;
+        self.tables.batches.put_row(&row.batch.id.to_bytes(), row)?;
         Ok(())
     }
 }

@@ -37,26 +37,26 @@ impl Batches for RedbStore {
     }
 
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError> {
-        let row = self.shared.handle.read(|reading| read::row(reading, batch))?;
+        let row = self.read(|reading| read::row(reading, batch))?;
         Ok(row.map(|row| row.batch).filter(|batch| batch.user == user))
     }
 
     fn batches(&self, user: UserId, before: Option<BatchId>, limit: usize) -> Result<BatchPage, StoreError> {
-        self.shared.handle.read(|reading| read::batches(reading, user, before, limit))
+        self.read(|reading| read::batches(reading, user, before, limit))
     }
 
     fn results(&self, batch: BatchId, from: u32, max: u32) -> Result<ResultPage, StoreError> {
-        self.shared.handle.read(|reading| read::results(reading, batch, from, max))
+        self.read(|reading| read::results(reading, batch, from, max))
     }
 
     fn ended(&self, batch: BatchId, after: u32, max: u32) -> Result<ResultPage, StoreError> {
-        self.shared.handle.read(|reading| read::ended(reading, batch, after, max))
+        self.read(|reading| read::ended(reading, batch, after, max))
     }
 
     fn watch_batch(&self, batch: BatchId) -> ChangeWatch {
         let receiver = self.shared.batch_watches.subscribe(batch);
         // Subscribed first, read second, as for jobs.
-        if let Ok(new_seqs) = self.shared.handle.read(|reading| read::new_seqs(reading, batch)) {
+        if let Ok(new_seqs) = self.read(|reading| read::new_seqs(reading, batch)) {
             self.shared.batch_watches.bump(batch, new_seqs);
         }
         receiver

@@ -15,8 +15,7 @@ use std::ops::Bound;
 
 /// The row of a batch, if there is such a batch.
 pub(crate) fn row(reading: &ReadTransaction, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
-    let batches = BATCHES.read(reading)?;
-    batches.get(&batch.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    BATCHES.read(reading)?.row(&batch.to_bytes())
 }
 
 /// A user's batches, newest first.
@@ -53,9 +52,9 @@ pub(crate) fn results(
     let next = from.saturating_add(max).min(row.batch.counts.total);
     let mut results = Vec::new();
     for line in from..next {
-        let is_cut = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
+        let is_cancelled = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
         let stored = readable(line_row(reading, BatchLineKey { batch, line }))?;
-        if stored.as_ref().map_or(line < row.next_line, |stored| stored.has_ended || is_cut) {
+        if stored.as_ref().map_or(line < row.next_line, |stored| stored.has_ended || is_cancelled) {
             results.push(result(reading, line, stored)?);
         }
     }
@@ -81,8 +80,8 @@ pub(crate) fn ended(
         let line = if let Some(behind) = number.checked_sub(row.ended) {
             row.next_line.saturating_add(behind)
         } else {
-            let enter_queue = BatchLineKey { batch, line: number.saturating_add(1) };
-            let line = order.get(&enter_queue.encode())?.map(|line| line.value());
+            let key = BatchLineKey { batch, line: number.saturating_add(1) };
+            let line = order.get(&key.encode())?.map(|line| line.value());
             line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
         };
         results.push(result(reading, line, readable(line_row(reading, BatchLineKey { batch, line }))?)?);
@@ -107,7 +106,7 @@ fn result(reading: &ReadTransaction, line: u32, row: Option<BatchLineRow>) -> Re
     Ok(LineResult { line, custom_id: row.custom_id, outcome })
 }
 
-/// What was read, or nothing of what cannot be read: one bad row must not end the results.
+/// `None` for a row that cannot be read: one bad row must not end the results.
 fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -124,10 +123,8 @@ fn stored(reading: &ReadTransaction, batch: BatchId) -> Result<BatchRow, StoreEr
 }
 
 fn line_row(reading: &ReadTransaction, key: BatchLineKey) -> Result<BatchLineRow, StoreError> {
-    let lines = BATCH_LINES.read(reading)?;
-    let bytes = lines.get(&key.encode())?;
-    let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
-    values::decode(bytes.value())
+    let row = BATCH_LINES.read(reading)?.row(&key.encode())?;
+    row.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))
 }
 
 /// Lines of a user's open batches that have no job yet, counted up to `most`.

@@ -6,7 +6,7 @@ use crate::domain::job::JobSpec;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What the `batches` table holds.
+/// A row of the table `batches`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchRow {
     pub(crate) batch: Batch,
@@ -65,11 +65,11 @@ impl BatchRow {
     }
 }
 
-/// What the `batch_lines` table holds.
+/// A row of the table `batch_lines`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BatchLineRow {
     pub(crate) custom_id: String,
-    /// What is asked, until it is a job's.
+    /// The request, until a job has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<JobSpec>,
     /// Its job, once it has one.

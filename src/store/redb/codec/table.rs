@@ -8,7 +8,10 @@
 use crate::ports::StoreError;
 use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes, raw};
 use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};
+use crate::store::redb::codec::values;
 use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata, TableError, WriteTransaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -246,7 +249,7 @@ fn checked_value<'t, V: TableCodec>(
     StoredValue::checked(value)
 }
 
-/// A table of a read transaction. What it hands out does not borrow it.
+/// A table of a read transaction. Its entries do not borrow it.
 pub(crate) struct ReadTable<K, V> {
     inner: redb::ReadOnlyTable<RawBytes, RawBytes>,
     check: RowCheck,
@@ -284,6 +287,16 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
     }
 }
 
+impl<K: TableCodec> ReadTable<K, RawBytes> {
+    /// The row of this key, stored as JSON.
+    pub(crate) fn row<'k, T: DeserializeOwned>(
+        &self,
+        key: impl Borrow<K::Ref<'k>>,
+    ) -> Result<Option<T>, StoreError> {
+        self.get(key)?.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+}
+
 /// A table of a write transaction.
 pub(crate) struct WriteTable<'t, K, V> {
     inner: LazyTable<'t>,
@@ -299,6 +312,26 @@ impl<'t, K: TableCodec, V: TableCodec> ReadableTable<K, V> for WriteTable<'t, K,
     }
     fn check(&self) -> &RowCheck {
         &self.check
+    }
+}
+
+impl<K: TableCodec> WriteTable<'_, K, RawBytes> {
+    /// The row of this key, stored as JSON.
+    pub(crate) fn row<'k, T: DeserializeOwned>(
+        &self,
+        key: impl Borrow<K::Ref<'k>>,
+    ) -> Result<Option<T>, StoreError> {
+        self.get(key)?.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// Stores a row as JSON. Returns whether it replaced another.
+    pub(crate) fn put_row<'k, T: Serialize + ?Sized>(
+        &mut self,
+        key: impl Borrow<K::Ref<'k>>,
+        row: &T,
+    ) -> Result<bool, StoreError> {
+        let bytes = values::encode(row)?;
+        Ok(self.insert(key, bytes.as_slice())?.is_some())
     }
 }
 

@@ -80,9 +80,9 @@ tables! {
     meta META: &'static str => RawBytes;
     /// How jobs stand: [`crate::store::redb::jobs::row::JobRow`].
     jobs JOBS: &'static JobBytes => RawBytes;
-    /// What was asked; written once.
+    /// Requests of jobs; written once.
     specs SPECS: &'static JobBytes => RawBytes;
-    /// What was answered; written once.
+    /// Answers of jobs; written once.
     outputs OUTPUTS: &'static JobBytes => RawBytes;
     /// Events and marks.
     log LOG: &'static LogBytes => RawBytes;
@@ -100,9 +100,9 @@ tables! {
     /// Unfinished jobs that run beside their conversation, by owner:
     /// [`crate::store::redb::jobs::background::BackgroundJobKey`].
     background_jobs BACKGROUND_JOBS: &'static BackgroundJobBytes => ();
-    /// What a conversation's ended jobs said.
+    /// Messages of a conversation's ended jobs.
     turns TURNS: &'static TurnBytes => RawBytes;
-    /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under
+    /// Summaries of a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under
     /// accept 0.
     summaries SUMMARIES: &'static TurnBytes => RawBytes;
     /// Conversations: [`crate::store::redb::conversations::row::ConversationRow`], under accept 0.
@@ -148,11 +148,11 @@ tables! {
     schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();
     /// Schedules that have a next occurrence, by its time.
     schedules_due SCHEDULES_DUE: &'static ScheduleDueBytes => ();
-    /// Idempotency keys and what came of them.
+    /// Idempotency keys and what they created.
     idempotency IDEMPOTENCY: &'static IdempotencyBytes => RawBytes;
     /// When they may be forgotten.
     idempotency_expiry IDEMPOTENCY_EXPIRY: &'static IdempotencyExpiryBytes => ();
-    /// Ended jobs by what is left of them and by their end: all that retention has to look at.
+    /// Ended jobs by retention stage and end: the index of retention.
     ended ENDED: &'static EndedBytes => ();
     /// Reports of ends, and what became of them: [`crate::domain::webhook::Delivery`].
     deliveries DELIVERIES: &'static DeliveryBytes => RawBytes;
@@ -196,7 +196,7 @@ pub(crate) struct StoreCounters {
     pub(crate) seen_ms: u64,
 }
 
-/// What a file turned out to be.
+/// The layout that a file states.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StoredLayout {
     /// Nothing in it yet.

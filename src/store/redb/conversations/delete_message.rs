@@ -73,7 +73,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Of what models are told of a job, leaves what its exchange still shows.
+    /// Removes deleted messages from the turn that models read.
     fn trim_turn(&mut self, key: &TurnBytes, message_pair: &MessagePair) -> Result<(), StoreError> {
         let Some(bytes) = self.tables.turns.remove(key)?.map(|bytes| bytes.value().to_vec()) else {
             return Ok(());
@@ -81,15 +81,15 @@ impl Transaction<'_> {
         self.count_freed(bytes.len());
         let read =
             values::decode::<Vec<Message>>(&bytes).and_then(|turn| Ok((turn, self.spec(message_pair.job)?)));
-        let (turn, asked) = match read {
+        let (turn, question) = match read {
             Ok((turn, spec)) => (turn, spec.input.len()),
             // It is unknown where the question ends, so the whole turn goes: what was deleted must not stay.
             Err(StoreError::Corrupt(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let left = if message_pair.shows_question { turn.get(..asked) } else { turn.get(asked..) };
+        let left = if message_pair.shows_question { turn.get(..question) } else { turn.get(question..) };
         let left = left.unwrap_or_default();
-        self.tables.turns.insert(key, values::encode(left)?.as_slice())?;
+        self.tables.turns.put_row(key, left)?;
         Ok(())
     }
 }

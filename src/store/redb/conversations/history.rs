@@ -101,13 +101,13 @@ impl HistoryBudget {
         from_user.find(|rest| Self::take(&mut self.clone(), rest)).map(<[_]>::to_vec).unwrap_or_default()
     }
 
-    /// Of a turn whose steps alone are too many: what was asked last and what was answered in the end.
+    /// The last question and the final answer of a turn that has too many steps.
     fn question_and_answer_of(mut self, turn: &[Message]) -> Vec<Message> {
-        let asked = turn.iter().rev().find(|message| matches!(message, Message::User { .. }));
-        let answered = turn.last().filter(
+        let question = turn.iter().rev().find(|message| matches!(message, Message::User { .. }));
+        let answer = turn.last().filter(
             |message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.is_empty()),
         );
-        let gist: Vec<Message> = asked.into_iter().chain(answered).cloned().collect();
-        if self.take(&gist) { gist } else { Vec::new() }
+        let messages: Vec<Message> = question.into_iter().chain(answer).cloned().collect();
+        if self.take(&messages) { messages } else { Vec::new() }
     }
 }

@@ -24,11 +24,9 @@ pub(crate) fn conversations(
     let (first, last) = all_of(query.user);
     let from = match &query.before {
         None => Bound::Included(first),
-        Some(enter_queue) => {
-            let (user, updated_at_ms) = (query.user, enter_queue.updated_at_ms);
-            Bound::Excluded(
-                RecentConversationKey { user, updated_at_ms, conversation: &enter_queue.id }.encode(),
-            )
+        Some(cursor) => {
+            let (user, updated_at_ms) = (query.user, cursor.updated_at_ms);
+            Bound::Excluded(RecentConversationKey { user, updated_at_ms, conversation: &cursor.id }.encode())
         }
     };
     let (rows, by_time) = (CONVERSATIONS.read(reading)?, CONVERSATIONS_BY_TIME.read(reading)?);

@@ -15,7 +15,7 @@ use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
 use serde::{Deserialize, Serialize};
 
-/// What the `message_pairs` table holds.
+/// A row of the table `message_pairs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MessagePair {
     pub(crate) job: JobId,
@@ -208,14 +208,14 @@ impl Transaction<'_> {
         Ok(freed)
     }
 
-    /// What a job is to its conversation.
+    /// The message pair of a job.
     pub(crate) fn message_pair(&self, key: &TurnBytes) -> Result<Option<MessagePair>, StoreError> {
         Ok(self.tables.message_pairs.get(key)?.and_then(|bytes| readable(bytes.value())))
     }
 
     pub(crate) fn put_pair(&mut self, key: &TurnBytes, message_pair: &MessagePair) -> Result<(), StoreError> {
         self.mark_dirty();
-        self.tables.message_pairs.insert(key, values::encode(message_pair)?.as_slice())?;
+        self.tables.message_pairs.put_row(key, message_pair)?;
         Ok(())
     }
 

@@ -213,10 +213,10 @@ impl MessagePageBuilder<'_> {
             return Ok(turn);
         }
         let spec = SPECS.read(self.reading)?.get(&message_pair.job.to_bytes())?;
-        let asked = match spec {
+        let question = match spec {
             Some(bytes) => values::decode::<JobSpec>(bytes.value())?.input.len(),
             None => 0,
         };
-        Ok(turn.into_iter().skip(asked).collect())
+        Ok(turn.into_iter().skip(question).collect())
     }
 }

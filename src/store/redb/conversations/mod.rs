@@ -113,16 +113,16 @@ impl Conversations for RedbStore {
     }
 
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError> {
-        let row = self.shared.handle.read(|reading| row::read(reading, user, id))?;
+        let row = self.read(|reading| row::read(reading, user, id))?;
         Ok(row.map(|row| row.conversation))
     }
 
     fn conversations(&self, query: &ConversationQuery) -> Result<ConversationPage, StoreError> {
-        self.shared.handle.read(|reading| list::conversations(reading, query))
+        self.read(|reading| list::conversations(reading, query))
     }
 
     fn counts_by_project(&self, user: UserId) -> Result<BTreeMap<ProjectId, u64>, StoreError> {
-        self.shared.handle.read(|reading| list::counts_by_project(reading, user))
+        self.read(|reading| list::counts_by_project(reading, user))
     }
 
     fn messages(
@@ -132,7 +132,7 @@ impl Conversations for RedbStore {
         after: Option<MessageRef>,
         limit: usize,
     ) -> Result<MessagePage, StoreError> {
-        self.shared.handle.read(|reading| messages::messages(reading, (user, id), after, limit))
+        self.read(|reading| messages::messages(reading, (user, id), after, limit))
     }
 
     fn has_message(
@@ -141,11 +141,11 @@ impl Conversations for RedbStore {
         id: &ConversationId,
         message: MessageRef,
     ) -> Result<bool, StoreError> {
-        self.shared.handle.read(|reading| messages::has_message(reading, (user, id), message))
+        self.read(|reading| messages::has_message(reading, (user, id), message))
     }
 
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let mut jobs = unfinished(&CONVERSATION_QUEUE.read(reading)?, &conversation_key(user, id))?;
             jobs.extend(background::jobs_of(reading, user, Some(id))?.into_iter().map(|job| job.id));
             // Ids rise with time.

@@ -42,11 +42,11 @@ impl Transaction<'_> {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
-        let asked = self.spec(old.job)?.input;
+        let input = self.spec(old.job)?.input;
         self.drop_summary(line, accept)?;
         self.replace_tail(line, &tail)?;
         let conversation_id = Some(id.clone());
-        let spec = JobSpec { input: asked, conversation_id, ..new.spec.clone() };
+        let spec = JobSpec { input, conversation_id, ..new.spec.clone() };
         let job = Job::queued(new.id, user, new.created_at_ms, &spec);
         let message_pair = MessagePair { job: new.id, shows_answer: true, ..old };
         Ok(Some(self.accept_as(job, &spec, &message_pair)?))

@@ -13,8 +13,7 @@ const SWEEP_CONVERSATIONS: usize = 1_000;
 const SWEEP_JOBS: usize = 200;
 
 impl Transaction<'_> {
-    /// Leaves all that a conversation has from this number on to the sweeper; what is accepted from now on
-    /// stays.
+    /// Leaves the jobs of a conversation from this number on to the sweeper. Later jobs stay.
     pub(crate) fn remove_later(&mut self, line: ConversationRange<'_>, from: u64) -> Result<(), StoreError> {
         let last = self.counters.accept;
         self.tables.removed_conversations.insert(&line.key(last), from)?;
@@ -24,12 +23,12 @@ impl Transaction<'_> {
 
     /// Forgets some jobs of conversations that are gone; whether there is more to do now.
     pub(crate) fn clear_removed_conversations(&mut self) -> Result<bool, StoreError> {
-        let waste = self.tables.removed_conversations.iter()?.take(SWEEP_CONVERSATIONS);
-        let waste: Vec<_> = waste
+        let removed_rows = self.tables.removed_conversations.iter()?.take(SWEEP_CONVERSATIONS);
+        let removed_rows: Vec<_> = removed_rows
             .map(|entry| entry.map(|(key, from)| (*key.value(), from.value())))
             .collect::<Result<_, _>>()?;
         let mut jobs = SWEEP_JOBS;
-        for (key, first) in waste {
+        for (key, first) in removed_rows {
             let Some((user, id, last)) = removed(&key) else {
                 self.tables.removed_conversations.remove(&key)?;
                 continue;

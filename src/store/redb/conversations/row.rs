@@ -8,19 +8,17 @@ use crate::ports::{NewJob, StoreError};
 use crate::store::redb::codec::keys::conversations::{RecentConversationKey, conversation_key, count_key};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::CONVERSATIONS;
-use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
 use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What the `conversations` table holds.
+/// A row of the table `conversations`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConversationRow {
     pub(crate) conversation: Conversation,
-    /// The first acceptance number that is its own: what came before belonged to another one of its name,
-    /// which is gone.
+    /// Its first acceptance number. Earlier jobs belong to a removed conversation of the same name.
     pub(crate) floor: u64,
     /// Jobs accepted up to here may have read messages that were deleted since: no summary of theirs is kept.
     pub(crate) edited_through: u64,
@@ -63,8 +61,7 @@ pub(crate) fn read(
     user: UserId,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>, StoreError> {
-    let bytes = CONVERSATIONS.read(reading)?.get(&conversation_key(user, id))?;
-    bytes.map(|bytes| values::decode(bytes.value())).transpose()
+    CONVERSATIONS.read(reading)?.row(&conversation_key(user, id))
 }
 
 impl Transaction<'_> {
@@ -74,8 +71,7 @@ impl Transaction<'_> {
         user: UserId,
         id: &ConversationId,
     ) -> Result<Option<ConversationRow>, StoreError> {
-        let bytes = self.tables.conversations.get(&conversation_key(user, id))?;
-        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.conversations.row(&conversation_key(user, id))
     }
 
     /// The conversation that a job is part of; `None` as well when it was removed since the job was accepted,
@@ -102,7 +98,7 @@ impl Transaction<'_> {
     pub(crate) fn put_conversation(&mut self, row: &ConversationRow) -> Result<(), StoreError> {
         self.mark_dirty();
         let key = conversation_key(row.conversation.user, &row.conversation.id);
-        self.tables.conversations.insert(&key, values::encode(row)?.as_slice())?;
+        self.tables.conversations.put_row(&key, row)?;
         self.tables.conversations_by_time.insert(&row.recent().encode(), [].as_slice())?;
         Ok(())
     }

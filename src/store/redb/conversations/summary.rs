@@ -22,20 +22,19 @@ impl Transaction<'_> {
         if stored.flatten().is_some_and(|stored| stored.through > summary.through) {
             return Ok(());
         }
-        self.tables.summaries.insert(&key, values::encode(summary)?.as_slice())?;
+        self.tables.summaries.put_row(&key, summary)?;
         Ok(())
     }
 
-    /// After a turn has gone: the summary goes with the last one, because it tells what was said. The bytes
-    /// that are freed.
-    pub(crate) fn forget_summary(&mut self, enter_queue: TurnKey<'_>) -> Result<usize, StoreError> {
+    /// Removes the summary with the last turn, because it contains their text. Returns the freed bytes.
+    pub(crate) fn forget_summary(&mut self, turn: TurnKey<'_>) -> Result<usize, StoreError> {
         // What another conversation of this name has left behind is no turn of this one.
-        let floor = match self.find_conversation(enter_queue.user, enter_queue.conversation) {
+        let floor = match self.find_conversation(turn.user, turn.conversation) {
             Err(StoreError::Corrupt(_)) => 0,
             found => found?.map_or(0, |found| found.floor),
         };
-        let (first, last) = TurnKey::conversation_range(&enter_queue.encode());
-        let own = TurnKey { accept: floor, ..enter_queue }.encode();
+        let (first, last) = TurnKey::conversation_range(&turn.encode());
+        let own = TurnKey { accept: floor, ..turn }.encode();
         if self.tables.turns.range::<&TurnBytes>(&own..=&last)?.next().transpose()?.is_some() {
             return Ok(0);
         }
@@ -53,7 +52,7 @@ pub(crate) fn summary(
     Ok(stored.filter(|summary| summary.through < key.accept))
 }
 
-/// One that cannot be read is as good as none: the turns are still there.
+/// An unreadable summary counts as none: the turns still exist.
 pub(crate) fn read(bytes: &[u8]) -> Option<ConversationSummary> {
     match values::decode(bytes) {
         Ok(summary) => Some(summary),

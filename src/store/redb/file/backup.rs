@@ -57,12 +57,12 @@ pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError>
     copied.map_err(|source| OpenError::Io { path: store.to_owned(), source })
 }
 
-/// Copies every table into an empty file, as long as `goes_on` says so: a store that broke has to be
+/// Copies every table into an empty file, as long as `is_open` says so: a store that broke has to be
 /// reopened, and this transaction would keep it from that.
-fn copy(reading: &ReadTransaction, file: &File, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
+fn copy(reading: &ReadTransaction, file: &File, is_open: &dyn Fn() -> bool) -> Result<(), StoreError> {
     let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
     for name in NAMES {
-        copy_table(reading, &target, name, goes_on)?;
+        copy_table(reading, &target, name, is_open)?;
     }
     drop(target); // closes it
     Ok(file.sync_all()?)
@@ -72,7 +72,7 @@ fn copy_table(
     reading: &ReadTransaction,
     target: &Database,
     name: &str,
-    goes_on: &dyn Fn() -> bool,
+    is_open: &dyn Fn() -> bool,
 ) -> Result<(), StoreError> {
     let source = match reading.open_table(raw(name)) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(()),
@@ -81,7 +81,7 @@ fn copy_table(
     let mut entries = source.iter()?;
     let mut is_done = false;
     while !is_done {
-        if !goes_on() {
+        if !is_open() {
             return Err(StoreError::Io("the store broke while it was copied".to_owned()));
         }
         let writing = target.begin_write()?;

@@ -21,9 +21,9 @@ pub enum OpenError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// What the file says.
+        /// Version of the file.
         found: u64,
-        /// What this build knows.
+        /// Newest version that this build reads.
         known: u64,
     },
     /// An older build wrote the file; its layout is not changed without a copy.

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The layout that this build writes.
 pub const LAYOUT: u64 = tables::VERSION;
 
-/// What a look at the file tells.
+/// The layout of a file, as far as it can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayoutProbe {
     /// A store of this layout.
@@ -27,8 +27,8 @@ pub enum LayoutProbe {
 /// Looks at the file.
 pub fn layout(path: &Path) -> LayoutProbe {
     // redb takes some of what a damaged file says at its word, and panics where that leads nowhere.
-    let looked = catch_unwind(AssertUnwindSafe(|| look(path)));
-    looked.unwrap_or_else(|_panic| LayoutProbe::Damaged("its pages contradict each other".to_owned()))
+    let probed = catch_unwind(AssertUnwindSafe(|| look(path)));
+    probed.unwrap_or_else(|_panic| LayoutProbe::Damaged("its pages contradict each other".to_owned()))
 }
 
 fn look(path: &Path) -> LayoutProbe {

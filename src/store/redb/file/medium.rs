@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// What a disk has to take before the database is reopened for writing.
+/// A disk must take this much before the database is reopened for writing, bytes.
 const PROBE_BYTES: usize = 64 * 1024;
 
 /// Error text for a file without the signature of a store.
@@ -17,7 +17,7 @@ const FOREIGN: &str =
 
 const MIB: u64 = 1024 * 1024;
 
-/// What a file system says.
+/// Space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskSpace {
     /// What this process may still write.
@@ -31,11 +31,11 @@ pub(crate) trait Medium: Send + Sync {
     fn create_if_missing(&self) -> Result<(), DatabaseError> {
         Ok(())
     }
-    /// Whether it takes writes, as far as can be told without touching the database.
+    /// Whether it takes writes; checked without touching the database.
     fn takes_writes(&self) -> Result<(), io::Error> {
         Ok(())
     }
-    /// Opens what is there.
+    /// Opens the database.
     fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError>;
     /// Keeps a copy of it as it is, before its layout of that version is changed.
     fn back_up(&self, _version: u64) -> Result<(), io::Error> {
@@ -88,7 +88,7 @@ impl Medium for FileMedium {
         redb::Builder::new().set_cache_size(cache_bytes).create_file(file)
     }
 
-    /// One that an earlier attempt left is replaced: the store was still what is copied now.
+    /// Replaces the copy of an earlier attempt: the store has not changed since.
     fn back_up(&self, version: u64) -> Result<(), io::Error> {
         let copy = with_suffix(&self.0, &format!(".v{version}.bak"));
         let draft = with_suffix(&copy, ".new");
@@ -132,13 +132,13 @@ fn room_to_migrate(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::
     let needed = file_bytes.saturating_mul(2).saturating_add(file_bytes / 5);
     match space {
         Some(DiskSpace { free_bytes, .. }) if free_bytes < needed => {
-            let told = format!(
+            let message = format!(
                 "a copy of its {} MiB and the migration need {} MiB of free disk, {} MiB are free",
                 file_bytes.div_ceil(MIB),
                 needed.div_ceil(MIB),
                 free_bytes / MIB
             );
-            Err(io::Error::new(io::ErrorKind::StorageFull, told))
+            Err(io::Error::new(io::ErrorKind::StorageFull, message))
         }
         _ => Ok(()),
     }
@@ -167,8 +167,11 @@ mod tests {
         assert!(room_to_migrate(100 * MIB, space(220 * MIB)).is_ok());
         assert!(room_to_migrate(100 * MIB, None).is_ok(), "nobody knows");
         let refused = room_to_migrate(100 * MIB, space(219 * MIB)).unwrap_err();
-        let told = refused.to_string();
-        assert!(told.contains("100 MiB") && told.contains("220 MiB") && told.contains("219 MiB"), "{told}");
+        let message = refused.to_string();
+        assert!(
+            message.contains("100 MiB") && message.contains("220 MiB") && message.contains("219 MiB"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! A step reads the old layout through table definitions of its own: the current ones go on changing.
 
 use crate::ports::StoreError;
+use crate::store::redb::codec::tables;
 use crate::store::redb::codec::tables::{META_SCHEMA, StoredLayout, Tables};
-use crate::store::redb::codec::{tables, values};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::Medium;
 use redb::{Database, ReadableDatabase, WriteTransaction};
@@ -29,7 +29,7 @@ pub(crate) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> 
     MIGRATIONS.prepare(database, medium, path)
 }
 
-/// Refuses what this build cannot read, and what is no store at all, without changing anything.
+/// Refuses a file that is no store or that this build cannot read. Changes nothing.
 pub(crate) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenError> {
     match inspect(database, path)? {
         StoredLayout::Known(found) => MIGRATIONS.refuse_unknown(found, path),
@@ -80,7 +80,7 @@ impl Migrations {
             change(&writing)?;
         }
         let mut tables = Tables::of(&writing);
-        tables.meta.insert(META_SCHEMA, values::encode(&self.current)?.as_slice())?;
+        tables.meta.put_row(META_SCHEMA, &self.current)?;
         drop(tables);
         Ok(writing)
     }
@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::store::redb::codec::table::ReadableTable;
     use crate::store::redb::codec::tables::FAIR;
+    use crate::store::redb::codec::values;
     use crate::store::redb::file::medium::FileMedium;
     use std::path::PathBuf;
     use tempfile::TempDir;

@@ -17,7 +17,7 @@ const CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// Makes `from` the store; tells where the one that was there before is kept, if there was one. `now_s` is
 /// part of that name.
 pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>, OpenError> {
-    let held = hold(store)?;
+    let lock = lock(store)?;
     if read(from, probe_file(from))? != FileProbe::Store {
         let reason = "it is no NanoClaw store, nor a backup of one".to_owned();
         return Err(OpenError::Unusable { path: from.to_owned(), reason });
@@ -28,12 +28,12 @@ pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>,
     read(store, give_to_owner(&draft, store))?;
     let kept = read(store, keep(store, now_s))?;
     read(store, draft.finish())?;
-    drop(held); // until now no server could have opened what was about to be replaced
+    drop(lock); // until now no server could have opened what was about to be replaced
     Ok(kept)
 }
 
 /// The lock of the store that is there, the same that redb takes; whether it still opens does not matter.
-fn hold(store: &Path) -> Result<Option<File>, OpenError> {
+fn lock(store: &Path) -> Result<Option<File>, OpenError> {
     let file = match File::options().read(true).write(true).open(store) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => read(store, other)?,
@@ -48,8 +48,8 @@ fn hold(store: &Path) -> Result<Option<File>, OpenError> {
     Err(OpenError::Locked { path: store.to_owned() })
 }
 
-/// Opens the copy and looks through all of it; messages name the file that it was copied from. redb trusts
-/// its pages: what it meets in a damaged one may be a panic, which is an answer, too.
+/// Opens the copy and checks all of it; messages name the original file. redb trusts its pages, so a damaged
+/// one may cause a panic, which counts as damage.
 fn prove(copy: &Path, from: &Path) -> Result<(), OpenError> {
     panic::catch_unwind(|| look_through(copy, from)).unwrap_or_else(|_| {
         Err(OpenError::Unusable { path: from.to_owned(), reason: "it is damaged".to_owned() })
@@ -77,8 +77,8 @@ fn give_to_owner(draft: &AtomicFile, store: &Path) -> io::Result<()> {
     fchown(draft.file(), Some(directory.uid()), Some(directory.gid()))
 }
 
-/// Gives what is there a second name, so that the store never has none; where that is impossible, another
-/// one.
+/// Gives the old store a second name, so that a store exists at every moment. Where hard links are
+/// impossible, renames it.
 fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
     if !store.exists() {
         return Ok(None);

@@ -8,8 +8,8 @@ use crate::store::redb::writer::transaction::Transaction;
 
 /// The share of a large disk never asks for more, bytes.
 const SHARE_MAX_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-/// A look is good for so long.
-const LOOK_MS: u64 = 1_000;
+/// How often free space is read, milliseconds.
+const CHECK_EVERY_MS: u64 = 1_000;
 
 /// The threshold; 0 switches either part off.
 #[derive(Debug, Clone, Copy)]
@@ -36,24 +36,24 @@ impl DiskLimits {
     }
 }
 
-/// The last look at the disk.
+/// The last check of the disk.
 #[derive(Debug)]
 pub(crate) struct DiskWatermark {
     mark: DiskLimits,
-    looked_ms: Option<u64>,
+    checked_ms: Option<u64>,
     low: Option<StoreError>,
 }
 
 impl DiskWatermark {
     pub(crate) fn new(mark: DiskLimits) -> Self {
-        Self { mark, looked_ms: None, low: None }
+        Self { mark, checked_ms: None, low: None }
     }
 
     /// Why new work is refused, if it is. A file system that does not answer refuses nothing: its next write
     /// will.
     pub(crate) fn check(&mut self, medium: &dyn Medium, now_ms: u64) -> Option<StoreError> {
-        if self.looked_ms.is_none_or(|looked| now_ms.saturating_sub(looked) >= LOOK_MS) {
-            self.looked_ms = Some(now_ms);
+        if self.checked_ms.is_none_or(|checked| now_ms.saturating_sub(checked) >= CHECK_EVERY_MS) {
+            self.checked_ms = Some(now_ms);
             let low = medium.space().and_then(|space| self.mark.check(space, 0).err());
             match (&self.low, &low) {
                 (None, Some(low)) => tracing::warn!("{low}"),
@@ -122,10 +122,10 @@ mod tests {
         let low = StoreError::LowDisk { free_bytes: 100 * MIB, needed_bytes: 256 * MIB };
         assert_eq!(watermark.check(&disk, 5), Some(low.clone()));
         disk.0.store(300 * MIB, Ordering::SeqCst);
-        assert_eq!(watermark.check(&disk, 5 + LOOK_MS - 1), Some(low));
-        assert_eq!(watermark.check(&disk, 5 + LOOK_MS), None);
+        assert_eq!(watermark.check(&disk, 5 + CHECK_EVERY_MS - 1), Some(low));
+        assert_eq!(watermark.check(&disk, 5 + CHECK_EVERY_MS), None);
         disk.0.store(0, Ordering::SeqCst);
-        assert_eq!(watermark.check(&disk, 5 + LOOK_MS), None);
-        assert!(watermark.check(&disk, 5 + 2 * LOOK_MS).is_some());
+        assert_eq!(watermark.check(&disk, 5 + CHECK_EVERY_MS), None);
+        assert!(watermark.check(&disk, 5 + 2 * CHECK_EVERY_MS).is_some());
     }
 }

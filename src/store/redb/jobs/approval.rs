@@ -24,8 +24,8 @@ impl Transaction<'_> {
         self.drop_lease(fence.job);
         let expires_at_ms = self.now_ms.saturating_add(timeout_ms);
         let pending = PendingApproval::new(calls.to_vec(), expires_at_ms);
-        let asked = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
-        self.tables.append(fence.job, &mut leased.tail, &asked.into(), Urgency::Now)?;
+        let record = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
+        self.tables.append(fence.job, &mut leased.tail, &record.into(), Urgency::Now)?;
         let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
             return Ok(self.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED)?);
@@ -61,13 +61,12 @@ impl Transaction<'_> {
     /// The time for a decision is over: calls that still wait count as denied.
     pub(crate) fn expire(&mut self, row: &mut JobRow, tail: LogTail) -> Result<(), StoreError> {
         let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
-        let timeout_ms = row.asked.as_ref().map_or(0, |asked| asked.timeout_ms);
+        let timeout_ms = row.asked.as_ref().map_or(0, |record| record.timeout_ms);
         let mark = EngineMark::Denied { id_refs: id_refs.clone(), reason: expired(timeout_ms) };
         self.apply_decision(row, tail, (&id_refs, mark))
     }
 
-    /// Writes down what was decided about calls that wait. When none is left, the job is in the queue again,
-    /// at the place that it had.
+    /// Records decisions about waiting calls. After the last one the job is queued again, at its old place.
     fn apply_decision(
         &mut self,
         row: &mut JobRow,
@@ -76,8 +75,8 @@ impl Transaction<'_> {
     ) -> Result<(), StoreError> {
         let approve = matches!(mark, EngineMark::Approved { .. });
         self.tables.append(row.id(), &mut tail, &mark.into(), Urgency::Now)?;
-        let asked = row.asked.get_or_insert_default();
-        asked.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
+        let record = row.asked.get_or_insert_default();
+        record.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
         let mut pending = row.job.approval.take();
         if let Some(pending) = &mut pending {
             pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
@@ -111,7 +110,7 @@ impl Transaction<'_> {
 
 /// How many calls were approved, and how many denied.
 fn count_decisions(row: &JobRow) -> (usize, usize) {
-    let decided = row.asked.as_ref().map(|asked| &asked.decided);
+    let decided = row.asked.as_ref().map(|record| &record.decided);
     let approved = decided.map_or(0, |decided| decided.values().filter(|approved| **approved).count());
     (approved, decided.map_or(0, std::collections::BTreeMap::len).saturating_sub(approved))
 }
@@ -127,12 +126,13 @@ fn decision_summary((approved, denied): (usize, usize)) -> &'static str {
 /// The waiting calls that are meant; none, when all of them were decided just so before.
 fn undecided_calls(decision: &ApprovalDecision, row: &JobRow) -> Result<Vec<String>, JobChangeError> {
     let (status, approve) = (row.job.status, decision.approve);
-    let asked = row.asked.as_ref().filter(|_| !status.is_terminal());
-    let is_repeated = |id_ref: &str| asked.is_some_and(|asked| asked.decided.get(id_ref) == Some(&approve));
+    let record = row.asked.as_ref().filter(|_| !status.is_terminal());
+    let is_repeated =
+        |id_ref: &str| record.is_some_and(|record| record.decided.get(id_ref) == Some(&approve));
     let Some(pending) = &row.job.approval else {
         let repeats = match &decision.id_refs {
             Some(named) => named.iter().all(|id_ref| is_repeated(id_ref)),
-            None => asked.is_some_and(|asked| asked.decided.values().all(|decided| *decided == approve)),
+            None => record.is_some_and(|record| record.decided.values().all(|decided| *decided == approve)),
         };
         return if repeats { Ok(Vec::new()) } else { Err(JobChangeError::WrongState { status }) };
     };

@@ -90,7 +90,7 @@ impl Transaction<'_> {
     }
 
     /// A job beside its conversation that has run, and stands in no queue, is about to end. Where a summary
-    /// stands for its place by now, no model would ever be told its answer: it takes a place at the end.
+    /// covers its place by now, no model would ever read its answer, so it moves to the end.
     pub(crate) fn move_behind_summary(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         if row.job.origin.parent().is_none() || self.conversation_of(row)?.is_none() {
             return Ok(());

@@ -10,7 +10,7 @@ use crate::store::redb::queue::lease::{LeasedJob, LogTail};
 use crate::store::redb::writer::transaction::Transaction;
 use std::sync::Arc;
 
-/// What a lease is made of. All of it could be read.
+/// The readable parts of a lease.
 type ClaimableJob = (JobRow, Arc<JobSpec>, LogTail);
 
 impl Transaction<'_> {

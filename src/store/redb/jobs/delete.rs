@@ -28,11 +28,11 @@ impl Transaction<'_> {
         for table in [&mut self.tables.jobs, &mut self.tables.specs, &mut self.tables.outputs] {
             freed += table.remove(&id)?.map_or(0, |bytes| bytes.value().len());
         }
-        if let Some(enter_queue) = row.turn_key() {
-            let key = enter_queue.encode();
-            freed += self.leave_conversation(enter_queue)?;
+        if let Some(turn) = row.turn_key() {
+            let key = turn.encode();
+            freed += self.leave_conversation(turn)?;
             freed += self.tables.turns.remove(&key)?.map_or(0, |bytes| bytes.value().len());
-            freed += self.forget_summary(enter_queue)?;
+            freed += self.forget_summary(turn)?;
         }
         let owned = JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
         self.tables.owned.remove(&owned.encode())?;
@@ -44,7 +44,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Removes what lies in this part of a log, the second key excluded.
+    /// Removes a part of a log, the second key excluded.
     pub(crate) fn free_log(&mut self, from: LogBytes, to: LogBytes) -> Result<usize, StoreError> {
         let mut freed = 0;
         self.tables.log.retain_in::<&LogBytes>(&from..&to, |key, value| {

@@ -76,8 +76,8 @@ impl Transaction<'_> {
         self.end_line(&row.job)
     }
 
-    /// Ends a job that no worker holds. What it has spent stays spent and what it has said stays said; if it
-    /// had run, its conversation keeps the question.
+    /// Ends a job that no worker holds. Its usage and its output stay; if it had run, its conversation keeps
+    /// the question.
     pub(crate) fn end_unheld(
         &mut self,
         row: &mut JobRow,
@@ -113,19 +113,19 @@ impl Transaction<'_> {
         self.end(row, &mut tail, &ending)
     }
 
-    /// What the conversation gains: what was asked, and what was said to it. One that was removed gains
-    /// nothing, a question that was deleted does not come back, and no summary of what was deleted does.
+    /// Adds question and answer to the conversation, unless it was removed. A deleted question does not come
+    /// back, nor does a summary of deleted messages.
     fn write_turn(&mut self, row: &JobRow, spec: &JobSpec, ending: &JobOutcome) -> Result<(), StoreError> {
         let Some(key) = row.turn_key().map(TurnKey::encode) else { return Ok(()) };
         let Some(conversation) = self.conversation_of(row)? else { return Ok(()) };
         let shows_question = self.message_pair(&key)?.is_none_or(|message_pair| message_pair.shows_question);
-        let asked = spec.input.iter().filter(|_| shows_question);
-        let messages: Vec<_> = asked.chain(&ending.messages).collect();
-        self.tables.turns.insert(&key, values::encode(&messages)?.as_slice())?;
-        let knew = row.first_accept.unwrap_or(row.accept) <= conversation.edited_through;
+        let question = spec.input.iter().filter(|_| shows_question);
+        let messages: Vec<_> = question.chain(&ending.messages).collect();
+        self.tables.turns.put_row(&key, &messages)?;
+        let is_outdated = row.first_accept.unwrap_or(row.accept) <= conversation.edited_through;
         // What ran beside the conversation has not read it.
-        let knew = knew || row.job.origin.parent().is_some();
-        if let Some(summary) = ending.summary.as_ref().filter(|_| !knew) {
+        let is_outdated = is_outdated || row.job.origin.parent().is_some();
+        if let Some(summary) = ending.summary.as_ref().filter(|_| !is_outdated) {
             self.write_summary(&key, summary)?;
         }
         Ok(())

@@ -27,7 +27,7 @@ pub(crate) enum KeyUse {
     Other,
 }
 
-/// What is remembered of a key.
+/// A row of the table `idempotency`.
 #[derive(Debug, Serialize, Deserialize)]
 struct IdempotencyRow {
     fingerprint: [u8; 32],
@@ -70,7 +70,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// What came of the request that this key was first used for.
+    /// How this key was used before.
     pub(crate) fn recall(&self, user: UserId, key: &IdempotencyKey) -> Result<KeyUse, StoreError> {
         let Some(bytes) = self.tables.idempotency.get(&IdempotencyRef { user, key: key.key }.encode())?
         else {
@@ -95,12 +95,10 @@ impl Transaction<'_> {
     ) -> Result<(), StoreError> {
         self.forget_keys()?;
         let until_ms = self.now_ms.saturating_add(self.bounds.idempotency_ms);
-        let enter_queue = IdempotencyRef { user, key: key.key };
+        let of = IdempotencyRef { user, key: key.key };
         let seen = IdempotencyRow { fingerprint: key.fingerprint, effect, until_ms };
-        self.tables.idempotency.insert(&enter_queue.encode(), values::encode(&seen)?.as_slice())?;
-        self.tables
-            .idempotency_expiry
-            .insert(&IdempotencyExpiryKey { until_ms, enter_queue }.encode(), ())?;
+        self.tables.idempotency.put_row(&of.encode(), &seen)?;
+        self.tables.idempotency_expiry.insert(&IdempotencyExpiryKey { until_ms, of }.encode(), ())?;
         self.mark_dirty();
         Ok(())
     }
@@ -119,17 +117,17 @@ impl Transaction<'_> {
                 break;
             }
             self.tables.idempotency_expiry.remove(&due.encode())?;
-            let enter_queue = due.enter_queue.encode();
+            let key = due.of.encode();
             // A key that was used again after its time has a later one.
             let seen = self
                 .tables
                 .idempotency
-                .get(&enter_queue)?
+                .get(&key)?
                 .map(|bytes| values::decode::<IdempotencyRow>(bytes.value()));
             // One that cannot be read is of no use to anybody.
             let is_over = seen.is_some_and(|seen| seen.map_or(true, |seen| seen.until_ms <= self.now_ms));
             if is_over {
-                self.tables.idempotency.remove(&enter_queue)?;
+                self.tables.idempotency.remove(&key)?;
             }
         }
         Ok(())

@@ -58,7 +58,7 @@ impl Tables<'_> {
         self.flush(job, tail)?;
         tail.sub = tail.sub.saturating_add(1);
         let key = LogKey { job, seq: tail.seq, sub: tail.sub };
-        self.log.insert(&key.encode(), values::encode(mark)?.as_slice())?;
+        self.log.put_row(&key.encode(), mark)?;
         Ok(())
     }
 
@@ -96,8 +96,7 @@ impl Tables<'_> {
         }
     }
 
-    /// What the job has said last, as far as it came: the text of its newest call to the model that said
-    /// anything.
+    /// The text of the newest model call that produced any, complete or not.
     pub(crate) fn answer_text(&self, job: JobId) -> Result<String, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut answer_text, mut step) = (String::new(), None);
@@ -122,7 +121,7 @@ impl Tables<'_> {
 
     fn write_event(&mut self, job: JobId, seq: u64, event: &Event) -> Result<(), StoreError> {
         let key = LogKey { job, seq, sub: 0 };
-        self.log.insert(&key.encode(), values::encode(event)?.as_slice())?;
+        self.log.put_row(&key.encode(), event)?;
         Ok(())
     }
 
@@ -131,10 +130,10 @@ impl Tables<'_> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let mut tail = LogTail::default();
         let newest_first = self.log.range::<&LogBytes>(&first..=&last)?.rev().take(TAIL_RECORDS);
-        for (enter_queue, entry) in newest_first.enumerate() {
+        for (nth, entry) in newest_first.enumerate() {
             let (key, bytes) = entry?;
             let key = LogKey::decode(key.value());
-            if enter_queue == 0 {
+            if nth == 0 {
                 (tail.seq, tail.sub) = (key.seq, key.sub);
             }
             if key.sub > 0 {

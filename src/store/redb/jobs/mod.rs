@@ -130,25 +130,25 @@ impl Store for RedbStore {
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
-        let row = self.shared.handle.read(|reading| read::row(reading, job))?;
+        let row = self.read(|reading| read::row(reading, job))?;
         Ok(row.map(|row| row.job).filter(|job| job.user == user))
     }
 
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
-        self.shared.handle.read(|reading| read::output(reading, job))
+        self.read(|reading| read::output(reading, job))
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
-        self.shared.handle.read(|reading| read::jobs(reading, query))
+        self.read(|reading| read::jobs(reading, query))
     }
 
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
         let now_ms = self.shared.clock.now_ms();
-        self.shared.handle.read(|reading| idempotency::is_known(reading, user, key, now_ms))
+        self.read(|reading| idempotency::is_known(reading, user, key, now_ms))
     }
 
     fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let jobs = read::unfinished_count(reading, user, most)?;
             let lines = batches::read::unstarted_lines(reading, user, most.saturating_sub(jobs))?;
             Ok(jobs.saturating_add(lines))
@@ -156,27 +156,27 @@ impl Store for RedbStore {
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
-        self.shared.handle.read(|reading| read::events(reading, job, after, max))
+        self.read(|reading| read::events(reading, job, after, max))
     }
 
     fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
-        self.shared.handle.read(|reading| read::step_text(reading, job, first_seq, up_to))
+        self.read(|reading| read::step_text(reading, job, first_seq, up_to))
     }
 
     fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError> {
-        self.shared.handle.read(|reading| read::log(reading, job))
+        self.read(|reading| read::log(reading, job))
     }
 
     fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
         let room = history::HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
-        self.shared.handle.read(|reading| history::history(reading, job.id, room))
+        self.read(|reading| history::history(reading, job.id, room))
     }
 
     fn watch(&self, job: JobId) -> watch::Receiver<u64> {
         let receiver = self.shared.watches.subscribe(job);
         // Subscribed first, read second: a commit in between is seen by one or the other. A failed read costs
         // only the first hint; the reader's own read will say what is wrong.
-        if let Ok(seq) = self.shared.handle.read(|reading| read::last_seq(reading, job)) {
+        if let Ok(seq) = self.read(|reading| read::last_seq(reading, job)) {
             self.shared.watches.bump(job, seq);
         }
         receiver
@@ -192,10 +192,7 @@ impl BackgroundJobs for RedbStore {
         if self.job(user, job)?.is_none() {
             return Ok(None);
         }
-        self.shared.handle.read(|reading| {
-            let specs = SPECS.read(reading)?;
-            specs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
-        })
+        self.read(|reading| SPECS.read(reading)?.row(&job.to_bytes()))
     }
 
     fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>, SpawnError> {
@@ -204,13 +201,13 @@ impl BackgroundJobs for RedbStore {
     }
 
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError> {
-        self.shared.handle.read(|reading| background::jobs_of(reading, user, None))
+        self.read(|reading| background::jobs_of(reading, user, None))
     }
 }
 
 impl Results for RedbStore {
     fn result(&self, user: UserId, handle: &ResultHandle) -> Result<Option<String>, StoreError> {
-        self.shared.handle.read(|reading| match read::row(reading, handle.job)? {
+        self.read(|reading| match read::row(reading, handle.job)? {
             Some(row) if row.job.user == user => find(reading, handle),
             _ => Ok(None),
         })

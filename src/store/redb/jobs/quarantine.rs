@@ -34,7 +34,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Tells the operator, and commits what the caller took out.
+    /// Logs the job, and commits the removals of the caller.
     pub(crate) fn report_quarantine(&mut self, job: JobId, reason: &str) {
         tracing::error!(%job, reason, "stored job cannot be read; it is set aside");
         self.mark_dirty();

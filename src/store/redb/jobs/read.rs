@@ -27,8 +27,7 @@ const ALL_STATES: [JobStatus; 6] = [
 
 /// The row of a job.
 pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {
-    let jobs = JOBS.read(reading)?;
-    jobs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    JOBS.read(reading)?.row(&job.to_bytes())
 }
 
 /// The answer of an ended job; an empty one has no row.
@@ -48,8 +47,8 @@ pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     let table = JOBS.read(reading)?;
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
-        let row = table.get(&id)?.map(|bytes| values::decode::<JobRow>(bytes.value())).transpose();
-        jobs.extend(values::skip_unreadable(JobId::from_bytes(id), row)?.map(|row| row.job));
+        let row = values::skip_unreadable(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
+        jobs.extend(row.map(|row| row.job));
     }
     Ok(JobPage { jobs, next })
 }

@@ -12,7 +12,7 @@ use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::retention::sweep::CUT;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// What its log then says.
+/// The reason in its log.
 const RETRIED: &str = "somebody asked for another try";
 
 impl Transaction<'_> {
@@ -23,8 +23,8 @@ impl Transaction<'_> {
             return Err(JobChangeError::WrongState { status: row.job.status });
         }
         let finished_at_ms = row.job.finished_at_ms.unwrap_or_default();
-        let cut = EndedKey { stage: CUT, finished_at_ms, job };
-        if self.tables.ended.get(&cut.encode())?.is_some() {
+        let cut_key = EndedKey { stage: CUT, finished_at_ms, job };
+        if self.tables.ended.get(&cut_key.encode())?.is_some() {
             return Err(JobChangeError::LogCut);
         }
         // Gone with its conversation; the sweeper has not come to it yet.

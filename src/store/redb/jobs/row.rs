@@ -23,7 +23,7 @@ pub(crate) enum QueuePlace {
     Out,
 }
 
-/// A question about calls, and what was said to it so far.
+/// A request for approval and the decisions so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ApprovalRecord {
     /// How long the decision could take, milliseconds.
@@ -32,7 +32,7 @@ pub(crate) struct ApprovalRecord {
     pub(crate) decided: BTreeMap<String, bool>,
 }
 
-/// What the `jobs` table holds.
+/// A row of the table `jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobRow {
     pub(crate) job: Job,
@@ -40,14 +40,14 @@ pub(crate) struct JobRow {
     pub(crate) accept: u64,
     /// Its fair time, once it has one; a job given back keeps it, and so its turn.
     pub(crate) fair: Option<u64>,
-    pub(crate) enter_queue: QueuePlace,
+    pub(crate) place: QueuePlace,
     /// Why the next run is not the ordinary way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resumed: Option<String>,
     /// Not before this time, whatever the job itself says: it waits for another attempt. Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resume_at_ms: Option<u64>,
-    /// What the job has spent: the sum of its log, kept because retention takes the log away.
+    /// Usage of the job: the sum of its log, kept because retention removes the log.
     #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
     pub(crate) ledger: UsageByModel,
     /// How much of that stands in the accounts: see [`crate::store::redb::accounts::usage`].
@@ -71,7 +71,7 @@ impl JobRow {
             job,
             accept,
             fair: None,
-            enter_queue: QueuePlace::Out,
+            place: QueuePlace::Out,
             resumed: None,
             resume_at_ms: None,
             ledger: UsageByModel::default(),
@@ -97,7 +97,7 @@ impl JobRow {
         self.job.id
     }
 
-    /// What these records say was spent; `None`: nothing.
+    /// The usage in these records, if there is any.
     pub(crate) fn spent(&self, records: &[Record]) -> Option<UsageByModel> {
         let mut spent = UsageByModel::default();
         for record in records {
@@ -106,7 +106,7 @@ impl JobRow {
         (!spent.is_empty()).then_some(spent)
     }
 
-    /// Takes in what was spent.
+    /// Adds usage to the ledger.
     pub(crate) fn enter(&mut self, spent: &UsageByModel) {
         for (model, usage) in spent.entries() {
             self.ledger.add(model, usage);

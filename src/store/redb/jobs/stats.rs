@@ -14,7 +14,7 @@ use redb::ReadTransaction;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
-/// Batches that are looked at; what comes behind them is not counted.
+/// Maximum of batches that are counted.
 const LOOKS: usize = 10_000;
 /// Rows that are read for the jobs that wait for approval, of all users together.
 const APPROVALS: usize = 20_000;
@@ -31,7 +31,7 @@ impl StatsSource for RedbStore {
         }
         drop(writer);
         let now_ms = self.shared.clock.now_ms();
-        let counted = self.shared.handle.read(|reading| stats(reading, now_ms))?;
+        let counted = self.read(|reading| stats(reading, now_ms))?;
         let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);
         Ok(StoreStats { file_bytes: self.shared.medium.bytes(), disk_free_bytes, ..counted })
     }
@@ -141,7 +141,7 @@ pub struct StoreLoad {
 impl RedbStore {
     /// As of the last commit. The tables know their lengths: nothing is walked.
     pub fn load(&self) -> Result<StoreLoad, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let waiting = READY.read(reading)?.len()?;
             let delayed = DELAYED.read(reading)?.len()?;
             let running = RUNNING.read(reading)?.len()?;

@@ -5,7 +5,6 @@ use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
 use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::JobOwnerKey;
-use crate::store::redb::codec::values;
 use crate::store::redb::conversations::message_pair::MessagePair;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
@@ -61,7 +60,7 @@ impl Transaction<'_> {
         message_pair: &MessagePair,
     ) -> Result<Job, StoreError> {
         let (id, user) = (job.id, job.user);
-        if self.tables.specs.insert(&id.to_bytes(), values::encode(spec)?.as_slice())?.is_some() {
+        if self.tables.specs.put_row(&id.to_bytes(), spec)? {
             return Err(StoreError::Corrupt(format!("{id} was stored before")));
         }
         self.counters.accept = self.counters.accept.saturating_add(1);
@@ -83,8 +82,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Roughly what was asked weighs.
+/// Rough weight of a request, bytes.
 pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
-    let said = spec.input.iter().map(Message::bytes).sum::<usize>();
-    said.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
+    let input = spec.input.iter().map(Message::bytes).sum::<usize>();
+    input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
 }

@@ -47,7 +47,7 @@ impl Projects for RedbStore {
     }
 
     fn project(&self, user: UserId, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        let found = self.shared.handle.read(|reading| get(reading, id))?;
+        let found = self.read(|reading| get(reading, id))?;
         Ok(found.filter(|project| project.user == user))
     }
 
@@ -57,15 +57,15 @@ impl Projects for RedbStore {
         before: Option<ProjectCursor>,
         limit: usize,
     ) -> Result<ProjectPage, StoreError> {
-        self.shared.handle.read(|reading| page(reading, user, before, limit))
+        self.read(|reading| page(reading, user, before, limit))
     }
 
     fn all_projects(&self, user: UserId) -> Result<Vec<Project>, StoreError> {
-        self.shared.handle.read(|reading| Ok(page(reading, user, None, usize::MAX)?.projects))
+        self.read(|reading| Ok(page(reading, user, None, usize::MAX)?.projects))
     }
 
     fn pending_removals(&self) -> Result<Vec<Project>, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let pending_directory = PENDING_DIRECTORIES.read(reading)?;
             let mut projects = Vec::new();
             for entry in pending_directory.iter()? {
@@ -87,10 +87,9 @@ fn page(
     let owned = PROJECTS_OWNED.read(reading)?;
     let (first, last) = ProjectOwnerKey::ends(user);
     let (first, last) = (first.encode(), last.encode());
-    let enter_queue =
-        |ProjectCursor { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode();
-    let enter_queue = before.map(enter_queue);
-    let start = enter_queue.as_ref().map_or(Bound::Included(&first), Bound::Excluded);
+    let before = before
+        .map(|ProjectCursor { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode());
+    let start = before.as_ref().map_or(Bound::Included(&first), Bound::Excluded);
     let mut page = ProjectPage { projects: Vec::new(), has_more: false, total: 0 };
     for entry in owned.range::<&ProjectOwnerBytes>((start, Bound::Included(&last)))? {
         if page.projects.len() >= limit {
@@ -108,6 +107,5 @@ fn page(
 }
 
 fn get(reading: &ReadTransaction, id: ProjectId) -> Result<Option<Project>, StoreError> {
-    let table = PROJECTS.read(reading)?;
-    table.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    PROJECTS.read(reading)?.row(&id.to_bytes())
 }

@@ -108,18 +108,18 @@ fn refuse_name(others: &[Project], name: &ProjectName) -> Result<(), ProjectErro
 
 /// The wanted name, or the first of `name_1`, `name_2` … that is free.
 fn free_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let mut name = cut(wanted, DIRECTORY_BYTES).to_owned();
+    let mut name = truncated(wanted, DIRECTORY_BYTES).to_owned();
     let mut number = 0_u64;
     while is_taken(&name) {
         number = number.saturating_add(1);
         let end = format!("_{number}");
-        name = format!("{}{end}", cut(wanted, DIRECTORY_BYTES.saturating_sub(end.len())));
+        name = format!("{}{end}", truncated(wanted, DIRECTORY_BYTES.saturating_sub(end.len())));
     }
     name
 }
 
 /// As much of the text as fits, whole characters.
-fn cut(text: &str, bytes: usize) -> &str {
+fn truncated(text: &str, bytes: usize) -> &str {
     let fits =
         text.char_indices().map(|(at, c)| at.saturating_add(c.len_utf8())).take_while(|end| *end <= bytes);
     text.get(..fits.last().unwrap_or_default()).unwrap_or_default()
@@ -127,13 +127,11 @@ fn cut(text: &str, bytes: usize) -> &str {
 
 impl Transaction<'_> {
     fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        let bytes = self.tables.projects.get(&id.to_bytes())?;
-        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.projects.row(&id.to_bytes())
     }
 
     fn pending_directory(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
-        let bytes = self.tables.pending_directories.get(&id.to_bytes())?;
-        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.pending_directories.row(&id.to_bytes())
     }
 
     /// All projects of a user, bounded by `limits.projects`.
@@ -171,14 +169,13 @@ impl Transaction<'_> {
             tables.projects_owned.remove(&last.encode())?;
         }
         tables.projects_owned.insert(&ProjectOwnerKey::of(project).encode(), [].as_slice())?;
-        tables.projects.insert(&project.id.to_bytes(), values::encode(project)?.as_slice())?;
+        tables.projects.put_row(&project.id.to_bytes(), project)?;
         self.mark_dirty();
         Ok(())
     }
 
     fn put_pending_directory(&mut self, project: &Project) -> Result<(), StoreError> {
-        let bytes = values::encode(project)?;
-        self.tables.pending_directories.insert(&project.id.to_bytes(), bytes.as_slice())?;
+        self.tables.pending_directories.put_row(&project.id.to_bytes(), project)?;
         self.mark_dirty();
         Ok(())
     }

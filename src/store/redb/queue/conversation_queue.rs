@@ -18,7 +18,7 @@ impl Transaction<'_> {
         if let Some(key) = row.turn_key().map(TurnKey::encode) {
             self.tables.conversation_queue.insert(&key, &row.id().to_bytes())?;
             if self.conversation_head(&key)?.is_none_or(|(_, head)| head != row.id()) {
-                row.enter_queue = QueuePlace::Behind;
+                row.place = QueuePlace::Behind;
                 return Ok(());
             }
         }
@@ -42,7 +42,7 @@ impl Transaction<'_> {
     pub(crate) fn admit_next(&mut self, member: &TurnBytes) -> Result<(), StoreError> {
         while let Some((key, job)) = self.conversation_head(member)? {
             match self.row(job) {
-                Ok(mut next) if next.enter_queue == QueuePlace::Behind => {
+                Ok(mut next) if next.place == QueuePlace::Behind => {
                     self.enter_queue(&mut next)?;
                     return self.put_row(&next);
                 }

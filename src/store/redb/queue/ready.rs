@@ -29,7 +29,7 @@ impl Transaction<'_> {
     pub(crate) fn delay(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         let key = DelayedKey { run_at_ms: row.due_ms().unwrap_or(self.now_ms), accept: row.accept };
         self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
-        row.enter_queue = QueuePlace::Delayed;
+        row.place = QueuePlace::Delayed;
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl Transaction<'_> {
             None => self.next_fair(row)?,
         };
         row.fair = Some(fair);
-        row.enter_queue = QueuePlace::Ready;
+        row.place = QueuePlace::Ready;
         let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
         let waiting = ReadyEntry { job: row.id(), since_ms: self.now_ms };
         self.tables.ready.insert(&key.encode(), &waiting.encode())?;
@@ -59,7 +59,7 @@ impl Transaction<'_> {
         Ok(fair)
     }
 
-    /// Takes the job out of the ready queue whose turn it is; since when it stood there goes along.
+    /// Takes the next job out of the ready queue, with the time since when it was there.
     pub(crate) fn take_ready(&mut self) -> Result<Option<ReadyEntry>, StoreError> {
         let Some(key) = self.first_in_rank()? else { return Ok(None) };
         let taken =
@@ -142,7 +142,7 @@ impl Transaction<'_> {
 
     /// Takes a job out of the queues.
     pub(crate) fn remove_from_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
-        match (row.enter_queue, row.fair, row.due_ms()) {
+        match (row.place, row.fair, row.due_ms()) {
             (QueuePlace::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
                 self.tables.ready.remove(&key.encode())?;
@@ -152,7 +152,7 @@ impl Transaction<'_> {
             }
             _ => {}
         }
-        row.enter_queue = QueuePlace::Out;
+        row.place = QueuePlace::Out;
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ impl DeltaRun {
     }
 }
 
-/// Folds a log, in order. Steps that were discarded lose their text; the word that they were stays.
+/// Folds a log, in order. Discarded steps lose their text and keep the event that says so.
 /// `keeps_marks`: the engine may go on with this job.
 pub(crate) fn plan(log: impl IntoIterator<Item = (LogKey, Record)>, keeps_marks: bool) -> FoldPlan {
     let mut plan = FoldPlan::default();

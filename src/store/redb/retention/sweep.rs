@@ -38,7 +38,7 @@ pub(crate) struct RetentionSweep {
     pub(crate) jobs_before_ms: Option<u64>,
 }
 
-/// What is done to a job.
+/// What retention removes from a job.
 #[derive(Debug, Clone, Copy)]
 enum RetentionAction {
     Deltas,
@@ -47,7 +47,7 @@ enum RetentionAction {
 }
 
 impl RetentionSweep {
-    /// What is due in which stage, the largest loss first: what goes altogether need not be folded before.
+    /// The actions that are due, by stage. The largest comes first, because a removed job needs no fold.
     fn losses(&self) -> impl Iterator<Item = (RetentionAction, u8, u64)> {
         let losses: [(RetentionAction, Option<u64>, &'static [u8]); 3] = [
             (RetentionAction::All, self.jobs_before_ms, &STAGES),
@@ -62,7 +62,7 @@ impl RetentionSweep {
 }
 
 impl Transaction<'_> {
-    /// Takes what is due from ended jobs. Returns whether more is due.
+    /// Applies retention to some ended jobs. Returns whether more is due.
     pub(crate) fn sweep(&mut self, sweep: &RetentionSweep) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
         let mut more = self.clear_removed_batches()? | self.clear_removed_conversations()?;
@@ -88,8 +88,8 @@ impl Transaction<'_> {
         ended.take(SWEEP_JOBS).map(|entry| Ok(EndedKey::decode(entry?.0.value()))).collect()
     }
 
-    /// Takes from a job what is due, and tells how many bytes that moved. A job that cannot be read leaves
-    /// the index and stays: it must not keep all others from their turn.
+    /// Applies retention to a job. Returns the bytes that this read. An unreadable job leaves the index and
+    /// stays, so that it does not block the others.
     fn shrink(&mut self, key: EndedKey, loss: RetentionAction) -> Result<usize, StoreError> {
         let shrunk = match self.find_row(key.job) {
             Ok(Some(row)) if is_of(&key, &row) => self.shrink_row(key, &row, loss),
@@ -134,7 +134,7 @@ impl Transaction<'_> {
         self.free_log(first, terminal)
     }
 
-    /// Takes from an ended job all that it has said, but for the word that it ended.
+    /// Removes the output of an ended job; its terminal event stays.
     pub(crate) fn erase_output(&mut self, job: JobId) -> Result<(), StoreError> {
         let freed = self.tables.outputs.remove(&job.to_bytes())?.map_or(0, |bytes| bytes.value().len());
         self.count_freed(freed);

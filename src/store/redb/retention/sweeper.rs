@@ -52,7 +52,7 @@ impl Sweeper {
         Duration::from_millis(self.due_ms.saturating_sub(monotonic_ms))
     }
 
-    /// Looks at the clocks: what may be removed now. What is gone already may always be cleared away.
+    /// Reads the clocks and returns what may be removed now. Leftovers of removed jobs may always go.
     pub(crate) fn check(&mut self, now: ClockReading) -> RetentionSweep {
         let walked = now.monotonic_ms.saturating_sub(self.last.monotonic_ms);
         let expected = self.last.wall_ms.saturating_add(walked);

@@ -45,7 +45,7 @@ impl Schedules for RedbStore {
         user: UserId,
         id: ScheduleId,
     ) -> Result<Option<(ScheduleStatus, ScheduledRequest)>, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let Some(schedule) = get::<Schedule>(reading, SCHEDULES, id)?.filter(|found| found.user == user)
             else {
                 return Ok(None);
@@ -57,11 +57,11 @@ impl Schedules for RedbStore {
     }
 
     fn schedules(&self, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
-        self.shared.handle.read(|reading| page(reading, query))
+        self.read(|reading| page(reading, query))
     }
 
     fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let due = SCHEDULES_DUE.read(reading)?;
             Ok(due.first()?.map(|(key, _)| ScheduleDueKey::decode(key.value()).due_ms))
         })
@@ -110,6 +110,5 @@ fn get<T: DeserializeOwned>(
     table: TypedTable<&'static [u8; 16], &'static [u8]>,
     id: ScheduleId,
 ) -> Result<Option<T>, StoreError> {
-    let table = table.read(reading)?;
-    table.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    table.read(reading)?.row(&id.to_bytes())
 }

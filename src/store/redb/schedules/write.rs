@@ -7,7 +7,6 @@ use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{FiredSchedules, NewJob, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
@@ -30,7 +29,7 @@ impl Transaction<'_> {
         if count >= most {
             return Err(ScheduleError::SchedulesFull { limit: most });
         }
-        if tables.scheduled_requests.insert(&id.to_bytes(), values::encode(order)?.as_slice())?.is_some() {
+        if tables.scheduled_requests.put_row(&id.to_bytes(), order)? {
             return Err(StoreError::Corrupt(format!("{id} was stored before")).into());
         }
         tables.schedules_owned.insert(&ScheduleOwnerKey { user, id }.encode(), ())?;
@@ -95,13 +94,11 @@ impl Transaction<'_> {
 
 impl Transaction<'_> {
     fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
-        let bytes = self.tables.schedules.get(&id.to_bytes())?;
-        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.schedules.row(&id.to_bytes())
     }
 
     fn scheduled_request(&self, id: ScheduleId) -> Result<Option<ScheduledRequest>, StoreError> {
-        let bytes = self.tables.scheduled_requests.get(&id.to_bytes())?;
-        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.scheduled_requests.row(&id.to_bytes())
     }
 
     /// Writes a schedule, and moves it from its last occurrence to its next one.
@@ -113,7 +110,7 @@ impl Transaction<'_> {
         if let Some(due_ms) = schedule.next_run_ms {
             tables.schedules_due.insert(&ScheduleDueKey { due_ms, id: schedule.id }.encode(), ())?;
         }
-        tables.schedules.insert(&schedule.id.to_bytes(), values::encode(schedule)?.as_slice())?;
+        tables.schedules.put_row(&schedule.id.to_bytes(), schedule)?;
         self.mark_dirty();
         Ok(())
     }

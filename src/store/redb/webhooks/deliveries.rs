@@ -7,7 +7,6 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::keys::deliveries::{owned_key, time_key, time_of};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
-use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
 
 /// How long settled deliveries are kept, milliseconds.
@@ -18,10 +17,10 @@ const SWEEP: usize = 16;
 impl Tables<'_> {
     /// The row of a delivery, if there is one.
     pub(crate) fn delivery(&self, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-        self.deliveries.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+        self.deliveries.row(&id.to_bytes())
     }
 
-    /// Replaces what was stored by `new`.
+    /// Replaces a stored delivery.
     pub(crate) fn change_delivery(&mut self, old: &Delivery, new: &Delivery) -> Result<(), StoreError> {
         self.remove_delivery(old)?;
         self.insert_delivery(new)
@@ -29,7 +28,7 @@ impl Tables<'_> {
 
     fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
         let id = delivery.id;
-        self.deliveries.insert(&id.to_bytes(), values::encode(delivery)?.as_slice())?;
+        self.deliveries.put_row(&id.to_bytes(), delivery)?;
         self.deliveries_owned.insert(&owned_key(delivery.user, delivery.state, id), ())?;
         if let Some(at_ms) = delivery.next_try_ms {
             self.deliveries_due.insert(&time_key(at_ms, id), delivery.url.host_and_port().as_str())?;
@@ -78,7 +77,7 @@ impl Tables<'_> {
 }
 
 impl Transaction<'_> {
-    /// Puts a report into the outbox, in the transaction of what it reports.
+    /// Puts a delivery into the outbox, in the transaction of its event.
     pub(crate) fn report(
         &mut self,
         user: UserId,

@@ -63,11 +63,11 @@ impl Transaction<'_> {
 
 impl Outbox for RedbStore {
     fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
-        self.shared.handle.read(|reading| due(reading, now_ms, max, busy))
+        self.read(|reading| due(reading, now_ms, max, busy))
     }
 
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
-        self.shared.handle.read(|reading| {
+        self.read(|reading| {
             let due = DELIVERIES_DUE.read(reading)?;
             Ok(due.first()?.map(|(key, _)| time_of(key.value()).0))
         })
@@ -82,12 +82,12 @@ impl Outbox for RedbStore {
     }
 
     fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-        let found = self.shared.handle.read(|reading| find(reading, id))?;
+        let found = self.read(|reading| find(reading, id))?;
         Ok(found.filter(|delivery| delivery.user == user))
     }
 
     fn deliveries(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
-        self.shared.handle.read(|reading| page(reading, query))
+        self.read(|reading| page(reading, query))
     }
 
     fn wait_for_deliveries(&self, cancel: &CancelToken, timeout: Duration) {
@@ -95,10 +95,8 @@ impl Outbox for RedbStore {
     }
 }
 
-/// The table, unless nothing was ever put into it.
 fn find(reading: &ReadTransaction, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-    let rows = DELIVERIES.read(reading)?;
-    rows.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    DELIVERIES.read(reading)?.row(&id.to_bytes())
 }
 
 fn due(

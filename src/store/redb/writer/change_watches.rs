@@ -36,7 +36,7 @@ impl<K: Copy + Eq + Hash> ChangeWatches<K> {
         channels.by_key.entry(key).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
-    /// What can be said of the thing has risen to `seq`.
+    /// The counter of the thing has risen to `seq`.
     pub(crate) fn bump(&self, key: K, seq: u64) {
         if let Some(sender) = self.lock().by_key.get(&key) {
             sender.send_if_modified(|newest| {

@@ -17,7 +17,7 @@ const GROUP_WRITES: usize = 1_024;
 pub(crate) enum WriterRequest {
     /// A write.
     Write(Box<dyn QueuedWrite>),
-    /// Write what came before, then end.
+    /// Finish the earlier writes, then end.
     Close,
 }
 

@@ -11,7 +11,7 @@ use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// What a poisonous job's last event says.
+/// The error text of a poison job.
 const POISON: &str = "the job was running each time the server crashed";
 
 /// What cut the runs off.

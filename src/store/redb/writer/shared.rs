@@ -1,4 +1,4 @@
-//! What the writer thread shares with readers and callers.
+//! State that the writer thread shares with readers and callers.
 
 use crate::domain::id::{BatchId, JobId};
 use crate::ports::{Clock, Meter, NoopMeter};
@@ -14,7 +14,7 @@ use crate::store::redb::writer::transaction::StoreLimits;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What the writer shares with readers and waiters.
+/// State that the writer shares with readers and waiters.
 pub(crate) struct StoreShared {
     pub(crate) medium: Box<dyn Medium>,
     pub(crate) handle: DatabaseHandle,

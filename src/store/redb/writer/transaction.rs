@@ -7,7 +7,6 @@ use crate::ports::{CancelReason, CancelToken, Clock, Fence, LeaseError, StoreErr
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
-use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::{JobRow, QueuePlace};
 use crate::store::redb::queue::lease::{LeasedJob, Leases};
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
@@ -21,7 +20,7 @@ pub(crate) struct StoreLimits {
     pub(crate) queue_jobs: u64,
     /// Crashes in a row that make a job poison.
     pub(crate) crashes: u32,
-    /// What a conversation hands to its next job, bytes.
+    /// History that a job gets of its conversation, bytes.
     pub(crate) history_bytes: usize,
     /// How long an idempotency key is remembered, milliseconds.
     pub(crate) idempotency_ms: u64,
@@ -33,7 +32,7 @@ pub(crate) struct StoreLimits {
     pub(crate) conversations: u64,
 }
 
-/// What the writer thread hands to a transaction.
+/// Inputs of a transaction.
 pub(crate) struct TransactionContext<'t> {
     pub(crate) leases: &'t Leases,
     pub(crate) clock: &'t Arc<dyn Clock>,
@@ -61,24 +60,24 @@ pub(crate) struct Transaction<'t> {
     is_dirty: bool,
 }
 
-/// What a commit causes, once it is on disk.
+/// Effects of a commit, applied once it is on disk.
 #[derive(Debug, Default)]
 pub(crate) struct CommitEffects {
     /// The newest `seq` of every job that got events.
     pub(crate) new_seqs: HashMap<JobId, u64>,
-    /// What there is to hear of batches.
+    /// New change counters of batches.
     pub(crate) batch_changes: HashMap<BatchId, u64>,
-    /// Flags to raise.
+    /// Tokens to cancel.
     pub(crate) cancels: Vec<(CancelToken, CancelReason)>,
     /// Jobs that entered the ready queue.
     pub(crate) readied: u64,
     /// A delivery became due.
     pub(crate) has_due_delivery: bool,
-    /// What is counted.
+    /// Metrics of the group.
     pub(crate) metrics: CommitMetrics,
 }
 
-/// What a group of writes came to, before its commit.
+/// Result of a group of writes, before its commit.
 #[derive(Debug)]
 pub(crate) struct CommitOutcome {
     pub(crate) changed: HashMap<JobId, Option<LeasedJob>>,
@@ -116,11 +115,11 @@ impl<'t> Transaction<'t> {
         self.is_dirty = true;
     }
 
-    /// Writes what was gathered and closes the tables.
+    /// Writes the collected changes and closes the tables.
     pub(crate) fn finish(mut self) -> Result<CommitOutcome, StoreError> {
-        for (job, held) in &mut self.changed {
-            if let Some(held) = held {
-                self.tables.flush(*job, &mut held.tail)?;
+        for (job, leased) in &mut self.changed {
+            if let Some(leased) = leased {
+                self.tables.flush(*job, &mut leased.tail)?;
             }
         }
         for (key, fair) in &self.fair {
@@ -144,18 +143,18 @@ impl<'t> Transaction<'t> {
     pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, LeaseError> {
         self.prove(fence)?;
         let changed = self.changed.remove(&fence.job).flatten();
-        let held = changed.or_else(|| self.leases.get(&fence.job).cloned());
-        held.ok_or(LeaseError::Fenced { job: fence.job })
+        let leased = changed.or_else(|| self.leases.get(&fence.job).cloned());
+        leased.ok_or(LeaseError::Fenced { job: fence.job })
     }
 
     /// Refuses a fence whose lease is lost.
     pub(crate) fn prove(&self, fence: Fence) -> Result<(), LeaseError> {
-        let held = match self.changed.get(&fence.job) {
+        let leased = match self.changed.get(&fence.job) {
             Some(changed) => changed.as_ref(),
             None => self.leases.get(&fence.job),
         };
-        match held {
-            Some(held) if held.row.job.epoch == fence.epoch => Ok(()),
+        match leased {
+            Some(leased) if leased.row.job.epoch == fence.epoch => Ok(()),
             _ => Err(LeaseError::Fenced { job: fence.job }),
         }
     }
@@ -165,15 +164,15 @@ impl<'t> Transaction<'t> {
         self.lease(Fence { job: row.id(), epoch: row.job.epoch }).ok()
     }
 
-    /// Whether anybody holds the job.
+    /// Whether the job is leased.
     pub(crate) fn is_leased(&self, job: JobId) -> bool {
         self.changed.get(&job).map_or_else(|| self.leases.contains_key(&job), Option::is_some)
     }
 
-    /// The lease as it now is; its news are told after the commit.
-    pub(crate) fn keep(&mut self, held: LeasedJob) {
-        self.notify_event(held.row.id(), held.tail.seq);
-        self.changed.insert(held.row.id(), Some(held));
+    /// Keeps a changed lease; its readers are woken after the commit.
+    pub(crate) fn keep(&mut self, leased: LeasedJob) {
+        self.notify_event(leased.row.id(), leased.tail.seq);
+        self.changed.insert(leased.row.id(), Some(leased));
     }
 
     /// The lease has ended.
@@ -194,7 +193,7 @@ impl<'t> Transaction<'t> {
 
     /// The row of a job, if there is such a job.
     pub(crate) fn find_row(&self, job: JobId) -> Result<Option<JobRow>, StoreError> {
-        self.tables.jobs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+        self.tables.jobs.row(&job.to_bytes())
     }
 
     /// The row of a job, if it is this user's (P7).
@@ -202,17 +201,16 @@ impl<'t> Transaction<'t> {
         Ok(self.find_row(job)?.filter(|row| row.job.user == user))
     }
 
-    /// What was asked of a job that must be there.
+    /// The request of a job that must exist.
     pub(crate) fn spec(&self, job: JobId) -> Result<JobSpec, StoreError> {
-        let bytes = self.tables.specs.get(&job.to_bytes())?;
-        let bytes = bytes.ok_or_else(|| StoreError::Corrupt(format!("{job} has no spec")))?;
-        values::decode(bytes.value())
+        let spec = self.tables.specs.row(&job.to_bytes())?;
+        spec.ok_or_else(|| StoreError::Corrupt(format!("{job} has no spec")))
     }
 
-    /// Writes a row whose state is what it was.
+    /// Writes a row without a change of state.
     pub(crate) fn put_row(&mut self, row: &JobRow) -> Result<(), StoreError> {
         self.mark_dirty();
-        self.tables.jobs.insert(&row.id().to_bytes(), values::encode(row)?.as_slice())?;
+        self.tables.jobs.put_row(&row.id().to_bytes(), row)?;
         Ok(())
     }
 
@@ -226,7 +224,7 @@ impl<'t> Transaction<'t> {
         self.tables.owned.insert(&key(row), &row.id().to_bytes())?;
         if next == JobStatus::Running {
             self.tables.running.insert(&row.id().to_bytes(), ())?;
-            row.enter_queue = QueuePlace::Out;
+            row.place = QueuePlace::Out;
         } else {
             self.tables.running.remove(&row.id().to_bytes())?;
         }
@@ -311,7 +309,7 @@ mod tests {
         });
         let fence = Fence { job: JobId::from_bits(1), epoch: 1 };
         assert!(transaction.lease(Fence { epoch: 2, ..fence }).is_err(), "refused, and left where it is");
-        let held = transaction.lease(fence).unwrap();
-        assert_eq!(held.tail.piece.unwrap().text.as_ptr(), grown);
+        let leased = transaction.lease(fence).unwrap();
+        assert_eq!(leased.tail.piece.unwrap().text.as_ptr(), grown);
     }
 }

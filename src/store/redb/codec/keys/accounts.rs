@@ -2,11 +2,9 @@
 
 use crate::domain::id::{TokenId, UserId};
 use crate::ports::SecretDigest;
-use crate::store::redb::codec::keys::reader::{KeyReader, join};
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a [`UsageKey`].
-pub(crate) type UsageBytes = [u8; 40];
 /// Bytes of an account's key.
 pub(crate) type AccountBytes = [u8; 16];
 /// Bytes of a [`AccountLookupKey`].
@@ -21,9 +19,9 @@ pub(crate) fn account_key(user: UserId) -> AccountBytes {
 
 /// The number that stands in an account's key.
 pub(crate) fn account_of(bytes: &AccountBytes) -> UserId {
-    let mut cut = KeyReader(bytes);
-    let _padding: [u8; 12] = cut.take();
-    UserId(cut.u32())
+    let mut reader = KeyReader(bytes);
+    let _padding: [u8; 12] = reader.take();
+    reader.part()
 }
 
 /// What something is found by that has no number of its own.
@@ -39,7 +37,7 @@ pub(crate) enum AccountLookup {
     Invite = 3,
 }
 
-/// A digest, and what it is the digest of.
+/// A digest and the kind of text behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AccountLookupKey {
     pub(crate) by: AccountLookup,
@@ -81,24 +79,14 @@ impl TokenKey {
     }
 }
 
-/// What a user has spent on a model in a day, or in an hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UsageKey {
-    pub(crate) user: UserId,
-    /// Days since 1970 in UTC; in the table of hours, hours.
-    pub(crate) at: u32,
-    /// A digest of the model's name, which may be of any length; the value holds the name.
-    pub(crate) model: [u8; 32],
-}
-
-impl UsageKey {
-    pub(crate) fn encode(self) -> UsageBytes {
-        join(&[&self.user.0.to_be_bytes(), &self.at.to_be_bytes(), &self.model])
-    }
-
-    pub(crate) fn decode(bytes: &UsageBytes) -> Self {
-        let mut cut = KeyReader(bytes);
-        Self { user: UserId(cut.u32()), at: cut.u32(), model: cut.take() }
+key! {
+    /// The usage of a user on a model in a day, or in an hour.
+    UsageKey, UsageBytes = 40 {
+        user: UserId,
+        /// Days since 1970 in UTC; in the table of hours, hours.
+        at: u32,
+        /// A digest of the model's name, which may be of any length; the value holds the name.
+        model: [u8; 32],
     }
 }
 

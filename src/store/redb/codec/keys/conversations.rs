@@ -29,7 +29,7 @@ impl TurnKey<'_> {
     pub(crate) fn accept(bytes: &TurnBytes) -> u64 {
         let mut reader = KeyReader(bytes);
         let _name: [u8; 68] = reader.take();
-        reader.u64()
+        reader.part()
     }
 
     /// The first and the last key that the conversation of an encoded key can have.
@@ -75,20 +75,20 @@ impl RecentConversationKey<'_> {
 
 /// What an entry of the list says: when the conversation changed, and where its row lies.
 pub(crate) fn recent(bytes: &TurnBytes) -> (u64, TurnBytes) {
-    let mut cut = KeyReader(bytes);
-    let (user, inverted) = (cut.u32(), cut.u64());
-    let name: [u8; ConversationId::MAX_BYTES] = cut.take();
+    let mut reader = KeyReader(bytes);
+    let (user, inverted): (u32, u64) = (reader.part(), reader.part());
+    let name: [u8; ConversationId::MAX_BYTES] = reader.take();
     (!inverted, join(&[&user.to_be_bytes(), &name, &[0; 8]]))
 }
 
 /// Which conversation an entry of the removed ones names, and its last number; `None`: it names none.
 pub(crate) fn removed(bytes: &TurnBytes) -> Option<(UserId, ConversationId, u64)> {
-    let mut cut = KeyReader(bytes);
-    let user = UserId(cut.u32());
-    let name: [u8; ConversationId::MAX_BYTES] = cut.take();
+    let mut reader = KeyReader(bytes);
+    let user: UserId = reader.part();
+    let name: [u8; ConversationId::MAX_BYTES] = reader.take();
     let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
     let id = ConversationId::try_from(String::from_utf8(name).ok()?).ok()?;
-    Some((user, id, cut.u64()))
+    Some((user, id, reader.part()))
 }
 
 #[cfg(test)]

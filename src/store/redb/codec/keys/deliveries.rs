@@ -18,8 +18,8 @@ pub(crate) fn time_key(at_ms: u64, id: DeliveryId) -> DeliveryTimeBytes {
 
 /// The time and the id inside an encoded key.
 pub(crate) fn time_of(key: &DeliveryTimeBytes) -> (u64, DeliveryId) {
-    let mut cut = KeyReader(key);
-    (cut.u64(), DeliveryId::from_bytes(cut.take()))
+    let mut reader = KeyReader(key);
+    (reader.part(), reader.part())
 }
 
 /// The key of a delivery in its owner's list.
@@ -31,7 +31,7 @@ pub(crate) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> D
 pub(crate) fn owned_id(key: &DeliveryOwnerBytes) -> DeliveryId {
     let mut reader = KeyReader(key);
     let _user_and_state: [u8; 5] = reader.take();
-    DeliveryId::from_bytes(reader.take())
+    reader.part()
 }
 
 /// These bytes are on disk: a new state gets a new number, none is ever given out twice.

@@ -34,8 +34,12 @@ impl ProjectOwnerKey {
     }
 
     pub(crate) fn decode(bytes: &ProjectOwnerBytes) -> Self {
-        let mut cut = KeyReader(bytes);
-        Self { user: UserId(cut.u32()), updated_at_ms: !cut.u64(), id: ProjectId::from_bytes(cut.take()) }
+        let mut reader = KeyReader(bytes);
+        Self {
+            user: reader.part(),
+            updated_at_ms: !reader.part::<u64>(),
+            id: ProjectId::from_bytes(reader.take()),
+        }
     }
 }
 

@@ -1,54 +1,31 @@
 //! Keys of schedules.
 
 use crate::domain::id::{ScheduleId, UserId};
-use crate::store::redb::codec::keys::reader::{KeyReader, join};
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
 
 /// Bytes of a schedule's key.
 pub(crate) type ScheduleBytes = [u8; 16];
-/// Bytes of a [`ScheduleOwnerKey`].
-pub(crate) type ScheduleOwnerBytes = [u8; 20];
-/// Bytes of a [`ScheduleDueKey`].
-pub(crate) type ScheduleDueBytes = [u8; 24];
-
-/// A schedule in its user's list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ScheduleOwnerKey {
-    pub(crate) user: UserId,
-    pub(crate) id: ScheduleId,
+key! {
+    /// A schedule in its user's list.
+    ScheduleOwnerKey, ScheduleOwnerBytes = 20 {
+        user: UserId,
+        id: ScheduleId,
+    }
 }
 
 impl ScheduleOwnerKey {
-    /// Before and behind all of a user's.
+    /// The first and the last key that a user's can have.
     pub(crate) fn ends(user: UserId) -> (Self, Self) {
         let key = |bits| Self { user, id: ScheduleId::from_bits(bits) };
         (key(u128::MIN), key(u128::MAX))
     }
-
-    pub(crate) fn encode(self) -> ScheduleOwnerBytes {
-        join(&[&self.user.0.to_be_bytes(), &self.id.to_bytes()])
-    }
-
-    pub(crate) fn decode(bytes: &ScheduleOwnerBytes) -> Self {
-        let mut cut = KeyReader(bytes);
-        Self { user: UserId(cut.u32()), id: ScheduleId::from_bytes(cut.take()) }
-    }
 }
 
-/// A schedule at its next occurrence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ScheduleDueKey {
-    pub(crate) due_ms: u64,
-    pub(crate) id: ScheduleId,
-}
-
-impl ScheduleDueKey {
-    pub(crate) fn encode(self) -> ScheduleDueBytes {
-        join(&[&self.due_ms.to_be_bytes(), &self.id.to_bytes()])
-    }
-
-    pub(crate) fn decode(bytes: &ScheduleDueBytes) -> Self {
-        let mut cut = KeyReader(bytes);
-        Self { due_ms: cut.u64(), id: ScheduleId::from_bytes(cut.take()) }
+key! {
+    /// A schedule at its next occurrence.
+    ScheduleDueKey, ScheduleDueBytes = 24 {
+        due_ms: u64,
+        id: ScheduleId,
     }
 }
 
