@@ -383,3 +383,27 @@ fn p1_an_idempotent_replay_is_answered_even_when_the_quota_is_zero() {
         assert_eq!(new.status, 429, "{work:?}: {}", new.body);
     }
 }
+
+#[test]
+fn p8_a_batch_beyond_the_quota_of_unfinished_jobs_is_refused_whole() {
+    let server = Server::start_with(MULTI);
+    let account = register(&server, "ann");
+    let (ann, path) = (token(&account), format!("PATCH /api/users/{}", account["user"]["id"]));
+    let quota = json!({"quota": {"unfinished_jobs": 2}});
+    assert_eq!(with(&server, &ann, &path, &quota).status, 200);
+    let upload = |lines: usize| {
+        let line = |n: usize| json!({"custom_id": n.to_string(), "body": {"input": "hi"}}).to_string();
+        let body = (0..lines).map(line).collect::<Vec<_>>().join("\n");
+        server.request(("POST", "/v1/batches"), &[("authorization", &format!("Bearer {ann}"))], &body)
+    };
+    let refused = upload(3);
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    assert!(refused.header("retry-after").is_some(), "{}", refused.body);
+    let message = refused.json()["error"]["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains("3 new jobs") && message.contains("may have 2"), "{message}");
+    for list in ["GET /v1/batches", "GET /v1/jobs"] {
+        assert_eq!(with(&server, &ann, list, &Value::Null).json()["data"], json!([]), "nothing is stored");
+    }
+    let accepted = upload(2);
+    assert_eq!(accepted.status, 202, "as many as may be: {}", accepted.body);
+}

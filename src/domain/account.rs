@@ -51,6 +51,7 @@ pub enum Role {
 }
 
 /// A login name: 2 to 50 characters, letters and digits of any script and `. _ - @ +`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Username(String);
@@ -88,6 +89,7 @@ impl From<Username> for String {
 }
 
 /// An e-mail address, checked only for `something@something`; at most 120 characters.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Email(String);

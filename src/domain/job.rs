@@ -81,6 +81,7 @@ impl Priority {
 }
 
 /// What happens when the client that streams a submission disconnects.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDisconnect {
@@ -92,6 +93,7 @@ pub enum OnDisconnect {
 }
 
 /// What happens to calls that need an approval.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalMode {

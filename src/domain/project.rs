@@ -13,6 +13,7 @@ const NAME_CHARS: usize = 100;
 const NAME_BYTES: usize = 240;
 
 /// A project's name, and its directory's name: no separator, no control character, not only dots.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProjectName(String);

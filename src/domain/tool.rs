@@ -200,6 +200,7 @@ impl ToolChoice {
 }
 
 /// Sandbox level for code.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strictness {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// An `http` or `https` URL with a host and without credentials; at most 2,048 bytes of visible ASCII.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WebhookUrl(String);

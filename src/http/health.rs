@@ -2,9 +2,9 @@
 
 use super::blocking::blocking;
 use super::context::ServerContext;
-use super::error::ApiError;
 use super::readiness::ReadinessCheck;
-use super::response::{self, HttpResponse};
+use super::request::context::RequestContext;
+use super::response::{self, HandlerResult, HttpResponse};
 use super::server::shutdown::ShutdownStage;
 use crate::ports::ReadinessProbe;
 use hyper::StatusCode;
@@ -29,7 +29,7 @@ pub(crate) struct ReadinessResponse {
 }
 
 /// `/healthz`: to answer is the proof. It reads no store, so it works while the store recovers.
-pub(crate) fn alive() -> HttpResponse {
+pub(crate) fn alive(_: &ServerContext, _: &RequestContext) -> HttpResponse {
     response::json(StatusCode::OK, &HealthResponse { status: "ok" })
 }
 
@@ -45,7 +45,7 @@ fn overall_status(checks: &[ReadinessCheck]) -> (StatusCode, &'static str) {
 }
 
 /// `/readyz`.
-pub(crate) async fn ready(context: &Arc<ServerContext>) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn ready(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
     let mut checks = probe(context).await;
     if context.shutdown.stage() > ShutdownStage::Open {
         checks.push(ReadinessCheck {

@@ -2,10 +2,8 @@
 
 use super::blocking::blocking;
 use super::context::ServerContext;
-use super::error::ApiError;
 use super::request::context::RequestContext;
-use super::request::query::QueryString;
-use super::response::{self, HttpResponse};
+use super::response::{self, HandlerResult};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use std::sync::Arc;
@@ -14,11 +12,7 @@ use std::sync::Arc;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of it as it stands.
-pub(crate) async fn metrics(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn metrics(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
     let turn = Arc::clone(&context.scrapes).acquire_owned().await.ok();
     let exposition = Arc::clone(&context.app.exposition);
     let rendering = blocking(move || {

@@ -26,9 +26,10 @@ mod sse;
 mod v1;
 
 pub(crate) use api::tokens::{TokenRequest, TokenResponse};
-pub(crate) use api::users::{NewUserRequest, UserResponse, change_of};
+pub(crate) use api::users::{NewUserRequest, UserChangeRequest, UserResponse};
 pub(crate) use auth::{api_key, password};
 pub use dependencies::{AppDependencies, AuthSettings};
+pub(crate) use request::typed::from_map;
 pub use server::listener::{BoundAddress, HttpListener};
 pub use server::serve;
 pub use server::shutdown::{Shutdown, ShutdownSender, ShutdownStage};

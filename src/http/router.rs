@@ -9,8 +9,9 @@ use super::middleware::{admission, cors, security_headers};
 use super::request::body::RequestBody;
 use super::request::context::{PathParameters, RequestContext};
 use super::request::percent;
+use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
-use super::response::{self, HttpResponse};
+use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
 use crate::domain::id::JobId;
 use crate::domain::limits::Limits;
@@ -109,7 +110,7 @@ async fn handle(
     context: &Arc<ServerContext>,
     request: Request<Incoming>,
     notes: &mut RequestNotes,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     context.guard.check(&request)?;
     notes.origin = context.guard.page(request.headers());
     check_transfer_encoding(request.headers())?;
@@ -130,6 +131,7 @@ async fn handle(
     notes.details.job = job_of(route, &found.segments);
     let (head, body) = request.into_parts();
     let (caller, address, query) = admission::admit(context, &head, route, notes)?;
+    let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
     let request =
         RequestContext { user: caller.user, caller, address, headers: head.headers, query, segments };

@@ -2,141 +2,151 @@
 
 use super::auth::RouteAccess;
 use super::context::ServerContext;
-use super::error::ApiError;
 use super::request::body::RequestBody;
 use super::request::context::RequestContext;
-use super::response::HttpResponse;
+use super::response::HandlerResult;
 use super::{api, health, metrics, openapi, v1};
 use hyper::Method;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, ApiError>> + Send>>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 pub(crate) struct ApiRoute {
     pub(crate) method: Method,
     /// Segments between slashes; `{name}` takes any one segment, `{*name}` all that follow.
     pub(crate) path: &'static str,
     pub(crate) access: RouteAccess,
+    /// Its query parameters; `*` ignores them all.
+    pub(crate) query: &'static [&'static str],
     pub(crate) handler: fn(Arc<ServerContext>, RequestContext, RequestBody) -> HandlerFuture,
 }
 
-/// A line for each route: `METHOD "path" Access => handler`.
+/// A line for each route: `METHOD "path" Access [query parameters] => kind handler`. The kind is `body` if
+/// the handler reads a body, `sync` if it waits for nothing, `plain` if it cannot fail either, else `async`.
 macro_rules! routes {
-    ($($method:ident $path:literal $access:ident => |$context:ident, $request:ident, $body:ident| $act:expr;)*) => {
+    ($($method:ident $path:literal $access:ident [$($query:literal),*] => $kind:ident $handler:path;)*) => {
         /// All routes.
         pub(crate) static ROUTES: &[ApiRoute] = &[$(ApiRoute {
             method: Method::$method,
             path: $path,
             access: RouteAccess::$access,
-            handler: |$context, $request, $body| Box::pin(async move { $act }),
+            query: &[$($query),*],
+            handler: |context, request, body| call!($kind $handler, context, request, body),
         },)*];
     };
 }
 
+/// The future of a handler.
+macro_rules! call {
+    (body $handler:path, $context:ident, $request:ident, $body:ident) => {
+        Box::pin(async move { $handler(&$context, $request, $body).await })
+    };
+    (async $handler:path, $context:ident, $request:ident, $body:ident) => {{
+        drop($body);
+        Box::pin(async move { $handler(&$context, &$request).await })
+    }};
+    (plain $handler:path, $context:ident, $request:ident, $body:ident) => {{
+        drop($body);
+        Box::pin(std::future::ready(Ok($handler(&$context, &$request))))
+    }};
+    (sync $handler:path, $context:ident, $request:ident, $body:ident) => {{
+        drop($body);
+        Box::pin(std::future::ready($handler(&$context, &$request)))
+    }};
+}
+
 routes! {
-    GET "/healthz" Public => |_door, _request, _body| Ok(health::alive());
-    GET "/readyz" Public => |context, _request, _body| health::ready(&context).await;
+    GET "/healthz" Public ["*"] => plain health::alive;
+    GET "/readyz" Public ["*"] => async health::ready;
 
-    GET "/metrics" Scrape => |context, request, _body| metrics::metrics(&context, &request).await;
+    GET "/metrics" Scrape [] => async metrics::metrics;
 
-    GET "/openapi.json" Public => |context, request, _body| openapi::openapi(&context, &request);
+    GET "/openapi.json" Public [] => sync openapi::openapi;
 
-    GET "/v1/jobs" User => |context, request, _body| v1::jobs::list(&context, &request).await;
-    POST "/v1/jobs" User => |context, request, body| v1::jobs::submit::submit(&context, request, body).await;
-    GET "/v1/jobs/{id}" User => |context, request, _body| v1::jobs::show(&context, &request, request.segment("id")).await;
-    DELETE "/v1/jobs/{id}" User => |context, request, _body| v1::jobs::delete(&context, &request, request.segment("id")).await;
-    GET "/v1/jobs/{id}/output" User => |context, request, _body| v1::jobs::output(&context, &request, request.segment("id")).await;
-    GET "/v1/jobs/{id}/events" Stream => |context, request, _body| v1::jobs::events::events(&context, &request, request.segment("id")).await;
-    GET "/v1/jobs/{id}/audit" User => |context, request, _body| v1::jobs::audit(&context, &request, request.segment("id")).await;
-    POST "/v1/jobs/{id}/cancel" User => |context, request, _body| v1::jobs::cancel(&context, &request, request.segment("id")).await;
-    POST "/v1/jobs/{id}/approve" User => |context, request, body| v1::jobs::approval::approve(&context, request, body).await;
-    POST "/v1/jobs/{id}/deny" User => |context, request, body| v1::jobs::approval::deny(&context, request, body).await;
-    POST "/v1/jobs/{id}/retry" User => |context, request, _body| v1::jobs::retry(&context, &request, request.segment("id")).await;
+    GET "/v1/jobs" User ["status", "parent", "limit", "cursor"] => async v1::jobs::list;
+    POST "/v1/jobs" User ["wait", "stream", "format"] => body v1::jobs::submit::submit;
+    GET "/v1/jobs/{id}" User ["wait"] => async v1::jobs::show;
+    DELETE "/v1/jobs/{id}" User [] => async v1::jobs::delete;
+    GET "/v1/jobs/{id}/output" User [] => async v1::jobs::output;
+    GET "/v1/jobs/{id}/events" Stream ["after", "starting_after", "format", "follow"] => async v1::jobs::events::events;
+    GET "/v1/jobs/{id}/audit" User [] => async v1::jobs::audit;
+    POST "/v1/jobs/{id}/cancel" User [] => async v1::jobs::cancel;
+    POST "/v1/jobs/{id}/approve" User [] => body v1::jobs::approval::approve;
+    POST "/v1/jobs/{id}/deny" User [] => body v1::jobs::approval::deny;
+    POST "/v1/jobs/{id}/retry" User [] => async v1::jobs::retry;
 
-    GET "/v1/batches" User => |context, request, _body| v1::batches::list(&context, &request).await;
-    POST "/v1/batches" User => |context, request, body| v1::batches::upload::upload(&context, request, body).await;
+    GET "/v1/batches" User ["limit", "cursor"] => async v1::batches::list;
+    POST "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;
     // `curl -T file URL` sends PUT.
-    PUT "/v1/batches" User => |context, request, body| v1::batches::upload::upload(&context, request, body).await;
-    GET "/v1/batches/{id}" User => |context, request, _body| v1::batches::show(&context, &request, request.segment("id")).await;
-    GET "/v1/batches/{id}/results" User
-        => |context, request, _body| v1::batches::results::results(&context, &request, request.segment("id")).await;
-    POST "/v1/batches/{id}/cancel" User
-        => |context, request, _body| v1::batches::cancel(&context, &request, request.segment("id")).await;
+    PUT "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;
+    GET "/v1/batches/{id}" User ["wait"] => async v1::batches::show;
+    GET "/v1/batches/{id}/results" User ["follow", "after"] => async v1::batches::results::results;
+    POST "/v1/batches/{id}/cancel" User [] => async v1::batches::cancel;
 
-    GET "/v1/schedules" User => |context, request, _body| v1::schedules::list(&context, &request).await;
-    POST "/v1/schedules" User => |context, request, body| v1::schedules::create(&context, request, body).await;
-    GET "/v1/schedules/{id}" User => |context, request, _body| v1::schedules::show(&context, &request, request.segment("id")).await;
-    DELETE "/v1/schedules/{id}" User
-        => |context, request, _body| v1::schedules::delete(&context, &request, request.segment("id")).await;
+    GET "/v1/schedules" User ["limit", "cursor"] => async v1::schedules::list;
+    POST "/v1/schedules" User [] => body v1::schedules::create;
+    GET "/v1/schedules/{id}" User [] => async v1::schedules::show;
+    DELETE "/v1/schedules/{id}" User [] => async v1::schedules::delete;
 
-    GET "/v1/webhooks" User => |context, request, _body| v1::webhooks::list(&context, &request).await;
-    GET "/v1/webhooks/{id}" User => |context, request, _body| v1::webhooks::show(&context, &request, request.segment("id"));
-    POST "/v1/webhooks/{id}/retry" User
-        => |context, request, _body| v1::webhooks::retry(&context, &request, request.segment("id")).await;
+    GET "/v1/webhooks" User ["state", "limit", "cursor"] => async v1::webhooks::list;
+    GET "/v1/webhooks/{id}" User [] => sync v1::webhooks::show;
+    POST "/v1/webhooks/{id}/retry" User [] => async v1::webhooks::retry;
 
-    GET "/v1/tools" User => |context, request, _body| v1::tools::list(&context, &request).await;
-    POST "/v1/tools/{name}/call" Admin => |context, request, body| v1::tools::call(&context, request, body).await;
-    GET "/v1/usage" User => |context, request, _body| v1::usage::usage(&context, &request).await;
-    GET "/v1/backup" Admin => |context, request, _body| v1::backup::backup(&context, &request).await;
+    GET "/v1/tools" User [] => async v1::tools::list;
+    POST "/v1/tools/{name}/call" Admin ["project_id"] => body v1::tools::call;
+    GET "/v1/usage" User ["from", "to", "conversation_id"] => async v1::usage::usage;
+    GET "/v1/backup" Admin [] => async v1::backup::backup;
 
-    GET "/api/auth/mode" Public => |context, request, _body| api::auth::session::mode(&context, &request);
-    POST "/api/auth/login" Public => |context, request, body| api::auth::session::login(&context, &request, body).await;
-    POST "/api/auth/register" Public => |context, request, body| api::auth::register::register(&context, &request, body).await;
-    POST "/api/auth/logout" Public => |_door, request, _body| api::auth::session::logout(&request);
-    POST "/api/auth/ticket" Read => |context, request, _body| api::auth::session::ticket(&context, &request);
-    GET "/api/auth/profile" User => |context, request, _body| api::auth::profile::show(&context, &request);
-    PATCH "/api/auth/profile" User => |context, request, body| api::auth::profile::change(&context, &request, body).await;
-    GET "/api/users" Admin => |context, request, _body| api::users::list(&context, &request).await;
-    POST "/api/users" Admin => |context, request, body| api::users::create(&context, request, body).await;
-    PATCH "/api/users/{id}" Admin => |context, request, body| api::users::change(&context, request, body).await;
-    GET "/api/users/{id}/tokens" Admin => |context, request, _body| api::users::tokens_of(&context, &request).await;
-    POST "/api/users/{id}/tokens" Admin => |context, request, body| api::users::mint_for(&context, request, body).await;
-    DELETE "/api/users/{id}/tokens/{token}" Admin
-        => |context, request, _body| api::users::revoke_of(&context, &request).await;
-    POST "/api/invites" Admin => |context, request, body| api::invites::create(&context, request, body).await;
-    GET "/api/tokens" User => |context, request, _body| api::tokens::list(&context, &request).await;
-    POST "/api/tokens" User => |context, request, body| api::tokens::create(&context, request, body).await;
-    DELETE "/api/tokens/{id}" User => |context, request, _body| api::tokens::revoke(&context, &request).await;
-    GET "/api/models" Public => |context, request, _body| api::models::models(&context, &request);
-    GET "/api/tools" Public => |context, request, _body| api::tools::tools(&context, &request);
-    GET "/api/stats/tokens" User => |context, request, _body| api::stats::tokens(&context, &request).await;
+    GET "/api/auth/mode" Public [] => plain api::auth::session::mode;
+    POST "/api/auth/login" Public [] => body api::auth::session::login;
+    POST "/api/auth/register" Public [] => body api::auth::register::register;
+    POST "/api/auth/logout" Public [] => plain api::auth::session::logout;
+    POST "/api/auth/ticket" Read [] => sync api::auth::session::ticket;
+    GET "/api/auth/profile" User [] => sync api::auth::profile::show;
+    PATCH "/api/auth/profile" User [] => body api::auth::profile::change;
+    GET "/api/users" Admin ["cursor", "limit", "username"] => async api::users::list;
+    POST "/api/users" Admin [] => body api::users::create;
+    PATCH "/api/users/{id}" Admin [] => body api::users::change;
+    GET "/api/users/{id}/tokens" Admin [] => async api::users::tokens_of;
+    POST "/api/users/{id}/tokens" Admin [] => body api::users::mint_for;
+    DELETE "/api/users/{id}/tokens/{token}" Admin [] => async api::users::revoke_of;
+    POST "/api/invites" Admin [] => body api::invites::create;
+    GET "/api/tokens" User [] => async api::tokens::list;
+    POST "/api/tokens" User [] => body api::tokens::create;
+    DELETE "/api/tokens/{id}" User [] => async api::tokens::revoke;
+    GET "/api/models" Public [] => plain api::models::models;
+    GET "/api/tools" Public [] => plain api::tools::tools;
+    GET "/api/stats/tokens" User ["period", "tz", "user_id"] => async api::stats::tokens;
 
-    GET "/api/conversations" User => |context, request, _body| api::conversations::list(&context, &request).await;
-    POST "/api/conversations" User => |context, request, body| api::conversations::create(&context, request, body).await;
-    GET "/api/conversations/{id}" User => |context, request, _body| api::conversations::show(&context, &request).await;
-    PATCH "/api/conversations/{id}" User => |context, request, body| api::conversations::update(&context, request, body).await;
-    DELETE "/api/conversations/{id}" User => |context, request, _body| api::conversations::remove(&context, &request).await;
-    POST "/api/conversations/{id}/cancel" User
-        => |context, request, _body| api::conversations::cancel(&context, &request).await;
-    GET "/api/conversations/{id}/messages" User => |context, request, _body| api::messages::list(&context, &request).await;
-    POST "/api/conversations/{id}/messages" User
-        => |context, request, body| api::messages::send::send(&context, request, body).await;
-    DELETE "/api/conversations/{id}/messages/{mid}" User
-        => |context, request, _body| api::messages::delete(&context, &request).await;
-    GET "/api/conversations/{id}/messages/{mid}/events" Stream
-        => |context, request, _body| api::messages::events(&context, &request).await;
-    POST "/api/conversations/{id}/regenerate/{mid}" User
-        => |context, request, body| api::messages::send::regenerate(&context, request, body).await;
-    GET "/api/projects" User => |context, request, _body| api::projects::list(&context, &request).await;
-    POST "/api/projects" User => |context, request, body| api::projects::create::create(&context, request, body).await;
-    POST "/api/projects/upload" User => |context, request, body| api::projects::upload::create(&context, request, body).await;
-    GET "/api/projects/{id}" User => |context, request, _body| api::projects::show(&context, &request).await;
-    PUT "/api/projects/{id}" User => |context, request, body| api::projects::update(&context, &request, body).await;
-    PATCH "/api/projects/{id}" User => |context, request, body| api::projects::update(&context, &request, body).await;
-    DELETE "/api/projects/{id}" User => |context, request, _body| api::projects::delete(&context, &request).await;
-    POST "/api/projects/{id}/upload" User => |context, request, body| api::projects::upload::add(&context, request, body).await;
-    GET "/api/projects/{id}/files" User => |context, request, _body| api::projects::files::list(&context, &request).await;
+    GET "/api/conversations" User ["cursor", "limit", "project_id"] => async api::conversations::list;
+    POST "/api/conversations" User [] => body api::conversations::create;
+    GET "/api/conversations/{id}" User [] => async api::conversations::show;
+    PATCH "/api/conversations/{id}" User [] => body api::conversations::update;
+    DELETE "/api/conversations/{id}" User [] => async api::conversations::remove;
+    POST "/api/conversations/{id}/cancel" User [] => async api::conversations::cancel;
+    GET "/api/conversations/{id}/messages" User ["cursor", "limit"] => async api::messages::list;
+    POST "/api/conversations/{id}/messages" User ["format"] => body api::messages::send::send;
+    DELETE "/api/conversations/{id}/messages/{mid}" User [] => async api::messages::delete;
+    GET "/api/conversations/{id}/messages/{mid}/events" Stream ["after", "starting_after", "format", "follow"]
+        => async api::messages::events;
+    POST "/api/conversations/{id}/regenerate/{mid}" User ["format"] => body api::messages::send::regenerate;
+
+    GET "/api/projects" User ["cursor", "limit"] => async api::projects::list;
+    POST "/api/projects" User [] => body api::projects::create::create;
+    POST "/api/projects/upload" User [] => body api::projects::upload::create;
+    GET "/api/projects/{id}" User [] => async api::projects::show;
+    PUT "/api/projects/{id}" User [] => body api::projects::update;
+    PATCH "/api/projects/{id}" User [] => body api::projects::update;
+    DELETE "/api/projects/{id}" User [] => async api::projects::delete;
+    POST "/api/projects/{id}/upload" User [] => body api::projects::upload::add;
+    GET "/api/projects/{id}/files" User ["path"] => async api::projects::files::list;
     // Refused: the project itself is not deleted this way.
-    DELETE "/api/projects/{id}/files" User => |context, request, _body| api::projects::files::delete(&context, &request).await;
-    GET "/api/projects/{id}/files/{*path}" User => |context, request, _body| api::projects::files::read(&context, &request).await;
-    PUT "/api/projects/{id}/files/{*path}" User
-        => |context, request, body| api::projects::files::write(&context, &request, body).await;
-    PATCH "/api/projects/{id}/files/{*path}" User
-        => |context, request, body| api::projects::files::rename(&context, &request, body).await;
-    DELETE "/api/projects/{id}/files/{*path}" User
-        => |context, request, _body| api::projects::files::delete(&context, &request).await;
-    POST "/api/projects/{id}/directories" User
-        => |context, request, body| api::projects::files::make_directory(&context, &request, body).await;
-    POST "/api/projects/{id}/search" Read => |context, request, body| api::projects::search::search(&context, &request, body).await;
+    DELETE "/api/projects/{id}/files" User [] => async api::projects::files::delete;
+    GET "/api/projects/{id}/files/{*path}" User [] => async api::projects::files::read;
+    PUT "/api/projects/{id}/files/{*path}" User [] => body api::projects::files::write;
+    PATCH "/api/projects/{id}/files/{*path}" User [] => body api::projects::files::rename;
+    DELETE "/api/projects/{id}/files/{*path}" User [] => async api::projects::files::delete;
+    POST "/api/projects/{id}/directories" User [] => body api::projects::files::make_directory;
+    POST "/api/projects/{id}/search" Read [] => body api::projects::search::search;
 }

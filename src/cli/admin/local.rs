@@ -9,7 +9,7 @@ use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::http::api_key::{SecretKind, generate};
 use crate::http::password::hash_password;
-use crate::http::{NewUserRequest, TokenRequest, TokenResponse, UserResponse, change_of};
+use crate::http::{NewUserRequest, TokenRequest, TokenResponse, UserChangeRequest, UserResponse, from_map};
 use crate::ports::{Clock, Entropy, NewToken, Users};
 use crate::store::RedbStore;
 use serde::Serialize;
@@ -34,8 +34,8 @@ impl LocalAdmin {
 
 impl AccountAdmin for LocalAdmin {
     fn register(&self, body: Map<String, Value>) -> Result<Value, CliError> {
-        let request = NewUserRequest::read(body).map_err(failed)?;
-        let hash = hashed(&request.password)?;
+        let request: NewUserRequest = from_map(body).map_err(failed)?;
+        let hash = hashed(&request.password.0)?;
         let account = self.store.register(request.into_account(hash, self.clock.now_ms())).wait();
         to_json(UserResponse::of(account.map_err(failed)?))
     }
@@ -58,7 +58,8 @@ impl AccountAdmin for LocalAdmin {
     }
 
     fn change(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
-        let (mut change, password) = change_of(body, &self.account(user)?).map_err(failed)?;
+        let body: UserChangeRequest = from_map(body).map_err(failed)?;
+        let (mut change, password) = body.into_change(self.account(user)?.quota);
         change.password = password.map(|password| hashed(&password)).transpose()?;
         let changed = self.store.change_account(UserId(user), change).wait().map_err(failed)?;
         to_json(UserResponse::of(changed.ok_or_else(no_such_user)?))
@@ -71,11 +72,11 @@ impl AccountAdmin for LocalAdmin {
 
     fn create_token(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
         let owner = self.account(user)?;
-        let request = TokenRequest::read(body).map_err(failed)?;
+        let request: TokenRequest = from_map(body).map_err(failed)?;
         let generated = generate(SecretKind::Key, &SystemEntropy);
         let now_ms = self.clock.now_ms();
         let id = TokenId::from_bits(IdGenerator::default().mint(now_ms, SystemEntropy.random()));
-        let token = request.into_token((id, owner.id), now_ms, generated.hint);
+        let token = request.into_token((id, owner.id), now_ms, generated.hint).map_err(failed)?;
         let new = NewToken { token: token.clone(), digest: generated.digest };
         self.store.store_token(new, self.limits.tokens).wait().map_err(failed)?;
         to_json(TokenResponse::of(token).with_key(&generated.secret))

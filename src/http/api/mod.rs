@@ -3,7 +3,6 @@
 
 pub(crate) mod account;
 pub(crate) mod auth;
-pub(crate) mod body;
 pub(crate) mod conversations;
 pub(crate) mod envelope;
 pub(crate) mod invites;

@@ -2,9 +2,7 @@
 
 use super::envelope;
 use crate::http::context::ServerContext;
-use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::response::HttpResponse;
 use serde::Serialize;
 
@@ -16,9 +14,8 @@ pub(crate) struct ModelResponse {
 }
 
 /// The models, in configured order.
-pub(crate) fn models(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) fn models(context: &ServerContext, _: &RequestContext) -> HttpResponse {
     let models =
         context.app.model.models().into_iter().map(|model| ModelResponse { id: model.id, name: model.name });
-    Ok(envelope::data(models.collect::<Vec<_>>()))
+    envelope::data(models.collect::<Vec<_>>())
 }

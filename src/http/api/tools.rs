@@ -3,9 +3,7 @@
 use super::envelope;
 use crate::domain::tool::{ToolChoice, ToolSpec};
 use crate::http::context::ServerContext;
-use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::response::HttpResponse;
 use serde::Serialize;
 
@@ -25,10 +23,9 @@ pub(crate) struct ToolEntry {
 }
 
 /// All of them.
-pub(crate) fn tools(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) fn tools(context: &ServerContext, _: &RequestContext) -> HttpResponse {
     let specs = context.app.toolbox.offered(&ToolChoice::All(true), true);
     let tools: Vec<ToolEntry> =
         specs.iter().map(|tool| ToolEntry { kind: "function", function: ToolSpec::clone(tool) }).collect();
-    Ok(envelope::data(ToolListResponse { total: tools.len(), tools }))
+    envelope::data(ToolListResponse { total: tools.len(), tools })
 }

@@ -1,36 +1,94 @@
 //! `/api/users`: accounts, for administrators.
 
 use super::account::AccountResponse;
-use super::auth::body;
-use super::body::object;
 use super::envelope::{self, PageResponse};
 use super::tokens;
 use crate::domain::account::{Account, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
-use crate::http::auth::password;
+use crate::http::auth::password::NewPassword;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::fields::{ObjectFields, wrong};
-use crate::http::request::query::{QueryString, digits};
+use crate::http::request::json;
+use crate::http::request::query::digits;
 use crate::http::request::quoted::quoted;
-use crate::http::response::HttpResponse;
+use crate::http::request::values::{Removable, WholeNumber, removable};
+use crate::http::response::HandlerResult;
 use crate::ports::{AccountChange, NewAccount, RegistrationGate};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What a page holds when nobody asks for more.
 const PAGE: usize = 20;
-/// The most that a quota can be: what JSON numbers hold exactly.
-pub(crate) const QUOTA_MAX: u64 = (1 << 53) - 1;
-const ROLES: &[&str] = &["admin", "user"];
-/// The fields of a new account and of a change.
-pub(crate) const NEWCOMER: &[&str] = &["username", "password", "email", "role"];
-pub(crate) const CHANGE: &[&str] = &["role", "is_active", "quota", "password"];
-pub(crate) const QUOTAS: &[&str] = &["tokens_per_day", "unfinished_jobs", "project_bytes"];
+
+/// A limit of a quota: what JSON numbers hold exactly.
+type QuotaLimit = WholeNumber<0, { (1 << 53) - 1 }>;
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewUserRequest {
+    username: Username,
+    pub(crate) password: NewPassword,
+    email: Option<Email>,
+    role: Option<Role>,
+}
+
+impl NewUserRequest {
+    pub(crate) fn into_account(self, password: PasswordHash, created_at_ms: u64) -> NewAccount {
+        let Self { username, email, role, .. } = self;
+        let (role, admission) = (role.unwrap_or_default(), RegistrationGate::ByAdmin);
+        NewAccount { username, email, password, role, admission, created_at_ms }
+    }
+}
+
+/// A change. `null` removes the whole quota.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UserChangeRequest {
+    role: Option<Role>,
+    is_active: Option<bool>,
+    #[serde(default, deserialize_with = "removable")]
+    quota: Removable<QuotaRequest>,
+    password: Option<NewPassword>,
+}
+
+impl UserChangeRequest {
+    /// The change, and the new password, which has to be hashed.
+    pub(crate) fn into_change(self, old: Quota) -> (AccountChange, Option<Secret>) {
+        let quota = self.quota.map(|quota| quota.map_or_else(Quota::default, |quota| quota.change(old)));
+        let (role, is_active) = (self.role, self.is_active);
+        let change = AccountChange { role, is_active, quota, ..AccountChange::default() };
+        (change, self.password.map(|password| password.0))
+    }
+}
+
+/// Absent limits stay, `null` removes one.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuotaRequest {
+    #[serde(default, deserialize_with = "removable")]
+    tokens_per_day: Removable<QuotaLimit>,
+    #[serde(default, deserialize_with = "removable")]
+    unfinished_jobs: Removable<QuotaLimit>,
+    #[serde(default, deserialize_with = "removable")]
+    project_bytes: Removable<QuotaLimit>,
+}
+
+impl QuotaRequest {
+    fn change(self, old: Quota) -> Quota {
+        let new = |given: Removable<QuotaLimit>, old| given.map_or(old, |limit| limit.map(|limit| limit.0));
+        Quota {
+            tokens_per_day: new(self.tokens_per_day, old.tokens_per_day),
+            unfinished_jobs: new(self.unfinished_jobs, old.unfinished_jobs),
+            project_bytes: new(self.project_bytes, old.project_bytes),
+        }
+    }
+}
 
 /// An account and what it may use.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "User"))]
@@ -49,12 +107,9 @@ impl UserResponse {
 }
 
 /// `GET /api/users`: by number, or the one with `?username=`.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit", "username"])?;
-    let limit = envelope::limit(&query, PAGE, &context.app.limits)?;
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
+    let limit = envelope::limit(query, PAGE, &context.app.limits)?;
     let after = query.text("cursor").map(cursor).transpose()?;
     let users = Arc::clone(&context.app.users);
     if let Some(name) = query.text("username").map(str::to_owned) {
@@ -74,10 +129,10 @@ pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    let newcomer = NewUserRequest::read(object(context, &request, body).await?)?;
-    let hash = context.auth.passwords.hash(newcomer.password.clone(), context.app.entropy.as_ref()).await?;
-    let new = newcomer.into_account(hash, context.app.clock.now_ms());
+) -> HandlerResult {
+    let body: NewUserRequest = json::read(context, &request, body).await?;
+    let hash = context.auth.passwords.hash(body.password.0.clone(), context.app.entropy.as_ref()).await?;
+    let new = body.into_account(hash, context.app.clock.now_ms());
     Ok(envelope::data(UserResponse::of(context.app.users.register(new).await?)))
 }
 
@@ -86,66 +141,21 @@ pub(crate) async fn change(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let user = user(&request)?;
-    let map = object(context, &request, body).await?;
-    let (mut change, password) = change_of(map, &account(context, user).await?)?;
-    if let Some(given) = password {
-        change.password = Some(context.auth.passwords.hash(given, context.app.entropy.as_ref()).await?);
+    let body: UserChangeRequest = json::read(context, &request, body).await?;
+    let (mut change, password) = body.into_change(account(context, user).await?.quota);
+    if let Some(new) = password {
+        change.password = Some(context.auth.passwords.hash(new, context.app.entropy.as_ref()).await?);
     }
     let changed = context.app.users.change_account(user, change).await?;
     Ok(envelope::data(UserResponse::of(changed.ok_or(ApiError::NotFound("user"))?)))
 }
 
-pub(crate) struct NewUserRequest {
-    username: Username,
-    email: Option<Email>,
-    role: Role,
-    pub(crate) password: Secret,
-}
-
-impl NewUserRequest {
-    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, ApiError> {
-        let mut fields = ObjectFields::new(map, NEWCOMER)?;
-        let username = required("username", fields.text("username")?)?;
-        let email = fields.text("email")?.map(Email::try_from).transpose();
-        Ok(Self {
-            username: Username::try_from(username).map_err(|rule| bad("username", rule))?,
-            email: email.map_err(|rule| bad("email", rule))?,
-            role: fields.word("role", ROLES)?.unwrap_or_default(),
-            password: password::check_length(
-                "password",
-                required("password", body::secret(&mut fields, "password")?)?,
-            )?,
-        })
-    }
-
-    pub(crate) fn into_account(self, password: PasswordHash, created_at_ms: u64) -> NewAccount {
-        let Self { username, email, role, .. } = self;
-        NewAccount { username, email, password, role, admission: RegistrationGate::ByAdmin, created_at_ms }
-    }
-}
-
-/// The change in the object, and a new password, which has to be hashed.
-pub(crate) fn change_of(
-    map: Map<String, Value>,
-    account: &Account,
-) -> Result<(AccountChange, Option<Secret>), ApiError> {
-    let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
-    let mut fields = ObjectFields::new(map, CHANGE)?;
-    let given = body::secret(&mut fields, "password")?;
-    let password = given.map(|given| password::check_length("password", given)).transpose()?;
-    let (role, is_active) = (fields.word("role", ROLES)?, fields.flag("is_active")?);
-    Ok((AccountChange { role, is_active, quota, ..AccountChange::default() }, password))
-}
-
 /// `GET /api/users/{id}/tokens`.
-pub(crate) async fn tokens_of(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn tokens_of(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let owner = account(context, user(request)?).await?;
-    tokens::list_of(context, request, owner.id).await
+    tokens::list_of(context, owner.id).await
 }
 
 /// `POST /api/users/{id}/tokens`.
@@ -153,17 +163,14 @@ pub(crate) async fn mint_for(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let owner = account(context, user(&request)?).await?;
     tokens::mint_for(context, &request, body, owner.id).await
 }
 
 /// `DELETE /api/users/{id}/tokens/{token}`.
-pub(crate) async fn revoke_of(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    tokens::revoke_of(context, request, user(request)?, request.segment("token")).await
+pub(crate) async fn revoke_of(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    tokens::revoke_of(context, request, user(request)?, "token").await
 }
 
 async fn account(context: &ServerContext, user: UserId) -> Result<Account, ApiError> {
@@ -184,66 +191,39 @@ fn cursor(text: &str) -> Result<UserId, ApiError> {
     number(text).ok_or_else(|| ApiError::value("cursor", wanted()))
 }
 
-/// The new quota: absent fields stay, `null` removes a limit, and `null` for the whole quota removes all.
-fn quota(is: Quota, given: &Value) -> Result<Quota, ApiError> {
-    let map = match given {
-        Value::Null => return Ok(Quota::default()),
-        Value::Object(map) => map,
-        other => {
-            return Err(wrong("quota", format_args!("an object of {}, or null", QUOTAS.join(", ")), other));
-        }
-    };
-    let mut fields = ObjectFields::new(map.clone(), QUOTAS)?;
-    let mut read = |name: &str, is: Option<u64>| -> Result<Option<u64>, ApiError> {
-        if map.contains_key(name) { fields.whole(name, 0..=QUOTA_MAX) } else { Ok(is) }
-    };
-    Ok(Quota {
-        tokens_per_day: read("tokens_per_day", is.tokens_per_day)?,
-        unfinished_jobs: read("unfinished_jobs", is.unfinished_jobs)?,
-        project_bytes: read("project_bytes", is.project_bytes)?,
-    })
-}
-
-fn required(name: &str, given: Option<String>) -> Result<String, ApiError> {
-    given.ok_or_else(|| ApiError::value(name, format!("'{name}' is missing")))
-}
-
-fn bad(name: &str, rule: &str) -> ApiError {
-    ApiError::value(name, format!("'{name}' {rule}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::testing;
-    use serde_json::json;
+    use crate::http::request::typed::from_map;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
 
-    fn account() -> Account {
-        testing::account(2)
+    fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+        from_map(value.as_object().expect("an object").clone()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn p9_errors_about_a_password_do_not_repeat_it() {
         for password in [json!(12_345_678), json!(["12345678"]), json!({"a": "12345678"})] {
-            let given = json!({"username": "ann", "password": password});
-            let newcomer = NewUserRequest::read(given.as_object().expect("an object").clone());
-            let why = newcomer.err().expect("refused").to_string();
+            let newcomer = read::<NewUserRequest>(&json!({"username": "ann", "password": password}));
+            let why = newcomer.err().expect("refused");
             assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
-            let mut fields = Map::new();
-            fields.insert("password".to_owned(), password);
-            let why = change_of(fields, &account()).expect_err("refused").to_string();
+            let why = read::<UserChangeRequest>(&json!({"password": password})).err().expect("refused");
             assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
         }
     }
 
     #[test]
     fn a_quota_changes_in_named_fields_and_null_removes_it() {
-        let is = Quota { tokens_per_day: Some(1), unfinished_jobs: Some(2), project_bytes: Some(3) };
-        let now = |given: Value| quota(is, &given).map_err(|error| error.to_string());
-        assert_eq!(now(json!({})), Ok(is));
+        let old = Quota { tokens_per_day: Some(1), unfinished_jobs: Some(2), project_bytes: Some(3) };
+        let now = |given: Value| {
+            let body: UserChangeRequest = read(&json!({"quota": given}))?;
+            Ok(body.into_change(old).0.quota.expect("a change"))
+        };
+        assert_eq!(now(json!({})), Ok::<_, String>(old));
         assert_eq!(now(json!(null)), Ok(Quota::default()));
         let one = now(json!({"tokens_per_day": null, "project_bytes": 9}));
-        assert_eq!(one, Ok(Quota { tokens_per_day: None, project_bytes: Some(9), ..is }));
+        assert_eq!(one, Ok(Quota { tokens_per_day: None, project_bytes: Some(9), ..old }));
         for given in [
             json!(5),
             json!([]),

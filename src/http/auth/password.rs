@@ -4,9 +4,12 @@ use crate::domain::account::PasswordHash;
 use crate::domain::secret::Secret;
 use crate::http::blocking::blocking;
 use crate::http::error::ApiError;
+use crate::http::request::values::SecretText;
 use crate::ports::Entropy;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -33,15 +36,24 @@ pub(crate) struct Passwords {
 /// Permits to hash: one of [`PARALLEL_HASHES`], one of [`QUEUE_LIMIT`].
 type HashingPermit = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-/// Checks the length of a new password.
-pub(crate) fn check_length(name: &str, password: String) -> Result<Secret, ApiError> {
-    if password.chars().count() < SHORTEST_CHARS || password.len() > LONGEST_BYTES {
-        let wanted = format!(
-            "'{name}' must have at least {SHORTEST_CHARS} characters and at most {LONGEST_BYTES} bytes"
-        );
-        return Err(ApiError::value(name, wanted));
+/// A new password of allowed length. Errors do not repeat it.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct NewPassword(
+    #[cfg_attr(test, schemars(with = "String", length(min = SHORTEST_CHARS, max = LONGEST_BYTES)))]
+    pub(crate) Secret,
+);
+
+impl<'de> Deserialize<'de> for NewPassword {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let SecretText(password) = SecretText::deserialize(deserializer)?;
+        let text = password.reveal();
+        if text.chars().count() < SHORTEST_CHARS || text.len() > LONGEST_BYTES {
+            return Err(D::Error::custom(format_args!(
+                "must have at least {SHORTEST_CHARS} characters and at most {LONGEST_BYTES} bytes"
+            )));
+        }
+        Ok(Self(password))
     }
-    Ok(password.into())
 }
 
 impl Passwords {
@@ -138,13 +150,11 @@ mod tests {
 
     #[test]
     fn passwords_have_a_length() {
+        let read = |text: &str| serde_json::from_value::<NewPassword>(text.into());
         for bad in ["", "seven77", &"x".repeat(1_025)] {
-            assert!(check_length("password", bad.to_owned()).is_err(), "{bad}");
+            assert!(read(bad).is_err(), "{bad}");
         }
-        assert!(
-            check_length("password", "eight888".into()).is_ok()
-                && check_length("password", "é".repeat(8)).is_ok()
-        );
+        assert!(read("eight888").is_ok() && read(&"é".repeat(8)).is_ok());
     }
 
     #[tokio::test]

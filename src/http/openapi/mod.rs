@@ -7,8 +7,7 @@ use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -18,8 +17,7 @@ const DRAWN: &str = include_str!("openapi.json");
 /// The key that names the configured limit of a value.
 const LIMIT: &str = "x-limit";
 
-pub(crate) fn openapi(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) fn openapi(context: &ServerContext, _: &RequestContext) -> HandlerResult {
     // Rendered once: it does not change while the server runs.
     if let Some(rendered) = context.openapi.get() {
         return Ok(response::prepared(rendered.clone()));

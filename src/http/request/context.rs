@@ -1,17 +1,20 @@
 //! A request's head as handlers see it: who asks, from where, and for what.
 
 use super::peer::ClientAddress;
+use super::query::QueryString;
 use crate::domain::id::UserId;
 use crate::http::auth::Caller;
+use crate::http::error::ApiError;
 use hyper::HeaderMap;
+use std::str::FromStr;
 
-/// A request without its body.
+/// A request without its body. The query has only parameters that its route knows.
 pub(crate) struct RequestContext {
     pub(crate) user: UserId,
     pub(crate) caller: Caller,
     pub(crate) address: ClientAddress,
     pub(crate) headers: HeaderMap,
-    pub(crate) query: Option<String>,
+    pub(crate) query: QueryString,
     pub(crate) segments: PathParameters,
 }
 
@@ -22,5 +25,10 @@ impl RequestContext {
     /// The decoded text of `{name}`; empty if the route has no such parameter.
     pub(crate) fn segment(&self, name: &str) -> &str {
         self.segments.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
+    }
+
+    /// The id in the path. A malformed one is a 404, as is one of somebody else (P7).
+    pub(crate) fn id<T: FromStr>(&self, what: &'static str) -> Result<T, ApiError> {
+        self.segment("id").parse().map_err(|_| ApiError::NotFound(what))
     }
 }

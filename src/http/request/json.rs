@@ -1,17 +1,28 @@
-//! Parses a body into a JSON object with a bound on its number of values: in memory a value takes about
-//! forty times its shortest text (`0,`), so a bound on bytes is not enough (P8).
+//! Reads JSON bodies into the types of requests, with a bound on their number of values: in memory a value
+//! takes about forty times its shortest text (`0,`), so a bound on bytes is not enough (P8).
 
+use super::body::{self, BufferedBody, RequestBody};
+use super::context::RequestContext;
+use super::typed;
 use crate::domain::limits::Limits;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 
 /// JSON values of one message: the object, its role, its content and one to spare.
 const MESSAGE_VALUES: usize = 4;
 /// JSON values of all other fields of a job.
 const OTHER_VALUES: usize = 4_096;
+/// JSON values of a small body.
+const SMALL_VALUES: usize = 256;
 
 #[derive(Debug)]
 pub(crate) enum JsonObjectError {
@@ -38,7 +49,55 @@ pub(crate) fn most_values(limits: &Limits) -> usize {
     limits.input_messages.saturating_mul(MESSAGE_VALUES).saturating_add(OTHER_VALUES)
 }
 
-/// Parses the body.
+/// Reads a small body.
+pub(crate) async fn read<T: DeserializeOwned>(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<T, ApiError> {
+    read_up_to(context, request, body, (context.app.limits.body_bytes, SMALL_VALUES)).await
+}
+
+/// Reads a body of at most so many bytes and JSON values.
+pub(crate) async fn read_up_to<T: DeserializeOwned>(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+    (most_bytes, most_values): (usize, usize),
+) -> Result<T, ApiError> {
+    let body = body::read_up_to(context, &request.headers, body, most_bytes).await?;
+    parse(&body.bytes, most_values)
+}
+
+/// Parses a body that may be large, on a thread that may block. The body counts against
+/// `limits.bodies_bytes` until then.
+pub(crate) async fn read_large<B, T, F>(
+    context: &Arc<ServerContext>,
+    body: BufferedBody,
+    convert: F,
+) -> Result<T, ApiError>
+where
+    B: DeserializeOwned,
+    T: Send + 'static,
+    F: FnOnce(B, &AppDependencies) -> Result<T, ApiError> + Send + 'static,
+{
+    let app = Arc::clone(&context.app);
+    let parsing = blocking(move || {
+        let BufferedBody { bytes, place } = body;
+        let read = parse(&bytes, most_values(&app.limits)).and_then(|request| convert(request, &app));
+        drop(place);
+        read
+    });
+    parsing.await?
+}
+
+/// Parses a body into its type. No body is an empty object.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], most_values: usize) -> Result<T, ApiError> {
+    let is_empty = body.iter().all(u8::is_ascii_whitespace);
+    typed::from_map(if is_empty { Map::new() } else { object(body, most_values)? })
+}
+
+/// Parses a JSON object.
 pub(crate) fn object(body: &[u8], most: usize) -> Result<Map<String, Value>, JsonObjectError> {
     let (left, passed) = (Cell::new(most), Cell::new(false));
     let mut reader = serde_json::Deserializer::from_slice(body);

@@ -2,10 +2,11 @@
 
 pub(crate) mod body;
 pub(crate) mod context;
-pub(crate) mod fields;
 pub(crate) mod json;
 pub(crate) mod peer;
 pub(crate) mod percent;
 pub(crate) mod project;
 pub(crate) mod query;
 pub(crate) mod quoted;
+pub(crate) mod typed;
+pub(crate) mod values;

@@ -6,13 +6,19 @@ use crate::domain::nearest::hint;
 use crate::http::error::ApiError;
 use std::ops::RangeInclusive;
 
+/// The known parameters of a route that ignores its query.
+pub(crate) const ANY_QUERY: &[&str] = &["*"];
+
 /// A parsed query.
 #[derive(Debug, Default)]
 pub(crate) struct QueryString(Vec<(&'static str, String)>);
 
 impl QueryString {
-    /// Parses `raw`, which may use each of the `known` names once.
+    /// Parses `raw`, which may use each of the `known` names once. [`ANY_QUERY`] ignores it.
     pub(crate) fn parse(raw: Option<&str>, known: &[&'static str]) -> Result<Self, ApiError> {
+        if known == ANY_QUERY {
+            return Ok(Self::default());
+        }
         let mut pairs: Vec<(&'static str, String)> = Vec::new();
         for part in raw.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));

@@ -4,6 +4,7 @@ pub(crate) mod error;
 pub(crate) mod file_body;
 pub(crate) mod stream_body;
 
+use crate::http::error::ApiError;
 use bytes::Bytes;
 use file_body::FileBody;
 use http_body_util::Full;
@@ -21,6 +22,9 @@ pub(crate) const X_JOB_ID: HeaderName = HeaderName::from_static("x-job-id");
 
 /// Marks the response to a repeated `Idempotency-Key`.
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// The outcome of a handler.
+pub(crate) type HandlerResult = Result<HttpResponse, ApiError>;
 
 pub(crate) type HttpResponse = Response<ResponseBody>;
 

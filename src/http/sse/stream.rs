@@ -5,7 +5,7 @@
 //! only says when to read again, so nothing is lost or repeated between replay and live events.
 
 use super::cursor::beyond_log_error;
-use super::event::StreamFormat;
+use super::event::{FrameError, StreamFormat};
 use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
 use crate::domain::id::JobId;
@@ -15,7 +15,7 @@ use crate::http::error::ApiError;
 use crate::http::middleware::measurement::MeasuredLifetime;
 use crate::http::response::stream_body::{BodyError, StreamBody};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
-use crate::ports::{EventPage, Store};
+use crate::ports::{EventPage, Store, StoreError};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use std::collections::VecDeque;
@@ -91,7 +91,7 @@ pub(crate) async fn open(
         request,
     });
     reader.page(false).await.map_err(|cut| match cut {
-        StreamPageError::Frame(crate::http::sse::event::FrameError::Store(error)) => ApiError::Store(error),
+        StreamPageError::Frame(FrameError::Store(error)) => ApiError::Store(error),
         other => {
             tracing::error!(job = %request.job, error = %other, "the first page of a stream cannot be read");
             ApiError::Internal
@@ -130,7 +130,7 @@ struct EventReader {
 #[derive(Debug, thiserror::Error)]
 enum StreamPageError {
     #[error(transparent)]
-    Frame(#[from] crate::http::sse::event::FrameError),
+    Frame(#[from] FrameError),
     #[error("the reading thread died")]
     Thread,
 }
@@ -155,7 +155,14 @@ impl EventReader {
             let hint = *self.newest.borrow_and_update();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
                 let hot = self.last_seq <= self.cursor && hint.saturating_sub(self.cursor) <= HOT_EVENTS;
-                self.page(hot).await.map_err(|error| self.cut(&error))?;
+                match self.page(hot).await {
+                    Err(StreamPageError::Frame(FrameError::Store(StoreError::Recovering)))
+                        if self.request.wire == StreamFormat::Sse =>
+                    {
+                        return Ok(self.interrupt(": the store is recovering; reconnect to resume\n"));
+                    }
+                    read => read.map_err(|error| self.cut(&error))?,
+                }
             }
             if !self.request.follow && self.cursor >= self.last_seq {
                 self.ended = true;
@@ -179,13 +186,7 @@ impl EventReader {
                         return Ok(Some((Bytes::from_static(b": \n\n"), self)));
                     }
                 }
-                WakeReason::Closing => {
-                    self.ended = true;
-                    self.disarm_guard();
-                    if self.request.wire == StreamFormat::Sse {
-                        return Ok(Some((self.reconnect_hint(), self)));
-                    }
-                }
+                WakeReason::Closing => return Ok(self.interrupt("")),
             }
         }
     }
@@ -210,7 +211,7 @@ impl EventReader {
         let reading = blocking(move || {
             let page = store.events(job, frame.cursor(), PAGE_EVENTS)?;
             let slice = frame.piece(&page.events)?;
-            Ok::<_, crate::http::sse::event::FrameError>((slice, frame))
+            Ok::<_, FrameError>((slice, frame))
         });
         let (slice, frame) = reading.await.map_err(|_| StreamPageError::Thread)??;
         if !frame.is_whole() {
@@ -262,11 +263,17 @@ impl EventReader {
         }
     }
 
-    /// Sent at shutdown: when to reconnect, spread over time.
-    fn reconnect_hint(&self) -> Bytes {
-        let share =
-            u32::try_from(self.context.app.entropy.random() % u128::from(RETRY_MS)).unwrap_or_default();
-        format!("retry: {}\n\n", RETRY_MS + share).into()
+    /// Ends the stream before its job. Server-sent events say when to reconnect, spread over time; the client
+    /// resumes after its last id.
+    fn interrupt(mut self: Box<Self>, comment: &str) -> Option<(Bytes, Box<Self>)> {
+        self.ended = true;
+        self.disarm_guard();
+        if self.request.wire == StreamFormat::Ndjson {
+            return None;
+        }
+        let random = self.context.app.entropy.random() % u128::from(RETRY_MS);
+        let retry_ms = RETRY_MS.saturating_add(u32::try_from(random).unwrap_or_default());
+        Some((format!("{comment}retry: {retry_ms}\n\n").into(), self))
     }
 
     fn cut(&self, error: &StreamPageError) -> BodyError {
@@ -281,7 +288,7 @@ fn read(
     job: JobId,
     after: u64,
     renderer: &mut FrameRenderer,
-) -> Result<(EventPage, Vec<PagePart>), crate::http::sse::event::FrameError> {
+) -> Result<(EventPage, Vec<PagePart>), FrameError> {
     let page = store.events(job, after, PAGE_EVENTS)?;
     let parts = renderer.render(&page, &|first, up_to| store.step_text(job, first, up_to))?;
     Ok((page, parts))

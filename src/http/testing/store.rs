@@ -35,6 +35,8 @@ pub(crate) struct MemoryStore {
     jobs: Mutex<BTreeMap<JobId, Entry>>,
     /// What the next writes answer with.
     pub(crate) refuse: Mutex<Option<SubmitError>>,
+    /// What reads of jobs and events answer with.
+    pub(crate) unreadable: Mutex<Option<StoreError>>,
     /// Submissions are stored but not acknowledged while this holds their tickets.
     pub(crate) unanswered: Mutex<Option<Vec<Unanswered>>>,
     /// Calls of `cancel`.
@@ -52,6 +54,10 @@ pub(crate) struct MemoryStore {
 }
 
 impl MemoryStore {
+    fn check_readable(&self) -> Result<(), StoreError> {
+        self.unreadable.lock().expect("lock").clone().map_or(Ok(()), Err)
+    }
+
     /// Appends an event, filling in `first_seq` as the real store does.
     pub(crate) fn push(&self, id: JobId, mut event: Event) {
         let mut jobs = self.jobs.lock().expect("lock");
@@ -273,6 +279,7 @@ impl Store for MemoryStore {
     }
 
     fn job(&self, user: UserId, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.check_readable()?;
         let jobs = self.jobs.lock().expect("lock");
         Ok(jobs.get(&id).map(|entry| entry.job.clone()).filter(|job| job.user == user))
     }
@@ -309,6 +316,7 @@ impl Store for MemoryStore {
     }
 
     fn events(&self, id: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
+        self.check_readable()?;
         *self.pages.lock().expect("lock") += 1;
         let jobs = self.jobs.lock().expect("lock");
         let all = &jobs[&id].events;

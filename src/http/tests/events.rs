@@ -3,6 +3,7 @@
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
 use crate::http::testing::{Server, request};
+use crate::ports::StoreError;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::time::Duration;
@@ -40,6 +41,14 @@ async fn read_until(io: &mut DuplexStream, text: &str) -> String {
     seen
 }
 
+/// All that comes until the server closes.
+async fn read_all_text(mut io: DuplexStream) -> String {
+    let mut bytes = Vec::new();
+    let reading = tokio::time::timeout(Duration::from_secs(10), io.read_to_end(&mut bytes));
+    reading.await.expect("an end").expect("reads");
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
 #[tokio::test]
 async fn an_ended_job_is_replayed_in_the_frames_of_the_contract() {
     let server = Server::new();
@@ -63,6 +72,35 @@ async fn an_ended_job_is_replayed_in_the_frames_of_the_contract() {
     );
     assert!(blocks[3].starts_with("id: 4\nevent: done\ndata: {\"message_id\":\"msg_"), "{}", blocks[3]);
     assert_eq!(blocks.len(), 4);
+}
+
+#[tokio::test]
+async fn p2_a_stream_whose_store_recovers_ends_and_can_be_resumed() {
+    let server = Server::new();
+    let id = server.job().await;
+    let mut io = server.connect();
+    let body = r#"{"input":"x","on_disconnect":"cancel"}"#;
+    io.write_all(&request("POST /v1/jobs?stream=true", &[], body)).await.expect("sends");
+    read_until(&mut io, "queued").await;
+    let streamed = server.store.newest_id();
+    *server.store.unreadable.lock().expect("lock") = Some(StoreError::Recovering);
+    server.store.say(streamed, 0, "a");
+    let rest = read_until(&mut io, "\n\n").await;
+    assert!(rest.contains(": the store is recovering") && rest.contains("retry: "), "{rest}");
+    let rest = rest + &read_all_text(io).await;
+    assert!(rest.ends_with("0\r\n\r\n"), "a clean end: {rest:?}");
+    for (job, headers) in [(streamed, "last-event-id: 1"), (id, "accept: application/x-ndjson")] {
+        let refused = server.ask(&format!("GET {}", path(job)), &[headers], "").await;
+        assert_eq!((refused.status, refused.code().as_str()), (503, "recovering"), "{}", refused.body);
+        assert!(refused.header("retry-after").is_some());
+    }
+    let alive = server.get("/healthz").await;
+    assert_eq!(alive.status, 200, "it reads no store: {}", alive.body);
+    *server.store.unreadable.lock().expect("lock") = None;
+    assert_eq!(*server.store.cancels.lock().expect("lock"), 0, "the client did not leave");
+    server.store.end(streamed, "a");
+    let resumed = server.ask(&format!("GET {}", path(streamed)), &["last-event-id: 1"], "").await;
+    assert!(resumed.body.contains("id: 2\n") && !resumed.body.contains("id: 1\n"), "{}", resumed.body);
 }
 
 #[tokio::test]

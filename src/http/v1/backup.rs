@@ -5,17 +5,12 @@ use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::response::file_body::FileBody;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use hyper::header::CONTENT_DISPOSITION;
 use std::sync::Arc;
 
-pub(crate) async fn backup(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn backup(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
     let turn = Arc::clone(&context.backups).try_acquire_owned().map_err(|_| ApiError::BackupRunning)?;
     let source = Arc::clone(&context.app.backup);
     // The permit stays with the copy, because the client may leave while it is made.

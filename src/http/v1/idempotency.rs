@@ -91,6 +91,19 @@ mod tests {
     }
 
     #[test]
+    fn errors_name_the_header_and_no_type_of_the_program() {
+        for bad in ["\"\"", "\"abc", &"x".repeat(256)] {
+            let error = read(bad).expect_err("refused");
+            let text = error.to_string();
+            assert_eq!(error.param(), Some("Idempotency-Key"));
+            assert!(text.starts_with("the Idempotency-Key cannot be used: "), "{text}");
+            for name in ["::", "KeyDigest", "IdempotencyKey", "RequestFingerprint", "HeaderValue"] {
+                assert!(!text.contains(name), "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn routes_that_remember_no_key_refuse_one() {
         assert!(refuse(&HeaderMap::new(), "why").is_ok());
         let headers = HeaderMap::from_iter([(

@@ -8,7 +8,7 @@ use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
 use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::ports::{ACCOUNT_DAY_MS, DayUsage};
 use hyper::StatusCode;
 use jiff::civil::Date;
@@ -55,20 +55,17 @@ impl UsageResponse {
     }
 }
 
-pub(crate) async fn usage(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["from", "to", CONVERSATION])?;
+pub(crate) async fn usage(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
     let (accounts, user) = (Arc::clone(&context.app.accounts), request.user);
     if let Some(name) = query.text(CONVERSATION) {
-        let id = conversation(&query, name)?;
+        let id = conversation(query, name)?;
         let ledger = context.read(move |_| accounts.conversation_usage(user, &id)).await?;
         let lines = UsageResponse::of_conversation(&ledger);
         return Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(lines, None)));
     }
     let today = u32::try_from(context.app.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
-    let (from, to) = days(&query, today)?;
+    let (from, to) = days(query, today)?;
     let lines = context.read(move |_| accounts.usage(user, from, to)).await?;
     let data: Vec<UsageResponse> = lines.into_iter().filter_map(UsageResponse::of).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(data, None)))

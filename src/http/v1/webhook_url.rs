@@ -7,15 +7,10 @@ use hyper::Uri;
 
 const FIELD: &str = "webhook_url";
 
-pub(crate) fn webhook_url(
-    text: Option<String>,
-    app: &AppDependencies,
-) -> Result<Option<WebhookUrl>, ApiError> {
-    let Some(text) = text else { return Ok(None) };
-    let wrong = |rule: &str| ApiError::value(FIELD, format!("'{FIELD}' {rule}"));
-    let url = WebhookUrl::try_from(text).map_err(wrong)?;
+/// The URL, if its address may be reached.
+pub(crate) fn check_address(url: WebhookUrl, app: &AppDependencies) -> Result<WebhookUrl, ApiError> {
     if url.reveal().parse::<Uri>().is_err() {
-        return Err(wrong("is not a URL"));
+        return Err(ApiError::value(FIELD, format!("'{FIELD}' is not a URL")));
     }
     match url.literal_address().filter(|address| !app.addresses.permits(*address)) {
         Some(address) => Err(ApiError::Invalid {
@@ -26,6 +21,6 @@ pub(crate) fn webhook_url(
             param: Some(FIELD.to_owned()),
             code: "address_not_allowed",
         }),
-        None => Ok(Some(url)),
+        None => Ok(url),
     }
 }

@@ -8,9 +8,8 @@ use crate::domain::webhook::{Delivery, DeliveryState};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::ports::DeliveryQuery;
 use hyper::StatusCode;
 use serde::Serialize;
@@ -49,17 +48,14 @@ impl DeliveryResponse {
 }
 
 /// `GET /v1/webhooks`: a page of this user's deliveries.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let limits = &context.app.limits;
-    let query = QueryString::parse(request.query.as_deref(), &["state", "limit", "cursor"])?;
+    let query = &request.query;
     let wanted = DeliveryQuery {
         user: request.user,
         state: query.text("state").map(state).transpose()?,
-        before: page::cursor(&query)?,
-        limit: page::limit(&query, limits)?,
+        before: page::cursor(query)?,
+        limit: page::limit(query, limits)?,
     };
     let outbox = Arc::clone(&context.app.outbox);
     let page = context.read(move |_| outbox.deliveries(&wanted)).await?;
@@ -69,27 +65,17 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/webhooks/{id}`.
-pub(crate) fn show(
-    context: &ServerContext,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) fn show(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    let id: DeliveryId = request.id(DELIVERY)?;
     // One cached row: no blocking thread is needed.
-    let found = context.app.outbox.delivery(request.user, id)?.ok_or(NOT_FOUND)?;
+    let found = context.app.outbox.delivery(request.user, id)?.ok_or(ApiError::NotFound(DELIVERY))?;
     Ok(response::json(StatusCode::OK, &DeliveryResponse::of(found)))
 }
 
 /// `POST /v1/webhooks/{id}/retry`: sends it now. One that was given up starts over.
-pub(crate) async fn retry(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let found = context.app.outbox.again(request.user, id).await?.ok_or(NOT_FOUND)?;
+pub(crate) async fn retry(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: DeliveryId = request.id(DELIVERY)?;
+    let found = context.app.outbox.again(request.user, id).await?.ok_or(ApiError::NotFound(DELIVERY))?;
     match found.state {
         DeliveryState::Delivered => Err(ApiError::Delivered),
         DeliveryState::Pending | DeliveryState::Dead => {
@@ -98,11 +84,7 @@ pub(crate) async fn retry(
     }
 }
 
-const NOT_FOUND: ApiError = ApiError::NotFound("webhook delivery");
-
-fn parse_id(text: &str) -> Result<DeliveryId, ApiError> {
-    text.parse().map_err(|_| NOT_FOUND)
-}
+const DELIVERY: &str = "webhook delivery";
 
 fn state(text: &str) -> Result<DeliveryState, ApiError> {
     let words = || DeliveryState::ALL.iter().map(|state| state.as_str());

@@ -4,7 +4,7 @@
 //! the cookie only: a token stays valid until it expires or the password changes. A ticket opens event
 //! streams for 30 seconds, for an `EventSource` without cookies.
 
-use super::{body, token};
+use super::{BODY_BOUNDS, credentials, token};
 use crate::domain::account::{Account, AuthMode};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
@@ -14,13 +14,12 @@ use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::fields::ObjectFields;
-use crate::http::request::query::QueryString;
-use crate::http::response::{self, HttpResponse};
+use crate::http::request::json;
+use crate::http::request::values::SecretText;
+use crate::http::response::{self, HandlerResult, HttpResponse};
 use crate::ports::AccountChange;
 use hyper::header::SET_COOKIE;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuthMode"))]
@@ -30,27 +29,33 @@ pub(crate) struct AuthModeResponse {
 }
 
 /// `single` or `multi`.
-pub(crate) fn mode(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    Ok(envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str() }))
+pub(crate) fn mode(context: &ServerContext, _: &RequestContext) -> HttpResponse {
+    envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str() })
 }
 
-pub(crate) const KNOWN: &[&str] = &["username", "password"];
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoginRequest {
+    username: Option<String>,
+    password: Option<SecretText>,
+}
+
 const WRONG: ApiError = ApiError::Unauthorized("the username or the password is wrong");
 
 /// Opens a session. In single mode every caller is the one user, whatever the body says.
 pub(crate) async fn login(
     context: &Arc<ServerContext>,
-    request: &RequestContext,
+    request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     if context.app.auth.mode == AuthMode::Single {
-        QueryString::parse(request.query.as_deref(), &[])?;
         let account = context.app.users.account(UserId::SINGLE)?.ok_or(ApiError::Internal)?;
         return token::session_response(context, &request.headers, account);
     }
-    let (username, password) = read(body::read(context, request, body).await?)?;
-    let account = known(context, request, &username, password).await?;
+    let LoginRequest { username, password } = json::read_up_to(context, &request, body, BODY_BOUNDS).await?;
+    let (username, password) = credentials(username, password)?;
+    let account = known(context, &request, &username, password.0).await?;
     if !account.is_active {
         return Err(ApiError::Forbidden("the account is disabled"));
     }
@@ -61,13 +66,6 @@ pub(crate) async fn login(
     let is_same = |seen: &Account| seen.is_active && seen.generation == account.generation;
     let account = seen.filter(is_same).ok_or(WRONG)?;
     token::session_response(context, &request.headers, account)
-}
-
-pub(crate) fn read(map: Map<String, Value>) -> Result<(String, Secret), ApiError> {
-    let mut fields = ObjectFields::new(map, KNOWN)?;
-    let (username, password) = (fields.text("username")?, body::secret(&mut fields, "password")?);
-    let (username, password) = body::both(("username", username), ("password", password))?;
-    Ok((username, password.into()))
 }
 
 /// The account with this name and password.
@@ -87,11 +85,10 @@ async fn known(
     Ok(account)
 }
 
-pub(crate) fn logout(request: &RequestContext) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) fn logout(_: &ServerContext, request: &RequestContext) -> HttpResponse {
     let mut response = envelope::done("logged out");
     response::set(&mut response, SET_COOKIE, &cookie::clear_cookie_value(&request.headers));
-    Ok(response)
+    response
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Ticket"))]
@@ -102,8 +99,7 @@ pub(crate) struct TicketResponse {
     expires_in: u64,
 }
 
-pub(crate) fn ticket(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) fn ticket(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     if !request.caller.scopes.read {
         return Err(ApiError::Forbidden("the API key lacks the scope 'read'"));
     }

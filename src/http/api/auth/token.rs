@@ -6,7 +6,7 @@ use crate::http::api::envelope;
 use crate::http::auth::{TokenPurpose, cookie};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult, HttpResponse};
 use hyper::HeaderMap;
 use hyper::header::SET_COOKIE;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub(crate) fn session_response(
     context: &ServerContext,
     headers: &HeaderMap,
     account: Account,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let token = token(context, &account)?;
     let user = AccountResponse::of(account);
     let mut response = envelope::data(SessionResponse { token: token.clone(), user });

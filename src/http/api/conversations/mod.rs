@@ -6,17 +6,16 @@ pub(crate) mod view;
 
 use crate::domain::conversation::{Conversation, ConversationChange, ConversationSettings};
 use crate::domain::id::{ConversationId, UserId};
-use crate::http::api::body::large_object;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
-use crate::http::request::{body as request_body, project};
-use crate::http::response::HttpResponse;
+use crate::http::request::{body as request_body, json, project};
+use crate::http::response::HandlerResult;
 use crate::ports::ConversationQuery;
 use cursor::PageStart;
+use request::ConversationRequest;
 use serde::Serialize;
 use std::sync::Arc;
 use view::ConversationResponse;
@@ -25,12 +24,9 @@ use view::ConversationResponse;
 const PAGE: usize = 20;
 
 /// `GET /api/conversations`: the one that changed last first.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit", "project_id"])?;
-    let limit = envelope::limit(&query, PAGE, &context.app.limits)?;
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
+    let limit = envelope::limit(query, PAGE, &context.app.limits)?;
     let cursor = query.text("cursor").map(PageStart::parse).transpose()?;
     let project = query.text("project_id").map(project::parse_id).transpose()?;
     if let Some(id) = project {
@@ -64,8 +60,7 @@ pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+) -> HandlerResult {
     let (user, change) = (request.user, asked(context, request, body).await?);
     let now_ms = context.app.clock.now_ms();
     let settings = ConversationSettings {
@@ -91,11 +86,7 @@ pub(crate) async fn create(
 }
 
 /// `GET /api/conversations/{id}`.
-pub(crate) async fn show(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let conversation = find(context, request.user, request.segment("id")).await?;
     shown(context, conversation).await
 }
@@ -105,8 +96,7 @@ pub(crate) async fn update(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+) -> HandlerResult {
     let (user, id) = (request.user, parse_id(request.segment("id"))?);
     let change = asked(context, request, body).await?;
     let amended = context.app.conversations.update(user, id, change).await?;
@@ -114,11 +104,7 @@ pub(crate) async fn update(
 }
 
 /// `DELETE /api/conversations/{id}`, with everything in it.
-pub(crate) async fn remove(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id = parse_id(request.segment("id"))?;
     if context.app.conversations.remove_conversation(request.user, id).await? {
         return Ok(envelope::done("deleted"));
@@ -135,14 +121,14 @@ async fn asked(
     let body = request_body::read(context, &request.headers, body).await?;
     let user = request.user;
     drop(request); // frees the headers while the job runs
-    let change = large_object(context, body, request::change).await?;
+    let change = json::read_large(context, body, ConversationRequest::into_change).await?;
     if let Some(Some(id)) = change.project_id {
         project::check(context, user, id).await?;
     }
     Ok(change)
 }
 
-async fn shown(context: &Arc<ServerContext>, conversation: Conversation) -> Result<HttpResponse, ApiError> {
+async fn shown(context: &Arc<ServerContext>, conversation: Conversation) -> HandlerResult {
     let projects = Arc::clone(&context.app.projects);
     let view = context.read(move |_| {
         let names = view::project_names(&*projects, conversation.user, std::slice::from_ref(&conversation))?;
@@ -183,11 +169,7 @@ pub(crate) struct CancelledJobsResponse {
 
 /// `POST /api/conversations/{id}/cancel`: cancels all unfinished jobs, newest first, so that none starts
 /// because another one ends.
-pub(crate) async fn cancel(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (user, id) = (request.user, parse_id(request.segment("id"))?);
     find(context, user, id.as_str()).await?;
     let conversations = Arc::clone(&context.app.conversations);

@@ -1,58 +1,64 @@
-//! Bodies of `/api/conversations`: types and ranges of their fields.
+//! Bodies of `/api/conversations`.
 
 use crate::domain::conversation::{ConversationChange, TITLE_CHARS};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::fields::ObjectFields;
 use crate::http::request::project;
+use crate::http::request::values::{BoundedText, MaxTokens, Removable, Temperature, removable};
 use crate::http::v1::jobs::spec;
-use serde_json::{Map, Value};
+use serde::Deserialize;
 
-pub(crate) const KNOWN: &[&str] =
-    &["title", "model", "system_prompt", "temperature", "max_tokens", "thinking_enabled", "project_id"];
-
-/// A new conversation or a change. `null` is the same as absent, except that it removes `project_id`.
-pub(crate) fn change(map: Map<String, Value>, app: &AppDependencies) -> Result<ConversationChange, ApiError> {
-    let is_unbound = map.get("project_id").is_some_and(Value::is_null);
-    let mut fields = ObjectFields::new(map, KNOWN)?;
-    let max_tokens = fields.whole("max_tokens", 1..=u64::from(u32::MAX))?;
-    let project_id = fields.text("project_id")?.map(|id| project::parse_id(&id)).transpose()?;
-    let title = fields.text("title")?;
-    let system_prompt = fields.text("system_prompt")?;
-    within("title", title.as_deref().map_or(0, |title| title.chars().count()), TITLE_CHARS, "characters")?;
-    let prompt_bytes = system_prompt.as_deref().map_or(0, str::len);
-    within("system_prompt", prompt_bytes, app.limits.conversation_prompt_bytes, "bytes")?;
-    // The front end sends an empty name for the default model.
-    let model =
-        fields.text("model")?.map(|name| spec::model(Some(name).filter(|name| !name.is_empty()), app));
-    Ok(ConversationChange {
-        title,
-        model: model.transpose()?,
-        system_prompt,
-        temperature: fields.number("temperature", 0.0..=2.0)?,
-        max_tokens: max_tokens.and_then(|most| u32::try_from(most).ok()),
-        thinking_enabled: fields.flag("thinking_enabled")?,
-        project_id: if is_unbound { Some(None) } else { project_id.map(Some) },
-    })
+/// A new conversation or a change. `null` removes `project_id`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConversationRequest {
+    title: Option<BoundedText<0, TITLE_CHARS>>,
+    model: Option<String>,
+    system_prompt: Option<String>,
+    temperature: Option<Temperature>,
+    max_tokens: Option<MaxTokens>,
+    thinking_enabled: Option<bool>,
+    #[serde(default, deserialize_with = "removable")]
+    project_id: Removable<String>,
 }
 
-fn within(name: &str, found: usize, most: usize, unit: &str) -> Result<(), ApiError> {
-    if found <= most {
-        return Ok(());
+impl ConversationRequest {
+    pub(crate) fn into_change(self, app: &AppDependencies) -> Result<ConversationChange, ApiError> {
+        let (bytes, most) =
+            (self.system_prompt.as_deref().map_or(0, str::len), app.limits.conversation_prompt_bytes);
+        if bytes > most {
+            let rule = format!("'system_prompt' may have {most} bytes, not {bytes}");
+            return Err(ApiError::value("system_prompt", rule));
+        }
+        // The front end sends an empty name for the default model.
+        let model = self.model.map(|name| spec::model(Some(name).filter(|name| !name.is_empty()), app));
+        let project_id = self.project_id.map(|id| id.map(|id| project::parse_id(&id)).transpose());
+        Ok(ConversationChange {
+            title: self.title.map(|title| title.0),
+            model: model.transpose()?,
+            system_prompt: self.system_prompt,
+            temperature: self.temperature.map(|temperature| temperature.0),
+            max_tokens: self.max_tokens.map(MaxTokens::to_u32),
+            thinking_enabled: self.thinking_enabled,
+            project_id: project_id.transpose()?,
+        })
     }
-    Err(ApiError::value(name, format!("'{name}' may have {most} {unit}, not {found}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::request::typed::from_map;
     use crate::http::testing::{MemoryStore, app};
-    use serde_json::json;
+    use serde_json::{Value, json};
     use std::sync::Arc;
 
     fn read(body: Value) -> Result<ConversationChange, String> {
         let Value::Object(map) = body else { panic!("an object") };
-        change(map, &app(&Arc::new(MemoryStore::default()))).map_err(|error| error.to_string())
+        let app = app(&Arc::new(MemoryStore::default()));
+        let request = from_map::<ConversationRequest>(map).and_then(|request| request.into_change(&app));
+        request.map_err(|error| error.to_string())
     }
 
     #[test]

@@ -25,13 +25,13 @@ pub(crate) async fn job(
     context: &Arc<ServerContext>,
     conversation: Conversation,
     input: Vec<Message>,
-    wish: &AnswerOptions,
+    options: &AnswerOptions,
 ) -> Result<NewJob, ApiError> {
     let user = conversation.user;
-    if let Some(id) = wish.project_id {
+    if let Some(id) = options.project_id {
         project::check(context, user, id).await?;
     }
-    let spec = spec(conversation, input, wish, &context.app)?;
+    let spec = spec(conversation, input, options, &context.app)?;
     let created_at_ms = context.app.clock.now_ms();
     // The conversation may be deleted meanwhile: the store checks it again.
     let id = context.app.job_id(created_at_ms);
@@ -41,7 +41,7 @@ pub(crate) async fn job(
 fn spec(
     conversation: Conversation,
     input: Vec<Message>,
-    wish: &AnswerOptions,
+    options: &AnswerOptions,
     app: &AppDependencies,
 ) -> Result<JobSpec, ApiError> {
     let settings = conversation.settings;
@@ -52,12 +52,12 @@ fn spec(
         input,
         model: spec::model(Some(settings.model), app)?,
         conversation_id: Some(conversation.id),
-        project_id: wish.project_id.or(settings.project_id),
+        project_id: options.project_id.or(settings.project_id),
         system_prompt,
         temperature: settings.temperature.filter(|temperature| !is_usual(temperature)),
         max_tokens: settings.max_tokens.filter(|most| *most != USUAL_MAX_TOKENS),
         thinking: settings.thinking_enabled,
-        tools: ToolChoice::All(wish.tools_enabled),
+        tools: ToolChoice::All(options.tools_enabled),
         strictness: None,
         max_steps: app.max_iterations,
         timeout_s: app.limits.job_timeout_s,
@@ -65,7 +65,7 @@ fn spec(
         priority: Priority::DEFAULT,
         run_at_ms: None,
         max_attempts: 1,
-        on_disconnect: wish.on_disconnect,
+        on_disconnect: options.on_disconnect,
         metadata: BTreeMap::new(),
         webhook_url: None,
         approval: ApprovalMode::Wait,

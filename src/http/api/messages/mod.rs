@@ -13,8 +13,7 @@ use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
-use crate::http::response::HttpResponse;
+use crate::http::response::HandlerResult;
 use crate::http::v1;
 use crate::ports::{ConversationError, MessageRef};
 use std::sync::Arc;
@@ -26,12 +25,9 @@ const PAGE: usize = 50;
 const UNSENT: &str = "temp_";
 
 /// `GET …/messages`: oldest first.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit"])?;
-    let limit = envelope::limit(&query, PAGE, &context.app.limits)?;
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
+    let limit = envelope::limit(query, PAGE, &context.app.limits)?;
     let after = query.text("cursor").map(id::cursor).transpose()?;
     let (user, id) = (request.user, parse_id(request.segment("id"))?);
     let conversations = Arc::clone(&context.app.conversations);
@@ -48,11 +44,7 @@ pub(crate) async fn list(
 }
 
 /// `DELETE …/messages/{mid}`.
-pub(crate) async fn delete(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (id, message) = (parse_id(request.segment("id"))?, request.segment("mid"));
     find(context, request.user, id.as_str()).await?;
     if message.starts_with(UNSENT) {
@@ -72,14 +64,11 @@ pub(crate) async fn delete(
 }
 
 /// `GET …/messages/{mid}/events`: the stream of an answer by the id of its message.
-pub(crate) async fn events(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn events(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let conversation = find(context, request.user, request.segment("id")).await?;
     let answer: MessageId = request.segment("mid").parse().map_err(|_| ApiError::NotFound("message"))?;
     check_shown(context, request.user, &conversation.id, MessageRef::Answer(answer)).await?;
-    v1::jobs::events::events(context, request, &answer.job().to_string()).await
+    v1::jobs::events::job_events(context, request, answer.job()).await
 }
 
 /// Fails if the conversation does not show the message. It reads committed state, so a missing message

@@ -5,16 +5,31 @@ use crate::domain::job::OnDisconnect;
 use crate::domain::message::Message;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::fields::ObjectFields;
 use crate::http::request::project;
-use crate::http::v1::jobs::spec::input::attachments;
-use serde_json::{Map, Value};
+use crate::http::v1::jobs::spec::input::{AttachmentRequest, attachments};
+use serde::Deserialize;
 
-/// Fields of a regenerated answer; a message has two more.
-pub(crate) const WISH: [&str; 3] = ["tools_enabled", "project_id", "on_disconnect"];
+/// A message of the user and the options of its answer.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageRequest {
+    text: Option<String>,
+    attachments: Option<Vec<AttachmentRequest>>,
+    tools_enabled: Option<bool>,
+    project_id: Option<String>,
+    on_disconnect: Option<OnDisconnect>,
+}
 
-/// The fields of a message.
-pub(crate) const SAID: [&str; 5] = ["text", "attachments", WISH[0], WISH[1], WISH[2]];
+/// The options of a regenerated answer.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnswerRequest {
+    tools_enabled: Option<bool>,
+    project_id: Option<String>,
+    on_disconnect: Option<OnDisconnect>,
+}
 
 /// Options of an answer.
 #[derive(Debug, PartialEq)]
@@ -25,65 +40,59 @@ pub(crate) struct AnswerOptions {
     pub(crate) on_disconnect: OnDisconnect,
 }
 
-/// A message of the user and the options of its answer.
-#[derive(Debug, PartialEq)]
-pub(crate) struct MessageRequest {
-    pub(crate) message: Message,
-    pub(crate) wish: AnswerOptions,
-}
-
-/// The body of a message.
-pub(crate) fn said(map: Map<String, Value>, app: &AppDependencies) -> Result<MessageRequest, ApiError> {
-    let mut fields = ObjectFields::new(map, &SAID)?;
-    let content = fields.text("text")?.unwrap_or_default();
-    let attachments = attachments("attachments", fields.take("attachments"), &app.limits)?;
-    if content.trim().is_empty() && attachments.is_empty() {
-        return Err(ApiError::value(
-            "text",
-            "'text' and 'attachments' are both empty: a message has one of them",
-        ));
+impl MessageRequest {
+    pub(crate) fn into_message(self, app: &AppDependencies) -> Result<(Message, AnswerOptions), ApiError> {
+        let Self { text, attachments: files, tools_enabled, project_id, on_disconnect } = self;
+        let (content, attachments) =
+            (text.unwrap_or_default(), attachments("attachments", files, &app.limits)?);
+        if content.trim().is_empty() && attachments.is_empty() {
+            return Err(ApiError::value(
+                "text",
+                "'text' and 'attachments' are both empty: a message has one of them",
+            ));
+        }
+        let options = AnswerRequest { tools_enabled, project_id, on_disconnect }.into_options()?;
+        Ok((Message::User { content, attachments }, options))
     }
-    Ok(MessageRequest { message: Message::User { content, attachments }, wish: read(fields)? })
 }
 
-/// The body of a regenerated answer.
-pub(crate) fn wish(map: Map<String, Value>, _room: &AppDependencies) -> Result<AnswerOptions, ApiError> {
-    read(ObjectFields::new(map, &WISH)?)
-}
-
-fn read(mut fields: ObjectFields) -> Result<AnswerOptions, ApiError> {
-    let project_id = fields.text("project_id")?.map(|id| project::parse_id(&id)).transpose()?;
-    Ok(AnswerOptions {
-        tools_enabled: fields.flag("tools_enabled")?.unwrap_or(true),
-        project_id,
-        on_disconnect: fields.word("on_disconnect", &["continue", "cancel"])?.unwrap_or_default(),
-    })
+impl AnswerRequest {
+    pub(crate) fn into_options(self) -> Result<AnswerOptions, ApiError> {
+        Ok(AnswerOptions {
+            tools_enabled: self.tools_enabled.unwrap_or(true),
+            project_id: self.project_id.map(|id| project::parse_id(&id)).transpose()?,
+            on_disconnect: self.on_disconnect.unwrap_or_default(),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::attachment::Attachment;
+    use crate::http::request::typed::from_map;
     use crate::http::testing::{MemoryStore, app};
-    use serde_json::json;
+    use serde_json::{Value, json};
     use std::sync::Arc;
 
-    fn parsed(body: Value) -> Result<MessageRequest, String> {
+    fn parsed(body: Value) -> Result<(Message, AnswerOptions), String> {
         let Value::Object(map) = body else { panic!("an object") };
-        said(map, &app(&Arc::new(MemoryStore::default()))).map_err(|error| error.to_string())
+        let app = app(&Arc::new(MemoryStore::default()));
+        let read = from_map::<MessageRequest>(map).and_then(|request| request.into_message(&app));
+        read.map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_message_with_files_needs_no_text() {
         let file = json!({"name": "a.py", "extension": "py", "content": "x"});
-        let said = parsed(json!({"attachments": [file], "tools_enabled": false, "project_id": null}));
+        let read = parsed(json!({"attachments": [file], "tools_enabled": false, "project_id": null}));
         let attachments =
             vec![Attachment { name: "a.py".into(), extension: "py".into(), content: "x".into() }];
         let message = Message::User { content: String::new(), attachments };
-        let wish =
+        let options =
             AnswerOptions { tools_enabled: false, project_id: None, on_disconnect: OnDisconnect::Continue };
-        assert_eq!(said, Ok(MessageRequest { message, wish }));
-        let stops = parsed(json!({"text": "hi", "on_disconnect": "cancel"})).expect("a message").wish;
+        assert_eq!(read, Ok((message, options)));
+        let (_, stops) = parsed(json!({"text": "hi", "on_disconnect": "cancel"})).expect("a message");
         assert_eq!((stops.on_disconnect, stops.tools_enabled), (OnDisconnect::Cancel, true));
     }
 
@@ -105,9 +114,6 @@ mod tests {
             assert!(error.contains(named), "{body}: {error}");
         }
         let Value::Object(map) = json!({"text": "x"}) else { panic!("an object") };
-        assert!(
-            wish(map, &app(&Arc::new(MemoryStore::default()))).is_err(),
-            "another answer takes no other question"
-        );
+        assert!(from_map::<AnswerRequest>(map).is_err(), "another answer takes no other question");
     }
 }

@@ -3,20 +3,21 @@
 //! The job runs on when the client leaves, unless the body says `on_disconnect: "cancel"`. A regenerated
 //! answer replaces the old one and everything after it.
 
-use super::{answer_id, check_shown, job, request};
+use super::request::{AnswerRequest, MessageRequest};
+use super::{answer_id, check_shown, job};
 use crate::domain::id::{ConversationId, MessageId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
-use crate::http::api::body::large_object;
 use crate::http::api::conversations::find;
 use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::quota;
 use crate::http::request::body as request_body;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
-use crate::http::response::HttpResponse;
+use crate::http::request::json;
+use crate::http::response::HandlerResult;
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
@@ -31,7 +32,7 @@ pub(crate) async fn send(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let (wire, text) = stream_options(&request)?;
     let given = idempotency::key(&request.headers)?;
     let conversation = find(context, request.user, request.segment("id")).await?;
@@ -44,17 +45,17 @@ pub(crate) async fn send(
         key.of(fingerprint)
     });
     drop(request); // frees the headers while the job runs
-    let message_request = large_object(context, body, request::said).await?;
+    let (message, options) = json::read_large(context, body, MessageRequest::into_message).await?;
     quota::check(context, conversation.user, given, 1).await?;
-    let job = job::job(context, conversation, vec![message_request.message], &message_request.wish).await?;
-    let on_disconnect = message_request.wish.on_disconnect;
+    let job = job::job(context, conversation, vec![message], &options).await?;
+    let on_disconnect = options.on_disconnect;
     let reader = JobStreamRequest { user: job.user, job: job.id, on_disconnect, wire, text };
     streamed(context, reader, store(context, job, key)).await
 }
 
 pub(crate) fn stream_options(request: &RequestContext) -> Result<(StreamFormat, TextMode), ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["format"])?;
-    Ok((events::wire(&request.headers), events::text(&query)?))
+    let query = &request.query;
+    Ok((events::wire(&request.headers), events::text(query)?))
 }
 
 /// Stores a job that answers again, and answers with its events.
@@ -62,13 +63,14 @@ pub(crate) async fn regenerate(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let (wire, text) = stream_options(&request)?;
     let conversation = find(context, request.user, request.segment("id")).await?;
     let answer = answer_id(request.segment("mid"))?;
     let body = request_body::read(context, &request.headers, body).await?;
     drop(request); // frees the headers while the job runs
-    let options = large_object(context, body, request::wish).await?;
+    let into_options = |request: AnswerRequest, _: &AppDependencies| request.into_options();
+    let options = json::read_large(context, body, into_options).await?;
     let id = conversation.id.clone();
     quota::check(context, conversation.user, None, 1).await?;
     let job = job::job(context, conversation, Vec::new(), &options).await?;

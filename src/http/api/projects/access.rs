@@ -6,12 +6,21 @@ use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::fields::ObjectFields;
 use crate::http::request::project;
-use serde_json::{Map, Value};
+use crate::http::request::values::BoundedText;
+use serde::Deserialize;
 use std::sync::Arc;
 
-pub(crate) const KNOWN: &[&str] = &["name", "description"];
+/// A new project or a change.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProjectRequest {
+    pub(crate) name: Option<ProjectName>,
+    pub(crate) description: Option<Description>,
+}
+
+pub(crate) type Description = BoundedText<0, DESCRIPTION_CHARS>;
 
 /// Runs blocking work with the dependencies.
 pub(crate) async fn blocking<T, F>(context: &ServerContext, act: F) -> Result<T, ApiError>
@@ -42,34 +51,13 @@ where
     blocking(context, move |app| act(app, owned(app, user, &id)?)).await
 }
 
-/// Name and description in a body.
-pub(crate) fn read(map: Map<String, Value>) -> Result<(Option<ProjectName>, Option<String>), ApiError> {
-    let mut fields = ObjectFields::new(map, KNOWN)?;
-    Ok((name(fields.text("name")?)?, description(fields.text("description")?)?))
-}
-
-pub(crate) fn name(given: Option<String>) -> Result<Option<ProjectName>, ApiError> {
-    let Some(name) = given else { return Ok(None) };
-    ProjectName::try_from(name).map(Some).map_err(|rule| ApiError::value("name", format!("'name' {rule}")))
-}
-
-pub(crate) fn description(given: Option<String>) -> Result<Option<String>, ApiError> {
-    match given {
-        Some(text) if text.chars().count() > DESCRIPTION_CHARS => {
-            let rule = format!("'description' may have {DESCRIPTION_CHARS} characters");
-            Err(ApiError::value("description", rule))
-        }
-        given => Ok(given),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::id::ProjectId;
     use crate::http::testing::{MemoryStore, Server, app};
     use crate::http::v1::jobs::spec;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     /// A project of somebody else, as its row.
     fn foreign(app: &AppDependencies) -> Project {

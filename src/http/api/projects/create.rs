@@ -1,39 +1,32 @@
 //! `POST /api/projects`: an empty project. It becomes visible once its directory exists.
 
-use super::access::{blocking, read};
+use super::access::{ProjectRequest, blocking};
 use super::quota;
 use super::view::{ProjectResponse, view};
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
-use crate::http::api::body::object;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
-use crate::http::response::HttpResponse;
-use serde_json::{Map, Value};
+use crate::http::request::json;
+use crate::http::response::HandlerResult;
 use std::sync::Arc;
 
 pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let (name, description) = wish(object(context, &request, body).await?)?;
+) -> HandlerResult {
+    let ProjectRequest { name, description } = json::read(context, &request, body).await?;
+    let name =
+        name.ok_or_else(|| ApiError::value("name", "'name' is missing: what the project is called"))?;
+    let description = description.map(|text| text.0).unwrap_or_default();
     let user = request.user;
     let made = blocking(context, move |app| make(app, user, name, description)).await?;
     Ok(envelope::data(made))
-}
-
-pub(crate) fn wish(map: Map<String, Value>) -> Result<(ProjectName, String), ApiError> {
-    let (name, description) = read(map)?;
-    let name =
-        name.ok_or_else(|| ApiError::value("name", "'name' is missing: what the project is called"))?;
-    Ok((name, description.unwrap_or_default()))
 }
 
 fn make(

@@ -6,22 +6,38 @@ use super::quota::allowance;
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
-use crate::http::api::body::object;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
 use crate::http::request::context::RequestContext;
-use crate::http::request::fields::ObjectFields;
 use crate::http::request::json;
-use crate::http::request::query::QueryString;
-use crate::http::response::HttpResponse;
+use crate::http::response::HandlerResult;
 use crate::ports::{DirectoryListing, FileEntry};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 
-/// The fields of a new directory.
-pub(crate) const DIRECTORY: &[&str] = &["path"];
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DirectoryRequest {
+    path: String,
+}
+
+/// A file to write.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileTextRequest {
+    content: String,
+}
+
+/// The new path of a file or directory.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MoveRequest {
+    new_path: String,
+}
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MadeDirectory"))]
 #[derive(Serialize)]
@@ -32,22 +48,16 @@ pub(crate) struct CreatedDirectoryResponse {
 /// `POST …/directories`: makes a directory and its parents. An existing one is fine.
 pub(crate) async fn make_directory(
     context: &ServerContext,
-    request: &RequestContext,
+    request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let project = with_project(context, request, |_, project| Ok(project)).await?;
-    let path = directory_path(object(context, request, body).await?)?;
+) -> HandlerResult {
+    let project = with_project(context, &request, |_, project| Ok(project)).await?;
+    let DirectoryRequest { path } = json::read(context, &request, body).await?;
     let made = blocking(context, move |app| {
         app.workspaces.make_directory(&project, &path, allowance(app, &project)?)?;
         Ok(CreatedDirectoryResponse { path: shown(&path).1 })
     });
     Ok(envelope::data(made.await?))
-}
-
-pub(crate) fn directory_path(map: Map<String, Value>) -> Result<String, ApiError> {
-    let path = ObjectFields::new(map, DIRECTORY)?.text("path")?;
-    path.ok_or_else(|| ApiError::value("path", "'path' is missing: where the directory is to be"))
 }
 
 /// Growth of a byte of text in JSON: `\u00e4` stands for two, `\u4e2d` for three.
@@ -56,9 +66,6 @@ const ESCAPED: u64 = 3;
 const MOST_VALUES: usize = 64;
 /// Bytes of the object around the text.
 const AROUND: u64 = 4 * 1024;
-/// The fields of a file that is written, and of one that is moved.
-pub(crate) const TEXT: &[&str] = &["content"];
-pub(crate) const TARGET: &[&str] = &["new_path"];
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectFile"))]
 #[derive(Serialize)]
@@ -93,11 +100,8 @@ pub(crate) struct DirectoryResponse {
 }
 
 /// `GET …/files`: the entries of a directory.
-pub(crate) async fn list(
-    context: &ServerContext,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["path"])?;
+pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
     let path = query.text("path").unwrap_or_default().to_owned();
     let listed = with_project(context, request, move |app, project| {
         let listing = app.workspaces.list(&project, &path)?;
@@ -107,11 +111,7 @@ pub(crate) async fn list(
 }
 
 /// `GET …/files/{path}`: the text of a file.
-pub(crate) async fn read(
-    context: &ServerContext,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn read(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     let path = request.segment("path").to_owned();
     let told = with_project(context, request, move |app, project| {
         let text = app.workspaces.read(&project, &path)?;
@@ -125,15 +125,16 @@ pub(crate) async fn read(
 /// Writes a text file.
 pub(crate) async fn write(
     context: &ServerContext,
-    request: &RequestContext,
+    request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let project = with_project(context, request, |_, project| Ok(project)).await?;
+) -> HandlerResult {
+    let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let path = request.segment("path").to_owned();
     let whole = body::read_up_to(context, &request.headers, body, most_bytes(&context.app.limits)).await?;
     let written = blocking(context, move |app| {
-        let text = content(whole)?;
+        let BufferedBody { bytes, place } = whole;
+        let FileTextRequest { content: text } = json::parse(&bytes, MOST_VALUES)?;
+        drop((bytes, place));
         let size = app.workspaces.write(&project, &path, &text, allowance(app, &project)?)?;
         let (name, path) = shown(&path);
         Ok(FileResponse { name, path, size, extension: None, content: None })
@@ -144,13 +145,12 @@ pub(crate) async fn write(
 /// Moves a file or a directory.
 pub(crate) async fn rename(
     context: &ServerContext,
-    request: &RequestContext,
+    request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let project = with_project(context, request, |_, project| Ok(project)).await?;
+) -> HandlerResult {
+    let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let from = request.segment("path").to_owned();
-    let to = target(object(context, request, body).await?)?;
+    let MoveRequest { new_path: to } = json::read(context, &request, body).await?;
     refuse_root("path", &from)?;
     refuse_root("new_path", &to)?;
     let moved = blocking(context, move |app| {
@@ -162,11 +162,7 @@ pub(crate) async fn rename(
 }
 
 /// Removes a file, or a directory with all that is in it.
-pub(crate) async fn delete(
-    context: &ServerContext,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn delete(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     let path = request.segment("path").to_owned();
     with_project(context, request, move |app, project| {
         refuse_root("path", &path)?;
@@ -189,24 +185,6 @@ fn refuse_root(param: &str, path: &str) -> Result<(), ApiError> {
 fn most_bytes(limits: &Limits) -> usize {
     let most = limits.file_bytes.saturating_mul(ESCAPED).saturating_add(AROUND);
     usize::try_from(most).unwrap_or(usize::MAX).max(limits.body_bytes)
-}
-
-fn content(whole: BufferedBody) -> Result<String, ApiError> {
-    let BufferedBody { bytes, place } = whole;
-    let map = json::object(&bytes, MOST_VALUES)?;
-    drop((bytes, place));
-    text(map)
-}
-
-/// The text of the file.
-pub(crate) fn text(map: Map<String, Value>) -> Result<String, ApiError> {
-    let text = ObjectFields::new(map, TEXT)?.text("content")?;
-    text.ok_or_else(|| ApiError::value("content", "'content' is missing: the text of the file"))
-}
-
-pub(crate) fn target(map: Map<String, Value>) -> Result<String, ApiError> {
-    let path = ObjectFields::new(map, TARGET)?.text("new_path")?;
-    path.ok_or_else(|| ApiError::value("new_path", "'new_path' is missing: where it is to be"))
 }
 
 fn view(project: &Project, path: &str, listing: DirectoryListing) -> DirectoryResponse {

@@ -10,7 +10,6 @@ pub(crate) mod view;
 
 use crate::domain::account::Role;
 use crate::domain::id::UserId;
-use crate::http::api::body::object;
 use crate::http::api::envelope::{self, PageResponse};
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
@@ -18,23 +17,21 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::{QueryString, digits};
+use crate::http::request::json;
+use crate::http::request::query::digits;
 use crate::http::request::quoted::quoted;
-use crate::http::response::HttpResponse;
+use crate::http::response::HandlerResult;
 use crate::ports::{FileError, ProjectCursor, TreeStats};
-use access::{blocking, read, with_project};
+use access::{ProjectRequest, blocking, with_project};
 use view::{ProjectDetails, ProjectStatsResponse, view, views};
 
 /// Projects of a page when nobody says how many.
 const USUAL: usize = 20;
 
 /// A page of projects.
-pub(crate) async fn list(
-    context: &ServerContext,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit"])?;
-    let limit = envelope::limit(&query, USUAL, &context.app.limits)?;
+pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
+    let limit = envelope::limit(query, USUAL, &context.app.limits)?;
     let (user, cursor) = (request.user, query.text("cursor").map(str::to_owned));
     let page = blocking(context, move |app| {
         let before = cursor.map(|cursor| place(app, user, &cursor)).transpose()?;
@@ -68,11 +65,7 @@ fn place(app: &AppDependencies, user: UserId, cursor: &str) -> Result<ProjectCur
 }
 
 /// The project.
-pub(crate) async fn show(
-    context: &ServerContext,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn show(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     let is_told = may_know_the_host(request.caller);
     let shown = with_project(context, request, move |app, project| {
         let stats = match app.workspaces.stats(&project) {
@@ -95,12 +88,12 @@ fn may_know_the_host(caller: Caller) -> bool {
 /// Changes the project.
 pub(crate) async fn update(
     context: &ServerContext,
-    request: &RequestContext,
+    request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let id = with_project(context, request, |_, project| Ok(project.id)).await?;
-    let (name, description) = read(object(context, request, body).await?)?;
+) -> HandlerResult {
+    let id = with_project(context, &request, |_, project| Ok(project.id)).await?;
+    let ProjectRequest { name, description } = json::read(context, &request, body).await?;
+    let description = description.map(|text| text.0);
     let user = request.user;
     let shown = blocking(context, move |app| {
         let amended = app.projects.update_project(user, id, name, description).wait()?;
@@ -110,14 +103,8 @@ pub(crate) async fn update(
 }
 
 /// Deletes the project.
-pub(crate) async fn delete(
-    context: &ServerContext,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let none = ApiError::NotFound("project");
-    let Ok(id) = request.segment("id").parse() else { return Err(none) };
-    let removed = context.app.projects.remove_project(request.user, id).await?;
-    create::remove_later(&context.app, removed.ok_or(none)?);
+pub(crate) async fn delete(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    let removed = context.app.projects.remove_project(request.user, request.id("project")?).await?;
+    create::remove_later(&context.app, removed.ok_or(ApiError::NotFound("project"))?);
     Ok(envelope::done("deleted"))
 }

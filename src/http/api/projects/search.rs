@@ -1,18 +1,16 @@
 //! `POST /api/projects/{id}/search`: finds a literal text in the text files of a project.
 
 use super::access::{blocking, with_project};
-use crate::http::api::body::object;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::fields::ObjectFields;
-use crate::http::request::query::QueryString;
-use crate::http::response::HttpResponse;
+use crate::http::request::json;
+use crate::http::request::values::WholeNumber;
+use crate::http::response::HandlerResult;
 use crate::ports::{SearchHit, SearchQuery, SearchResults};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 
 /// The longest query, bytes.
 pub(crate) const QUERY_BYTES: usize = 1_000;
@@ -20,7 +18,34 @@ pub(crate) const QUERY_BYTES: usize = 1_000;
 const RESULTS: u64 = 50;
 /// The most.
 const RESULTS_MAX: u64 = 200;
-pub(crate) const KNOWN: &[&str] = &["query", "path", "max_results", "case_sensitive"];
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchRequest {
+    query: Option<String>,
+    path: Option<String>,
+    max_results: Option<WholeNumber<1, RESULTS_MAX>>,
+    case_sensitive: Option<bool>,
+}
+
+impl SearchRequest {
+    fn into_query(self) -> Result<SearchQuery, ApiError> {
+        let query = self.query.unwrap_or_default();
+        if query.is_empty() || query.len() > QUERY_BYTES {
+            let rule = format!("'query' must have 1 to {QUERY_BYTES} bytes: what is searched for");
+            return Err(ApiError::value("query", rule));
+        }
+        let most = self.max_results.map_or(RESULTS, |most| most.0);
+        Ok(SearchQuery {
+            query,
+            path: self.path.unwrap_or_default(),
+            max_results: usize::try_from(most).unwrap_or_default(),
+            case_sensitive: self.case_sensitive.unwrap_or(false),
+            ..SearchQuery::default()
+        })
+    }
+}
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectSearch"))]
 #[derive(Serialize)]
@@ -49,32 +74,14 @@ struct SearchLineResponse {
 
 pub(crate) async fn search(
     context: &ServerContext,
-    request: &RequestContext,
+    request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
-    let project = with_project(context, request, |_, project| Ok(project)).await?;
-    let wanted = read(object(context, request, body).await?)?;
+) -> HandlerResult {
+    let project = with_project(context, &request, |_, project| Ok(project)).await?;
+    let wanted = json::read::<SearchRequest>(context, &request, body).await?.into_query()?;
     let query = wanted.query.clone();
     let found = blocking(context, move |app| Ok(app.workspaces.search(&project, &wanted)?)).await?;
     Ok(envelope::data(view(query, found)))
-}
-
-pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, ApiError> {
-    let mut fields = ObjectFields::new(map, KNOWN)?;
-    let query = fields.text("query")?.unwrap_or_default();
-    if query.is_empty() || query.len() > QUERY_BYTES {
-        let rule = format!("'query' must have 1 to {QUERY_BYTES} bytes: what is searched for");
-        return Err(ApiError::value("query", rule));
-    }
-    let most = fields.whole("max_results", 1..=RESULTS_MAX)?.unwrap_or(RESULTS);
-    Ok(SearchQuery {
-        query,
-        path: fields.text("path")?.unwrap_or_default(),
-        max_results: usize::try_from(most).unwrap_or_default(),
-        case_sensitive: fields.flag("case_sensitive")?.unwrap_or(false),
-        ..SearchQuery::default()
-    })
 }
 
 fn view(query: String, found: SearchResults) -> SearchResponse {

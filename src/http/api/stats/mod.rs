@@ -11,9 +11,9 @@ use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::{QueryString, digits};
+use crate::http::request::query::digits;
 use crate::http::request::quoted::quoted;
-use crate::http::response::HttpResponse;
+use crate::http::response::HandlerResult;
 use jiff::tz::TimeZone;
 use report::{ReportPeriod, ReportSpan};
 use std::sync::Arc;
@@ -23,11 +23,8 @@ const ZONE_BYTES: usize = 64;
 const USER: &str = "user_id";
 
 /// The usage of the caller; administrators may ask for another user or for all.
-pub(crate) async fn tokens(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["period", "tz", USER])?;
+pub(crate) async fn tokens(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
     let period = period(query.text("period"))?;
     let zone = zone(query.text("tz"))?;
     let user = whose(query.text(USER), request.caller)?;

@@ -1,40 +1,63 @@
-//! Schemas of what is sent, drawn from the readers themselves: an example that names every field is read
-//! once, and the reader tells what it asked for; a field without which the example is refused is required.
+//! Schemas of request bodies: those of their types, in which a test may replace what depends on limits or on
+//! this server.
 
-use crate::http::request::fields::record;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// The schema of the object that `read` reads. `known` is its list of names, `example` has a good value for
-/// each of them (but those that exclude each other, which are in `instead`), and `special` says what a
-/// field may be that is read as a whole.
-pub(super) fn body(
-    known: &[&str],
-    example: &Value,
-    special: &[(&str, Value)],
-    read: &dyn Fn(Map<String, Value>) -> bool,
-) -> Value {
-    let whole = example.as_object().expect("an example is an object").clone();
-    let mut fields = Map::new();
-    let frames = record::during(|| assert!(read(whole.clone()), "the example is refused: {example}"));
-    let key: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
-    let asked = frames.get(&key).unwrap_or_else(|| panic!("nobody reads an object of {known:?}"));
-    let mut required = Vec::new();
-    for name in known {
-        let said = special.iter().find(|(special, _)| special == name).map(|(_, schema)| schema.clone());
-        let schema = said.or_else(|| asked.get(*name).cloned());
-        let schema = schema.unwrap_or_else(|| panic!("nobody says what '{name}' may be"));
-        let mut without = whole.clone();
-        let is_required = without.swap_remove(*name).is_some() && !read(without);
-        if is_required {
-            required.push(*name);
+/// The schema of a request. `special` replaces the schemas of fields, `required` adds required ones. Any
+/// other field may be `null`, which is the same as absent.
+pub(super) fn body<T: JsonSchema>(special: &[(&str, Value)], required: &[&str]) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let drawn = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let drawn_required = drawn["required"].as_array().cloned().unwrap_or_default();
+    let is_required =
+        |name: &str| drawn_required.iter().any(|known| known == name) || required.contains(&name);
+    let (mut fields, mut names) = (Map::new(), Vec::new());
+    for (name, schema) in drawn["properties"].as_object().expect("an object") {
+        let given = special.iter().find(|(special, _)| special == name).map(|(_, schema)| schema.clone());
+        let schema = given.unwrap_or_else(|| plain(schema));
+        if is_required(name) {
+            names.push(name.clone());
         }
-        fields.insert((*name).to_owned(), if is_required { schema } else { or_null(schema) });
+        fields.insert(name.clone(), if is_required(name) { schema } else { or_null(schema) });
     }
+    assert!(special.iter().all(|(name, _)| fields.contains_key(*name)), "{special:?} of {fields:?}");
+    assert_eq!(drawn["additionalProperties"], false, "unknown fields are errors");
     let mut object = json!({"type": "object", "properties": fields, "additionalProperties": false});
-    if !required.is_empty() {
-        object["required"] = json!(required);
+    if !names.is_empty() {
+        object["required"] = json!(names);
     }
     object
+}
+
+/// The schema of a value that is not `null`, without names of formats that JSON has not.
+fn plain(schema: &Value) -> Value {
+    if let Some([schema, null]) = schema["anyOf"].as_array().map(Vec::as_slice)
+        && null["type"] == "null"
+    {
+        return plain(schema);
+    }
+    if let Some(words) = schema["oneOf"].as_array() {
+        return json!({"enum": words.iter().map(|word| word["const"].clone()).collect::<Vec<_>>()});
+    }
+    let mut schema = schema.as_object().expect("an object").clone();
+    for key in ["default", "description", "format"] {
+        schema.remove(key);
+    }
+    if schema.get("minLength") == Some(&json!(0)) {
+        schema.remove("minLength");
+    }
+    if let Some(kinds) = schema.get("type").and_then(Value::as_array) {
+        schema.insert("type".to_owned(), kinds[0].clone());
+    }
+    if schema.contains_key("enum") {
+        schema.remove("type");
+    }
+    schema.into()
 }
 
 /// `null` is the same as absent.

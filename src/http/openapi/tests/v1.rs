@@ -4,15 +4,17 @@ use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
-use crate::domain::id::{JobId, UserId};
+use crate::domain::id::JobId;
 use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
 use crate::http::dependencies::AppDependencies;
 use crate::http::health::{HealthResponse, ReadinessResponse};
 use crate::http::v1::batches::results::BatchResultLine;
-use crate::http::v1::jobs::{self, approval, spec};
+use crate::http::v1::jobs;
+use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
+use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::page::ListResponse;
-use crate::http::v1::schedules::request as schedule;
+use crate::http::v1::schedules::request::ScheduleRequest;
 use crate::http::v1::schedules::view::ScheduleResponse;
 use crate::http::v1::{schedules, usage, webhooks};
 use serde_json::{Value, json};
@@ -105,32 +107,24 @@ fn components(drawing: &mut Drawing, app: &AppDependencies) {
 }
 
 fn job(app: &AppDependencies) -> Value {
-    let example = json!({
-        "input": "hello", "model": "demo", "conversation_id": "chat", "project_id": null,
-        "system_prompt": "short", "temperature": 1.0, "max_tokens": 10, "thinking": true, "tools": true,
-        "strictness": "strict", "max_steps": 1, "timeout_s": 1, "max_total_tokens": 1, "priority": 1, "run_at": 1,
-        "max_attempts": 1, "on_disconnect": "continue", "metadata": {}, "webhook_url": null,
-        "approval": "wait",
-    });
     let tools = json!({"anyOf": [{"type": "boolean"}, {"type": "array", "items": named("ToolName")}]});
     let url = json!({"type": "string", "format": "uri", "pattern": "^https?://[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[A-Za-z0-9/._~-]*)?$", "maxLength": 2_048});
     let special = [
         ("input", named("Input")),
         ("model", named("Model")),
-        ("conversation_id", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"})),
         ("tools", tools),
         ("run_at", named("Moment")),
         ("metadata", named("Metadata")),
         ("webhook_url", url),
     ];
-    let mut job =
-        body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, app, UserId::SINGLE).is_ok());
-    for (field, limit) in [
-        ("timeout_s", "job_timeout_max_s"),
-        ("max_attempts", "job_attempts"),
-        ("max_steps", "max_iterations"),
+    let mut job = body::<JobRequest>(&special, &["input"]);
+    for (field, most, limit) in [
+        ("timeout_s", app.limits.job_timeout_max_s, "job_timeout_max_s"),
+        ("max_attempts", app.limits.job_attempts.into(), "job_attempts"),
+        ("max_steps", app.max_iterations.into(), "max_iterations"),
     ] {
-        job["properties"][field]["x-limit"] = json!(limit);
+        job["properties"][field] =
+            json!({"type": ["integer", "null"], "minimum": 1, "maximum": most, "x-limit": limit});
     }
     job
 }
@@ -257,26 +251,23 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
 /// What a job's user says to calls that wait.
 fn approvals(drawing: &mut Drawing) {
     let ids = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string"}});
+    let special = [("calls", ids)];
     let sides = [
-        ("/v1/jobs/{id}/approve", "Lets calls be made that wait for approval", "Approval", approval::APPROVE),
+        (
+            "/v1/jobs/{id}/approve",
+            "Lets calls be made that wait for approval",
+            "Approval",
+            body::<ApproveRequest>(&special, &[]),
+        ),
         (
             "/v1/jobs/{id}/deny",
             "Refuses calls that wait for approval; the model is told",
             "Denial",
-            approval::DENY,
+            body::<DenyRequest>(&special, &[]),
         ),
     ];
-    for (path, summary, name, known) in sides {
-        let is_approval = name == "Approval";
-        let mut example = json!({"calls": ["call_1"]});
-        if !is_approval {
-            example["reason"] = json!("not now");
-        }
-        let special = [("calls", ids.clone())];
-        drawing.component(
-            name,
-            body(known, &example, &special, &|map| approval::read(map, is_approval).is_ok()),
-        );
+    for (path, summary, name, schema) in sides {
+        drawing.component(name, schema);
         let act = Operation::new("POST", path, summary).takes(json_of(named(name)));
         let act = act.answers::<JobObject>(drawing, 200, "The job");
         drawing.add(act);
@@ -354,17 +345,13 @@ fn batches(drawing: &mut Drawing, app: &AppDependencies) {
     drawing.add(cancel);
 }
 
-fn schedule_body(app: &AppDependencies) -> Value {
-    let timings = [("at", json!("2099-01-01T00:00:00Z")), ("every_s", json!(60)), ("cron", json!("@daily"))];
+fn schedule_body() -> Value {
     let special = [
         ("at", json!({"type": "string", "format": "date-time", "pattern": "^2[1-9]"})),
         ("job", named("ScheduledJob")),
-        ("name", json!({"type": "string", "minLength": 1, "maxLength": 64})),
     ];
-    let forms = timings.into_iter().map(|(timing, value)| {
-        let example = json!({"name": "n", timing: value, "job": {"input": "x"}});
-        let read = |map| schedule::read(map, app, UserId::SINGLE).is_ok();
-        let mut form = body(schedule::KNOWN, &example, &special, &read);
+    let forms = ["at", "every_s", "cron"].into_iter().map(|timing| {
+        let mut form = body::<ScheduleRequest>(&special, &[timing]);
         let others = ["at", "every_s", "cron", "tz"].into_iter();
         for other in others.filter(|other| *other != timing && !(timing == "cron" && *other == "tz")) {
             form["properties"][other] = json!({"type": "null"});
@@ -378,7 +365,7 @@ fn schedule_routes(drawing: &mut Drawing, app: &AppDependencies) {
     let mut scheduled = job(app);
     scheduled["properties"]["run_at"] = json!({"type": "null"});
     drawing.component("ScheduledJob", scheduled);
-    drawing.component("NewSchedule", schedule_body(app));
+    drawing.component("NewSchedule", schedule_body());
     let list = Operation::new("GET", "/v1/schedules", "Your schedules, newest first")
         .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^sched_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))

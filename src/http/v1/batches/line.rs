@@ -5,18 +5,27 @@ use super::openai;
 use crate::domain::id::UserId;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::fields::{ObjectFields, wrong};
 use crate::http::request::json::{self, JsonObjectError};
 use crate::http::request::quoted::quoted;
-use crate::http::v1::jobs::spec;
+use crate::http::request::typed;
+use crate::http::request::values::{BoundedText, WholeNumber};
+use crate::http::v1::jobs::spec::JobRequest;
 use crate::ports::NewLine;
+use serde::Deserialize;
 use serde_json::{Map, Value};
-
-/// The longest `custom_id`, characters.
-const CUSTOM_ID_CHARS: usize = 256;
 
 /// Default priority of a line: behind interactive jobs.
 const PRIORITY: u64 = 7;
+
+/// A line. `body` is read when the URL has told its type.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineRequest {
+    custom_id: BoundedText<1, 256>,
+    method: Option<String>,
+    url: Option<String>,
+    body: Map<String, Value>,
+}
 
 pub(crate) fn parse(
     number: u64,
@@ -41,35 +50,18 @@ fn read(text: &[u8], app: &AppDependencies, user: UserId) -> Result<NewLine, Api
             "there are no uploaded files here: send the lines themselves (curl -T jobs.jsonl …/v1/batches)",
         ));
     }
-    let mut fields = ObjectFields::new(map, &["custom_id", "method", "url", "body"])?;
-    let custom_id = fields.text("custom_id")?.ok_or_else(|| missing("custom_id", "a name of your own"))?;
-    if custom_id.is_empty() || custom_id.chars().count() > CUSTOM_ID_CHARS {
-        let rule = format!("'custom_id' must have 1 to {CUSTOM_ID_CHARS} characters");
-        return Err(ApiError::value("custom_id", rule));
-    }
-    let (method, url) = (fields.text("method")?, fields.text("url")?);
-    let body = match fields.take("body") {
-        Some(Value::Object(body)) => body,
-        Some(other) => return Err(wrong("body", "an object with a job's fields", &other)),
-        None => return Err(missing("body", "an object with a job's fields")),
-    };
+    let LineRequest { custom_id, method, url, body } = typed::from_map(map)?;
     let mut job = job(method.as_deref(), url.as_deref(), body)?;
-    if job.get("priority").is_none_or(Value::is_null) {
-        job.insert("priority".to_owned(), PRIORITY.into());
-    }
-    Ok(NewLine { custom_id, spec: spec::from_json(job, app, user)? })
+    job.priority.get_or_insert(WholeNumber(PRIORITY));
+    Ok(NewLine { custom_id: custom_id.0, spec: job.into_spec(app, user)? })
 }
 
-fn job(
-    method: Option<&str>,
-    url: Option<&str>,
-    body: Map<String, Value>,
-) -> Result<Map<String, Value>, ApiError> {
+fn job(method: Option<&str>, url: Option<&str>, body: Map<String, Value>) -> Result<JobRequest, ApiError> {
     if let Some(method) = method.filter(|method| *method != "POST") {
         return Err(ApiError::value("method", format!("'method' must be POST, not {}", quoted(method))));
     }
     match url {
-        None | Some("/v1/jobs") => Ok(body),
+        None | Some("/v1/jobs") => typed::from_map(body),
         Some("/v1/chat/completions") => openai::chat(body),
         Some("/v1/responses") => openai::responses(body),
         Some(other) => {
@@ -77,8 +69,4 @@ fn job(
             Err(ApiError::value("url", format!("'url' must be one of {known}, not {}", quoted(other))))
         }
     }
-}
-
-fn missing(name: &str, what: &str) -> ApiError {
-    ApiError::value(name, format!("'{name}' is missing: {what}"))
 }

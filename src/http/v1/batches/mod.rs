@@ -13,27 +13,18 @@ use crate::domain::id::{BatchId, UserId};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::http::v1::page::{self, ListResponse};
 use crate::http::v1::wait;
 use hyper::StatusCode;
 use std::sync::Arc;
 
-/// Parses an id of a path. A malformed id is a 404.
-fn parse_id(text: &str) -> Result<BatchId, ApiError> {
-    text.parse().map_err(|_| ApiError::NotFound("batch"))
-}
-
 /// `GET /v1/batches`, newest first.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let limits = &context.app.limits;
-    let query = QueryString::parse(request.query.as_deref(), &["limit", "cursor"])?;
-    let limit = page::limit(&query, limits)?;
-    let before = page::cursor(&query)?;
+    let query = &request.query;
+    let limit = page::limit(query, limits)?;
+    let before = page::cursor(query)?;
     let user = request.user;
     let batches = Arc::clone(&context.app.batches);
     let page = context.read(move |_| batches.batches(user, before, limit)).await?;
@@ -43,13 +34,9 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/batches/{id}`, at once or after `?wait=`.
-pub(crate) async fn show(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    let query = QueryString::parse(request.query.as_deref(), &["wait"])?;
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: BatchId = request.id("batch")?;
+    let query = &request.query;
     let wait_s = query.whole("wait", 0..=context.app.limits.wait_s)?.unwrap_or(0);
     wait::for_batch(context, request.user, id, wait_s).await?;
     Ok(response::json(StatusCode::OK, &BatchObject::from(owned(context, request.user, id).await?)))
@@ -65,13 +52,8 @@ pub(crate) async fn owned(
 }
 
 /// `POST /v1/batches/{id}/cancel`. Idempotent: an ended batch stays as it is.
-pub(crate) async fn cancel(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: BatchId = request.id("batch")?;
     let batch =
         context.app.batches.cancel_batch(request.user, id).await?.ok_or(ApiError::NotFound("batch"))?;
     Ok(response::json(StatusCode::OK, &BatchObject::from(batch)))

@@ -1,7 +1,6 @@
 //! `GET /v1/batches/{id}/results` as JSON lines: ended lines in input order, or with `?follow=true` all
 //! lines in the order in which they end. A slow reader costs one page of memory.
 
-use super::parse_id;
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_object::JobObject;
@@ -10,9 +9,8 @@ use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::response::stream_body::{BodyError, StreamBody};
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
 use crate::http::v1::jobs::view;
 use crate::ports::{ChangeWatch, LineOutcome, LineResult, StoreError};
@@ -29,13 +27,9 @@ const STRIDE: u32 = 64;
 /// The store is read after this time even without a hint.
 const LOOK: Duration = Duration::from_secs(15);
 
-pub(crate) async fn results(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    let query = QueryString::parse(request.query.as_deref(), &["follow", "after"])?;
+pub(crate) async fn results(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: BatchId = request.id("batch")?;
+    let query = &request.query;
     let follow = query.flag("follow")?.unwrap_or(false);
     let after = query.whole("after", 0..=u64::from(u32::MAX))?;
     if after.is_some() && !follow {

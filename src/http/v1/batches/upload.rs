@@ -8,6 +8,7 @@ use crate::domain::batch_object::BatchObject;
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
+use crate::domain::webhook::WebhookUrl;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
@@ -15,11 +16,10 @@ use crate::http::error::ApiError;
 use crate::http::quota;
 use crate::http::request::body::{self, BodyMemory, RequestBody};
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
-use crate::http::response::{self, HttpResponse, IDEMPOTENCY_REPLAYED};
+use crate::http::response::{self, HandlerResult, IDEMPOTENCY_REPLAYED};
 use crate::http::v1::idempotency::{self, RequestFingerprint};
-use crate::http::v1::webhook_url::webhook_url;
+use crate::http::v1::webhook_url::check_address;
 use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
 use http_body_util::BodyExt;
 use hyper::body::Body;
@@ -45,12 +45,15 @@ pub(crate) async fn upload(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let limits = &context.app.limits;
-    let query = QueryString::parse(request.query.as_deref(), &["concurrency", "webhook_url"])?;
+    let query = &request.query;
     let concurrency = query.whole("concurrency", 1..=u64::from(limits.batch_concurrency))?;
     let concurrency = concurrency.and_then(|n| u32::try_from(n).ok()).unwrap_or(CONCURRENCY);
-    let webhook_url = webhook_url(query.text("webhook_url").map(str::to_owned), &context.app)?;
+    let webhook_url = query.text("webhook_url").map(|url| WebhookUrl::try_from(url.to_owned())).transpose();
+    let webhook_url =
+        webhook_url.map_err(|rule| ApiError::value("webhook_url", format!("'webhook_url' {rule}")))?;
+    let webhook_url = webhook_url.map(|url| check_address(url, &context.app)).transpose()?;
     let key = idempotency::key(&request.headers)?;
     refuse_multipart(&request.headers)?;
     body::refuse_encoding(&request.headers)?;

@@ -1,6 +1,5 @@
 //! `GET /v1/jobs/{id}/events` (DESIGN §4): the log after a cursor, as server-sent events or JSON lines.
 
-use super::view;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::http::context::ServerContext;
@@ -9,7 +8,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
 use crate::http::response::stream_body::StreamBody;
-use crate::http::response::{self, HttpResponse, X_JOB_ID};
+use crate::http::response::{self, HandlerResult, HttpResponse, X_JOB_ID};
 use crate::http::sse::cursor::cursor;
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
@@ -23,19 +22,22 @@ const NDJSON: &str = "application/x-ndjson";
 
 /// The stream, or 204 when an ended job has nothing after the cursor: an `EventSource` then stops
 /// reconnecting.
-pub(crate) async fn events(
+pub(crate) async fn events(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    job_events(context, request, request.id("job")?).await
+}
+
+/// The events of this job.
+pub(crate) async fn job_events(
     context: &Arc<ServerContext>,
     request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    let query =
-        QueryString::parse(request.query.as_deref(), &["after", "starting_after", "format", "follow"])?;
+    id: JobId,
+) -> HandlerResult {
+    let query = &request.query;
     let asked = StreamRequest {
         job: id,
-        after: cursor(&request.headers, &query)?,
+        after: cursor(&request.headers, query)?,
         wire: wire(&request.headers),
-        text: text(&query)?,
+        text: text(query)?,
         follow: query.flag("follow")?.unwrap_or(true),
     };
     owned(context, request, id).await?;

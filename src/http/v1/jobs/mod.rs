@@ -18,9 +18,8 @@ use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::quota;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::http::v1::page::{self, ListResponse};
 use crate::http::v1::wait;
 use crate::ports::{AuditEntry, AuditPage, JobChangeError, JobQuery};
@@ -40,18 +39,15 @@ const STATES: [JobStatus; 6] = [
 
 /// `GET /v1/jobs`: newest first. The cursor is a position in the order of acceptance, so it stays valid
 /// when jobs are deleted.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let limits = &context.app.limits;
-    let query = QueryString::parse(request.query.as_deref(), &["status", "parent", "limit", "cursor"])?;
+    let query = &request.query;
     let wanted = JobQuery {
         user: request.user,
         status: query.text("status").map(status).transpose()?,
         parent: query.text("parent").map(parent).transpose()?,
-        before: page::cursor(&query)?,
-        limit: page::limit(&query, limits)?,
+        before: page::cursor(query)?,
+        limit: page::limit(query, limits)?,
     };
     let page = context.read(move |store| store.jobs(&wanted)).await?;
     let next_cursor = page.next.map(|place| place.to_string());
@@ -77,13 +73,9 @@ fn status(text: &str) -> Result<JobStatus, ApiError> {
 }
 
 /// `GET /v1/jobs/{id}`, at once or after `?wait=`.
-pub(crate) async fn show(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    let query = QueryString::parse(request.query.as_deref(), &["wait"])?;
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: JobId = request.id("job")?;
+    let query = &request.query;
     let wait_s = query.whole("wait", 0..=context.app.limits.wait_s)?.unwrap_or(0);
     wait::for_job(context, request.user, id, wait_s).await?;
     let view = view::look(context, request.user, id).await?;
@@ -95,13 +87,8 @@ const X_JOB_STATUS: HeaderName = HeaderName::from_static("x-job-status");
 /// `GET /v1/jobs/{id}/output`: the answer as plain text. A job that failed or was cancelled shows what it
 /// had written, marked by `X-Job-Status`; if it wrote nothing, the response is 409, so that `curl -f`
 /// fails.
-pub(crate) async fn output(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn output(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: JobId = request.id("job")?;
     let user = request.user;
     let found = context.read(move |store| match store.job(user, id)? {
         Some(job) if job.status.is_terminal() => Ok(Some((job, store.output(id)?))),
@@ -134,13 +121,8 @@ pub(crate) struct AuditEntryResponse {
 
 /// `GET /v1/jobs/{id}/audit`: the newest tool calls, oldest first, as long as the audit log keeps them.
 /// `has_more`: older ones are left out.
-pub(crate) async fn audit(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn audit(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: JobId = request.id("job")?;
     let (audit, user) = (Arc::clone(&context.app.audit), request.user);
     let found = context.read(move |store| match store.job(user, id)? {
         Some(job) => audit.of_job(user, id, job.created_at_ms, ENTRIES_MAX).map(Some),
@@ -152,13 +134,8 @@ pub(crate) async fn audit(
 }
 
 /// `POST /v1/jobs/{id}/cancel`. Idempotent: an ended job stays as it is.
-pub(crate) async fn cancel(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: JobId = request.id("job")?;
     let job = context.app.store.cancel(request.user, id).await?.ok_or(ApiError::NotFound("job"))?;
     let view = context.read(move |store| view::read(store, job)).await?;
     Ok(response::json(StatusCode::OK, &view))
@@ -166,13 +143,8 @@ pub(crate) async fn cancel(
 
 /// `POST /v1/jobs/{id}/retry`: queues a failed job again, from its last recorded step. Other states are a
 /// 409.
-pub(crate) async fn retry(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn retry(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: JobId = request.id("job")?;
     quota::check(context, request.user, None, 1).await?;
     let job = match context.app.store.retry(request.user, id).await {
         Err(JobChangeError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
@@ -190,13 +162,8 @@ pub(crate) struct DeletedJobResponse {
 }
 
 /// `DELETE /v1/jobs/{id}`: deletes an ended job and its part of the conversation. Other states are a 409.
-pub(crate) async fn delete(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = view::parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: JobId = request.id("job")?;
     match context.app.store.delete(request.user, id).await {
         Err(JobChangeError::WrongState { status }) => Err(ApiError::NotEnded(status)),
         Ok(false) => Err(ApiError::NotFound("job")),

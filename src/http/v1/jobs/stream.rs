@@ -7,7 +7,7 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, OnDisconnect};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
-use crate::http::response::HttpResponse;
+use crate::http::response::HandlerResult;
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::sse::stream::{self, DisconnectGuard, StreamRequest};
@@ -28,7 +28,7 @@ pub(crate) async fn streamed<F>(
     context: &Arc<ServerContext>,
     reader: JobStreamRequest,
     storing: F,
-) -> Result<HttpResponse, ApiError>
+) -> HandlerResult
 where
     F: Future<Output = Result<(Job, bool), ApiError>>,
 {

@@ -16,8 +16,7 @@ use crate::http::quota;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
 use crate::http::request::context::RequestContext;
 use crate::http::request::json::{self, JsonObjectError};
-use crate::http::request::query::QueryString;
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
@@ -41,7 +40,7 @@ pub(crate) async fn submit(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let response_mode = response_mode(&request, &context.app)?;
     let given = idempotency::key(&request.headers)?;
     let body = body::read(context, &request.headers, body).await?;
@@ -75,7 +74,7 @@ async fn held(
     job: NewJob,
     key: Option<IdempotencyKey>,
     wait_s: u64,
-) -> Result<HttpResponse, ApiError> {
+) -> HandlerResult {
     let user = job.user;
     let (job, is_replayed) = store(context, job, key).await?;
     let id = job.id;
@@ -92,9 +91,9 @@ async fn held(
 }
 
 fn response_mode(request: &RequestContext, app: &AppDependencies) -> Result<ResponseMode, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &["wait", "stream", "format"])?;
+    let query = &request.query;
     let wait_s = query.whole("wait", 0..=app.limits.wait_s)?;
-    let text = events::text(&query)?;
+    let text = events::text(query)?;
     let stream = match (query.flag("stream")?, wait_s) {
         (Some(true), Some(_)) => {
             return Err(ApiError::value(

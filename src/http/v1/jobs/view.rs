@@ -30,8 +30,3 @@ pub(crate) async fn look(
     });
     found.await?.ok_or(ApiError::NotFound("job"))
 }
-
-/// Parses an id of a path. A malformed id is a 404.
-pub(crate) fn parse_id(text: &str) -> Result<JobId, ApiError> {
-    text.parse().map_err(|_| ApiError::NotFound("job"))
-}

@@ -4,23 +4,22 @@
 pub(crate) mod request;
 pub(crate) mod view;
 
-use crate::domain::id::{ScheduleId, UserId};
+use crate::domain::id::ScheduleId;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::quota;
-use crate::http::request::body::{BufferedBody, RequestBody};
+use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::request::{body as request_body, json};
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::http::v1::idempotency;
 use crate::http::v1::page::{self, ListResponse};
 use crate::ports::{ScheduleQuery, ScheduleStatus};
 use hyper::StatusCode;
 use hyper::header::LOCATION;
-use request::ScheduleRequest;
+use request::{ScheduleRequest, ValidSchedule};
 use serde::Serialize;
 use std::sync::Arc;
 use view::ScheduleResponse;
@@ -45,17 +44,16 @@ pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+) -> HandlerResult {
     idempotency::refuse(&request.headers, NO_KEY)?;
     let body = request_body::read(context, &request.headers, body).await?;
     let user = request.user;
     drop(request); // frees the headers while the job runs
     quota::check(context, user, None, 1).await?;
-    let asked = understand(context, user, body).await?;
+    let check = move |request: ScheduleRequest, app: &AppDependencies| request.check(app, user);
+    let ValidSchedule { name, timing, spec, given } = json::read_large(context, body, check).await?;
     let now_ms = context.app.clock.now_ms();
     let id = ScheduleId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));
-    let ScheduleRequest { name, timing, spec, given } = asked;
     let mut order = ScheduledRequest { spec, given };
     label(&mut order, id, context.app.limits.metadata_pairs);
     let schedule = Schedule::new(id, user, name, timing, now_ms);
@@ -67,16 +65,13 @@ pub(crate) async fn create(
 }
 
 /// `GET /v1/schedules`: newest first, page by page, without the job requests.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let limits = &context.app.limits;
-    let query = QueryString::parse(request.query.as_deref(), &["limit", "cursor"])?;
+    let query = &request.query;
     let wanted = ScheduleQuery {
         user: request.user,
-        before: page::cursor(&query)?,
-        limit: page::limit(&query, limits)?,
+        before: page::cursor(query)?,
+        limit: page::limit(query, limits)?,
     };
     let schedules = Arc::clone(&context.app.schedules);
     let page = context.read(move |_| schedules.schedules(&wanted)).await?;
@@ -86,13 +81,8 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/schedules/{id}`.
-pub(crate) async fn show(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: ScheduleId = request.id("schedule")?;
     let (user, schedules) = (request.user, Arc::clone(&context.app.schedules));
     let found = context.read(move |_| schedules.schedule(user, id)).await?;
     let (standing, order) = found.ok_or(ApiError::NotFound("schedule"))?;
@@ -100,13 +90,8 @@ pub(crate) async fn show(
 }
 
 /// `DELETE /v1/schedules/{id}`: no more jobs are made. Its jobs stay.
-pub(crate) async fn delete(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    id: &str,
-) -> Result<HttpResponse, ApiError> {
-    let id = parse_id(id)?;
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: ScheduleId = request.id("schedule")?;
     if !context.app.schedules.remove(request.user, id).await? {
         return Err(ApiError::NotFound("schedule"));
     }
@@ -116,32 +101,10 @@ pub(crate) async fn delete(
     ))
 }
 
-/// Parses the body on a thread that may block. The body counts against `limits.bodies_bytes` until then.
-async fn understand(
-    context: &Arc<ServerContext>,
-    user: UserId,
-    body: BufferedBody,
-) -> Result<ScheduleRequest, ApiError> {
-    let app = Arc::clone(&context.app);
-    let parsing = blocking(move || {
-        let BufferedBody { bytes, place } = body;
-        let asked = json::object(&bytes, json::most_values(&app.limits))
-            .map_err(ApiError::from)
-            .and_then(|map| request::read(map, &app, user));
-        drop(place);
-        asked
-    });
-    parsing.await?
-}
-
 /// Names the schedule in the metadata of its jobs, unless the metadata is full.
 fn label(order: &mut ScheduledRequest, id: ScheduleId, most: usize) {
     let metadata = &mut order.spec.metadata;
     if metadata.len() < most && !metadata.contains_key(LABEL) {
         metadata.insert(LABEL.to_owned(), id.to_string());
     }
-}
-
-fn parse_id(text: &str) -> Result<ScheduleId, ApiError> {
-    text.parse().map_err(|_| ApiError::NotFound("schedule"))
 }

@@ -5,48 +5,57 @@ use crate::domain::job::JobSpec;
 use crate::domain::timing::{EVERY_MAX_S, Timing, TimingRequest};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::fields::{ObjectFields, wrong};
+use crate::http::request::values::{PlainText, UnixMillis, WholeNumber};
 use crate::http::v1::jobs::spec;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub(crate) const KNOWN: &[&str] = &["name", "at", "every_s", "cron", "tz", "job"];
-/// The longest name, characters.
-const NAME_CHARS: usize = 64;
+/// The body of `POST /v1/schedules`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScheduleRequest {
+    name: Option<PlainText<1, 64>>,
+    at: Option<UnixMillis>,
+    every_s: Option<WholeNumber<1, EVERY_MAX_S>>,
+    cron: Option<String>,
+    tz: Option<String>,
+    job: Map<String, Value>,
+}
 
 /// A valid request.
-pub(crate) struct ScheduleRequest {
+pub(crate) struct ValidSchedule {
     pub(crate) name: Option<String>,
     pub(crate) timing: Timing,
     pub(crate) spec: JobSpec,
     pub(crate) given: Map<String, Value>,
 }
 
-pub(crate) fn read(
-    map: Map<String, Value>,
-    app: &AppDependencies,
-    user: UserId,
-) -> Result<ScheduleRequest, ApiError> {
-    let mut fields = ObjectFields::new(map, KNOWN)?;
-    let name = name(fields.text("name")?)?;
-    let timing = timing(&mut fields, app.clock.now_ms())?;
-    let given = match fields.take("job") {
-        Some(Value::Object(given)) => given,
-        Some(other) => return Err(wrong("job", "an object with a job's fields", &other)),
-        None => {
+impl ScheduleRequest {
+    pub(crate) fn check(self, app: &AppDependencies, user: UserId) -> Result<ValidSchedule, ApiError> {
+        let timing = TimingRequest {
+            at_ms: self.at.map(|at| at.0),
+            every_s: self.every_s.map(|seconds| seconds.0),
+            cron: self.cron,
+            tz: self.tz,
+        };
+        let timing = timing.check(app.clock.now_ms()).map_err(|fault| match fault.key {
+            Some("at") => {
+                ApiError::value("at", format!("{}; to run something now, POST it to /v1/jobs", fault.message))
+            }
+            Some(key) => ApiError::value(key, fault.message),
+            None => ApiError::malformed(fault.message),
+        })?;
+        let given = self.job;
+        if given.get("run_at").is_some_and(|value| !value.is_null()) {
             return Err(ApiError::value(
-                "job",
-                "'job' is missing: an object with a job's fields, as in {\"input\": …}",
+                "job.run_at",
+                "a schedule's job has no 'run_at': the schedule says when it runs",
             ));
         }
-    };
-    if given.get("run_at").is_some_and(|value| !value.is_null()) {
-        return Err(ApiError::value(
-            "job.run_at",
-            "a schedule's job has no 'run_at': the schedule says when it runs",
-        ));
+        let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
+        Ok(ValidSchedule { name: self.name.map(|name| name.0), timing, spec, given })
     }
-    let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
-    Ok(ScheduleRequest { name, timing, spec, given })
 }
 
 /// Puts `job.` before the name of a field of the job.
@@ -60,38 +69,10 @@ fn inside_job(error: ApiError) -> ApiError {
     }
 }
 
-fn name(name: Option<String>) -> Result<Option<String>, ApiError> {
-    let Some(name) = name else { return Ok(None) };
-    let fits = (1..=NAME_CHARS).contains(&name.chars().count()) && !name.chars().any(char::is_control);
-    if fits {
-        Ok(Some(name))
-    } else {
-        Err(ApiError::value(
-            "name",
-            format!("'name' must have 1 to {NAME_CHARS} characters and no line breaks"),
-        ))
-    }
-}
-
-fn timing(fields: &mut ObjectFields, now_ms: u64) -> Result<Timing, ApiError> {
-    let given = TimingRequest {
-        at_ms: spec::timestamp("at", fields.take("at"))?,
-        every_s: fields.whole("every_s", 1..=EVERY_MAX_S)?,
-        cron: fields.text("cron")?,
-        tz: fields.text("tz")?,
-    };
-    given.check(now_ms).map_err(|fault| match fault.key {
-        Some("at") => {
-            ApiError::value("at", format!("{}; to run something now, POST it to /v1/jobs", fault.message))
-        }
-        Some(key) => ApiError::value(key, fault.message),
-        None => ApiError::malformed(fault.message),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::request::typed::from_map;
     use crate::http::testing::{MemoryStore, app};
     use serde_json::json;
     use std::sync::Arc;
@@ -99,9 +80,10 @@ mod tests {
     /// The time of the test clock.
     const NOW_S: u64 = 1_700_000_000;
 
-    fn asked(value: Value) -> Result<ScheduleRequest, ApiError> {
+    fn asked(value: Value) -> Result<ValidSchedule, ApiError> {
         let Value::Object(map) = value else { panic!("an object") };
-        read(map, &app(&Arc::new(MemoryStore::default())), UserId::SINGLE)
+        let request: ScheduleRequest = from_map(map)?;
+        request.check(&app(&Arc::new(MemoryStore::default())), UserId::SINGLE)
     }
 
     fn refused(value: Value) -> (String, String) {

@@ -9,9 +9,8 @@ use crate::http::context::{ServerContext, TRIALS};
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::query::QueryString;
 use crate::http::request::{body as request_body, json, project};
-use crate::http::response::{self, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::ShutdownStage;
 use crate::http::v1::page::ListResponse;
 use crate::ports::{CancelReason, CancelToken, ToolInfo};
@@ -58,11 +57,7 @@ impl ToolResponse {
 }
 
 /// `GET /v1/tools`: all tools, in the order in which models get them.
-pub(crate) async fn list(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+pub(crate) async fn list(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
     let toolbox = Arc::clone(&context.app.toolbox);
     // This may read tool files that have just changed.
     let infos = context.read(move |_| Ok(toolbox.tool_infos())).await?;
@@ -76,8 +71,8 @@ pub(crate) async fn call(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    let query = QueryString::parse(request.query.as_deref(), &[PROJECT])?;
+) -> HandlerResult {
+    let query = &request.query;
     let asked = query.text(PROJECT).map(project::parse_id).transpose()?;
     let whole = request_body::read_up_to(
         context,

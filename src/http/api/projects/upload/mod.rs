@@ -10,16 +10,15 @@ mod writer;
 use crate::domain::id::UserId;
 use crate::domain::project::{Project, ProjectName};
 use crate::http::api::envelope;
-use crate::http::api::projects::access::{blocking, description, name, with_project};
+use crate::http::api::projects::access::{Description, blocking, with_project};
 use crate::http::api::projects::view::{ProjectDetails, ProjectResponse, ProjectStatsResponse, view};
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::fields::unknown;
-use crate::http::request::query::QueryString;
-use crate::http::response::HttpResponse;
+use crate::http::request::typed::unknown;
+use crate::http::response::HandlerResult;
 use form::{FormPart, MultipartForm};
 use path::UploadPath;
 use std::sync::Arc;
@@ -48,15 +47,14 @@ pub(crate) async fn create(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+) -> HandlerResult {
     let sender = body.sender();
     let mut form = MultipartForm::of_request(context, &request.headers, body)?;
     let kind = UploadKind::New(request.user);
     drop(request); // frees the headers while the job runs
     let (fields, intake) = read_form(context, &kind, &mut form).await?;
     sender.confirm(context)?;
-    let named = fields.name.map_or_else(|| name(fields.top), |given| Ok(Some(given)))?;
+    let named = fields.name.map_or_else(|| fields.top.map(name).transpose(), |given| Ok(Some(given)))?;
     let named = named.ok_or_else(|| {
         ApiError::value("name", "'name' is missing: no file lies in a folder that could name the project")
     })?;
@@ -75,8 +73,7 @@ pub(crate) async fn add(
     context: &Arc<ServerContext>,
     request: RequestContext,
     body: RequestBody,
-) -> Result<HttpResponse, ApiError> {
-    QueryString::parse(request.query.as_deref(), &[])?;
+) -> HandlerResult {
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let sender = body.sender();
     let mut form = MultipartForm::of_request(context, &request.headers, body)?;
@@ -88,6 +85,14 @@ pub(crate) async fn add(
         shown(app, project)
     });
     Ok(envelope::data(added.await?))
+}
+
+fn name(text: String) -> Result<ProjectName, ApiError> {
+    ProjectName::try_from(text).map_err(|rule| bad("name", rule))
+}
+
+fn bad(field: &str, rule: &str) -> ApiError {
+    ApiError::value(field, format!("'{field}' {rule}"))
 }
 
 fn shown(app: &AppDependencies, project: Project) -> Result<ProjectResponse, ApiError> {
@@ -117,10 +122,11 @@ async fn read_form(
             }
             "name" if is_new && fields.name.is_none() => {
                 let text = form.text("name", part).await?;
-                fields.name = name(Some(text).filter(|text| !text.trim().is_empty()))?;
+                fields.name = Some(text).filter(|text| !text.trim().is_empty()).map(name).transpose()?;
             }
             "description" if is_new && fields.description.is_none() => {
-                fields.description = description(Some(form.text("description", part).await?))?;
+                let text = Description::try_from(form.text("description", part).await?);
+                fields.description = Some(text.map_err(|rule| bad("description", &rule))?.0);
             }
             "name" | "description" if is_new => {
                 return Err(ApiError::malformed("'name' and 'description' may be given once"));

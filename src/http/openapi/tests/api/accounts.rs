@@ -1,18 +1,19 @@
 //! Logging in, accounts, keys, invites.
 
-use super::plain;
-use crate::http::api::auth::{profile, register, session, token};
+use crate::http::api::auth::profile::{self, ProfileRequest};
+use crate::http::api::auth::register::RegisterRequest;
+use crate::http::api::auth::session::{self, LoginRequest};
+use crate::http::api::auth::token;
 use crate::http::api::envelope::PageResponse;
 use crate::http::api::envelope::{DataResponse, DoneResponse};
-use crate::http::api::invites;
-use crate::http::api::tokens::{self, TokenRequest, TokenResponse};
-use crate::http::api::users::{self, NewUserRequest, UserResponse};
+use crate::http::api::invites::{self, InviteRequest};
+use crate::http::api::tokens::{TokenRequest, TokenResponse};
+use crate::http::api::users::{NewUserRequest, UserChangeRequest, UserResponse};
 use crate::http::dependencies::AppDependencies;
 use crate::http::openapi::tests::Drawing;
 use crate::http::openapi::tests::bodies::body;
 use crate::http::openapi::tests::operation::{Operation, json_of, named};
 use crate::http::openapi::tests::v1::limit;
-use crate::http::testing::account;
 use serde_json::{Value, json};
 
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
@@ -27,69 +28,29 @@ fn username() -> Value {
     json!({"type": "string", "pattern": "^[\\p{L}\\p{N}._@+-]{2,50}$"})
 }
 
-fn password() -> Value {
-    json!({"type": "string", "minLength": 8, "maxLength": 1_024})
-}
-
 fn email() -> Value {
     json!({"type": "string", "maxLength": 120, "pattern": "^[^\\s\\x00-\\x1f\\x7f-\\x9f]+@[^@\\s\\x00-\\x1f\\x7f-\\x9f]+$"})
 }
 
 fn bodies(drawing: &mut Drawing) {
-    let known = json!({"username": "ann", "password": "long enough"});
-    let secret = ("password", json!({"type": "string"}));
-    let login = body(session::KNOWN, &known, &[secret], &|map| session::read(map).is_ok());
-    drawing.component("Login", login);
-    let new =
-        json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "invite": "x"});
-    let invite = ("invite", json!({"type": "string"}));
-    let special = [("username", username()), ("password", password()), ("email", email()), invite];
-    let registration = body(register::KNOWN, &new, &special, &|map| register::read(map).is_ok());
-    drawing.component("Registration", registration);
-    let new =
-        json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "role": "user"});
-    drawing.component(
-        "NewUser",
-        body(users::NEWCOMER, &new, &special, &|map| NewUserRequest::read(map).is_ok()),
-    );
+    let credentials = ["username", "password"];
+    drawing.component("Login", body::<LoginRequest>(&[], &credentials));
+    let special = [("username", username()), ("email", email())];
+    drawing.component("Registration", body::<RegisterRequest>(&special, &credentials));
+    drawing.component("NewUser", body::<NewUserRequest>(&special, &[]));
     drawing.component("ProfileChange", profile_change());
-    drawing.component("UserChange", user_change());
-    let wish = json!({"name": "ci", "scopes": ["read"], "expires_in_s": 60});
+    drawing.component("UserChange", body::<UserChangeRequest>(&[], &[]));
     let scopes = json!({"type": "array", "minItems": 1, "items": {"enum": ["read", "write", "admin"]}});
-    let special = [("name", plain(tokens::NAME_CHARS)), ("scopes", scopes)];
-    drawing
-        .component("NewToken", body(tokens::KNOWN, &wish, &special, &|map| TokenRequest::read(map).is_ok()));
-    let invite = json!({"expires_in_s": 60});
-    drawing.component("NewInvite", body(invites::KNOWN, &invite, &[], &|map| invites::read(map).is_ok()));
+    drawing.component("NewToken", body::<TokenRequest>(&[("scopes", scopes)], &[]));
+    drawing.component("NewInvite", body::<InviteRequest>(&[], &[]));
 }
 
 /// A new password needs the current one, which a schema says with two forms.
 fn profile_change() -> Value {
-    let example = json!({"email": "ann@example.org", "avatar": "a.png", "password": "long enough", "current_password": "x"});
-    let special = [
-        ("email", email()),
-        ("avatar", plain(profile::AVATAR_CHARS)),
-        ("password", password()),
-        ("current_password", json!({"type": "string"})),
-    ];
-    let mut form = body(profile::KNOWN, &example, &special, &|map| profile::read(map).is_ok());
-    let mut with_password = form.clone();
+    let mut form = body::<ProfileRequest>(&[("email", email())], &[]);
+    let with_password = body::<ProfileRequest>(&[("email", email())], &["password", "current_password"]);
     form["properties"]["password"] = json!({"type": "null"});
-    with_password["properties"]["password"] = password();
-    with_password["properties"]["current_password"] = json!({"type": "string"});
-    with_password["required"] = json!(["password", "current_password"]);
     json!({"oneOf": [form, with_password]})
-}
-
-fn user_change() -> Value {
-    let account = account(1);
-    let most = json!({"type": ["integer", "null"], "minimum": 0, "maximum": users::QUOTA_MAX});
-    let bounds: serde_json::Map<String, Value> =
-        users::QUOTAS.iter().map(|name| ((*name).to_owned(), most.clone())).collect();
-    let quota = json!({"type": "object", "properties": bounds, "additionalProperties": false});
-    let example = json!({"role": "user", "is_active": true, "quota": {}, "password": "long enough"});
-    let special = [("quota", quota), ("password", password())];
-    body(users::CHANGE, &example, &special, &|map| users::change_of(map, &account).is_ok())
 }
 
 fn sessions(drawing: &mut Drawing) {

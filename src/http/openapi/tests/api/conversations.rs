@@ -1,9 +1,10 @@
 //! Conversations and what stands in them.
 
-use crate::domain::conversation::TITLE_CHARS;
-use crate::http::api::conversations::{self, request as conversation, view};
+use crate::http::api::conversations::request::ConversationRequest;
+use crate::http::api::conversations::{self, view};
 use crate::http::api::envelope::{DataResponse, DoneResponse, PageResponse};
-use crate::http::api::messages::{request as message, view as messages};
+use crate::http::api::messages::request::{AnswerRequest, MessageRequest};
+use crate::http::api::messages::view as messages;
 use crate::http::dependencies::AppDependencies;
 use crate::http::openapi::tests::Drawing;
 use crate::http::openapi::tests::bodies::body;
@@ -11,38 +12,22 @@ use crate::http::openapi::tests::operation::{Operation, events, json_of, named};
 use crate::http::openapi::tests::v1::{key, limit};
 use serde_json::{Value, json};
 
-/// An id as clients may write it.
-const PROJECT: &str = "proj_01ARZ3NDEKTSV4RRFFQ69G5FAV";
-
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
-    drawing.component("ConversationChange", change(app));
-    drawing.component("NewMessage", said(app));
-    let wish = json!({"tools_enabled": true, "project_id": PROJECT, "on_disconnect": "continue"});
-    let wish = body(&message::WISH, &wish, &[], &|map| message::wish(map, app).is_ok());
-    drawing.component("MessageWish", wish);
+    drawing.component("ConversationChange", change());
+    drawing.component("NewMessage", message());
+    drawing.component("MessageWish", body::<AnswerRequest>(&[], &[]));
     conversations(drawing, app);
     talk(drawing, app);
 }
 
-fn change(app: &AppDependencies) -> Value {
-    let example = json!({"title": "t", "model": "demo", "system_prompt": "s", "temperature": 1.0, "max_tokens": 1,
-        "thinking_enabled": true, "project_id": PROJECT});
-    let special = [
-        ("title", json!({"type": "string", "maxLength": TITLE_CHARS})),
-        (
-            "model",
-            json!({"description": "Empty for the default one", "anyOf": [named("Model"), {"const": ""}]}),
-        ),
-    ];
-    body(conversation::KNOWN, &example, &special, &|map| conversation::change(map, app).is_ok())
+fn change() -> Value {
+    let model = json!({"description": "Empty for the default one", "anyOf": [named("Model"), {"const": ""}]});
+    body::<ConversationRequest>(&[("model", model)], &[])
 }
 
 /// A message says something, or has a file that does.
-fn said(app: &AppDependencies) -> Value {
-    let example = json!({"text": "hello", "attachments": [{"name": "a.py", "content": "x"}], "tools_enabled": true,
-        "project_id": PROJECT, "on_disconnect": "continue"});
-    let files = [("attachments", named("Attachments"))];
-    let form = body(&message::SAID, &example, &files, &|map| message::said(map, app).is_ok());
+fn message() -> Value {
+    let form = body::<MessageRequest>(&[("attachments", named("Attachments"))], &[]);
     let (mut with_text, mut with_files) = (form.clone(), form);
     with_text["properties"]["text"] = json!({"type": "string", "pattern": "\\S"});
     with_text["required"] = json!(["text"]);

@@ -10,7 +10,7 @@ use crate::http::api::envelope::DataResponse;
 use crate::http::api::stats::report::TokenReportResponse;
 use crate::http::api::{models, tools};
 use crate::http::dependencies::AppDependencies;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Draws all of it.
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
@@ -33,9 +33,4 @@ pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
         }))
         .answers::<DataResponse<TokenReportResponse>>(drawing, 200, "What was spent");
     drawing.add(spent);
-}
-
-/// A text without control characters, of at most so many characters.
-fn plain(most: usize) -> Value {
-    json!({"type": "string", "maxLength": most, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$"})
 }

@@ -3,8 +3,10 @@
 use crate::domain::project::DESCRIPTION_CHARS;
 use crate::http::api::envelope::PageResponse;
 use crate::http::api::envelope::{DataResponse, DoneResponse};
+use crate::http::api::projects::access::ProjectRequest;
+use crate::http::api::projects::files::{self, DirectoryRequest, FileTextRequest, MoveRequest};
+use crate::http::api::projects::search::{self, SearchRequest};
 use crate::http::api::projects::view::ProjectResponse;
-use crate::http::api::projects::{self, create, files, search};
 use crate::http::dependencies::AppDependencies;
 use crate::http::openapi::tests::Drawing;
 use crate::http::openapi::tests::bodies::body;
@@ -39,25 +41,15 @@ fn inner() -> Value {
 }
 
 fn bodies(drawing: &mut Drawing) {
-    let said = [("name", name()), ("description", description())];
-    let example = json!({"name": "app", "description": "d"});
-    let new = body(projects::access::KNOWN, &example, &said, &|map| create::wish(map).is_ok());
-    drawing.component("NewProject", new);
-    let change = body(projects::access::KNOWN, &example, &said, &|map| projects::access::read(map).is_ok());
-    drawing.component("ProjectChange", change);
-    let text = body(files::TEXT, &json!({"content": "x"}), &[], &|map| files::text(map).is_ok());
-    drawing.component("FileText", text);
-    let place = [("new_path", inner())];
-    let target = body(files::TARGET, &json!({"new_path": "b"}), &place, &|map| files::target(map).is_ok());
-    drawing.component("FileTarget", target);
-    let place = [("path", path())];
-    let directory =
-        body(files::DIRECTORY, &json!({"path": "a"}), &place, &|map| files::directory_path(map).is_ok());
-    drawing.component("NewDirectory", directory);
-    let example = json!({"query": "x", "path": "a", "max_results": 1, "case_sensitive": true});
+    let special = [("name", name())];
+    drawing.component("NewProject", body::<ProjectRequest>(&special, &["name"]));
+    drawing.component("ProjectChange", body::<ProjectRequest>(&special, &[]));
+    drawing.component("FileText", body::<FileTextRequest>(&[], &[]));
+    drawing.component("FileTarget", body::<MoveRequest>(&[("new_path", inner())], &[]));
+    drawing.component("NewDirectory", body::<DirectoryRequest>(&[("path", path())], &[]));
     let query = json!({"type": "string", "minLength": 1, "maxLength": search::QUERY_BYTES});
-    let said = [("query", query), ("path", path())];
-    drawing.component("ProjectQuery", body(search::KNOWN, &example, &said, &|map| search::read(map).is_ok()));
+    let special = [("query", query), ("path", path())];
+    drawing.component("ProjectQuery", body::<SearchRequest>(&special, &["query"]));
 }
 
 fn rows(drawing: &mut Drawing, app: &AppDependencies) {

@@ -3,42 +3,69 @@
 use crate::domain::attachment::Attachment;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
-use crate::domain::nearest::hint;
 use crate::http::error::ApiError;
-use crate::http::request::fields::{ObjectFields, wrong};
-use crate::http::request::quoted::quoted;
-use serde_json::{Map, Value};
+use crate::http::request::values::PlainText;
+use serde::Deserialize;
 
-/// Roles that an input may have. The engine writes all others.
-const ROLES: [&str; 3] = ["system", "user", "assistant"];
-
-pub(crate) fn messages(input: Option<Value>, limits: &Limits) -> Result<Vec<Message>, ApiError> {
-    match input {
-        None => Err(ApiError::value("input", "'input' is missing: a string, or a list of {role, content}")),
-        Some(Value::String(text)) => prompt(text).map(|message| vec![message]),
-        Some(Value::Array(list)) if list.is_empty() => {
-            Err(ApiError::value("input", "'input' is an empty list"))
-        }
-        Some(Value::Array(list)) if list.len() > limits.input_messages => {
-            let most = limits.input_messages;
-            Err(ApiError::value(
-                "input",
-                format!("'input' has more than limits.input_messages = {most} messages"),
-            ))
-        }
-        Some(Value::Array(list)) => {
-            let place = |at: usize| format!("input[{at}]");
-            list.into_iter().enumerate().map(|(at, value)| message(&place(at), value, limits)).collect()
-        }
-        Some(other) => Err(wrong("input", "a string, or a list of {role, content}", &other)),
-    }
+/// A prompt or a list of messages.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
+#[derive(Debug, Deserialize)]
+pub(crate) enum InputRequest {
+    #[serde(rename = "a string")]
+    Prompt(String),
+    #[serde(rename = "a list")]
+    Messages(Vec<InputMessage>),
 }
 
-pub(crate) fn prompt(text: String) -> Result<Message, ApiError> {
-    if text.trim().is_empty() {
-        return Err(ApiError::value("input", "the input is empty"));
+/// A message. Its `content` may be absent if it has files.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputMessage {
+    pub(crate) role: InputRole,
+    pub(crate) content: Option<String>,
+    pub(crate) attachments: Option<Vec<AttachmentRequest>>,
+}
+
+/// Roles that an input may have. The engine writes all others.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum InputRole {
+    System,
+    User,
+    Assistant,
+}
+
+/// A text file.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AttachmentRequest {
+    name: PlainText<1, 255>,
+    extension: Option<PlainText<0, 32>>,
+    content: String,
+}
+
+pub(crate) fn messages(input: Option<InputRequest>, limits: &Limits) -> Result<Vec<Message>, ApiError> {
+    let most = limits.input_messages;
+    match input {
+        None => Err(ApiError::value("input", "'input' is missing: a string, or a list of {role, content}")),
+        Some(InputRequest::Prompt(text)) if text.trim().is_empty() => {
+            Err(ApiError::value("input", "the input is empty"))
+        }
+        Some(InputRequest::Prompt(text)) => Ok(vec![Message::user(text)]),
+        Some(InputRequest::Messages(list)) if list.is_empty() => {
+            Err(ApiError::value("input", "'input' is an empty list"))
+        }
+        Some(InputRequest::Messages(list)) if list.len() > most => Err(ApiError::value(
+            "input",
+            format!("'input' has more than limits.input_messages = {most} messages"),
+        )),
+        Some(InputRequest::Messages(list)) => {
+            list.into_iter().enumerate().map(|(index, given)| message(index, given, limits)).collect()
+        }
     }
-    Ok(Message::user(text))
 }
 
 /// Checks the texts of a job against `limits.input_bytes`.
@@ -47,113 +74,45 @@ pub(crate) fn check_size(
     system_prompt: Option<&str>,
     limits: &Limits,
 ) -> Result<(), ApiError> {
-    let said: usize = input.iter().map(Message::bytes).sum();
-    if said + system_prompt.map_or(0, str::len) > limits.input_bytes {
+    let input_bytes: usize = input.iter().map(Message::bytes).sum();
+    if input_bytes + system_prompt.map_or(0, str::len) > limits.input_bytes {
         return Err(ApiError::InputTooLarge(limits.input_bytes));
     }
     Ok(())
 }
 
-fn message(place: &str, value: Value, limits: &Limits) -> Result<Message, ApiError> {
-    let Value::Object(map) = value else { return Err(wrong(place, "an object {role, content}", &value)) };
-    let MessageFields { role, content, files } =
-        MessageFields::of(map).map_err(|error| within(place, error))?;
-    let files_place = format!("{place}.attachments");
-    if files.is_some() && role != "user" {
-        let text = format!("'{files_place}' belongs to messages of role user alone");
-        return Err(ApiError::value(&files_place, text));
+fn message(index: usize, given: InputMessage, limits: &Limits) -> Result<Message, ApiError> {
+    let InputMessage { role, content, attachments: files } = given;
+    let path = format!("input[{index}].attachments");
+    if files.is_some() && role != InputRole::User {
+        return Err(ApiError::value(&path, format!("'{path}' belongs to messages of role user alone")));
     }
-    let attachments = attachments(&files_place, files, limits)?;
-    match role.as_str() {
-        "system" => Ok(Message::System { content }),
-        "user" => Ok(Message::User { content, attachments }),
-        "assistant" => Ok(Message::assistant(content)),
-        other => {
-            let meant = hint(other, ROLES);
-            let text =
-                format!("'{place}.role' must be one of {}, not {}{meant}", ROLES.join(", "), quoted(other));
-            Err(ApiError::value(&format!("{place}.role"), text))
-        }
+    if files.is_none() && content.is_none() {
+        let path = format!("input[{index}]");
+        return Err(ApiError::value(&format!("{path}.content"), format!("{path}: 'content' is missing")));
     }
+    let content = content.unwrap_or_default();
+    Ok(match role {
+        InputRole::System => Message::System { content },
+        InputRole::User => Message::User { content, attachments: attachments(&path, files, limits)? },
+        InputRole::Assistant => Message::assistant(content),
+    })
 }
-
-/// The fields of a message.
-struct MessageFields {
-    role: String,
-    content: String,
-    files: Option<Value>,
-}
-
-impl MessageFields {
-    fn of(map: Map<String, Value>) -> Result<Self, ApiError> {
-        let mut fields = ObjectFields::new(map, &["role", "content", "attachments"])?;
-        let missing = |name: &str| ApiError::value(name, format!("'{name}' is missing"));
-        let role = fields.text("role")?.ok_or_else(|| missing("role"))?;
-        let (content, files) = (fields.text("content")?, fields.take("attachments"));
-        // A message with files needs no text.
-        let content =
-            content.or_else(|| files.is_some().then(String::new)).ok_or_else(|| missing("content"))?;
-        Ok(Self { role, content, files })
-    }
-}
-
-/// Puts the position of the message or file before the error.
-pub(crate) fn within(place: &str, error: ApiError) -> ApiError {
-    match error {
-        ApiError::Invalid { message, param, code } => ApiError::Invalid {
-            message: format!("{place}: {message}"),
-            param: param.map(|name| format!("{place}.{name}")),
-            code,
-        },
-        other => other,
-    }
-}
-
-/// Characters of a file's name, and of its extension.
-const NAME_CHARS: usize = 255;
-const EXTENSION_CHARS: usize = 32;
 
 pub(crate) fn attachments(
-    place: &str,
-    value: Option<Value>,
+    path: &str,
+    files: Option<Vec<AttachmentRequest>>,
     limits: &Limits,
 ) -> Result<Vec<Attachment>, ApiError> {
-    let list = match value {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list,
-        Some(other) => return Err(wrong(place, "a list of {name, content}", &other)),
-    };
-    let most = limits.input_attachments;
-    if list.len() > most {
-        let text = format!("'{place}' has more than limits.input_attachments = {most} files");
-        return Err(ApiError::value(place, text));
+    let (files, most) = (files.unwrap_or_default(), limits.input_attachments);
+    if files.len() > most {
+        let text = format!("'{path}' has more than limits.input_attachments = {most} files");
+        return Err(ApiError::value(path, text));
     }
-    let file = |(at, value)| {
-        let place = format!("{place}[{at}]");
-        attachment(&place, value)
+    let stored = |file: AttachmentRequest| Attachment {
+        name: file.name.0,
+        extension: file.extension.map(|extension| extension.0).unwrap_or_default(),
+        content: file.content,
     };
-    list.into_iter().enumerate().map(file).collect()
-}
-
-fn attachment(place: &str, value: Value) -> Result<Attachment, ApiError> {
-    let Value::Object(map) = value else { return Err(wrong(place, "an object {name, content}", &value)) };
-    let read = || {
-        let mut fields = ObjectFields::new(map, &["name", "extension", "content"])?;
-        let missing = |name: &str| ApiError::value(name, format!("'{name}' is missing"));
-        let name = fields.text("name")?.ok_or_else(|| missing("name"))?;
-        let extension = fields.text("extension")?.unwrap_or_default();
-        let content = fields.text("content")?.ok_or_else(|| missing("content"))?;
-        bounded("name", &name, 1, NAME_CHARS)?;
-        bounded("extension", &extension, 0, EXTENSION_CHARS)?;
-        Ok(Attachment { name, extension, content })
-    };
-    read().map_err(|error| within(place, error))
-}
-
-fn bounded(name: &str, text: &str, least: usize, most: usize) -> Result<(), ApiError> {
-    if (least..=most).contains(&text.chars().count()) && !text.chars().any(char::is_control) {
-        return Ok(());
-    }
-    let text = format!("'{name}' must have {least} to {most} characters and no control character");
-    Err(ApiError::value(name, text))
+    Ok(files.into_iter().map(stored).collect())
 }

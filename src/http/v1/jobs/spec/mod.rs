@@ -4,50 +4,63 @@
 pub(crate) mod input;
 
 use crate::domain::id::{ConversationId, ProjectId, UserId};
-use crate::domain::job::{JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::job::{ApprovalMode, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
 use crate::domain::nearest::hint;
-use crate::domain::tool::ToolChoice;
+use crate::domain::tool::{Strictness, ToolChoice};
+use crate::domain::webhook::WebhookUrl;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::fields::{ObjectFields, wrong};
-use crate::http::request::project;
 use crate::http::request::quoted::quoted;
-use crate::http::v1::webhook_url::webhook_url;
+use crate::http::request::values::{MaxTokens, Temperature, UnixMillis, WholeNumber};
+use crate::http::request::{project, typed};
+use crate::http::v1::webhook_url::check_address;
+use input::InputRequest;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-pub(crate) const KNOWN: &[&str] = &[
-    "input",
-    "model",
-    "conversation_id",
-    "project_id",
-    "system_prompt",
-    "temperature",
-    "max_tokens",
-    "thinking",
-    "tools",
-    "strictness",
-    "max_steps",
-    "timeout_s",
-    "max_total_tokens",
-    "priority",
-    "run_at",
-    "max_attempts",
-    "on_disconnect",
-    "metadata",
-    "webhook_url",
-    "approval",
-];
-/// The last time that a request may name, unix seconds: the end of the year 9999 less a day for time zones.
-const LAST_SECOND: f64 = 253_402_207_200.0;
+/// The body of `POST /v1/jobs`, of a batch line and of a schedule's job.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JobRequest {
+    pub(crate) input: Option<InputRequest>,
+    pub(crate) model: Option<String>,
+    pub(crate) conversation_id: Option<ConversationId>,
+    pub(crate) project_id: Option<String>,
+    pub(crate) system_prompt: Option<String>,
+    pub(crate) temperature: Option<Temperature>,
+    pub(crate) max_tokens: Option<MaxTokens>,
+    pub(crate) thinking: Option<bool>,
+    pub(crate) tools: Option<ToolsRequest>,
+    pub(crate) strictness: Option<Strictness>,
+    pub(crate) max_steps: Option<u64>,
+    pub(crate) timeout_s: Option<u64>,
+    pub(crate) max_total_tokens: Option<WholeNumber<1, { u64::MAX }>>,
+    pub(crate) priority: Option<WholeNumber<0, 9>>,
+    pub(crate) run_at: Option<UnixMillis>,
+    pub(crate) max_attempts: Option<u64>,
+    pub(crate) on_disconnect: Option<OnDisconnect>,
+    pub(crate) metadata: Option<BTreeMap<String, String>>,
+    pub(crate) webhook_url: Option<WebhookUrl>,
+    pub(crate) approval: Option<ApprovalMode>,
+}
+
+/// All tools, none, or those with these names.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
+#[derive(Debug, Deserialize)]
+pub(crate) enum ToolsRequest {
+    #[serde(rename = "true or false")]
+    All(bool),
+    #[serde(rename = "a list")]
+    Named(Vec<String>),
+}
 
 /// A job with a prompt and defaults.
 pub(crate) fn from_prompt(text: String, app: &AppDependencies, user: UserId) -> Result<JobSpec, ApiError> {
-    let mut map = Map::new();
-    map.insert("input".to_owned(), Value::String(text));
-    from_json(map, app, user)
+    let input = Some(InputRequest::Prompt(text));
+    JobRequest { input, ..JobRequest::default() }.into_spec(app, user)
 }
 
 pub(crate) fn from_json(
@@ -55,40 +68,53 @@ pub(crate) fn from_json(
     app: &AppDependencies,
     user: UserId,
 ) -> Result<JobSpec, ApiError> {
-    let limits = &app.limits;
-    let mut fields = ObjectFields::new(map, KNOWN)?;
-    let input = input::messages(fields.take("input"), limits)?;
-    let system_prompt = fields.text("system_prompt")?;
-    input::check_size(&input, system_prompt.as_deref(), limits)?;
-    let max_steps = fields.whole("max_steps", 1..=u64::from(app.max_iterations))?;
-    let timeout_s = fields.whole("timeout_s", 1..=limits.job_timeout_max_s)?;
-    Ok(JobSpec {
-        model: model(fields.text("model")?, app)?,
-        project_id: own_project(fields.text("project_id")?, app, user)?,
-        conversation_id: conversation(fields.text("conversation_id")?)?,
-        temperature: fields.number("temperature", 0.0..=2.0)?,
-        max_tokens: to_u32(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),
-        thinking: fields.flag("thinking")?.unwrap_or(false),
-        tools: tools(fields.take("tools"), app)?,
-        strictness: fields.word("strictness", &["strict", "standard", "lenient"])?,
-        max_steps: to_u32(max_steps).unwrap_or(app.max_iterations),
-        timeout_s: timeout_s.unwrap_or(limits.job_timeout_s),
-        max_total_tokens: fields.whole("max_total_tokens", 1..=u64::MAX)?,
-        priority: fields.whole("priority", 0..=9)?.and_then(Priority::new).unwrap_or(Priority::DEFAULT),
-        max_attempts: to_u32(fields.whole("max_attempts", 1..=u64::from(limits.job_attempts))?).unwrap_or(1),
-        run_at_ms: timestamp("run_at", fields.take("run_at"))?,
-        on_disconnect: on_disconnect(&mut fields)?,
-        metadata: metadata(fields.take("metadata"), app)?,
-        webhook_url: webhook_url(fields.text("webhook_url")?, app)?,
-        approval: fields.word("approval", &["wait", "auto-deny"])?.unwrap_or_default(),
-        origin: JobOrigin::Client,
-        input: require_user_message(input)?,
-        system_prompt,
-    })
+    typed::from_map::<JobRequest>(map)?.into_spec(app, user)
 }
 
-fn on_disconnect(fields: &mut ObjectFields) -> Result<OnDisconnect, ApiError> {
-    Ok(fields.word("on_disconnect", &["continue", "cancel"])?.unwrap_or_default())
+impl JobRequest {
+    /// Checks the values against the limits of the server and fills in defaults.
+    pub(crate) fn into_spec(self, app: &AppDependencies, user: UserId) -> Result<JobSpec, ApiError> {
+        let limits = &app.limits;
+        let input = input::messages(self.input, limits)?;
+        input::check_size(&input, self.system_prompt.as_deref(), limits)?;
+        let max_steps = up_to("max_steps", self.max_steps, u64::from(app.max_iterations))?;
+        let timeout_s = up_to("timeout_s", self.timeout_s, limits.job_timeout_max_s)?;
+        let max_attempts = up_to("max_attempts", self.max_attempts, u64::from(limits.job_attempts))?;
+        Ok(JobSpec {
+            model: model(self.model, app)?,
+            project_id: own_project(self.project_id, app, user)?,
+            conversation_id: self.conversation_id,
+            temperature: self.temperature.map(|temperature| temperature.0),
+            max_tokens: self.max_tokens.map(MaxTokens::to_u32),
+            thinking: self.thinking.unwrap_or(false),
+            tools: tools(self.tools, app)?,
+            strictness: self.strictness,
+            max_steps: to_u32(max_steps).unwrap_or(app.max_iterations),
+            timeout_s: timeout_s.unwrap_or(limits.job_timeout_s),
+            max_total_tokens: self.max_total_tokens.map(|most| most.0),
+            priority: self.priority.and_then(|level| Priority::new(level.0)).unwrap_or(Priority::DEFAULT),
+            max_attempts: to_u32(max_attempts).unwrap_or(1),
+            run_at_ms: self.run_at.map(|at| at.0),
+            on_disconnect: self.on_disconnect.unwrap_or_default(),
+            metadata: metadata(self.metadata.unwrap_or_default(), app)?,
+            webhook_url: self.webhook_url.map(|url| check_address(url, app)).transpose()?,
+            approval: self.approval.unwrap_or_default(),
+            origin: JobOrigin::Client,
+            input: require_user_message(input)?,
+            system_prompt: self.system_prompt,
+        })
+    }
+}
+
+/// A number from 1 to a limit of the server.
+fn up_to(name: &str, given: Option<u64>, most: u64) -> Result<Option<u64>, ApiError> {
+    match given.filter(|number| !(1..=most).contains(number)) {
+        Some(number) => Err(ApiError::value(
+            name,
+            format!("'{name}' must be a whole number from 1 to {most}, not {number}"),
+        )),
+        None => Ok(given),
+    }
 }
 
 /// At least one message of the user must have content.
@@ -118,12 +144,6 @@ pub(crate) fn model(name: Option<String>, app: &AppDependencies) -> Result<Strin
     Err(ApiError::ModelNotFound { name: quoted(&name), known: known.join(", ") })
 }
 
-fn conversation(name: Option<String>) -> Result<Option<ConversationId>, ApiError> {
-    let Some(name) = name else { return Ok(None) };
-    let id = ConversationId::try_from(name);
-    id.map(Some).map_err(|rule| ApiError::value("conversation_id", format!("'conversation_id' {rule}")))
-}
-
 /// The project, if it exists and belongs to the user (P7).
 fn own_project(
     id: Option<String>,
@@ -134,23 +154,20 @@ fn own_project(
     project::owned(app, user, project::parse_id(&id)?).map(|project| Some(project.id))
 }
 
-fn tools(value: Option<Value>, app: &AppDependencies) -> Result<ToolChoice, ApiError> {
-    let list = match value {
+fn tools(given: Option<ToolsRequest>, app: &AppDependencies) -> Result<ToolChoice, ApiError> {
+    let list = match given {
         None => return Ok(ToolChoice::All(true)),
-        Some(Value::Bool(all)) => return Ok(ToolChoice::All(all)),
-        Some(Value::Array(list)) => list,
-        Some(other) => return Err(wrong("tools", "true, false or a list of names", &other)),
+        Some(ToolsRequest::All(all)) => return Ok(ToolChoice::All(all)),
+        Some(ToolsRequest::Named(list)) => list,
     };
     let mut named: Vec<String> = Vec::new();
-    for (at, value) in list.into_iter().enumerate() {
-        let place = format!("tools[{at}]");
-        let Value::String(name) = value else { return Err(wrong(&place, "a tool's name", &value)) };
+    for (index, name) in list.into_iter().enumerate() {
         if !app.toolbox.has_tool(&name) {
             let offered = app.toolbox.offered(&ToolChoice::All(true), true);
             let meant = hint(&name, offered.iter().map(|tool| tool.name.as_ref()));
             return Err(ApiError::Invalid {
                 message: format!("there is no tool {}{meant}", quoted(&name)),
-                param: Some(place),
+                param: Some(format!("tools[{index}]")),
                 code: "tool_not_found",
             });
         }
@@ -161,60 +178,26 @@ fn tools(value: Option<Value>, app: &AppDependencies) -> Result<ToolChoice, ApiE
     Ok(ToolChoice::Named(named))
 }
 
-/// Unix seconds or RFC 3339, in milliseconds.
-pub(crate) fn timestamp(name: &str, value: Option<Value>) -> Result<Option<u64>, ApiError> {
-    let Some(value) = value else { return Ok(None) };
-    let millis = match &value {
-        Value::String(text) => {
-            text.parse::<jiff::Timestamp>().ok().and_then(|at| at.as_millisecond().try_into().ok())
-        }
-        // Many languages report time as a float.
-        other => other
-            .as_f64()
-            .filter(|seconds| *seconds <= LAST_SECOND)
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .and_then(|since| u64::try_from(since.as_millis()).ok()),
-    };
-    match millis {
-        Some(millis) => Ok(Some(millis)),
-        None => Err(wrong(name, "unix seconds or an RFC 3339 time since 1970, with its offset", &value)),
-    }
-}
-
-fn metadata(value: Option<Value>, app: &AppDependencies) -> Result<BTreeMap<String, String>, ApiError> {
+fn metadata(
+    pairs: BTreeMap<String, String>,
+    app: &AppDependencies,
+) -> Result<BTreeMap<String, String>, ApiError> {
     let limits = &app.limits;
-    let map = match value {
-        None => return Ok(BTreeMap::new()),
-        Some(Value::Object(map)) => map,
-        Some(other) => return Err(wrong("metadata", "an object of strings", &other)),
-    };
-    if map.len() > limits.metadata_pairs {
+    if pairs.len() > limits.metadata_pairs {
         let most = limits.metadata_pairs;
         return Err(ApiError::value("metadata", format!("'metadata' has more than {most} pairs")));
     }
-    let mut pairs = BTreeMap::new();
-    for (key, value) in map {
-        let place = format!("metadata.{}", key.chars().take(64).collect::<String>());
-        if key.is_empty() || key.chars().count() > limits.metadata_key_chars {
-            let most = limits.metadata_key_chars;
-            return Err(ApiError::value(
-                &place,
-                format!("a key of 'metadata' must have 1 to {most} characters"),
-            ));
-        }
-        match value {
-            Value::String(text) if text.chars().count() <= limits.metadata_value_chars => {
-                pairs.insert(key, text)
-            }
-            Value::String(_) => {
-                let most = limits.metadata_value_chars;
-                return Err(ApiError::value(
-                    &place,
-                    format!("a value of 'metadata' may have {most} characters"),
-                ));
-            }
-            other => return Err(wrong(&place, "a string", &other)),
+    for (key, value) in &pairs {
+        let (most_key, most_value) = (limits.metadata_key_chars, limits.metadata_value_chars);
+        let rule = if !(1..=most_key).contains(&key.chars().count()) {
+            format!("a key of 'metadata' must have 1 to {most_key} characters")
+        } else if value.chars().count() > most_value {
+            format!("a value of 'metadata' may have {most_value} characters")
+        } else {
+            continue;
         };
+        let path = format!("metadata.{}", key.chars().take(64).collect::<String>());
+        return Err(ApiError::value(&path, rule));
     }
     Ok(pairs)
 }
