@@ -74,13 +74,7 @@ fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal
             page.get("data").and_then(Value::as_array).cloned().unwrap_or_default()
         }
     };
-    if json {
-        return Ok(terminal.line(&Value::from(tools).to_string())?);
-    }
-    for tool in &tools {
-        terminal.line(&describe(tool))?;
-    }
-    Ok(())
+    Ok(terminal.list(tools, json, describe)?)
 }
 
 /// One line about a tool.

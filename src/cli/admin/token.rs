@@ -94,13 +94,7 @@ fn list(
             all.push(token);
         }
     }
-    if json {
-        return Ok(terminal.line(&Value::from(all).to_string())?);
-    }
-    for token in &all {
-        terminal.line(&describe(token, text(token, "user")))?;
-    }
-    Ok(())
+    Ok(terminal.list(all, json, |token| describe(token, text(token, "user")))?)
 }
 
 /// Finds the owner of the token and revokes it: an id does not contain its owner.

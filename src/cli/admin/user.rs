@@ -70,7 +70,7 @@ pub(crate) fn user(
 ) -> Result<(), CliError> {
     match command {
         UserCommand::Add(args) => add(admin, args, terminal),
-        UserCommand::List { json } => list(&*admin()?, *json, terminal),
+        UserCommand::List { json } => Ok(terminal.list(admin()?.users()?, *json, describe)?),
         UserCommand::Passwd { name, password_stdin, json } => {
             // Read first: the store is not kept open while the user types.
             let password = password(*password_stdin, terminal)?;
@@ -103,17 +103,6 @@ fn add(
         "username": args.name, "email": args.email, "role": role, "password": password.reveal(),
     });
     show(&admin()?.register(object(body))?, args.json, terminal)
-}
-
-fn list(admin: &dyn AccountAdmin, json: bool, terminal: &Terminal) -> Result<(), CliError> {
-    let users = admin.users()?;
-    if json {
-        return Ok(terminal.line(&Value::from(users).to_string())?);
-    }
-    for user in &users {
-        terminal.line(&describe(user))?;
-    }
-    Ok(())
 }
 
 fn change(admin: &dyn AccountAdmin, name: &str, body: Value) -> Result<Value, CliError> {

@@ -1,7 +1,6 @@
 //! The HTTP client of the commands: requests with their timeouts, and errors with advice.
 
 pub(super) mod address;
-mod bearer;
 mod early_response;
 mod response;
 pub(super) mod retry;
@@ -10,7 +9,6 @@ mod unix_socket;
 use crate::cli::error::CliError;
 use crate::domain::secret::Secret;
 use address::is_origin;
-use bearer::bearer_auth;
 use early_response::EarlyResponseConnector;
 pub(super) use response::{EventStreamError, RequestError, refusal};
 use response::{describe, is_disconnect, parse, read_text, reason, unexpected_response};
@@ -19,10 +17,12 @@ use std::io::Read;
 use std::time::Duration;
 use unix_socket::UnixConnector;
 use ureq::config::Config;
-use ureq::http::Response;
+use ureq::http::header::{AUTHORIZATION, HeaderValue};
+use ureq::http::{Request, Response};
+use ureq::middleware::{Middleware, MiddlewareNext};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, DefaultConnector};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, SendBody};
 
 /// Address of a server with the default configuration.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
@@ -141,7 +141,7 @@ impl ApiClient {
             .config()
             .timeout_per_write(Some(SILENCE_TIMEOUT))
             .build();
-        parse(request.send(ureq::SendBody::from_reader(body)), RETRYABLE)
+        parse(request.send(SendBody::from_reader(body)), RETRYABLE)
     }
 
     /// Opens a stream of JSON lines.
@@ -255,4 +255,22 @@ impl ApiClient {
 
 fn agent(config: Config, connector: impl Connector) -> Agent {
     Agent::with_parts(config, connector.chain(EarlyResponseConnector), DefaultResolver::default())
+}
+
+/// Adds the API key to every request as an `Authorization` header (P9: and nowhere else).
+fn bearer_auth(key: Option<&Secret>) -> Result<impl Middleware, CliError> {
+    // $NANOCLAW_TOKEN may be empty.
+    let key = key.map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
+    let mut line =
+        key.map(|key| HeaderValue::from_str(&format!("Bearer {key}"))).transpose().map_err(|_| {
+            CliError::usage("the token is invalid: it has characters that a header cannot carry")
+                .hint("it looks like nck_ and 43 letters, digits, '-' or '_'")
+        })?;
+    if let Some(line) = &mut line {
+        line.set_sensitive(true);
+    }
+    Ok(move |mut request: Request<SendBody>, next: MiddlewareNext| {
+        request.headers_mut().extend(line.clone().map(|line| (AUTHORIZATION, line)));
+        next.handle(request)
+    })
 }

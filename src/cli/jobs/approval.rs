@@ -7,13 +7,20 @@ use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
 use serde_json::{Value, json};
 
+/// The calls to decide about.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ApproveArgs {
+struct WaitingCalls {
     /// The waiting job's id, job_…
     job: String,
     /// Only this call, by its id; repeatable
     #[arg(long = "call", value_name = "ID")]
     calls: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    waiting: WaitingCalls,
     /// Print the job as JSON
     #[arg(long)]
     json: bool,
@@ -21,11 +28,8 @@ pub(crate) struct ApproveArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DenyArgs {
-    /// The waiting job's id, job_…
-    job: String,
-    /// Only this call, by its id; repeatable
-    #[arg(long = "call", value_name = "ID")]
-    calls: Vec<String>,
+    #[command(flatten)]
+    waiting: WaitingCalls,
     /// Reason, shown to the model
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -36,33 +40,25 @@ pub(crate) struct DenyArgs {
 
 /// Approves the calls and prints the job.
 pub(crate) fn approve(client: &ApiClient, args: &ApproveArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let job = decide(client, "approve", &args.job, &body(&args.calls, None))?;
+    let path = format!("/v1/jobs/{}/approve", path_segment(&args.waiting.job)?);
+    let job = client.post(&path, Some(&body(&args.waiting.calls, None)))?;
     print(&job, args.json, terminal)
 }
 
 /// Denies the calls and prints the job.
 pub(crate) fn deny(client: &ApiClient, args: &DenyArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let job = decide(client, "deny", &args.job, &body(&args.calls, args.reason.as_deref()))?;
+    let path = format!("/v1/jobs/{}/deny", path_segment(&args.waiting.job)?);
+    let job = client.post(&path, Some(&body(&args.waiting.calls, args.reason.as_deref())))?;
     print(&job, args.json, terminal)
-}
-
-fn decide(client: &ApiClient, act: &str, job: &str, body: &Value) -> Result<Value, CliError> {
-    client.post(&format!("/v1/jobs/{}/{act}", path_segment(job)?), Some(body))
 }
 
 fn print(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
     show(job, json, terminal)?;
-    if json {
-        return Ok(());
-    }
-    for call in job.pointer("/approval/calls").and_then(Value::as_array).into_iter().flatten() {
+    let calls = job.pointer("/approval/calls").and_then(Value::as_array).filter(|_| !json);
+    for call in calls.into_iter().flatten() {
         let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
-        terminal.line(&format!(
-            "  still waiting: {} {} {}",
-            text("id_ref"),
-            text("name"),
-            text("arguments")
-        ))?;
+        let (id, name, arguments) = (text("id_ref"), text("name"), text("arguments"));
+        terminal.line(&format!("  still waiting: {id} {name} {arguments}"))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub(super) mod progress;
 use anstyle::{AnsiColor, Style};
 use escape::visible;
 use rustix::termios::tcgetwinsize;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 #[cfg(test)]
@@ -85,6 +86,19 @@ impl Terminal {
     /// Writes a line of data.
     pub(crate) fn line(&self, text: &str) -> io::Result<()> {
         self.data(&format!("{text}\n"))
+    }
+
+    /// Writes a list as JSON, or a line for each item.
+    pub(crate) fn list(
+        &self,
+        items: Vec<Value>,
+        as_json: bool,
+        describe: impl Fn(&Value) -> String,
+    ) -> io::Result<()> {
+        if as_json {
+            return self.line(&Value::from(items).to_string());
+        }
+        items.iter().try_for_each(|item| self.line(&describe(item)))
     }
 
     /// Writes a program's own stderr output.
