@@ -223,11 +223,11 @@ impl Toolbox for FakeTools {
             if let Some(hook) = lock(&self.on_call).clone() {
                 hook();
             }
-            let content = match call.name.as_str() {
+            let result = match call.name.as_str() {
                 "broken" => r#"{"success":false}"#.to_owned(),
                 _ => format!("ran {}", call.id_ref),
             };
-            journal.finished(call, outcome(&content, false));
+            journal.finished(call, outcome(&result, false));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The threads: they outlive panics and a stumbling store, and they stop when has_entered.
+//! The threads: they outlive panics and a failing store, and they stop on request.
 
 use super::fixture::{Fixture, LIMITS, usual};
 use super::store::Op;

@@ -309,7 +309,7 @@ mod tests {
         });
         let fence = Fence { job: JobId::from_bits(1), epoch: 1 };
         assert!(transaction.lease(Fence { epoch: 2, ..fence }).is_err(), "refused, and left where it is");
-        let leased = transaction.lease(fence).unwrap();
-        assert_eq!(leased.tail.piece.unwrap().text.as_ptr(), grown);
+        let found = transaction.lease(fence).unwrap();
+        assert_eq!(found.tail.piece.unwrap().text.as_ptr(), grown);
     }
 }
