@@ -1,4 +1,4 @@
-//! What a child reports to its parent besides output: the frames of the set-up, and the guest's result.
+//! A child's reports to its parent besides output: the frames of the set-up, and the guest's result.
 //!
 //! The two pipes have different trust. The child closes the frames pipe before guest code runs, so frames
 //! come from our own code and are believed. The guest inherits the result pipe: its content is text and never

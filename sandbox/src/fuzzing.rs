@@ -61,10 +61,13 @@ impl FuzzedRun {
             1 => Level::Standard,
             _ => Level::Lenient,
         };
-        let (how, number) = (bytes.byte(), bytes.byte());
+        let (exit_kind, number) = (bytes.byte(), bytes.byte());
         // A process ends with an exit code or by a signal, never both.
-        let (exit_code, signal) =
-            if how & 1 == 0 { (Some(number.into()), None) } else { (None, Some(i32::from(number % 64) + 1)) };
+        let (exit_code, signal) = if exit_kind & 1 == 0 {
+            (Some(number.into()), None)
+        } else {
+            (None, Some(i32::from(number % 64) + 1))
+        };
         Self {
             language,
             level,
@@ -133,10 +136,10 @@ pub fn report(data: &[u8]) {
     assert_status_is_the_parents(&run, &stage(frames.head()), &record);
     assert_texts_are_bounded(&record, &stdout, &stderr);
     // The guest's output does not affect the status: the same run with empty pipes has the same one.
-    let nothing = CapturedOutput::new(0, OutputRetention::Head);
-    let silent = run.judge([&frames, &result, &nothing, &nothing]);
-    assert_eq!(silent.status, record.status, "output changed the status");
-    let without_result = run.judge([&frames, &nothing, &stdout, &stderr]);
+    let empty = CapturedOutput::new(0, OutputRetention::Head);
+    let without_output = run.judge([&frames, &result, &empty, &empty]);
+    assert_eq!(without_output.status, record.status, "output changed the status");
+    let without_result = run.judge([&frames, &empty, &stdout, &stderr]);
     let claimed =
         (without_result.status, record.status) == (RunStatus::Error, RunStatus::Oom) && run.memory_was_used();
     assert!(without_result.status == record.status || claimed, "the result changed the status");
@@ -150,7 +153,7 @@ pub fn report(data: &[u8]) {
 fn assert_status_is_the_parents(run: &FuzzedRun, stage: &SetupStage, record: &RunRecord) {
     let ran = *stage == SetupStage::Ran;
     let began = ran || *stage == SetupStage::Ready;
-    let fine = match record.status {
+    let is_consistent = match record.status {
         RunStatus::Ok => ran && run.stop.is_none() && run.exit_code == Some(0),
         RunStatus::Error => {
             ran && run.signal.is_none() || matches!(run.stop, Some(StopReason::Tasks | StopReason::Host(_)))
@@ -174,7 +177,7 @@ fn assert_status_is_the_parents(run: &FuzzedRun, stage: &SetupStage, record: &Ru
         RunStatus::Crash => began && run.stop.is_none() && run.signal.is_some(),
         RunStatus::SandboxError => !ran,
     };
-    assert!(fine, "{stage:?} became {record:?}");
+    assert!(is_consistent, "{stage:?} became {record:?}");
     assert_eq!(record.exit_code, run.exit_code.filter(|_| ran));
     assert_eq!(record.signal, run.signal);
     assert!(record.result.is_none() || record.status == RunStatus::Ok);
@@ -187,19 +190,19 @@ fn is_oom_confirmed(run: &FuzzedRun) -> bool {
 }
 
 fn assert_texts_are_bounded(record: &RunRecord, stdout: &CapturedOutput, stderr: &CapturedOutput) {
-    let cut = MAX_TEXT_BYTES + '…'.len_utf8();
+    let max_text_bytes = MAX_TEXT_BYTES + '…'.len_utf8();
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     // A replaced byte becomes three; the gap between beginning and end adds one line.
-    let most = |output: &CapturedOutput| output.cap() * 3 + 64;
-    assert!(record.stdout.len() <= most(stdout));
-    assert!(length(&record.result) <= cut);
+    let max_output_bytes = |output: &CapturedOutput| output.cap() * 3 + 64;
+    assert!(record.stdout.len() <= max_output_bytes(stdout));
+    assert!(length(&record.result) <= max_text_bytes);
     if record.status != RunStatus::SandboxError {
-        assert!(length(&record.error) <= cut);
-        assert!(record.stderr.len() <= most(stderr) + cut + 1);
+        assert!(length(&record.error) <= max_text_bytes);
+        assert!(record.stderr.len() <= max_output_bytes(stderr) + max_text_bytes + 1);
     }
 }
 
-/// Target `pieces`: the bytes of a pipe, in any pieces and with any limit, are kept unchanged up to the
+/// Target `pieces`: the bytes of a pipe, in any pieces and with any limit, are stored unchanged up to the
 /// limit.
 ///
 /// # Panics
@@ -213,15 +216,15 @@ pub fn pieces(data: &[u8]) {
         let length = usize::from(bytes.byte());
         pieces.push(bytes.take(length));
     }
-    let whole = pieces.concat();
+    let written = pieces.concat();
     // Without descriptors or memory there is no pipe to test.
     let Ok(output) = read_in_pieces(&pieces, cap) else { return };
     assert_eq!(
         output.head(),
-        whole.get(..cap).unwrap_or(&whole),
+        written.get(..cap).unwrap_or(&written),
         "the kept bytes differ from the written ones"
     );
-    assert_eq!(output.is_cut(), whole.len() > cap);
-    let expected = stage(whole.get(..cap).unwrap_or(&whole));
+    assert_eq!(output.is_cut(), written.len() > cap);
+    let expected = stage(written.get(..cap).unwrap_or(&written));
     assert_eq!(stage(output.head()), expected);
 }

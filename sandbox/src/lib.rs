@@ -18,8 +18,8 @@
 //! 1. [`Sandbox::run`] sends a request to the broker, a process without secrets that starts every guest.
 //! 2. The broker gives the run a child of its own (`QuickJS`, a shell) or of a warm `CPython` (a zygote).
 //! 3. The child applies the kernel policy and runs the program.
-//! 4. Meanwhile the parent watches pidfd, pipes and clock; afterwards the verdict turns what it saw into a
-//!    [`RunRecord`].
+//! 4. Meanwhile the parent watches pidfd, pipes and clock; afterwards the verdict turns its observations into
+//!    a [`RunRecord`].
 //!
 //! Threat model: the guest is hostile and may control its whole process. Its output, its result and its exit
 //! code never decide [`RunRecord::status`], except that exit code 0 differs from other codes. The language

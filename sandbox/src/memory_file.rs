@@ -11,7 +11,7 @@ pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     filled("nanoclaw", MemfdFlags::CLOEXEC, bytes).map(OwnedFd::from)
 }
 
-/// A memory file that can no longer be changed, nor executed: landlock does not check files without a name.
+/// A memory file that can be neither changed nor executed: landlock does not check files without a name.
 pub(crate) fn sealed_memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = filled("nanoclaw-input", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING, bytes)?;
     rustix::fs::fchmod(&file, Mode::RUSR)?;

@@ -27,13 +27,13 @@ pub struct SandboxReport {
 }
 
 impl SandboxReport {
-    /// Whether every level holds (Python may still be off).
+    /// Whether the policy of every level is in force (Python may still be off).
     pub fn able(&self) -> bool {
         self.levels.iter().all(|level| level.able)
     }
 }
 
-/// The interpreter in use, or why there is none.
+/// The interpreter in use, or why there is no usable one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonReport {
     /// Its path, with links and shims resolved.

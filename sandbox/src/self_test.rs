@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::broker::{BrokerClient, RunRequest, RunTask};
-use crate::child::{FIRST_ESCAPE, HELD, QUIET_ATTEMPTS, SelfTestProbe};
+use crate::child::{ALL_BLOCKED, FIRST_ESCAPE, QUIET_ATTEMPTS, SelfTestProbe};
 use crate::child_report::{MAX_TEXT_BYTES, SetupStage, stage};
 use crate::level::Level;
 use crate::limits::RunLimits;
@@ -16,7 +16,7 @@ use crate::scratch::ScratchDir;
 /// How long the child of a probe may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Tests a level. The error says what a child could do.
+/// Tests a level. The error names the attempt that succeeded.
 pub(crate) fn test_level(
     broker: &BrokerClient,
     options: &SandboxOptions,
@@ -55,7 +55,7 @@ impl SelfTest<'_> {
     fn must_hold(&self, probe: SelfTestProbe) -> Result<(), String> {
         let observed = self.run(probe)?;
         match observed.exit.exit_code {
-            Some(HELD) => Ok(()),
+            Some(ALL_BLOCKED) => Ok(()),
             Some(code) if code >= FIRST_ESCAPE => {
                 let index = usize::try_from(code - FIRST_ESCAPE).ok();
                 let attempt = index.and_then(|index| QUIET_ATTEMPTS.get(index)).unwrap_or(&"escape");

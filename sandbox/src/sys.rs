@@ -147,7 +147,7 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
 /// Blocks exactly these signals until [`wait_for_signal`] takes them. An empty list unblocks all.
 pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
     let set = signal_set(signals);
-    // SAFETY: the set is live; no old set is asked for.
+    // SAFETY: the set is live; no old set is requested.
     checked(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) }.into())
         .map(drop)
 }
@@ -165,7 +165,7 @@ pub(crate) fn default_signals() {
 pub(crate) fn wait_for_signal(signals: &[i32]) -> io::Result<i32> {
     let set = signal_set(signals);
     loop {
-        // SAFETY: the set is live; no details are asked for.
+        // SAFETY: the set is live; no details are requested.
         match checked(unsafe { libc::sigwaitinfo(&raw const set, std::ptr::null_mut()) }.into()) {
             Ok(signal) => return Ok(i32::try_from(signal).unwrap_or(0)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

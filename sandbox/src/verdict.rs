@@ -1,4 +1,4 @@
-//! Turns what the parent saw into a record.
+//! Turns the parent's observations into a record.
 //!
 //! The status comes from the parent's own view. The guest's result, its traceback and its claim that memory
 //! ran out are text: they affect the status only if the kernel's figures agree.

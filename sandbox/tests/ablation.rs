@@ -85,7 +85,7 @@ fn is_safe(sample: &Sample) -> bool {
     !consumes && !destroys
 }
 
-/// The programs that make system calls: those of `QuickJS` make none.
+/// The programs that make system calls; those of `QuickJS` cannot.
 fn programs() -> Vec<(Sample, Level)> {
     let mut programs = Vec::new();
     for (suite, language) in

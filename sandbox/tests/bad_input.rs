@@ -53,7 +53,7 @@ fn a_program_of_the_maximum_length_runs_and_a_longer_one_is_refused() {
 fn empty_text_and_nul_bytes_are_refused_at_every_level() {
     let _turn = support::exclusive();
     for level in Level::FOR_CODE {
-        for (code, words) in [
+        for (code, text) in [
             ("", "empty"),
             (" \n\t\r\n", "empty"),
             ("\u{feff}", "empty"),
@@ -64,7 +64,7 @@ fn empty_text_and_nul_bytes_are_refused_at_every_level() {
                 let record = run(program);
                 assert_eq!(record.status, RunStatus::SyntaxError, "{code:?}: {record:#?}");
                 let message = record.error.unwrap();
-                assert!(message.contains(words) && record.stderr.contains(words), "{code:?}: {message}");
+                assert!(message.contains(text) && record.stderr.contains(text), "{code:?}: {message}");
             }
         }
     }
@@ -116,7 +116,7 @@ fn deep_nesting_is_reported_and_never_crashes() {
     let _turn = support::exclusive();
     let deep =
         |open: &str, core: &str, close: &str, times: usize| open.repeat(times) + core + &close.repeat(times);
-    for (code, status, words) in [
+    for (code, status, text) in [
         (deep("(", "1", ")", 5_000), RunStatus::SyntaxError, "too many nested parentheses"),
         (deep("[", "1", "]", 100_000), RunStatus::SyntaxError, "too many nested parentheses"),
         (deep("-", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
@@ -129,12 +129,12 @@ fn deep_nesting_is_reported_and_never_crashes() {
         let message = record.error.as_deref().unwrap_or_default();
         assert!(
             matches!(record.status, RunStatus::SyntaxError | RunStatus::Error) && message.len() < 16 * 1024,
-            "{words}: {record:#?}"
+            "{text}: {record:#?}"
         );
         // It depends on the interpreter's version which of its limits is reached first.
         let is_deep =
             ["nested", "too many", "recursion", "indentation"].iter().any(|word| message.contains(word));
-        assert!(is_deep, "{words}, {status}: {message:.400}");
+        assert!(is_deep, "{text}, {status}: {message:.400}");
     }
     for code in [deep("(", "1", ")", 100_000), deep("[", "1", "]", 200_000), deep("{", "", "}", 300_000)] {
         let record = run(javascript(Level::Strict, &code));
@@ -179,7 +179,7 @@ fn a_program_of_100_000_lines_runs() {
 #[test]
 fn a_long_error_message_is_truncated_and_stays_an_error() {
     let _turn = support::exclusive();
-    for (program, words) in [
+    for (program, text) in [
         (python(Level::Strict, &"a".repeat(1_000_000)), "is not defined"),
         (python(Level::Strict, &format!("x = '{}'\n1/0", "é".repeat(400_000))), "ZeroDivisionError"),
         (python(Level::Strict, "raise ValueError('é' * 1_000_000)"), "ValueError"),
@@ -188,9 +188,9 @@ fn a_long_error_message_is_truncated_and_stays_an_error() {
         (javascript(Level::Strict, &"a".repeat(1_000_000)), "ReferenceError"),
     ] {
         let record = run(program);
-        assert_eq!(record.status, RunStatus::Error, "{words}: {:?} {:?}", record.status, record.limit);
+        assert_eq!(record.status, RunStatus::Error, "{text}: {:?} {:?}", record.status, record.limit);
         let message = record.error.unwrap();
-        assert!(message.contains(words) && message.len() < 17 * 1024, "{message}");
-        assert!(record.stderr.contains(words) && record.stderr.len() < 9 * 1024, "{}", record.stderr.len());
+        assert!(message.contains(text) && message.len() < 17 * 1024, "{message}");
+        assert!(record.stderr.contains(text) && record.stderr.len() < 9 * 1024, "{}", record.stderr.len());
     }
 }

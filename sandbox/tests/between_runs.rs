@@ -122,6 +122,7 @@ fn a_javascript_run_sees_no_change_of_an_earlier_run() {
         let second = sandbox.run(&javascript(Level::Standard, &format!("print({question})")), &|| false);
         assert_eq!(second.stdout, "true\n", "{trace}: {second:#?}");
     }
-    let draw = || sandbox.run(&javascript(Level::Standard, "print(Math.random())"), &|| false).stdout;
-    assert_ne!(draw(), draw());
+    let random_number =
+        || sandbox.run(&javascript(Level::Standard, "print(Math.random())"), &|| false).stdout;
+    assert_ne!(random_number(), random_number());
 }

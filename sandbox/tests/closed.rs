@@ -11,9 +11,9 @@ use crate::support::broker::{RunOutcome, TestBroker, request};
 
 const PROGRAM: &str = "console.log('ran')";
 
-fn assert_refused(outcome: &RunOutcome, words: &str) {
+fn assert_refused(outcome: &RunOutcome, message: &str) {
     let report = format!("{}{}", outcome.frames, outcome.last);
-    assert!(report.contains(words), "{words}: {outcome:?}");
+    assert!(report.contains(message), "{message}: {outcome:?}");
     assert!(!outcome.frames.contains("\"go\"") && outcome.exit_code() != Some(0), "{outcome:?}");
     assert_eq!(outcome.stdout, "");
 }
@@ -30,7 +30,7 @@ fn an_unmodified_request_runs() {
 fn a_failed_set_up_step_ends_the_child() {
     let _turn = support::shared();
     let broker = TestBroker::start();
-    for (field, value, words) in [
+    for (field, value, message) in [
         ("landlock_abi", json!(99), "landlock"),
         ("landlock_abi", json!(0), "landlock"),
         ("files", json!([{"path": "/proc/nonexistent", "access": "read_tree"}]), "landlock"),
@@ -41,7 +41,7 @@ fn a_failed_set_up_step_ends_the_child() {
     ] {
         let mut changed = request();
         changed[field] = value;
-        assert_refused(&broker.run(&changed.to_string(), PROGRAM), words);
+        assert_refused(&broker.run(&changed.to_string(), PROGRAM), message);
     }
     assert_refused(&broker.run("not json", PROGRAM), "cannot decode");
     // Without a reply socket, the broker cannot report the error.

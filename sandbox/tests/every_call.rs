@@ -24,9 +24,9 @@ const BATCH: usize = 200;
 /// The landlock ABIs that select different tables.
 const ABIS: [u32; 2] = [7, 1];
 
-/// What a call must do.
+/// The expected effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ExpectedEffect {
     Killed,
     Answered(i64),
     /// Any result except the filter's EPERM.
@@ -72,39 +72,41 @@ fn holds(condition: &ArgumentCondition, call: &Call) -> bool {
 }
 
 /// Evaluates the table for a call, independently of the kernel's filters.
-fn wanted(rows: &BTreeMap<i64, PolicyRow>, call: &Call) -> Wanted {
+fn expected_effect(rows: &BTreeMap<i64, PolicyRow>, call: &Call) -> ExpectedEffect {
     // The kernel uses only the lower half of the register.
     let number = call[0] & 0xffff_ffff;
     if number >= X32 {
-        return Wanted::Killed;
+        return ExpectedEffect::Killed;
     }
-    let refused = Wanted::Answered(-i64::from(libc::EPERM));
+    let refused = ExpectedEffect::Answered(-i64::from(libc::EPERM));
     match rows.get(&number.cast_signed()).map(|row| &row.action) {
         None => refused,
-        Some(PolicyAction::Killed) => Wanted::Killed,
-        Some(PolicyAction::Allowed) => Wanted::Served,
-        Some(PolicyAction::Answered(errno)) => Wanted::Answered(-i64::from(*errno)),
-        Some(PolicyAction::AllowedIf(ways)) => {
-            let any = ways.iter().any(|way| way.iter().all(|condition| holds(condition, call)));
-            if any { Wanted::Served } else { refused }
+        Some(PolicyAction::Killed) => ExpectedEffect::Killed,
+        Some(PolicyAction::Allowed) => ExpectedEffect::Served,
+        Some(PolicyAction::Answered(errno)) => ExpectedEffect::Answered(-i64::from(*errno)),
+        Some(PolicyAction::AllowedIf(alternatives)) => {
+            let any = alternatives
+                .iter()
+                .any(|alternative| alternative.iter().all(|condition| holds(condition, call)));
+            if any { ExpectedEffect::Served } else { refused }
         }
     }
 }
 
 /// One call per alternative, and one per bit that an alternative checks.
 fn variations(row: &PolicyRow) -> Vec<Call> {
-    let PolicyAction::AllowedIf(ways) = &row.action else { return vec![harmless(row.number)] };
+    let PolicyAction::AllowedIf(alternatives) = &row.action else { return vec![harmless(row.number)] };
     let mut calls = Vec::new();
-    for way in ways {
-        let mut fitting = harmless(row.number);
-        for condition in way {
-            let argument = &mut fitting[condition.argument + 1];
+    for alternative in alternatives {
+        let mut allowed = harmless(row.number);
+        for condition in alternative {
+            let argument = &mut allowed[condition.argument + 1];
             *argument = *argument & !condition.mask | condition.value;
         }
-        calls.push(fitting);
-        for condition in way {
+        calls.push(allowed);
+        for condition in alternative {
             for bit in (0..64).filter(|bit| condition.mask >> bit & 1 == 1) {
-                let mut flipped = fitting;
+                let mut flipped = allowed;
                 flipped[condition.argument + 1] ^= 1 << bit;
                 calls.push(flipped);
             }
@@ -128,7 +130,7 @@ fn calls_for(rows: &BTreeMap<i64, PolicyRow>) -> Vec<Call> {
             None => calls.push(harmless(number)),
         }
     }
-    calls.retain(|call| !is_special(call) || wanted(rows, call) != Wanted::Served);
+    calls.retain(|call| !is_special(call) || expected_effect(rows, call) != ExpectedEffect::Served);
     let raw = |number: u64| [number, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX];
     let getpid = libc::SYS_getpid.cast_unsigned();
     // The x32 ABI: old numbers, its own ones, the last one; and the same with more bits set.
@@ -143,7 +145,7 @@ fn calls_for(rows: &BTreeMap<i64, PolicyRow>) -> Vec<Call> {
     calls
 }
 
-fn order_for(profile: &str, abi: u32, calls: &[Call]) -> Value {
+fn request_for(profile: &str, abi: u32, calls: &[Call]) -> Value {
     let level = match profile {
         "confined" => Level::Standard,
         "lenient" => Level::Lenient,
@@ -152,16 +154,16 @@ fn order_for(profile: &str, abi: u32, calls: &[Call]) -> Value {
     let mut limits = json!(RunLimits::of(level));
     // The filters allow a fork, and the kernel refuses it with EAGAIN.
     limits["processes"] = json!(0);
-    let mut order = request();
-    order["level"] = json!(level);
-    order["limits"] = limits;
-    order["landlock_abi"] = json!(abi);
-    order["task"] = json!({"kind": "probe", "calls": {"calls": calls, "online": profile == "online"}});
-    order
+    let mut call_request = request();
+    call_request["level"] = json!(level);
+    call_request["limits"] = limits;
+    call_request["landlock_abi"] = json!(abi);
+    call_request["task"] = json!({"kind": "probe", "calls": {"calls": calls, "online": profile == "online"}});
+    call_request
 }
 
 fn make(broker: &TestBroker, profile: &str, abi: u32, calls: &[Call]) -> RunOutcome {
-    let outcome = broker.run(&order_for(profile, abi, calls).to_string(), "");
+    let outcome = broker.run(&request_for(profile, abi, calls).to_string(), "");
     assert!(outcome.frames.contains("\"go\""), "{outcome:?}");
     outcome
 }
@@ -188,11 +190,11 @@ fn observe(broker: &TestBroker, profile: &str, abi: u32, calls: &[Call]) -> Vec<
     seen
 }
 
-fn matches_policy(wanted: Wanted, seen: Option<i64>) -> bool {
-    match (wanted, seen) {
-        (Wanted::Killed, None) => true,
-        (Wanted::Answered(answer), Some(seen)) => answer == seen,
-        (Wanted::Served, Some(seen)) => seen != -i64::from(libc::EPERM),
+fn matches_policy(expected: ExpectedEffect, result: Option<i64>) -> bool {
+    match (expected, result) {
+        (ExpectedEffect::Killed, None) => true,
+        (ExpectedEffect::Answered(answer), Some(result)) => answer == result,
+        (ExpectedEffect::Served, Some(result)) => result != -i64::from(libc::EPERM),
         _ => false,
     }
 }
@@ -208,16 +210,16 @@ fn every_system_call_follows_the_policy_table() {
         let mut wrong = Vec::new();
         let mut counts = [0; 3];
         for (call, seen) in calls.iter().zip(seen) {
-            let wanted = wanted(&rows, call);
-            let kind = match wanted {
-                Wanted::Killed => 0,
-                Wanted::Answered(_) => 1,
-                Wanted::Served => 2,
+            let expected_effect = expected_effect(&rows, call);
+            let kind = match expected_effect {
+                ExpectedEffect::Killed => 0,
+                ExpectedEffect::Answered(_) => 1,
+                ExpectedEffect::Served => 2,
             };
             counts[kind] += 1;
-            if !matches_policy(wanted, seen) {
+            if !matches_policy(expected_effect, seen) {
                 let name = rows.get(&call[0].cast_signed()).map_or("?", |row| row.name);
-                wrong.push(format!("{name} {call:x?}: wanted {wanted:?}, seen {seen:?}"));
+                wrong.push(format!("{name} {call:x?}: expected {expected_effect:?}, seen {seen:?}"));
             }
         }
         let [killed, refused, served] = counts;

@@ -48,7 +48,7 @@ fn a_handled_allocation_failure_in_javascript_is_not_out_of_memory() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    let handles_it = "try { 'x'.repeat(2 ** 29) } catch (e) { console.log(e.name + ': ' + e.message) }\n";
+    let handled_error = "try { 'x'.repeat(2 ** 29) } catch (e) { console.log(e.name + ': ' + e.message) }\n";
     for (rest, status) in [
         (
             "const start = Date.now(); while (Date.now() - start < 3); throw Error('out of memory')",
@@ -58,7 +58,7 @@ fn a_handled_allocation_failure_in_javascript_is_not_out_of_memory() {
         ("throw null.x", RunStatus::Error),
         ("1", RunStatus::Ok),
     ] {
-        let record = sandbox.run(&javascript(Level::Strict, &format!("{handles_it}{rest}")), &|| false);
+        let record = sandbox.run(&javascript(Level::Strict, &format!("{handled_error}{rest}")), &|| false);
         assert_eq!(record.status, status, "{rest}: {record:#?}");
         assert_eq!(record.stdout, "InternalError: out of memory\n");
     }

@@ -95,7 +95,7 @@ fn a_refused_host_call_throws_a_catchable_error() {
         let record = run(sandbox, "__host('read', '{}')");
         assert_eq!(record.status, RunStatus::Error, "{record:#?}");
         assert!(record.error.unwrap().contains("'read' is not permitted"));
-        for (call, words) in [
+        for (call, text) in [
             ("__host('larger', '')", "the limit is 4194304"),
             ("__host('', '')", "needs a name"),
             ("__host('a\\nb', '')", "needs a name"),
@@ -105,16 +105,19 @@ fn a_refused_host_call_throws_a_catchable_error() {
             ("__host('echo', '\\ud800')", ""),
         ] {
             let code = format!(
-                "let said; try {{ {call} }} catch (e) {{ said = e.message }}; said + __host('echo', '!')"
+                "let error; try {{ {call} }} catch (e) {{ error = e.message }}; error + __host('echo', '!')"
             );
             let record = run(sandbox, &code);
             assert_eq!(record.status, RunStatus::Ok, "{call}: {record:#?}");
-            assert!(record.result.as_deref().is_some_and(|said| said.contains(words)), "{call}: {record:#?}");
+            assert!(
+                record.result.as_deref().is_some_and(|result| result.contains(text)),
+                "{call}: {record:#?}"
+            );
         }
-        let most = MAX_HOST_REQUEST_BYTES - "echo\n".len();
+        let max_length = MAX_HOST_REQUEST_BYTES - "echo\n".len();
         assert_result(
-            &run(sandbox, &format!("__host('echo', 'x'.repeat({most})).length")),
-            &most.to_string(),
+            &run(sandbox, &format!("__host('echo', 'x'.repeat({max_length})).length")),
+            &max_length.to_string(),
         );
     });
 }
@@ -146,7 +149,7 @@ fn a_run_without_a_host_has_no_host_function() {
 fn descriptors_of_a_guest(sandbox: &Sandbox, host: Option<Arc<Host>>) -> Option<Vec<String>> {
     let found = Mutex::new(None);
     let program = support::javascript(Level::Standard, "print('spins'); for (;;);");
-    let look = || {
+    let has_descriptors = || {
         let Some(guest) = support::guests().pop() else { return false };
         let (pid, _) = guest.split_once(' ').unwrap();
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
@@ -159,8 +162,8 @@ fn descriptors_of_a_guest(sandbox: &Sandbox, host: Option<Arc<Host>>) -> Option<
         runs
     };
     match host {
-        Some(host) => sandbox.run_with_host(&program, host, &look),
-        None => sandbox.run(&program, &look),
+        Some(host) => sandbox.run_with_host(&program, host, &has_descriptors),
+        None => sandbox.run(&program, &has_descriptors),
     };
     found.into_inner().unwrap()
 }

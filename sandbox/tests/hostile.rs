@@ -13,7 +13,7 @@ const PATIENT_MS: u64 = 10_000;
 const SHORT_MS: u64 = 900;
 
 /// A run is wrong if the program escaped or the sandbox itself failed.
-fn judge(sample: &Sample, level: Level, check: bool, record: &RunRecord) -> Option<String> {
+fn describe_failure(sample: &Sample, level: Level, check: bool, record: &RunRecord) -> Option<String> {
     let wrong = escaped(record) || record.status == RunStatus::SandboxError;
     wrong.then(|| format!("{} at {level}, check {check}: {record:#?}", sample.name))
 }
@@ -43,7 +43,7 @@ fn run_suite(language: Language, checks: &[bool]) {
         program.language_check = check;
         let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));
         program.timeout_ms = spins.then_some(SHORT_MS);
-        judge(&sample, level, check, &sandbox.run(&program, &|| false))
+        describe_failure(&sample, level, check, &sandbox.run(&program, &|| false))
     });
     let wrong: Vec<_> = wrong.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -23,10 +23,10 @@ fn refusals_name_line_module_level_and_a_remedy() {
     let _turn = support::shared();
     let record = run(&python(Level::Standard, "x = 1\nfrom os import path"));
     assert_eq!(record.status, RunStatus::ModuleNotAllowed);
-    for words in ["line 2", "'os'", "level standard", "json", "strictness=lenient", "extra_allowed_modules"] {
+    for text in ["line 2", "'os'", "level standard", "json", "strictness=lenient", "extra_allowed_modules"] {
         assert!(
-            record.stderr.contains(words) && record.error.as_deref().unwrap().contains(words),
-            "{words}: {record:#?}"
+            record.stderr.contains(text) && record.error.as_deref().unwrap().contains(text),
+            "{text}: {record:#?}"
         );
     }
     assert_eq!(record.stdout, "");
@@ -46,7 +46,7 @@ fn a_refused_import_is_explained() {
     ));
     let message = record.error.unwrap_or_default();
     assert_eq!(record.status, RunStatus::ModuleNotAllowed);
-    for words in [
+    for text in [
         "line 2",
         "'numpy'",
         "'os' (line 2)",
@@ -54,7 +54,7 @@ fn a_refused_import_is_explained() {
         "try/except",
         "extra_allowed_modules.standard",
     ] {
-        assert!(message.contains(words), "{words}: {message}");
+        assert!(message.contains(text), "{text}: {message}");
     }
     assert!(message.contains("not installed") && !message.contains("strictness=lenient"), "{message}");
 }
@@ -62,7 +62,7 @@ fn a_refused_import_is_explained() {
 #[test]
 fn lenient_explains_why_processes_and_network_are_refused() {
     let _turn = support::shared();
-    for (code, words) in [
+    for (code, text) in [
         ("import subprocess\nsubprocess.run(['ls'])", "no processes"),
         ("import os\nos.system('ls')", "no processes"),
         ("import os\nos.fork()", "no processes"),
@@ -72,14 +72,14 @@ fn lenient_explains_why_processes_and_network_are_refused() {
     ] {
         let record = run(&python(Level::Lenient, code));
         assert_eq!(record.status, RunStatus::Error, "{code}: {record:#?}");
-        assert!(record.error.unwrap_or_default().contains(words), "{code}: {}", record.stderr);
+        assert!(record.error.unwrap_or_default().contains(text), "{code}: {}", record.stderr);
     }
 }
 
 #[test]
 fn a_guest_cannot_suppress_the_report_of_its_error() {
     let _turn = support::shared();
-    for (code, words) in [
+    for (code, text) in [
         ("raise ValueError('a\\ud800b')", "ValueError: a\\ud800b"),
         ("import sys\nsys.exit('bye')", "bye"),
         ("import sys\nsys.stderr = None\n1/0", "ZeroDivisionError"),
@@ -90,7 +90,7 @@ fn a_guest_cannot_suppress_the_report_of_its_error() {
     ] {
         let record = run(&python(Level::Lenient, code));
         assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(1)), "{code}: {record:#?}");
-        assert!(record.error.unwrap_or_default().contains(words), "{code}: {}", record.stderr);
+        assert!(record.error.unwrap_or_default().contains(text), "{code}: {}", record.stderr);
     }
     let record = run(&python(Level::Strict, "'a\\ud800b'[0:2]"));
     assert_eq!((record.status, record.result.as_deref()), (RunStatus::Ok, Some("'a\\ud800'")), "{record:#?}");
@@ -103,8 +103,8 @@ fn modules_of_the_guest_directory_load_only_after_the_guest_starts() {
     let _turn = support::shared();
     let home = tempfile::tempdir().unwrap();
     for name in ["__future__", "traceback", "tokenize", "_colorize", "codeop", "unicodedata", "textwrap"] {
-        let planted = format!("open('ran-{name}', 'w')\nimport os\nos.write(3, b'{{\"frame\":\"go\"}}')\n");
-        std::fs::write(home.path().join(format!("{name}.py")), planted).unwrap();
+        let module = format!("open('ran-{name}', 'w')\nimport os\nos.write(3, b'{{\"frame\":\"go\"}}')\n");
+        std::fs::write(home.path().join(format!("{name}.py")), module).unwrap();
     }
     std::fs::write(home.path().join("mine.py"), "x = 42").unwrap();
     for (code, status) in [
@@ -337,10 +337,10 @@ fn javascript_errors_are_reported_with_their_position() {
     ];
     let programs = cases.iter().map(|(code, _)| javascript(Level::Standard, code)).collect();
     for (program, record) in run_all(programs) {
-        let words = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
+        let text = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
         let error = record.error.clone().unwrap_or_default();
         assert_eq!(record.status, RunStatus::Error, "{} -> {record:#?}", program.code);
-        assert!(error.contains(words) && !error.contains("<prelude>"), "{} -> {record:#?}", program.code);
+        assert!(error.contains(text) && !error.contains("<prelude>"), "{} -> {record:#?}", program.code);
     }
     let record = run(&javascript(Level::Strict, "let a = 1;\nlet b = ;"));
     assert!(record.error.unwrap().starts_with("line 2: SyntaxError"), "{}", record.stderr);

@@ -23,19 +23,19 @@ fn broker() -> String {
 
 /// Waits up to ten seconds for a condition.
 #[expect(clippy::disallowed_methods, reason = "the test waits for other processes")]
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+fn eventually(event: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..1_000 {
         if condition() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("timed out: {what}");
+    panic!("timed out: {event}");
 }
 
 /// The number of run cgroups in a directory.
-fn runs_in(place: &Path) -> usize {
-    let entries = std::fs::read_dir(place).map(|entries| entries.flatten().collect::<Vec<_>>());
+fn runs_in(cgroup_dir: &Path) -> usize {
+    let entries = std::fs::read_dir(cgroup_dir).map(|entries| entries.flatten().collect::<Vec<_>>());
     entries.unwrap_or_default().iter().filter(|entry| entry.path().is_dir()).count()
 }
 
@@ -55,9 +55,13 @@ fn the_broker_reports_its_namespaces() {
         assert!(!(shell_network && network.held), "commands may have the network: {network:?}");
         // Only root can inspect undumpable processes.
         for (kind, file) in [("network", "net"), ("ipc", "ipc"), ("uts", "uts")] {
-            let held = namespaces.iter().any(|namespace| namespace.kind == kind && namespace.held);
-            if let Some(theirs) = namespace_of(&broker(), file) {
-                assert_eq!(held, Some(theirs) != namespace_of("self", file), "{kind}: {namespaces:?}");
+            let in_force = namespaces.iter().any(|namespace| namespace.kind == kind && namespace.held);
+            if let Some(broker_namespace) = namespace_of(&broker(), file) {
+                assert_eq!(
+                    in_force,
+                    Some(broker_namespace) != namespace_of("self", file),
+                    "{kind}: {namespaces:?}"
+                );
             }
         }
     }
@@ -80,13 +84,13 @@ fn the_cgroup_of_a_command_ends_with_the_command() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    let Some(place) = sandbox.report().layers.cgroup.path else {
+    let Some(cgroup_dir) = sandbox.report().layers.cgroup.path else {
         writeln!(std::io::stderr(), "SKIPPED: {:?}", sandbox.report().layers.cgroup).expect("stderr");
         return;
     };
     let record = sandbox.run(&shell("echo x; sleep 77 & exit 3"), &|| false);
     assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(3)), "{record:#?}");
-    eventually("the run's cgroup is gone", || runs_in(&place) == 0);
+    eventually("the run's cgroup is gone", || runs_in(&cgroup_dir) == 0);
 
     // The cgroup ends the tree of a killed supervisor.
     std::thread::scope(|scope| {
@@ -94,8 +98,8 @@ fn the_cgroup_of_a_command_ends_with_the_command() {
         eventually("both processes run", || {
             support::guests().iter().filter(|name| name.ends_with("sleep")).count() == 2
         });
-        assert_eq!(runs_in(&place), 1);
-        let inside = std::fs::read_to_string(place.join("run-2/cgroup.procs")).unwrap();
+        assert_eq!(runs_in(&cgroup_dir), 1);
+        let inside = std::fs::read_to_string(cgroup_dir.join("run-2/cgroup.procs")).unwrap();
         assert!(inside.lines().count() >= 4, "supervisor, shell and two more: {inside:?}");
         let supervisor = support::processes_named("nanoclaw-shell").first().copied().unwrap();
         let supervisor = rustix::process::Pid::from_raw(supervisor.cast_signed()).unwrap();
@@ -103,17 +107,17 @@ fn the_cgroup_of_a_command_ends_with_the_command() {
         let record = run.join().unwrap();
         assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
     });
-    eventually("no process is left", || support::guests().is_empty() && runs_in(&place) == 0);
+    eventually("no process is left", || support::guests().is_empty() && runs_in(&cgroup_dir) == 0);
     assert_eq!(sandbox.run(&shell("echo again"), &|| false).stdout, "again\n");
 
     // The same for a killed broker.
     let broker = rustix::process::Pid::from_raw(broker().parse().unwrap()).unwrap();
     rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
     eventually("another broker", || sandbox.run(&shell("echo 1"), &|| false).status == RunStatus::Ok);
-    assert!(!place.exists(), "{} is left", place.display());
-    let place = sandbox.report().layers.cgroup.path.unwrap();
-    assert!(place.exists());
+    assert!(!cgroup_dir.exists(), "{} is left", cgroup_dir.display());
+    let cgroup_dir = sandbox.report().layers.cgroup.path.unwrap();
+    assert!(cgroup_dir.exists());
     drop(sandbox);
-    assert!(!place.exists(), "{} is left", place.display());
+    assert!(!cgroup_dir.exists(), "{} is left", cgroup_dir.display());
     support::assert_nothing_left(scratch.path());
 }

@@ -14,9 +14,9 @@ fn bash(code: &str) -> Program {
 }
 
 /// The only process with this name. A new child of a zygote briefly has the zygote's name.
-fn one(name: &str) -> Process {
+fn only_process(name: &str) -> Process {
     let found = || -> Vec<Process> {
-        Process::below(std::process::id()).into_iter().filter(|one| one.name == name).collect()
+        Process::below(std::process::id()).into_iter().filter(|process| process.name == name).collect()
     };
     eventually(name, || found().len() == 1);
     found().remove(0)
@@ -34,9 +34,9 @@ fn assert_works(sandbox: &Sandbox) {
     assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "42\n"), "{record:#?}");
 }
 
-fn assert_failed(record: &RunRecord, words: &str) {
+fn assert_failed(record: &RunRecord, message: &str) {
     assert_eq!(record.status, RunStatus::SandboxError, "{record:#?}");
-    assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
+    assert!(record.error.as_deref().unwrap_or_default().contains(message), "{record:#?}");
 }
 
 #[test]
@@ -50,13 +50,15 @@ fn a_killed_broker_is_reported_and_replaced() {
         bash("setsid sleep 86397 & (trap '' TERM; sleep 86397) & sleep 86397"),
     ] {
         let name = if program.language == Language::Bash { "sleep" } else { "nanoclaw-guest" };
-        let most = if program.language == Language::Bash { 3 } else { 1 };
+        let limit = if program.language == Language::Bash { 3 } else { 1 };
         let below = || Process::below(std::process::id());
         let (record, all) = std::thread::scope(|scope| {
             let running = scope.spawn(|| sandbox.run(&program, &|| false));
-            eventually("the program runs", || below().iter().filter(|one| one.name == name).count() >= most);
+            eventually("the program runs", || {
+                below().iter().filter(|process| process.name == name).count() >= limit
+            });
             let all = below();
-            one("nanoclaw-broker").signal(Signal::KILL);
+            only_process("nanoclaw-broker").signal(Signal::KILL);
             (running.join().unwrap(), all)
         });
         assert_failed(&record, "broker died");
@@ -72,11 +74,11 @@ fn a_killed_zygote_is_replaced() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = warm(scratch.path());
-    let old = one("nanoclaw-zygote");
+    let old = only_process("nanoclaw-zygote");
     old.signal(Signal::KILL);
     eventually("the old zygote is reaped", || support::name_of(old.pid).is_empty());
     assert_works(&sandbox);
-    assert_ne!(one("nanoclaw-zygote"), old);
+    assert_ne!(only_process("nanoclaw-zygote"), old);
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
 }
@@ -84,7 +86,7 @@ fn a_killed_zygote_is_replaced() {
 /// Stops the zygote and uses up its spare children.
 fn stop_zygote(sandbox: &Sandbox) -> Process {
     eventually("spare children", || support::processes_named("nanoclaw-spare").len() == 2);
-    let zygote = one("nanoclaw-zygote");
+    let zygote = only_process("nanoclaw-zygote");
     zygote.signal(Signal::STOP);
     assert_works(sandbox);
     assert_works(sandbox);
@@ -99,7 +101,7 @@ fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) 
     std::thread::scope(|scope| {
         let code = "print(6 * 7)";
         let waiting = scope.spawn(|| sandbox.run(&support::python(Level::Strict, code), &|| false));
-        #[expect(clippy::disallowed_methods, reason = "the order must have reached the zygote")]
+        #[expect(clippy::disallowed_methods, reason = "the request must have reached the zygote")]
         std::thread::sleep(Duration::from_millis(300));
         meanwhile(&zygote);
         (waiting.join().unwrap(), start.elapsed())
@@ -136,18 +138,18 @@ fn a_burst_that_fills_the_zygote_socket_is_served() {
     options.max_parallel = 400;
     let sandbox = Sandbox::new(options).unwrap();
     assert_works(&sandbox);
-    let zygote = one("nanoclaw-zygote");
+    let zygote = only_process("nanoclaw-zygote");
     zygote.signal(Signal::STOP);
     std::thread::scope(|scope| {
         let runs: Vec<_> = (0..400).map(|_| scope.spawn(|| assert_works(&sandbox))).collect();
-        #[expect(clippy::disallowed_methods, reason = "all orders must have reached the broker")]
+        #[expect(clippy::disallowed_methods, reason = "all requests must have reached the broker")]
         std::thread::sleep(Duration::from_millis(1_500));
         zygote.signal(Signal::CONT);
         for run in runs {
             run.join().unwrap();
         }
     });
-    assert_eq!(one("nanoclaw-zygote"), zygote, "the zygote was not replaced");
+    assert_eq!(only_process("nanoclaw-zygote"), zygote, "the zygote was not replaced");
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
 }
@@ -164,7 +166,7 @@ fn a_run_cancelled_while_waiting_for_a_zygote_leaves_no_process() {
         let record = std::thread::scope(|scope| {
             let spin = support::python(Level::Strict, "while True: pass");
             let waiting = scope.spawn(|| sandbox.run(&{ spin }, &|| cancelled.load(Ordering::Relaxed)));
-            #[expect(clippy::disallowed_methods, reason = "the order must have reached the zygote")]
+            #[expect(clippy::disallowed_methods, reason = "the request must have reached the zygote")]
             std::thread::sleep(Duration::from_millis(200));
             cancelled.store(true, Ordering::Relaxed);
             waiting.join().unwrap()
@@ -183,12 +185,12 @@ fn a_broker_without_free_descriptors_refuses_runs_and_recovers() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = warm(scratch.path());
-    let broker = one("nanoclaw-broker");
+    let broker = only_process("nanoclaw-broker");
     let open = std::fs::read_dir(format!("/proc/{}/fd", broker.pid)).unwrap().count();
     let mut refused = 0;
     for spare in [0, 1, 3, 6, 7, 9, 12, 20] {
-        let most = Some(u64::try_from(open + spare).unwrap());
-        let limit = rustix::process::Rlimit { current: most, maximum: Some(4_096) };
+        let limit = Some(u64::try_from(open + spare).unwrap());
+        let limit = rustix::process::Rlimit { current: limit, maximum: Some(4_096) };
         let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
         rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
         let programs: Vec<Program> = (0..24)
@@ -204,13 +206,13 @@ fn a_broker_without_free_descriptors_refuses_runs_and_recovers() {
             refused += usize::from(record.status == RunStatus::SandboxError);
         }
     }
-    let most = Some(4_096);
-    let limit = rustix::process::Rlimit { current: most, maximum: most };
+    let limit = Some(4_096);
+    let limit = rustix::process::Rlimit { current: limit, maximum: limit };
     let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
     rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
     assert_works(&sandbox);
     assert!((24..24 * 8).contains(&refused), "{refused} of them were refused");
-    assert_eq!(one("nanoclaw-broker"), broker, "the broker was not replaced");
+    assert_eq!(only_process("nanoclaw-broker"), broker, "the broker was not replaced");
     eventually("no process is left", || support::guests().is_empty());
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
@@ -227,7 +229,7 @@ fn orphans_of_a_killed_supervisor_are_ended() {
             let running = scope.spawn(|| sandbox.run(&bash(tree), &|| false));
             let sleeps = || support::guests().iter().filter(|name| name.ends_with(" sleep")).count();
             eventually("the process tree runs", || sleeps() == 7);
-            one("nanoclaw-shell").signal(Signal::KILL);
+            only_process("nanoclaw-shell").signal(Signal::KILL);
             running.join().unwrap()
         });
         assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");

@@ -1,4 +1,4 @@
-//! Limits, statuses and the parent's view: every way for a run to end, and nothing left after it.
+//! Limits, statuses and the parent's view: every end of a run, and the cleanup after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ fn a_run_can_be_cancelled_quickly() {
 #[test]
 fn too_much_output_ends_the_run() {
     let _turn = support::exclusive();
-    for (program, limit, kept) in [
+    for (program, limit, max_bytes) in [
         (python(Level::Standard, "print('x' * 50_000_000)"), "stdout_bytes", 256 * 1024),
         (python(Level::Strict, "while True: print('yes')"), "stdout_bytes", 64 * 1024),
         (
@@ -115,7 +115,7 @@ fn too_much_output_ends_the_run() {
         assert_eq!(record.limit.as_deref(), Some(limit));
         assert_eq!(record.stdout_truncated, limit == "stdout_bytes");
         assert_eq!(record.stderr_truncated, limit == "stderr_bytes");
-        assert!(record.stdout.len() + record.stderr.len() <= kept, "{}", record.stdout.len());
+        assert!(record.stdout.len() + record.stderr.len() <= max_bytes, "{}", record.stdout.len());
     }
 }
 

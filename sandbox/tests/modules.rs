@@ -16,7 +16,7 @@ const NUMBERS: &str = "import numpy as np\na = np.arange(12.0).reshape(3, 4)\n\
         print((np.ones((300, 300)) @ np.ones((300, 300))).sum(), np.linalg.svd(a)[1].round(1))\n\
         print(np.datetime64('2024-01-01') + np.timedelta64(3, 'D'), np.ma.masked_array([1, 2], [0, 1]).sum())\n\
         print(np.polynomial.Polynomial([1, 2])(3), np.median([3, 1, 2]), np.array([1.5]).astype(str))";
-const NUMBERS_SAY: &str =
+const NUMBERS_OUTPUT: &str =
     "66.0 [0.5 0.5 0.5] [10. -2. -2. -2.]\n27000000.0 [22.4  2.   0. ]\n2024-01-04 1\n7.0 2.0 ['1.5']\n";
 const FRAMES: &str = "import pandas as pd\n\
         df = pd.DataFrame({'k': list('abab'), 'v': [1, 2, 3, 4.5], 't': pd.date_range('2024-01-01', periods=4, tz='Europe/Berlin')})\n\
@@ -27,7 +27,7 @@ const FRAMES: &str = "import pandas as pd\n\
         print(df.merge(df, on='k').shape, df.pivot_table(index='k', values='v').v.round(2).to_dict())\n\
         print(df.set_index('t').resample('2D').v.sum().tolist(), df.v.rolling(2).mean().tolist()[1:])\n\
         assert df.to_string() and df.to_html() and repr(df) and df.apply(lambda r: r.v, axis=1).sum() == 10.5";
-const FRAMES_SAY: &str = "{'a': 4.0, 'b': 6.5} 2.625\n{'a': 4, 'b': 6} (2, 3) True\n(8, 5) {'a': 2.0, 'b': 3.25}\n\
+const FRAMES_OUTPUT: &str = "{'a': 4.0, 'b': 6.5} 2.625\n{'a': 4, 'b': 6} (2, 3) True\n(8, 5) {'a': 2.0, 'b': 3.25}\n\
         [3.0, 7.5] [1.5, 2.5, 3.75]\n";
 
 fn names(list: &[&str]) -> Vec<String> {
@@ -121,7 +121,7 @@ fn a_module_that_cannot_be_imported_is_refused_and_changes_nothing() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    for (level, modules, words) in [
+    for (level, modules, text) in [
         (Level::Standard, &["io", "no_such_module"][..], "no_such_module (No module named"),
         (Level::Standard, &["json.no_such_part"], "json.no_such_part"),
         (Level::Standard, &["-c"], "'-c' is not the name of a module"),
@@ -131,8 +131,8 @@ fn a_module_that_cannot_be_imported_is_refused_and_changes_nothing() {
     ] {
         let error = sandbox.allow_modules(level, modules).unwrap_err();
         assert!(matches!(error, SandboxError::AllowModules { .. }));
-        let said = error.to_string();
-        assert!(said.contains(words) && said.contains(level.name()), "{said}");
+        let message = error.to_string();
+        assert!(message.contains(text) && message.contains(level.name()), "{message}");
     }
     let record = run_code(&sandbox, Level::Standard, "import io");
     assert_eq!(record.status, RunStatus::ModuleNotAllowed, "all or none");
@@ -164,9 +164,9 @@ fn lenient_has_the_modules_of_every_level() {
     let scratch = tempfile::tempdir().unwrap();
     let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
     let record = run_code(&sandbox, Level::Lenient, NUMBERS);
-    assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, NUMBERS_SAY), "{record:#?}");
-    let bare = with_modules(scratch.path(), ExtraModules::default());
-    let record = run_code(&bare, Level::Lenient, "import numpy");
+    assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, NUMBERS_OUTPUT), "{record:#?}");
+    let without_packages = with_modules(scratch.path(), ExtraModules::default());
+    let record = run_code(&without_packages, Level::Lenient, "import numpy");
     assert!(record.error.unwrap_or_default().contains("No module named 'numpy'"), "{}", record.stderr);
 }
 
@@ -176,7 +176,7 @@ fn numpy_and_pandas_work_at_strict_and_standard() {
     let scratch = tempfile::tempdir().unwrap();
     let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
     for level in [Level::Strict, Level::Standard] {
-        for (code, expected) in [(NUMBERS, NUMBERS_SAY), (FRAMES, FRAMES_SAY)] {
+        for (code, expected) in [(NUMBERS, NUMBERS_OUTPUT), (FRAMES, FRAMES_OUTPUT)] {
             let record = run_code(&sandbox, level, code);
             assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, expected), "{level}: {record:#?}");
         }
@@ -206,14 +206,14 @@ fn no_two_runs_get_the_same_random_numbers() {
     let assert_differs = |sandbox: &Sandbox, level, code: &str| {
         let records =
             [run_code(sandbox, level, code), run_code(sandbox, level, code), run_code(sandbox, level, code)];
-        let mut said: Vec<String> = records.into_iter().map(|record| record.stdout).collect();
-        assert!(said.iter().all(|line| line.len() > 5), "{code}: {said:?}");
-        said.sort();
-        said.dedup();
-        assert_eq!(said.len(), 3, "{code}");
+        let mut outputs: Vec<String> = records.into_iter().map(|record| record.stdout).collect();
+        assert!(outputs.iter().all(|line| line.len() > 5), "{code}: {outputs:?}");
+        outputs.sort();
+        outputs.dedup();
+        assert_eq!(outputs.len(), 3, "{code}");
     };
-    let plain = support::sandbox(scratch.path());
-    assert_differs(&plain, Level::Strict, "import random\nprint(random.random())");
+    let sandbox = support::sandbox(scratch.path());
+    assert_differs(&sandbox, Level::Strict, "import random\nprint(random.random())");
     for code in [
         "import random\nprint(random.random())",
         "import uuid\nprint(uuid.uuid4())",
@@ -223,7 +223,7 @@ fn no_two_runs_get_the_same_random_numbers() {
         "import os\nprint(os.urandom(8).hex())",
         "import random\nprint(random.SystemRandom().random())",
     ] {
-        assert_differs(&plain, Level::Lenient, code);
+        assert_differs(&sandbox, Level::Lenient, code);
     }
     let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
     for code in [

@@ -1,4 +1,4 @@
-//! One second after a server was killed, none of its processes is left. Its successor removes its
+//! One second after a server was killed, all its processes have exited. Its successor removes its
 //! directories.
 
 use std::path::Path;
@@ -16,10 +16,10 @@ fn live_as_victim(scratch: &Path) {
     let sandbox = support::sandbox(scratch);
     assert!(sandbox.report().able());
     let command = "trap '' TERM; setsid sleep 86398 & >here; sleep 86398";
-    let mut order = SessionSpec::new("/bin/sh", &["-c", command]);
+    let mut spec = SessionSpec::new("/bin/sh", &["-c", command]);
     // Sessions with the network have a broker of their own.
-    order.network = true;
-    let _session = sandbox.open_session(&order).unwrap();
+    spec.network = true;
+    let _session = sandbox.open_session(&spec).unwrap();
     let programs = [
         support::python(Level::Lenient, "open('here', 'w').close()\nwhile True: pass"),
         support::python(Level::Strict, "while True: pass"),
@@ -54,19 +54,20 @@ fn a_killed_server_leaves_no_process_and_no_directory() {
     eventually("the guests work", || {
         std::fs::read_dir(scratch.path()).unwrap().flatten().filter(works).count() == 3
     });
-    let named = |name: &str| Process::below(victim.id()).iter().filter(|one| one.name == name).count();
+    let named =
+        |name: &str| Process::below(victim.id()).iter().filter(|process| process.name == name).count();
     eventually("all processes run", || {
         named("nanoclaw-guest") == 3 && named("sleep") == 5 && named("nanoclaw-shell") == 2
     });
     let all = Process::below(victim.id());
-    let count = |name: &str| all.iter().filter(|one| one.name == name).count();
+    let count = |name: &str| all.iter().filter(|process| process.name == name).count();
     // A new spare child still has the name of its zygote.
     assert!(count("nanoclaw-broker") == 2 && count("nanoclaw-zygote") >= 3, "{all:?}");
     victim.kill().unwrap();
     victim.wait().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the promise is a second")]
     std::thread::sleep(Duration::from_secs(1));
-    let alive: Vec<&Process> = all.iter().filter(|one| one.is_alive()).collect();
+    let alive: Vec<&Process> = all.iter().filter(|process| process.is_alive()).collect();
     assert!(alive.is_empty(), "alive a second later: {alive:?}");
     assert!(support::sandbox(scratch.path()).report().able());
     support::assert_nothing_left(scratch.path());

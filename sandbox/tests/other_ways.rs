@@ -14,7 +14,7 @@ use crate::support::{self, Sample};
 /// How long a session may run before it is ended.
 const SHORT: Duration = Duration::from_secs(2);
 /// How much of its output is read.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A session has no limit of processor time.
 const BY_ORDER: &str = "ESCAPED: ulimit -t has no bound";
@@ -35,16 +35,16 @@ fn all(language: Language) -> Vec<Sample> {
 fn read_in_thread(pipe: std::fs::File) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        pipe.take(MOST_BYTES).read_to_end(&mut bytes).unwrap();
+        pipe.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// What is wrong with a program's run as a session; `None` if it did not escape.
+/// Describes the escape of a program from its session, if it escaped.
 fn attack(sandbox: &Sandbox, sample: &Sample) -> Option<String> {
-    let mut order = SessionSpec::new("/bin/bash", &["-c", &sample.code]);
-    order.limits.address_space_bytes = 1024 * 1024 * 1024;
-    let mut session = sandbox.open_session(&order).unwrap();
+    let mut spec = SessionSpec::new("/bin/bash", &["-c", &sample.code]);
+    spec.limits.address_space_bytes = 1024 * 1024 * 1024;
+    let mut session = sandbox.open_session(&spec).unwrap();
     drop(session.take_stdin());
     let readers = [session.take_stdout().unwrap(), session.take_stderr().unwrap()].map(read_in_thread);
     if session.wait_for(SHORT).is_none() {

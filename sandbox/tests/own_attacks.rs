@@ -26,14 +26,15 @@ fn levels(language: Language) -> &'static [Level] {
     if language == Language::Bash { &[Level::Shell] } else { &Level::FOR_CODE }
 }
 
-/// What is wrong with a record; `None` if it is right.
-fn judge(sample: &Sample, program: &Program, record: &RunRecord) -> Option<String> {
+/// Describes a wrong record, if it is wrong.
+fn describe_failure(sample: &Sample, program: &Program, record: &RunRecord) -> Option<String> {
     let (level, check) = (program.level, program.language_check);
     // A refusal can only be forged where the check cannot refuse.
     let could_be_refused = check && level != Level::Lenient && level != Level::Shell;
     let never = sample.header("never:").unwrap_or_default();
-    let is_a_lie = !could_be_refused && never.split_whitespace().any(|status| status == record.status.name());
-    let wrong = escaped(record) || is_a_lie || record.status == RunStatus::SandboxError;
+    let is_forged =
+        !could_be_refused && never.split_whitespace().any(|status| status == record.status.name());
+    let wrong = escaped(record) || is_forged || record.status == RunStatus::SandboxError;
     if let (true, Some(weakness)) = (wrong, sample.header("open:")) {
         println!("OPEN: {} at {level}, check {check}: {weakness}", sample.name);
         return None;
@@ -53,12 +54,12 @@ fn run(sandbox: &Sandbox, samples: &[Sample]) -> Vec<String> {
         program.language_check = check;
         let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));
         program.timeout_ms = spins.then_some(SHORT_MS);
-        judge(&sample, &program, &sandbox.run(&program, &|| false))
+        describe_failure(&sample, &program, &sandbox.run(&program, &|| false))
     });
     wrong.into_iter().flatten().collect()
 }
 
-/// The number of programs per kind of control: an attack that fails outside, too, proves nothing.
+/// The number of programs per kind of control: an attack that also fails outside the sandbox is not evidence.
 fn controls(samples: &[Sample]) -> BTreeMap<&str, usize> {
     let mut kinds = BTreeMap::new();
     for sample in samples {

@@ -128,13 +128,13 @@ fn guest_processes_have_all_filters() {
     ] {
         let seen = std::cell::RefCell::new(String::new());
         // Checked repeatedly while the program runs.
-        let look = || {
+        let has_filters = || {
             *seen.borrow_mut() = guest_filters().unwrap_or_default();
             *seen.borrow() == filters
         };
         let mut program = program;
         program.timeout_ms = Some(20_000);
-        let record = sandbox.run(&program, &look);
+        let record = sandbox.run(&program, &has_filters);
         assert_eq!(seen.take(), filters, "{record:#?}");
     }
 }

@@ -39,8 +39,8 @@ fn read_all(session: &mut SandboxSession) -> (String, String) {
 }
 
 /// The output of a session until its end, and its end.
-fn output_and_end(sandbox: &Sandbox, order: &SessionSpec) -> (String, String, SessionEnd) {
-    let mut session = sandbox.open_session(order).unwrap();
+fn output_and_end(sandbox: &Sandbox, spec: &SessionSpec) -> (String, String, SessionEnd) {
+    let mut session = sandbox.open_session(spec).unwrap();
     drop(session.take_stdin());
     let (stdout, stderr) = read_all(&mut session);
     (stdout, stderr, session.wait_for(EVENT_TIMEOUT).expect("the session ends"))
@@ -80,7 +80,7 @@ fn a_session_answers_until_its_input_ends() {
                 assert_eq!(answer, format!("{{\"id\":{number}}}\n"));
             }
             assert!(session.try_wait().is_none() && session.take_stdin().is_none());
-            // Other programs run meanwhile; the session needs none of their slots.
+            // Other programs run meanwhile; the session does not use their slots.
             let record = sandbox.run(&Program::new(Language::Bash, Level::Shell, "echo beside"), &|| false);
             assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "beside\n"));
             drop(stdin);
@@ -115,9 +115,9 @@ fn a_session_has_the_environment_and_arguments_of_its_spec() {
     with_sandbox(
         |_| {},
         |sandbox, scratch| {
-            let mut order = SessionSpec::new("printenv", &["TOKEN", "HOME"]);
-            order.environment = vec![("TOKEN".to_owned(), "a b".to_owned())];
-            let (stdout, _, _) = output_and_end(sandbox, &order);
+            let mut spec = SessionSpec::new("printenv", &["TOKEN", "HOME"]);
+            spec.environment = vec![("TOKEN".to_owned(), "a b".to_owned())];
+            let (stdout, _, _) = output_and_end(sandbox, &spec);
             let (token, home) = stdout.split_once('\n').unwrap();
             assert_eq!(token, "a b");
             assert!(Path::new(home.trim()).starts_with(scratch), "{stdout}");
@@ -135,12 +135,12 @@ fn a_program_that_cannot_start_is_reported_at_once() {
     with_sandbox(
         |_| {},
         |sandbox, scratch| {
-            let refused = |order: &SessionSpec| sandbox.open_session(order).unwrap_err().to_string();
+            let refused = |spec: &SessionSpec| sandbox.open_session(spec).unwrap_err().to_string();
             assert!(refused(&SessionSpec::new("no-such-program", &[])).contains("cannot start"));
             assert!(refused(&SessionSpec::new("", &[])).contains("no program"));
-            let mut nowhere = shell_session("true");
-            nowhere.workdir = Some(scratch.join("none"));
-            assert!(refused(&nowhere).contains("working directory"));
+            let mut without_workdir = shell_session("true");
+            without_workdir.workdir = Some(scratch.join("none"));
+            assert!(refused(&without_workdir).contains("working directory"));
             let mut everything = shell_session("true");
             everything.readable = vec![scratch.to_owned()];
             assert!(refused(&everything).contains("may write to"), "{}", refused(&everything));
@@ -180,9 +180,9 @@ fn a_dropped_session_ends_all_its_processes() {
             let command = "setsid sleep 86397 & (setsid sh -c 'trap \"\" TERM INT HUP; sleep 86397 & sleep 86397' &) ; \
                            nohup sleep 86397 >/dev/null 2>&1 & echo x >here; echo ready; trap '' TERM; sleep 86397; sleep 86397";
             let mut session = sandbox.open_session(&shell_session(command)).unwrap();
-            let mut said = String::new();
-            BufReader::new(session.take_stdout().unwrap()).read_line(&mut said).unwrap();
-            assert_eq!(said, "ready\n");
+            let mut line = String::new();
+            BufReader::new(session.take_stdout().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
             support::eventually("the processes run", || remaining_processes().len() >= 4);
             assert_eq!(std::fs::read_dir(scratch).unwrap().count(), 1, "the private directory");
             drop(session);
@@ -239,9 +239,9 @@ fn too_many_processes_end_a_session() {
     with_sandbox(
         |_| {},
         |sandbox, _| {
-            let mut order = shell_session("for i in $(seq 60); do sleep 86397 & done; wait");
-            order.limits.processes = 20;
-            let session = sandbox.open_session(&order).unwrap();
+            let mut spec = shell_session("for i in $(seq 60); do sleep 86397 & done; wait");
+            spec.limits.processes = 20;
+            let session = sandbox.open_session(&spec).unwrap();
             let end = session.wait_for(EVENT_TIMEOUT).expect("the session is ended");
             // If runs have cgroups, the kernel refuses the processes, and the shell gives up.
             let reason = end.reason.clone().unwrap_or_default();
@@ -259,10 +259,10 @@ fn a_directory_of_the_caller_is_readable_or_writable_as_specified() {
             let given = tempfile::tempdir().unwrap();
             std::fs::write(given.path().join("data"), "theirs\n").unwrap();
             let run = |writable: bool, command: &str| {
-                let mut order = shell_session(command);
-                order.workdir = Some(given.path().to_owned());
-                order.writable = writable;
-                output_and_end(sandbox, &order).0
+                let mut spec = shell_session(command);
+                spec.workdir = Some(given.path().to_owned());
+                spec.writable = writable;
+                output_and_end(sandbox, &spec).0
             };
             let command = "cat data; (echo x >made) 2>/dev/null && echo wrote; echo y >$HOME/y && echo home; \
                            [ \"$HOME\" = \"$PWD\" ] && echo same";
@@ -301,9 +301,9 @@ fn a_session_cannot_access_other_paths() {
                  ls /home /root && echo ESCAPED 9; python3 -c 'import socket; socket.socket(); print(\"ESCAPED 10\")'; \
                  ulimit -n 99999 && echo ESCAPED 11; (: >&5) && echo ESCAPED 12; (: >&3) && echo ESCAPED 13; echo end"
             );
-            let mut order = SessionSpec::new("/bin/bash", &["-c", &command]);
-            order.limits.open_files = 64;
-            let (stdout, stderr, end) = output_and_end(sandbox, &order);
+            let mut spec = SessionSpec::new("/bin/bash", &["-c", &command]);
+            spec.limits.open_files = 64;
+            let (stdout, stderr, end) = output_and_end(sandbox, &spec);
             assert_eq!((stdout.as_str(), end.exit_code), ("end\n", Some(0)), "{stderr}");
         },
     );
@@ -317,17 +317,17 @@ fn a_session_has_the_network_only_if_its_spec_says_so() {
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = tcp.local_addr().unwrap().port();
             let command = format!("exec 5<>/dev/tcp/127.0.0.1/{port} && echo connected");
-            let mut order = SessionSpec::new("/bin/bash", &["-c", &command]);
-            assert_eq!(output_and_end(sandbox, &order).0, "");
-            order.network = true;
-            let (stdout, stderr, _) = output_and_end(sandbox, &order);
+            let mut spec = SessionSpec::new("/bin/bash", &["-c", &command]);
+            assert_eq!(output_and_end(sandbox, &spec).0, "");
+            spec.network = true;
+            let (stdout, stderr, _) = output_and_end(sandbox, &spec);
             assert_eq!(stdout, "connected\n", "{stderr}");
             // The commands of the same sandbox still have no network.
             let record =
                 sandbox.run(&Program::new(Language::Bash, Level::Shell, command.as_str()), &|| false);
             assert_eq!(record.stdout, "", "{record:#?}");
-            order.network = false;
-            assert_eq!(output_and_end(sandbox, &order).0, "");
+            spec.network = false;
+            assert_eq!(output_and_end(sandbox, &spec).0, "");
         },
     );
 }
@@ -352,25 +352,25 @@ fn node_runs_with_its_compiler_and_installed_packages() {
             std::fs::write(packages.path().join("server.js"), LOOP).unwrap();
             let given = tempfile::tempdir().unwrap();
             let server = packages.path().join("server.js").display().to_string();
-            let mut order = SessionSpec::new("node", &[&server]);
-            order.readable = vec![packages.path().to_owned()];
-            order.workdir = Some(given.path().to_owned());
-            order.writable = true;
-            let mut session = sandbox.open_session(&order).unwrap();
+            let mut spec = SessionSpec::new("node", &[&server]);
+            spec.readable = vec![packages.path().to_owned()];
+            spec.workdir = Some(given.path().to_owned());
+            spec.writable = true;
+            let mut session = sandbox.open_session(&spec).unwrap();
             let mut stdin = session.take_stdin().unwrap();
             let mut stdout = BufReader::new(session.take_stdout().unwrap());
             for id in 0..50 {
                 writeln!(stdin, "{{\"id\":{id}}}").unwrap();
                 let mut answer = String::new();
                 stdout.read_line(&mut answer).unwrap();
-                let mut words = String::new();
+                let mut stderr = String::new();
                 if answer.is_empty() {
-                    session.take_stderr().unwrap().read_to_string(&mut words).unwrap();
+                    session.take_stderr().unwrap().read_to_string(&mut stderr).unwrap();
                 }
                 assert_eq!(
                     answer,
                     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{}}}\n", id * 2),
-                    "{words}"
+                    "{stderr}"
                 );
             }
             drop(stdin);
@@ -442,9 +442,9 @@ fn npx_starts_an_installed_package() {
                 .unwrap();
             std::fs::write(given.path().join("package.json"), "{\"dependencies\":{\"tool\":\"1.0.0\"}}")
                 .unwrap();
-            let mut order = SessionSpec::new("npx", &["--offline", "--no-install", "tool"]);
-            order.workdir = Some(given.path().to_owned());
-            let (stdout, stderr, end) = output_and_end(sandbox, &order);
+            let mut spec = SessionSpec::new("npx", &["--offline", "--no-install", "tool"]);
+            spec.workdir = Some(given.path().to_owned());
+            let (stdout, stderr, end) = output_and_end(sandbox, &spec);
             assert_eq!((stdout.as_str(), end.exit_code), ("from the package\n", Some(0)), "{stderr}");
         },
     );

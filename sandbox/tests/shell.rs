@@ -18,7 +18,7 @@ fn bash(code: &str) -> Program {
 type Case = (&'static str, &'static str, i32);
 
 fn has(program: &str) -> bool {
-    ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|place| Path::new(place).join(program).exists())
+    ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|path| Path::new(path).join(program).exists())
 }
 
 fn check(sandbox: &Sandbox, (code, stdout, exit_code): Case) {
@@ -130,10 +130,13 @@ fn the_environment_is_scrubbed() {
     program.environment = vec![("TOKEN".to_owned(), "let through".to_owned())];
     let record = run(&program);
     let lines: Vec<&str> = record.stdout.lines().collect();
-    let [names, places, own, token] = lines[..] else { panic!("{record:#?}") };
+    let [names, directories, own_dir, token] = lines[..] else { panic!("{record:#?}") };
     let expected = "GIT_CONFIG_NOSYSTEM HOME LANG PATH PWD SHELL SHLVL TERM TMPDIR TOKEN _";
     assert_eq!((names.trim(), token), (expected, "let through"));
-    assert!(own.contains("nanoclaw-run-") && places == format!("{own} {own}"), "{record:#?}");
+    assert!(
+        own_dir.contains("nanoclaw-run-") && directories == format!("{own_dir} {own_dir}"),
+        "{record:#?}"
+    );
 }
 
 const PROCESSES: &str = "
@@ -146,11 +149,11 @@ if __name__ == '__main__':
     print(subprocess.run(['echo', 's'], capture_output=True, text=True).stdout.strip())
     print(subprocess.check_output('echo p | cat', shell=True, text=True).strip())
     print(asyncio.run(ask())[0].decode().strip())
-    for way in 'fork', 'spawn':
-        context = multiprocessing.get_context(way)
-        ours, theirs = context.Pipe()
-        child = context.Process(target=work, args=(theirs,))
-        child.start(); print(way, ours.recv()); child.join()
+    for method in 'fork', 'spawn':
+        context = multiprocessing.get_context(method)
+        parent, peer = context.Pipe()
+        child = context.Process(target=work, args=(peer,))
+        child.start(); print(method, parent.recv()); child.join()
 ";
 
 #[test]
@@ -206,22 +209,22 @@ fn a_project_directory_is_used_and_kept() {
     std::os::unix::fs::symlink("sub", project.join("in")).unwrap();
     let mut program = bash("pwd; echo made >made; cat ../beside ../../beside; echo $?");
     program.workdir = Some(project.clone());
-    for (below, place) in [(None, ""), (Some("sub"), "/sub"), (Some("in/deep"), "/sub/deep")] {
-        program.subdirectory = below.map(Into::into);
+    for (subdirectory, path) in [(None, ""), (Some("sub"), "/sub"), (Some("in/deep"), "/sub/deep")] {
+        program.subdirectory = subdirectory.map(Into::into);
         let record = run(&program);
-        let place = format!("{}{place}", project.canonicalize().unwrap().display());
-        assert_eq!(record.stdout, format!("{place}\n1\n"), "{record:#?}");
-        assert_eq!(std::fs::read_to_string(format!("{place}/made")).unwrap(), "made\n");
+        let path = format!("{}{path}", project.canonicalize().unwrap().display());
+        assert_eq!(record.stdout, format!("{path}\n1\n"), "{record:#?}");
+        assert_eq!(std::fs::read_to_string(format!("{path}/made")).unwrap(), "made\n");
     }
-    for below in ["out", "sub/../..", "..", "/etc", "absent", "made"] {
-        program.subdirectory = Some(below.into());
+    for subdirectory in ["out", "sub/../..", "..", "/etc", "absent", "made"] {
+        program.subdirectory = Some(subdirectory.into());
         let record = run(&program);
         assert_eq!(
             (record.status, record.exit_code),
             (RunStatus::SandboxError, None),
-            "{below}: {record:#?}"
+            "{subdirectory}: {record:#?}"
         );
-        assert!(record.error.unwrap().contains(&format!("directory '{below}'")));
+        assert!(record.error.unwrap().contains(&format!("directory '{subdirectory}'")));
     }
 }
 
@@ -233,7 +236,7 @@ fn a_command_that_cannot_run_is_refused_with_a_message() {
     let longest = 128 * 1024 - 1;
     let fits = sandbox.run(&bash(&format!("echo ok #{}", "x".repeat(longest - 9))), &|| false);
     assert_eq!(fits.stdout, "ok\n", "{:?}", fits.error);
-    for (program, status, words) in [
+    for (program, status, message) in [
         (bash(&"#".repeat(longest + 1)), RunStatus::SyntaxError, "the limit is 131071"),
         (bash(&"#".repeat(1 << 20)), RunStatus::SyntaxError, "write long input to a file"),
         (bash(" \n"), RunStatus::SyntaxError, "empty"),
@@ -245,6 +248,6 @@ fn a_command_that_cannot_run_is_refused_with_a_message() {
     ] {
         let record = sandbox.run(&program, &|| false);
         assert_eq!((record.status, record.exit_code), (status, None), "{record:#?}");
-        assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
+        assert!(record.error.as_deref().unwrap_or_default().contains(message), "{record:#?}");
     }
 }

@@ -43,8 +43,8 @@ fn a_command_without_input_reads_nothing() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
-    let plain = Program::new(Language::Bash, Level::Shell, "cat; echo end");
-    assert_eq!(run(&sandbox, &plain).stdout, "end\n");
+    let without_input = Program::new(Language::Bash, Level::Shell, "cat; echo end");
+    assert_eq!(run(&sandbox, &without_input).stdout, "end\n");
     let given = run(&sandbox, &with_input(b"x", "python3 -c 'import os; print(os.fstat(0).st_size)'"));
     let null = Program::new(
         Language::Bash,

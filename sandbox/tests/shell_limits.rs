@@ -95,14 +95,14 @@ fn long_output_is_truncated_to_head_and_tail_without_ending_the_run() {
     let small = |limits: &mut RunLimits| (limits.stdout_bytes, limits.stderr_bytes) = (2_000, 1_000);
     let record = run("echo first; seq 1000000; echo last; seq 5000 >&2; exit 6", small);
     assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(6)));
-    for (text, first, last, most) in [
+    for (text, first, last, max_bytes) in [
         (&record.stdout, "first\n1\n", "1000000\nlast\n", 2_000),
         (&record.stderr, "1\n2\n", "4999\n5000\n", 1_000),
     ] {
         assert!(text.starts_with(first) && text.ends_with(last), "{text}");
         let gap = text.lines().find(|line| line.starts_with('…')).unwrap();
         assert!(gap.ends_with("bytes left out …"), "{gap}");
-        assert!(text.len() <= most + 60, "{}", text.len());
+        assert!(text.len() <= max_bytes + 60, "{}", text.len());
     }
     assert!(record.stdout_truncated && record.stderr_truncated);
     let fits = run("head -c 2000 /dev/zero | tr '\\0' x", small);
@@ -121,17 +121,26 @@ fn too_many_processes_end_the_run() {
     ] {
         assert_ended(&run(code, |_| {}), RunStatus::Error, "processes");
     }
-    let fine = run("for i in $(seq 40); do sleep 0.3 & done; wait; echo done", |_| {});
-    assert_eq!((fine.status, fine.stdout.as_str()), (RunStatus::Ok, "done\n"), "{fine:#?}");
-    let few = run("for i in $(seq 20); do sleep 5 & done; wait", |limits| limits.processes = 10);
-    assert_ended(&few, RunStatus::Error, "processes");
+    let within_limit = run("for i in $(seq 40); do sleep 0.3 & done; wait; echo done", |_| {});
+    assert_eq!(
+        (within_limit.status, within_limit.stdout.as_str()),
+        (RunStatus::Ok, "done\n"),
+        "{within_limit:#?}"
+    );
+    let low_limit = run("for i in $(seq 20); do sleep 5 & done; wait", |limits| limits.processes = 10);
+    assert_ended(&low_limit, RunStatus::Error, "processes");
 }
 
 #[test]
 fn memory_files_and_descriptors_are_limited() {
     let _turn = support::exclusive();
-    let hog = run("python3 -c 'x = bytearray(2 << 30)' 2>&1 | tail -1; exit ${PIPESTATUS[0]}", |_| {});
-    assert_eq!((hog.status, hog.stdout.as_str()), (RunStatus::Error, "MemoryError\n"), "{hog:#?}");
+    let memory_hungry =
+        run("python3 -c 'x = bytearray(2 << 30)' 2>&1 | tail -1; exit ${PIPESTATUS[0]}", |_| {});
+    assert_eq!(
+        (memory_hungry.status, memory_hungry.stdout.as_str()),
+        (RunStatus::Error, "MemoryError\n"),
+        "{memory_hungry:#?}"
+    );
     let file = run("dd if=/dev/zero of=f bs=1M count=20; echo $?; stat -c %s f", |limits| {
         limits.file_size_bytes = 8 * MIB;
     });

@@ -81,17 +81,17 @@ fn every_process_left_behind_is_ended() {
 }
 
 /// The request for a command, for a kernel with this landlock ABI.
-fn shell_order(own: &Path, abi: u32) -> Value {
+fn shell_request(own_dir: &Path, abi: u32) -> Value {
     let mut changed = request();
     let system = ["/usr", "/bin", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists());
     let mut files: Vec<Value> = system.map(|path| json!({"path": path, "access": "execute_tree"})).collect();
     files.push(json!({"path": "/etc/ld.so.cache", "access": "read_file"}));
     files.push(json!({"path": "/dev/null", "access": "read_write_file"}));
-    files.push(json!({"path": own, "access": "own_tree"}));
+    files.push(json!({"path": own_dir, "access": "own_tree"}));
     changed["level"] = json!("shell");
     changed["limits"] = json!(RunLimits::of(Level::Shell));
     changed["landlock_abi"] = json!(abi);
-    changed["directory"] = json!(own);
+    changed["directory"] = json!(own_dir);
     changed["files"] = json!(files);
     let environment = json!([["PATH", "/usr/local/bin:/usr/bin:/bin"]]);
     changed["task"] =
@@ -102,12 +102,12 @@ fn shell_order(own: &Path, abi: u32) -> Value {
 #[test]
 fn the_supervisor_ends_leftover_processes_on_older_kernels() {
     let _turn = support::exclusive();
-    let own = tempfile::tempdir().unwrap();
+    let own_dir = tempfile::tempdir().unwrap();
     let broker = TestBroker::start();
     for abi in [6, 5, 1] {
-        let order = shell_order(own.path(), abi).to_string();
+        let request = shell_request(own_dir.path(), abi).to_string();
         for leave in LEAVE {
-            let outcome = broker.run(&order, &format!("{leave}\nsleep 0.05; exit 5"));
+            let outcome = broker.run(&request, &format!("{leave}\nsleep 0.05; exit 5"));
             let code = if leave.contains("exec true") { 0 } else { 5 };
             assert_eq!(outcome.exit_code(), Some(code), "{leave} under ABI {abi}: {outcome:?}");
             assert_eq!(remaining_processes(), Vec::<String>::new(), "{leave} under ABI {abi}");
@@ -116,14 +116,14 @@ fn the_supervisor_ends_leftover_processes_on_older_kernels() {
         // ids.
         let forker = "f() { [ $1 = 0 ] || { (f $(($1 - 1)) &); sleep 0.01; (f $(($1 - 1)) &); }; }\n\
                           f 8 2>/dev/null & sleep 0.2; exit 4";
-        let outcome = broker.run(&order, forker);
+        let outcome = broker.run(&request, forker);
         assert_eq!(outcome.exit_code(), Some(4), "under ABI {abi}: {outcome:?}");
         let tree: Vec<u32> = support::descendants(broker.pid());
         assert_eq!(tree, Vec::<u32>::new(), "runaway forkers under ABI {abi}");
     }
     for abi in [6, 5] {
         let many = "for i in $(seq 1000); do sleep 86399 & done; echo $EPOCHREALTIME";
-        let outcome = broker.run(&shell_order(own.path(), abi).to_string(), many);
+        let outcome = broker.run(&shell_request(own_dir.path(), abi).to_string(), many);
         let ended: f64 = outcome.stdout.trim().parse().unwrap_or_else(|_| panic!("{outcome:?}"));
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -134,7 +134,7 @@ fn the_supervisor_ends_leftover_processes_on_older_kernels() {
     }
     for abi in [5, 1] {
         let code = "sleep 9 & kill $! 2>/dev/null || echo denied; kill -0 $PPID 2>/dev/null || echo denied";
-        let outcome = broker.run(&shell_order(own.path(), abi).to_string(), code);
+        let outcome = broker.run(&shell_request(own_dir.path(), abi).to_string(), code);
         assert_eq!(
             outcome.stdout, "denied\ndenied\n",
             "signals are refused without a landlock scope: {outcome:?}"

@@ -18,11 +18,11 @@ pub struct PolicyRow {
     pub name: &'static str,
     /// The call's number on this architecture.
     pub number: i64,
-    /// What the filters do with it.
+    /// The filters' action for it.
     pub action: PolicyAction,
 }
 
-/// What the filters do with a call.
+/// The filters' action for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyAction {
     /// The call ends the process.

@@ -33,11 +33,11 @@ const CANCEL_TIMEOUT: Duration = Duration::from_millis(150);
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a broker may take to send its first message.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often a waiting caller is asked whether it has cancelled.
+/// How often cancellation is checked while a caller waits.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long a broker whose socket is closed may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a broker that was told to exit may take to end its children.
+/// How long a broker may take to end its children after the request to exit.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Starts runs in a broker, and starts the broker when needed.
@@ -55,7 +55,7 @@ struct BrokerProcess {
     process: Mutex<Child>,
     /// Whether it has ever answered. A process that dies before may be another program.
     has_answered: AtomicBool,
-    /// Its first message, once somebody has asked for it.
+    /// Its first message, once it has been read.
     layers: Mutex<Option<LayersReport>>,
 }
 
@@ -119,8 +119,8 @@ impl BrokerClient {
         }
     }
 
-    /// Sends a request. If the broker has died since the last run, nobody has received it: another broker
-    /// gets it.
+    /// Sends a request. A broker that has died since the last run has not received it: the request goes to a
+    /// new broker.
     fn send(
         &self,
         request: &RunRequest,
@@ -277,8 +277,7 @@ fn await_start(
     }
 }
 
-/// Tells the broker that nobody waits for the run, and waits until it has ended a child that may have
-/// started.
+/// Cancels the run, and waits until the broker has ended a child that may have started.
 fn cancel_run(reply: &OwnedFd) {
     rustix::net::shutdown(reply, rustix::net::Shutdown::Write).ok();
     let start = now();

@@ -20,7 +20,7 @@ pub(super) struct CommandCgroups {
 }
 
 impl CommandCgroups {
-    /// Without a parent cgroup, commands get none.
+    /// Without a parent cgroup, commands run without cgroups.
     pub(super) fn new(parent: Option<BrokerCgroup>) -> Self {
         Self { parent, created: 0, draining: Vec::new() }
     }

@@ -74,9 +74,9 @@ pub(crate) fn is_disconnected(error: &io::Error) -> bool {
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<Packet>> {
     // Asks for the length first: most packets are short, and a buffer of the maximal size would be zeroed
     // each time.
-    let wanted = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
+    let peek_flags = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
     let length = loop {
-        match rustix::net::recv(&socket, &mut [0; 1], wanted) {
+        match rustix::net::recv(&socket, &mut [0; 1], peek_flags) {
             Ok((_, length)) => break length,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -122,36 +122,36 @@ mod tests {
 
     #[test]
     fn a_packet_arrives_whole_with_its_descriptors() {
-        let (one, other) = socket_pair().unwrap();
+        let (socket, peer) = socket_pair().unwrap();
         let file = tempfile::tempfile().unwrap();
-        send(one.as_fd(), &vec!["x"; 1_000], &[file.as_fd(), one.as_fd()]).unwrap();
-        send(one.as_fd(), &2, &[]).unwrap();
-        drop(one);
-        let packet = receive(&other, RecvFlags::empty()).unwrap().unwrap();
+        send(socket.as_fd(), &vec!["x"; 1_000], &[file.as_fd(), socket.as_fd()]).unwrap();
+        send(socket.as_fd(), &2, &[]).unwrap();
+        drop(socket);
+        let packet = receive(&peer, RecvFlags::empty()).unwrap().unwrap();
         assert_eq!(packet.decode::<Vec<String>>().unwrap().len(), 1_000);
         assert_eq!(packet.descriptors.len(), 2);
         drop(packet);
-        let packet = receive(&other, RecvFlags::empty()).unwrap().unwrap();
+        let packet = receive(&peer, RecvFlags::empty()).unwrap().unwrap();
         assert_eq!((packet.decode::<i32>().unwrap(), packet.descriptors.len()), (2, 0));
-        assert!(receive(&other, RecvFlags::empty()).unwrap().is_none(), "the other end is closed");
+        assert!(receive(&peer, RecvFlags::empty()).unwrap().is_none(), "the other end is closed");
     }
 
     #[test]
     fn a_closed_peer_is_noticed() {
-        let (one, other) = socket_pair().unwrap();
-        assert!(!is_peer_closed(&one));
-        send(one.as_fd(), &1, &[]).unwrap();
-        rustix::net::shutdown(&other, rustix::net::Shutdown::Write).unwrap();
-        assert!(is_peer_closed(&one));
-        assert!(receive(&other, RecvFlags::empty()).unwrap().is_some(), "it still receives");
-        let (one, other) = socket_pair().unwrap();
-        drop(other);
-        assert!(is_peer_closed(&one));
+        let (socket, peer) = socket_pair().unwrap();
+        assert!(!is_peer_closed(&socket));
+        send(socket.as_fd(), &1, &[]).unwrap();
+        rustix::net::shutdown(&peer, rustix::net::Shutdown::Write).unwrap();
+        assert!(is_peer_closed(&socket));
+        assert!(receive(&peer, RecvFlags::empty()).unwrap().is_some(), "it still receives");
+        let (socket, peer) = socket_pair().unwrap();
+        drop(peer);
+        assert!(is_peer_closed(&socket));
     }
 
     #[test]
     fn a_message_that_fits_no_packet_is_refused() {
-        let (one, _other) = socket_pair().unwrap();
-        assert!(send(one.as_fd(), &"x".repeat(MAX_PACKET_BYTES), &[]).is_err());
+        let (socket, _other) = socket_pair().unwrap();
+        assert!(send(socket.as_fd(), &"x".repeat(MAX_PACKET_BYTES), &[]).is_err());
     }
 }

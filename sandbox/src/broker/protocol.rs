@@ -40,7 +40,7 @@ pub(crate) struct RunRequest {
     pub task: RunTask,
 }
 
-/// What a child does once the policy is in force.
+/// The work of a child once the policy is in force.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum RunTask {

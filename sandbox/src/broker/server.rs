@@ -26,7 +26,7 @@ use crate::policy::{self, FilterProfile, SeccompFilters, compile, compile_for_br
 use crate::sys::{self, ForkResult};
 use crate::zygote::ZygotePool;
 
-/// Spare children for JavaScript: one for the next run, and one that gets ready meanwhile.
+/// Spare children for JavaScript: one for the next run, and one in preparation.
 const SPARE_SCRIPTS: usize = 2;
 /// The poll timeout when nothing is pending.
 const IDLE_TICK: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ struct RunningChild {
     is_shell: bool,
     /// Only commands have one, where the machine permits it.
     cgroup: Option<RunCgroup>,
-    /// Its caller has closed the socket: the child has been told to end.
+    /// Its caller has closed the socket, so the broker has asked the child to end.
     is_cancelled: bool,
 }
 
@@ -299,8 +299,8 @@ impl BrokerServer {
         None
     }
 
-    /// Forks spare children for JavaScript after the first such run. Called after the replies: nobody waits
-    /// for it.
+    /// Forks spare children for JavaScript after the first such run. Called after the replies, so that it
+    /// delays no run.
     fn fork_spare_scripts(&mut self) {
         let Some(engine) = self.engine.clone() else { return };
         let filters = self.filters.iter().find(|((profile, _), _)| *profile == FilterProfile::Confined);

@@ -125,8 +125,8 @@ pub(crate) fn limit_resources(limits: &RunLimits, isolation: UidIsolation) -> Re
 /// Drops every privilege of the broker permanently, except the one that its children need to change their
 /// user id.
 pub(crate) fn drop_broker_privileges() -> Result<(), String> {
-    let held = rustix::thread::capabilities(None).map_err(|error| failed("capget", error))?;
-    if held.effective.contains(CapabilitySet::SETPCAP) {
+    let current = rustix::thread::capabilities(None).map_err(|error| failed("capget", error))?;
+    if current.effective.contains(CapabilitySet::SETPCAP) {
         let locked = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
         rustix::thread::set_capabilities_secure_bits(locked).map_err(|error| failed("securebits", error))?;
         for capability in (CapabilitySet::all() - CapabilitySet::SETUID).iter() {
@@ -135,8 +135,8 @@ pub(crate) fn drop_broker_privileges() -> Result<(), String> {
         }
     }
     rustix::thread::clear_ambient_capability_set().map_err(|error| failed("ambient capabilities", error))?;
-    let kept = held.permitted & CapabilitySet::SETUID;
-    set_capabilities(kept)?;
+    let retained = current.permitted & CapabilitySet::SETUID;
+    set_capabilities(retained)?;
     rustix::thread::set_no_new_privs(true).map_err(|error| failed("no-new-privs", error))
 }
 
@@ -145,8 +145,9 @@ pub(crate) fn drop_capabilities() -> Result<(), String> {
     set_capabilities(CapabilitySet::empty())
 }
 
-fn set_capabilities(kept: CapabilitySet) -> Result<(), String> {
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+fn set_capabilities(retained: CapabilitySet) -> Result<(), String> {
+    let sets =
+        CapabilitySets { effective: retained, permitted: retained, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).map_err(|error| failed("capset", error))
 }
 

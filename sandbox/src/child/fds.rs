@@ -72,8 +72,8 @@ impl RunFds {
         match (extra, &self.extra) {
             (None, _) => {}
             (Some(_), None) => return Err(io::ErrorKind::NotFound.into()),
-            (Some(ExtraFd::Stdin), Some(own)) => stdin = Some(high(own.as_fd())?),
-            (Some(ExtraFd::Host), Some(own)) => host = Some(high(own.as_fd())?),
+            (Some(ExtraFd::Stdin), Some(fd)) => stdin = Some(high(fd.as_fd())?),
+            (Some(ExtraFd::Host), Some(fd)) => host = Some(high(fd.as_fd())?),
         }
         let null = File::open("/dev/null")?;
         rustix::stdio::dup2_stdin(stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd))?;
@@ -103,9 +103,9 @@ pub(crate) fn take_fds(fds: RunFds, extra: Option<ExtraFd>) -> io::Result<(Repor
 
 /// Closes every descriptor of a spare child except its own socket. A copy of another socket would keep that
 /// one open.
-pub(super) fn keep_only(own: OwnedFd) -> io::Result<OwnedFd> {
-    sys::copy_descriptor(own.as_fd(), CONTROL_FD)?;
-    std::mem::forget(own);
+pub(super) fn keep_only(fd: OwnedFd) -> io::Result<OwnedFd> {
+    sys::copy_descriptor(fd.as_fd(), CONTROL_FD)?;
+    std::mem::forget(fd);
     sys::close_from(CONTROL_FD.unsigned_abs() + 1)?;
     sys::inherited(CONTROL_FD)
 }

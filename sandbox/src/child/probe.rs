@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// What the child of a self-test does.
+/// The attempts of a self-test's child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SelfTestProbe {
@@ -37,7 +37,7 @@ pub(crate) enum SelfTestProbe {
 }
 
 /// The exit code when every quiet attempt failed.
-pub(crate) const HELD: i32 = 0;
+pub(crate) const ALL_BLOCKED: i32 = 0;
 /// This exit code plus an index into [`QUIET_ATTEMPTS`] names the attempt that succeeded.
 pub(crate) const FIRST_ESCAPE: i32 = 100;
 
@@ -71,7 +71,7 @@ pub(crate) fn run_probe(probe: &SelfTestProbe, parent: i32) -> i32 {
 }
 
 fn run_quiet(canary: &Path, may_fork: bool, parent: i32) -> i32 {
-    let elsewhere = canary.with_extension("made");
+    let new_file = canary.with_extension("made");
     let has_escaped: [bool; QUIET_ATTEMPTS.len()] = [
         std::fs::read(canary).is_ok(),
         std::fs::OpenOptions::new().append(true).open(canary).is_ok(),
@@ -80,12 +80,12 @@ fn run_quiet(canary: &Path, may_fork: bool, parent: i32) -> i32 {
         sys::attempt::signal_parent(parent).is_ok(),
         std::fs::read(format!("/proc/{parent}/status")).is_ok(),
         !may_fork && sys::attempt::executable_memory().is_ok(),
-        std::fs::write(elsewhere, "x").is_ok(),
+        std::fs::write(new_file, "x").is_ok(),
         sys::attempt::truncate(canary).is_ok(),
         rustix::fs::open(canary, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).is_ok(),
     ];
     match has_escaped.iter().position(|escaped| *escaped) {
-        None => HELD,
+        None => ALL_BLOCKED,
         Some(index) => FIRST_ESCAPE + i32::try_from(index).unwrap_or(0),
     }
 }

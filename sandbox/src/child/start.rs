@@ -14,7 +14,7 @@ use crate::languages::javascript::{self, JavaScriptEngine, ScriptOptions};
 use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, restrict};
 use crate::sys;
 
-/// What a child inherits from the broker by the fork.
+/// The data that a child inherits from the broker by the fork.
 pub(crate) struct ForkContext<'a> {
     pub broker: Pid,
     /// The filters of the child's profile.

@@ -126,10 +126,10 @@ impl HostCallServer {
 
     /// Reads the available bytes of the current request, and none of the next.
     fn read(&mut self, mut bytes: Vec<u8>) -> Result<HostCallState, HostCallViolation> {
-        let wanted = missing(&bytes)?;
+        let missing_bytes = missing(&bytes)?;
         let mut chunk = [0; CHUNK_BYTES];
-        let room = chunk.get_mut(..wanted.min(CHUNK_BYTES)).unwrap_or_default();
-        match rustix::io::read(&self.socket, room) {
+        let buffer = chunk.get_mut(..missing_bytes.min(CHUNK_BYTES)).unwrap_or_default();
+        match rustix::io::read(&self.socket, buffer) {
             Ok(0) => return Ok(HostCallState::Closed),
             Ok(length) => bytes.extend_from_slice(chunk.get(..length).unwrap_or_default()),
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -177,8 +177,8 @@ impl HostCallServer {
     }
 
     fn send(&self, bytes: Vec<u8>, sent: usize) -> HostCallState {
-        let rest = bytes.get(sent..).unwrap_or_default();
-        let sent = match rustix::net::send(&self.socket, rest, SendFlags::NOSIGNAL) {
+        let unsent = bytes.get(sent..).unwrap_or_default();
+        let sent = match rustix::net::send(&self.socket, unsent, SendFlags::NOSIGNAL) {
             Ok(length) => sent + length,
             Err(Errno::INTR | Errno::AGAIN) => sent,
             Err(_) => return HostCallState::Closed,

@@ -39,9 +39,9 @@ fn turn(calls: &mut HostCallServer, guest: &mut UnixStream) -> Result<(u8, Strin
     for _ in 0..100_000 {
         {
             let (descriptor, events) = calls.poll_events().unwrap();
-            let patience = Timespec::try_from(Duration::from_millis(10)).unwrap();
+            let timeout = Timespec::try_from(Duration::from_millis(10)).unwrap();
             let mut polled = [PollFd::from_borrowed_fd(descriptor, events)];
-            if rustix::event::poll(&mut polled, Some(&patience)).unwrap() == 0 {
+            if rustix::event::poll(&mut polled, Some(&timeout)).unwrap() == 0 {
                 continue;
             }
         }
@@ -65,12 +65,12 @@ fn requests_are_answered_in_turn_also_when_they_come_in_pieces() {
         guest.write_all(&request("upper\n{\"a\":1}")).unwrap();
         assert_eq!(turn(&mut calls, &mut guest), Ok((ANSWERED, "{\"A\":1}".to_owned())));
     }
-    let whole = request("upper\nslow");
-    for byte in &whole[..whole.len() - 1] {
+    let bytes = request("upper\nslow");
+    for byte in &bytes[..bytes.len() - 1] {
         guest.write_all(&[*byte]).unwrap();
         calls.step().unwrap();
     }
-    guest.write_all(&whole[whole.len() - 1..]).unwrap();
+    guest.write_all(&bytes[bytes.len() - 1..]).unwrap();
     assert_eq!(turn(&mut calls, &mut guest), Ok((ANSWERED, "SLOW".to_owned())));
     guest.write_all(&request("none\n")).unwrap();
     assert_eq!(turn(&mut calls, &mut guest), Ok((REFUSED, "there is no none".to_owned())));
@@ -90,11 +90,11 @@ fn too_long_an_answer_and_a_host_that_panics_are_refusals() {
 
 #[test]
 fn an_invalid_request_ends_the_run() {
-    let most = u32::try_from(MAX_HOST_REQUEST_BYTES).unwrap();
+    let limit = u32::try_from(MAX_HOST_REQUEST_BYTES).unwrap();
     let length = |length: u32| length.to_be_bytes().to_vec();
     for (bytes, violation) in [
         (length(u32::MAX), HostCallViolation::TooLong),
-        (length(most + 1), HostCallViolation::TooLong),
+        (length(limit + 1), HostCallViolation::TooLong),
         (length(0), HostCallViolation::Malformed),
         (b"GET / HTTP/1.1\r\n".to_vec(), HostCallViolation::TooLong),
         (request("no line feed"), HostCallViolation::Malformed),

@@ -66,14 +66,17 @@ pub(super) struct CgroupBase {
 
 /// Finds the part of the tree for the server with this process id.
 pub(super) fn find(server: i32) -> Result<CgroupBase, CgroupError> {
-    let own = directory()?;
+    let own_cgroup = directory()?;
     // The first broker has moved the server to the leaf.
-    let outer = own.parent().filter(|_| own.ends_with(SERVER_LEAF));
-    if let Some(outer) = outer.filter(|outer| is_boundary(outer)) {
-        return Ok(CgroupBase { path: outer.to_owned(), is_delegated: has_only_descendants(outer, server) });
+    let parent = own_cgroup.parent().filter(|_| own_cgroup.ends_with(SERVER_LEAF));
+    if let Some(parent) = parent.filter(|parent| is_boundary(parent)) {
+        return Ok(CgroupBase {
+            path: parent.to_owned(),
+            is_delegated: has_only_descendants(parent, server),
+        });
     }
-    let is_delegated = is_boundary(&own) && has_only_descendants(&own, server);
-    Ok(CgroupBase { path: own, is_delegated })
+    let is_delegated = is_boundary(&own_cgroup) && has_only_descendants(&own_cgroup, server);
+    Ok(CgroupBase { path: own_cgroup, is_delegated })
 }
 
 /// The directory of this process's cgroup, if it is writable.
@@ -222,11 +225,11 @@ mod tests {
     const BOUND: &str = "900 880 0:30 /docker/abc /mnt/my\\040cgroups rw - cgroup2 cgroup rw";
     const OUTSIDE: &str = "900 880 0:30 /../.. /sys/fs/cgroup rw - cgroup2 cgroup rw";
 
-    fn places(mountinfo: &str, path: &str) -> Vec<String> {
+    fn directories(mountinfo: &str, path: &str) -> Vec<String> {
         let all = mounts(mountinfo);
         all.iter()
             .filter_map(|mount| mount.directory_of(path))
-            .map(|place| place.display().to_string())
+            .map(|directory| directory.display().to_string())
             .collect()
     }
 
@@ -242,29 +245,29 @@ mod tests {
     #[test]
     fn a_cgroup_is_found_in_every_mount_that_shows_it() {
         let unit = "/sys/fs/cgroup/system.slice/nanoclaw.service";
-        assert_eq!(places(SYSTEMD_252, "/system.slice/nanoclaw.service"), [unit, unit]);
-        assert_eq!(places(SYSTEMD_252, "/user.slice"), ["/sys/fs/cgroup/user.slice"]);
-        assert_eq!(places(HYBRID, "/"), ["/sys/fs/cgroup/unified"]);
-        assert_eq!(places(BOUND, "/docker/abc/x"), ["/mnt/my cgroups/x"]);
+        assert_eq!(directories(SYSTEMD_252, "/system.slice/nanoclaw.service"), [unit, unit]);
+        assert_eq!(directories(SYSTEMD_252, "/user.slice"), ["/sys/fs/cgroup/user.slice"]);
+        assert_eq!(directories(HYBRID, "/"), ["/sys/fs/cgroup/unified"]);
+        assert_eq!(directories(BOUND, "/docker/abc/x"), ["/mnt/my cgroups/x"]);
     }
 
     #[test]
     fn a_cgroup_outside_of_a_mount_is_not_found() {
-        assert!(places(BOUND, "/docker/other").is_empty());
-        assert!(places(OUTSIDE, "/").is_empty());
-        assert!(places(SYSTEMD_252, "/../outside").is_empty());
-        assert!(places("", "/").is_empty());
-        assert!(places("31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw", "/").is_empty());
+        assert!(directories(BOUND, "/docker/other").is_empty());
+        assert!(directories(OUTSIDE, "/").is_empty());
+        assert!(directories(SYSTEMD_252, "/../outside").is_empty());
+        assert!(directories("", "/").is_empty());
+        assert!(directories("31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw", "/").is_empty());
     }
 
     #[test]
     fn descendants_of_the_server_are_recognised() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        let parent = parent_of(own).unwrap();
-        assert!(descends(own, own));
-        assert!(descends(own, parent));
-        assert!(!descends(parent, own));
-        assert!(!descends(0, own), "a process of another pid namespace is nobody's");
+        let own_pid = i32::try_from(std::process::id()).unwrap();
+        let parent = parent_of(own_pid).unwrap();
+        assert!(descends(own_pid, own_pid));
+        assert!(descends(own_pid, parent));
+        assert!(!descends(parent, own_pid));
+        assert!(!descends(0, own_pid), "a process of another pid namespace has no known parent");
     }
 
     #[test]

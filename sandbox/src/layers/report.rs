@@ -15,7 +15,7 @@ pub struct LayersReport {
 }
 
 impl LayersReport {
-    /// The report of a broker that has sent none.
+    /// The report for a broker that did not send one.
     pub(crate) fn unknown(reason: &impl ToString) -> Self {
         Self { namespaces: Vec::new(), cgroup: CgroupReport::without(reason) }
     }
@@ -24,8 +24,8 @@ impl LayersReport {
 /// The layers in force, on one line.
 impl Display for LayersReport {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let held = self.namespaces.iter().filter(|namespace| namespace.held);
-        let kinds: Vec<&str> = held.map(|namespace| namespace.kind.as_str()).collect();
+        let in_force = self.namespaces.iter().filter(|namespace| namespace.held);
+        let kinds: Vec<&str> = in_force.map(|namespace| namespace.kind.as_str()).collect();
         let mut parts = Vec::new();
         if !kinds.is_empty() {
             parts.push(format!("namespaces ({})", kinds.join(", ")));
@@ -51,7 +51,7 @@ pub struct NamespaceReport {
     pub held: bool,
     /// Why not.
     pub reason: Option<String>,
-    /// What the operator can do about it.
+    /// Advice for the operator.
     pub advice: Option<String>,
 }
 
@@ -62,9 +62,9 @@ pub struct CgroupReport {
     pub path: Option<PathBuf>,
     /// The controllers that limit runs (`memory`, `pids`). Without any, a run can still be killed as a whole.
     pub controllers: Vec<String>,
-    /// What is missing, and why.
+    /// The missing parts, and why.
     pub reason: Option<String>,
-    /// What the operator can do about it.
+    /// Advice for the operator.
     pub advice: Option<String>,
 }
 

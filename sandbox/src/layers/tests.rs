@@ -21,12 +21,12 @@ pub(super) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Whether a test must be skipped for lack of root, with a message.
-pub(super) fn lacks_root(what: &str) -> bool {
-    let lacks = !geteuid().is_root();
-    if lacks {
-        eprintln!("SKIPPED: {what} needs root");
+pub(super) fn lacks_root(subject: &str) -> bool {
+    let is_missing = !geteuid().is_root();
+    if is_missing {
+        eprintln!("SKIPPED: {subject} needs root");
     }
-    lacks
+    is_missing
 }
 
 /// Runs `body` in a forked child with one thread and returns its text. Fails the test if `body` fails.
@@ -35,29 +35,29 @@ pub(super) fn in_child(body: impl FnOnce() -> Result<String, String>) -> String 
     match sys::fork().unwrap() {
         ForkResult::Child => {
             drop(reader);
-            let said = body().unwrap_or_else(|wrong| format!("WRONG: {wrong}"));
-            writer.write_all(said.as_bytes()).ok();
+            let text = body().unwrap_or_else(|error| format!("WRONG: {error}"));
+            writer.write_all(text.as_bytes()).ok();
             sys::exit_now(0);
         }
         ForkResult::Parent(pid) => {
             drop(writer);
-            let mut said = String::new();
-            reader.read_to_string(&mut said).unwrap();
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
             let ended = sys::reap(pid).unwrap();
-            assert_eq!((ended.exit_code, ended.signal), (Some(0), None), "{said}");
-            assert!(!said.starts_with("WRONG"), "{said}");
-            said
+            assert_eq!((ended.exit_code, ended.signal), (Some(0), None), "{text}");
+            assert!(!text.starts_with("WRONG"), "{text}");
+            text
         }
     }
 }
 
 /// Becomes a user that is not root. A user change makes a process undumpable, which a started server is not.
 pub(super) fn become_nobody() -> Result<(), String> {
-    let words = |error: rustix::io::Errno| error.to_string();
+    let error_text = |error: rustix::io::Errno| error.to_string();
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    rustix::thread::set_thread_res_gid(group, group, group).map_err(words)?;
-    rustix::thread::set_thread_res_uid(user, user, user).map_err(words)?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(words)
+    rustix::thread::set_thread_res_gid(group, group, group).map_err(error_text)?;
+    rustix::thread::set_thread_res_uid(user, user, user).map_err(error_text)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(error_text)
 }
 
 /// Starts a process that leaves its parent, session and group, and keeps `life` open until it exits.
@@ -67,7 +67,7 @@ pub(super) fn start_daemon(life: &OwnedFd) -> io::Result<()> {
     }
     rustix::process::setsid().ok();
     if let Ok(ForkResult::Child) = sys::fork() {
-        let _held = rustix::io::dup(life);
+        let _open_end = rustix::io::dup(life);
         // Longer than any test: a test finds a process that survives.
         rustix::event::poll(&mut [], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).ok();
     }
@@ -75,7 +75,7 @@ pub(super) fn start_daemon(life: &OwnedFd) -> io::Result<()> {
 }
 
 /// Whether every process with the other end exits within `wait_s` seconds and a tenth.
-pub(super) fn all_gone(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
+pub(super) fn all_exited(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
     let mut ends = [PollFd::new(reader, PollFlags::IN)];
     let wait = Timespec { tv_sec: wait_s, tv_nsec: 100_000_000 };
     rustix::event::poll(&mut ends, Some(&wait)).is_ok_and(|ready| ready == 1)
@@ -84,18 +84,18 @@ pub(super) fn all_gone(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
 #[test]
 fn everything_is_entered_and_reported_over_a_pipe() {
     let _turn = alone();
-    let said = in_child(|| {
+    let text = in_child(|| {
         let layers = OptionalLayers::enter(false);
         if let Some(cgroup) = &layers.cgroup {
             cgroup.remove();
         }
         serde_json::to_string(&layers.report).map_err(|error| error.to_string())
     });
-    let report: LayersReport = serde_json::from_str(&said).unwrap();
+    let report: LayersReport = serde_json::from_str(&text).unwrap();
     assert!(report.namespaces.len() >= 3, "{report:?}");
     for namespace in &report.namespaces {
         assert_eq!(namespace.held, namespace.reason.is_none(), "{namespace:?}");
     }
     let full = report.cgroup.path.is_some() && report.cgroup.controllers.len() == 2;
-    assert_eq!(full, report.cgroup.reason.is_none(), "what is missing is said: {report:?}");
+    assert_eq!(full, report.cgroup.reason.is_none(), "the reason names every missing part: {report:?}");
 }

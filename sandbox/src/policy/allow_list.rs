@@ -81,7 +81,7 @@ const DESCRIPTOR_CONTROL: CallAction = one_of!(command:
 const HARMLESS_SIGNALS: CallAction = one_of!(signal: SIGINT SIGABRT SIGUSR1 SIGUSR2 SIGSEGV SIGALRM SIGTERM);
 /// A process or a thread, and no new namespace.
 const NO_NAMESPACE: CallAction = AllowIf(&[&[bits(0, CLONE_ANY_NAMESPACE, 0)]]);
-/// Questions about terminals, pipes and descriptors. Nothing here types into a terminal.
+/// Queries of terminals, pipes and descriptors. None of them writes into a terminal's input.
 const TERMINAL_QUESTIONS: CallAction = AllowIf(&[
     IS_TERMINAL,
     NON_BLOCKING,

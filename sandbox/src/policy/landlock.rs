@@ -153,7 +153,7 @@ fn rights(access: PathAccess, abi: ABI) -> BitFlags<AccessFs> {
         PathAccess::ExecuteTree => AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute,
         PathAccess::ReadWriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
         PathAccess::OwnTree => {
-            let wanted = AccessFs::ReadFile
+            let all_rights = AccessFs::ReadFile
                 | AccessFs::ReadDir
                 | AccessFs::WriteFile
                 | AccessFs::RemoveFile
@@ -163,7 +163,7 @@ fn rights(access: PathAccess, abi: ABI) -> BitFlags<AccessFs> {
                 | AccessFs::MakeSym
                 | AccessFs::Refer
                 | AccessFs::Truncate;
-            wanted & AccessFs::from_all(abi)
+            all_rights & AccessFs::from_all(abi)
         }
     }
 }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn an_own_tree_has_no_programs_devices_or_sockets() {
-        let own = rights(PathAccess::OwnTree, ABI::V7);
+        let own_tree = rights(PathAccess::OwnTree, ABI::V7);
         for right in [
             AccessFs::Execute,
             AccessFs::MakeChar,
@@ -182,12 +182,12 @@ mod tests {
             AccessFs::MakeSock,
             AccessFs::MakeFifo,
         ] {
-            assert!(!own.contains(right), "{right:?}");
+            assert!(!own_tree.contains(right), "{right:?}");
         }
     }
 
     #[test]
-    fn old_kernels_are_not_asked_for_new_rights() {
+    fn new_rights_are_omitted_on_old_kernels() {
         assert!(!rights(PathAccess::OwnTree, ABI::V1).contains(AccessFs::Truncate));
     }
 }

@@ -18,13 +18,13 @@
 //! - The most severe answer counts: `seccomp`, which the allow list of code permits, kills:
 //!   `every_call::the_most_severe_filter_result_wins`.
 //! - A thread started earlier is confined, too (`SECCOMP_FILTER_FLAG_TSYNC`):
-//!   `seccomp::tests::a_thread_started_before_is_held`.
+//!   `seccomp::tests::a_thread_started_before_is_confined`.
 //! - The upper half of the number's register is ignored: `1 << 32 | ptrace` kills, `1 << 32 | getpid`
 //!   answers: `every_call`.
 //! - `uretprobe` and `uprobe` (335, 336) pass every filter in newer kernels; the kernel itself ends them with
 //!   SIGILL or ENXIO: `every_call::uprobe_calls_have_no_effect`.
-//! - Landlock alone and filters alone let dozens of hostile programs escape, both together none; the
-//!   self-test notices: `ablation`.
+//! - Landlock alone and filters alone let dozens of hostile programs escape. Both together let none escape.
+//!   The self-test detects a missing layer: `ablation`.
 
 mod allow_list;
 mod kill_list;

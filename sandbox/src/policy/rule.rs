@@ -76,7 +76,7 @@ pub(super) const fn test(argument: u8, mask: u64, value: i32) -> ArgumentTest {
     ArgumentTest { argument, mask, value: value.cast_unsigned() as u64 }
 }
 
-/// What the filter does with a call.
+/// The filter's action for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallAction {
     /// The call runs.

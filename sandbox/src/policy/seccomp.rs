@@ -221,19 +221,19 @@ mod tests {
 
     /// Filters cannot be removed: the test starts itself again and confines that process.
     #[test]
-    fn a_thread_started_before_is_held() {
-        const HELD: i32 = 23;
+    fn a_thread_started_before_is_confined() {
+        const CONFINED: i32 = 23;
         const MARKER: &str = "NANOCLAW_SANDBOX_CLOSES_ITSELF";
         if std::env::var_os(MARKER).is_some() {
             let (closed, is_closed) = std::sync::mpsc::channel();
             // Starting a thread needs calls of its own.
             let (started, has_started) = std::sync::mpsc::channel();
             let thread = std::thread::spawn(move || {
-                let could_before = crate::sys::attempt::socket().is_ok();
+                let was_allowed = crate::sys::attempt::socket().is_ok();
                 started.send(()).unwrap();
                 is_closed.recv().unwrap();
-                let could_after = crate::sys::attempt::socket().is_ok();
-                crate::sys::exit_now(if could_before && !could_after { HELD } else { 1 })
+                let is_allowed = crate::sys::attempt::socket().is_ok();
+                crate::sys::exit_now(if was_allowed && !is_allowed { CONFINED } else { 1 })
             });
             has_started.recv().unwrap();
             rustix::thread::set_no_new_privs(true).unwrap();
@@ -244,11 +244,11 @@ mod tests {
         }
         #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "policy::seccomp::tests::a_thread_started_before_is_held"])
+            .args(["--exact", "policy::seccomp::tests::a_thread_started_before_is_confined"])
             .env(MARKER, "1")
             .status()
             .unwrap();
-        assert_eq!(status.code(), Some(HELD), "{status}");
+        assert_eq!(status.code(), Some(CONFINED), "{status}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Which part of a too long output is kept.
+/// Which part of a too long output is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputRetention {
     /// The beginning. Exceeding the limit ends the run.
@@ -23,22 +23,22 @@ pub(crate) struct CapturedOutput {
 }
 
 impl CapturedOutput {
-    /// Keeps at most `cap` bytes.
+    /// Stores at most `cap` bytes.
     pub(crate) fn new(cap: usize, retention: OutputRetention) -> Self {
         let tail_bytes = if retention == OutputRetention::HeadAndTail { cap / 2 } else { 0 };
         let head_bytes = cap - tail_bytes;
         Self { retention, head_bytes, tail_bytes, head: Vec::new(), tail: VecDeque::new(), dropped_bytes: 0 }
     }
 
-    /// The maximal number of kept bytes.
+    /// The maximal number of stored bytes.
     #[cfg(feature = "fuzzing")]
     pub(crate) fn cap(&self) -> usize {
         self.head_bytes + self.tail_bytes
     }
 
     pub(crate) fn push(&mut self, chunk: &[u8]) {
-        let room = self.head_bytes.saturating_sub(self.head.len());
-        let (first, rest) = chunk.split_at(room.min(chunk.len()));
+        let free_bytes = self.head_bytes.saturating_sub(self.head.len());
+        let (first, rest) = chunk.split_at(free_bytes.min(chunk.len()));
         self.head.extend_from_slice(first);
         if self.tail_bytes == 0 {
             self.count_dropped(rest.len());
@@ -72,7 +72,7 @@ impl CapturedOutput {
         self.retention == OutputRetention::Head && self.is_cut()
     }
 
-    /// The kept bytes of the beginning.
+    /// The stored bytes of the beginning.
     pub(crate) fn head(&self) -> &[u8] {
         &self.head
     }

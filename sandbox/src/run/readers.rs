@@ -111,8 +111,8 @@ impl CappedReader {
     /// Reads one chunk if there is one. True if more may be available.
     fn read_once(&mut self, chunk: &mut [u8]) -> bool {
         let Some(reader) = &self.reader else { return false };
-        let wanted = self.output.wanted_bytes(chunk.len());
-        match rustix::io::read(reader, chunk.get_mut(..wanted).unwrap_or_default()) {
+        let length = self.output.wanted_bytes(chunk.len());
+        match rustix::io::read(reader, chunk.get_mut(..length).unwrap_or_default()) {
             Ok(0) => self.reader = None,
             Ok(length) => {
                 self.output.push(chunk.get(..length).unwrap_or_default());

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a waiting caller is asked whether it has been cancelled.
+/// How often cancellation is checked while a caller waits.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -82,10 +82,10 @@ mod tests {
     #[test]
     fn a_slot_is_released_and_waiting_can_be_cancelled() {
         let slots = RunSlots::new(1);
-        let held = slots.take(&|| false);
-        assert!(held.is_some());
+        let occupied = slots.take(&|| false);
+        assert!(occupied.is_some());
         assert!(slots.take(&|| true).is_none());
-        drop(held);
+        drop(occupied);
         assert!(slots.take(&|| false).is_some());
         assert_eq!(waiting(&slots), 0);
     }
@@ -94,20 +94,20 @@ mod tests {
     fn slots_are_given_in_order_of_arrival() {
         let slots = RunSlots::new(1);
         let order = Mutex::new(Vec::new());
-        let gone = AtomicBool::new(false);
-        let held = slots.take(&|| false);
+        let is_cancelled = AtomicBool::new(false);
+        let occupied = slots.take(&|| false);
         std::thread::scope(|scope| {
             for number in 0..4 {
-                let (slots, order, gone) = (&slots, &order, &gone);
+                let (slots, order, is_cancelled) = (&slots, &order, &is_cancelled);
                 scope.spawn(move || {
-                    let slot = slots.take(&|| number == 1 && gone.load(Ordering::Relaxed));
+                    let slot = slots.take(&|| number == 1 && is_cancelled.load(Ordering::Relaxed));
                     slot.is_some().then(|| order.lock().unwrap().push(number));
                 });
                 until(|| waiting(slots) == number + 1);
             }
-            gone.store(true, Ordering::Relaxed);
+            is_cancelled.store(true, Ordering::Relaxed);
             until(|| waiting(&slots) == 3);
-            drop(held);
+            drop(occupied);
         });
         assert_eq!(*order.lock().unwrap(), [0, 2, 3]);
     }

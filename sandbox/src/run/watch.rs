@@ -14,7 +14,7 @@ use crate::error::SandboxError;
 use crate::host_calls::{HostCallServer, HostCallViolation};
 use crate::sys::ChildExit;
 
-/// How often the caller is asked whether it has cancelled.
+/// How often cancellation is checked.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// The minimal time between two counts of a guest's threads and processes.
 const COUNT_PAUSE: Duration = Duration::from_millis(25);

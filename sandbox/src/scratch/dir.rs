@@ -90,8 +90,8 @@ pub(crate) fn sweep(parent: &Path, remover: &ScratchRemover) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let name = name.to_str().unwrap_or_default();
-        let rest = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRASH_PREFIX));
-        let owner = rest.and_then(|rest| rest.split('-').next());
+        let suffix = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRASH_PREFIX));
+        let owner = suffix.and_then(|suffix| suffix.split('-').next());
         let Some(owner) = owner.and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw)
         else {
             continue;

@@ -26,20 +26,20 @@ type NamedEntry = (CString, FileType);
 pub(crate) fn remove_tree(path: &Path) -> rustix::io::Result<()> {
     let root = open_directory(rustix::fs::CWD, &to_cstring(path)?)?;
     let mut moved = 0;
-    let emptied = for_each_entry(&root, |(name, kind)| {
+    let removal = for_each_entry(&root, |(name, kind)| {
         if *kind == FileType::Directory {
             remove_directory(root.as_fd(), name, &mut moved)
         } else {
             unlink(root.as_fd(), name)
         }
     });
-    emptied.and(rustix::fs::unlinkat(rustix::fs::CWD, path, AtFlags::REMOVEDIR))
+    removal.and(rustix::fs::unlinkat(rustix::fs::CWD, path, AtFlags::REMOVEDIR))
 }
 
 /// Removes one directory of `root`: deletes its files and moves its directories up into `root`.
 fn remove_directory(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> rustix::io::Result<()> {
     let directory = open_directory(root, name)?;
-    let emptied = for_each_entry(&directory, |(inner, kind)| {
+    let removal = for_each_entry(&directory, |(inner, kind)| {
         if *kind == FileType::Directory {
             move_up(directory.as_fd(), inner, root, moved)
         } else {
@@ -47,7 +47,7 @@ fn remove_directory(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> rusti
         }
     });
     drop(directory);
-    emptied.and(rustix::fs::unlinkat(root, name, AtFlags::REMOVEDIR))
+    removal.and(rustix::fs::unlinkat(root, name, AtFlags::REMOVEDIR))
 }
 
 /// Calls `remove_entry` until no entry is left, for a bounded number of names at a time. An entry that stays
@@ -185,7 +185,7 @@ mod tests {
     }
 
     /// Makes a chain of directories without ever naming a long path.
-    fn dig(root: &Path, depth: u32) {
+    fn make_deep_tree(root: &Path, depth: u32) {
         let mut here = open_directory(rustix::fs::CWD, &to_cstring(root).unwrap()).unwrap();
         for _ in 0..depth {
             rustix::fs::mkdirat(&here, c"d", PRIVATE).unwrap();
@@ -201,7 +201,7 @@ mod tests {
         std::fs::write(outside.join("keep"), "kept").unwrap();
         let root = home.path().join("tree");
         std::fs::create_dir(&root).unwrap();
-        dig(&root, 5_000);
+        make_deep_tree(&root, 5_000);
         std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
         std::fs::create_dir_all(root.join(".moved-1/x/y")).unwrap();
         std::fs::create_dir_all(root.join("d2/.moved-3/z")).unwrap();

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use super::remove::remove_tree;
 
-/// Only the first failures are kept.
+/// Only the first failures are stored.
 const MAX_FAILURES: usize = 16;
 
 type RemovalFailures = Arc<Mutex<Vec<String>>>;

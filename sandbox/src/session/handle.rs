@@ -33,8 +33,8 @@ impl SandboxSession {
         self.stdin.take()
     }
 
-    /// The blocking reading end of its standard output; once. The program blocks while nobody reads a full
-    /// pipe.
+    /// The blocking reading end of its standard output; once. The program blocks on a full pipe until
+    /// it is read.
     pub fn take_stdout(&mut self) -> Option<File> {
         self.stdout.take()
     }

@@ -100,7 +100,7 @@ pub(super) fn monitor(session: WatchedSession, state: &SessionState) {
         Ok(exit) => SessionEnd { exit_code: exit.exit_code, signal: exit.signal, reason },
         Err(error) => SessionEnd { reason: Some(error.to_string()), ..SessionEnd::default() },
     };
-    // Before the notification: none of the session's processes may be left.
+    // Ends the session's processes before the notification.
     drop(guest);
 }
 

@@ -92,11 +92,11 @@ fn check_spec(spec: &SessionSpec) -> Result<(), String> {
     if program.trim().is_empty() {
         return Err("it names no program".to_owned());
     }
-    let mut words = spec.arguments.iter().map(String::as_str);
-    let named = spec.environment.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    let mut arguments = spec.arguments.iter().map(String::as_str);
+    let variables = spec.environment.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
     if program.contains('\0')
-        || words.any(|word| word.contains('\0'))
-        || named.clone().any(|word| word.contains('\0'))
+        || arguments.any(|word| word.contains('\0'))
+        || variables.clone().any(|word| word.contains('\0'))
     {
         return Err("its program, its arguments or its environment hold a NUL byte".to_owned());
     }
@@ -210,8 +210,8 @@ struct WritableDirs<'a> {
 impl WritableDirs<'_> {
     /// Whether a canonical path is, contains or lies in one of them.
     fn overlaps(&self, real: &Path) -> bool {
-        let is_own = self.own.iter().any(|own| own.starts_with(real) || real.starts_with(own));
-        is_own || self.scratch.starts_with(real)
+        let is_writable = self.own.iter().any(|dir| dir.starts_with(real) || real.starts_with(dir));
+        is_writable || self.scratch.starts_with(real)
     }
 }
 

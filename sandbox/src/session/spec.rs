@@ -1,4 +1,4 @@
-//! What a session starts, its limits, and how it ended.
+//! The specification of a session, its limits, and its end.
 
 use std::path::PathBuf;
 

@@ -29,8 +29,8 @@ impl ZygotePool {
         let RunTask::Python { zygote: spec, .. } = &request.task else {
             return Err((reply, "only Python has zygotes".to_owned()));
         };
-        for other in &mut self.zygotes {
-            other.is_retired |= other.spec.level == spec.level && other.spec.id != spec.id;
+        for zygote in &mut self.zygotes {
+            zygote.is_retired |= zygote.spec.level == spec.level && zygote.spec.id != spec.id;
         }
         let matches_spec = |zygote: &ZygoteProcess| zygote.spec.id == spec.id && !zygote.is_retired;
         // An expired one still serves until its successor is warm.
@@ -42,14 +42,14 @@ impl ZygotePool {
             }
         }
         let mut matching = self.zygotes.iter_mut().filter(|zygote| matches_spec(zygote));
-        let best = matching.next().map(|first| match matching.next() {
+        let selected = matching.next().map(|first| match matching.next() {
             Some(successor) if successor.is_ready => {
                 first.is_retired = true;
                 successor
             }
             _ => first,
         });
-        match best {
+        match selected {
             Some(zygote) => {
                 zygote.enqueue(QueuedRun { request, fds, reply }, &mut self.started);
                 Ok(())

@@ -25,7 +25,7 @@ use crate::sys::{self, ForkResult};
 const MAX_RUNS: u64 = 1_000;
 /// It is also replaced after this time.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
-/// Spare children per zygote: one for the next run, and one that gets ready meanwhile.
+/// Spare children per zygote: one for the next run, and one in preparation.
 const SPARE_CHILDREN: usize = 2;
 /// After this number of dead spare children in a row, the queued runs fail.
 const MAX_DEAD_SPARES: u32 = 3;

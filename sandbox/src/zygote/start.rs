@@ -39,8 +39,8 @@ const ENVIRONMENT: [(&str, &str); 6] = [
 const CONTROL_FD: i32 = 5;
 /// The file with the specification.
 const SPEC_FD: i32 = 6;
-/// The descriptor limit of a zygote. The kernel also counts descriptors that any process of the same user has
-/// sent and nobody has received, and refuses to send more: 256 were too few for many runs at once.
+/// The descriptor limit of a zygote. The kernel also counts the sent descriptors of all processes of the
+/// same user until they are received, and refuses to send more: 256 were too few for many runs at once.
 const OPEN_FILES: u64 = 65_536;
 
 /// Becomes a zygote. An error goes to `stderr`.
@@ -68,8 +68,8 @@ fn set_up(
     child::set_parent_death_signal(broker, Signal::KILL)?;
     keep_uid_capability().map_err(|error| format!("capabilities: {error}"))?;
     let ceiling = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    for (resource, most) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES.min(ceiling))] {
-        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    for (resource, maximum) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES.min(ceiling))] {
+        let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
         rustix::process::setrlimit(resource, limit).map_err(|error| format!("rlimit: {error}"))?;
     }
     // A zygote cannot know the directories of lenient children: its domain only forbids what none of them may
@@ -140,12 +140,12 @@ fn hex(program: &[sock_filter]) -> String {
 
 /// Keeps `CAP_SETUID` over exec if the broker has it. Each child needs it to take a private user id.
 fn keep_uid_capability() -> rustix::io::Result<()> {
-    let held = rustix::thread::capabilities(None)?;
-    let kept = held.permitted & CapabilitySet::SETUID;
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+    let current = rustix::thread::capabilities(None)?;
+    let retained = current.permitted & CapabilitySet::SETUID;
+    let sets = CapabilitySets { effective: retained, permitted: retained, inheritable: retained };
     rustix::thread::set_capabilities(None, sets)?;
-    if kept.is_empty() {
+    if retained.is_empty() {
         return Ok(());
     }
-    rustix::thread::configure_capability_in_ambient_set(kept, true)
+    rustix::thread::configure_capability_in_ambient_set(retained, true)
 }

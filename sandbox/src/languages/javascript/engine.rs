@@ -1,6 +1,6 @@
 //! The engine, created before any program: the broker creates one, and each child uses its own copy once.
 //!
-//! Clock and random numbers start anew in each copy.
+//! Each copy resets its clock and its random numbers.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -60,10 +60,10 @@ impl JavaScriptEngine {
 
     /// Prepares this process's copy for a run with these limits.
     pub(super) fn prepare_run(&self, limits: &RunLimits) -> std::io::Result<()> {
-        let (share, whole) = HEAP_SHARE;
+        let (numerator, denominator) = HEAP_SHARE;
         self.meter
             .limit
-            .set(usize::try_from(limits.address_space_bytes / whole * share).unwrap_or(usize::MAX));
+            .set(usize::try_from(limits.address_space_bytes / denominator * numerator).unwrap_or(usize::MAX));
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         // Zero would stay zero.
@@ -113,14 +113,14 @@ fn prepare(
     let start = Rc::clone(start);
     let clock = Function::new(ctx.clone(), move || start.get().elapsed().as_secs_f64() * 1000.0)?;
     let random = Rc::clone(random);
-    let random = Function::new(ctx.clone(), move || draw(&random))?.with_name("random")?;
+    let random = Function::new(ctx.clone(), move || next_random(&random))?.with_name("random")?;
     let host: Object<'_> = prelude.call((print, clock, random))?;
     let saved = |name| Ok::<_, rquickjs::Error>(Persistent::save(ctx, host.get::<_, Function<'_>>(name)?));
     Ok([saved("result")?, saved("next")?, saved("crash")?])
 }
 
 /// The next number in [0, 1): xorshift64*, like `Math.random` of most engines.
-fn draw(state: &Cell<u64>) -> f64 {
+fn next_random(state: &Cell<u64>) -> f64 {
     /// 2^-53: a double has 53 bits after the point.
     const STEP: f64 = 1.0 / 9_007_199_254_740_992.0;
     let mut bits = state.get();
@@ -141,15 +141,15 @@ fn split(bits: u64) -> [u32; 2] {
 /// Writes to standard output (1) or standard error. Errors are ignored: a parent that stops reading kills the
 /// guest.
 pub(super) fn write_output(stream: i32, text: &str) {
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
+    let mut unwritten = text.as_bytes();
+    while !unwritten.is_empty() {
         let written = if stream == 1 {
-            rustix::io::write(rustix::stdio::stdout(), rest)
+            rustix::io::write(rustix::stdio::stdout(), unwritten)
         } else {
-            rustix::io::write(rustix::stdio::stderr(), rest)
+            rustix::io::write(rustix::stdio::stderr(), unwritten)
         };
         match written {
-            Ok(length) => rest = rest.get(length..).unwrap_or_default(),
+            Ok(length) => unwritten = unwritten.get(length..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn random_numbers_fill_the_unit_interval() {
         let state = Cell::new(0x9e37_79b9_7f4a_7c15);
-        let numbers: Vec<f64> = (0..10_000).map(|_| draw(&state)).collect();
+        let numbers: Vec<f64> = (0..10_000).map(|_| next_random(&state)).collect();
         assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
         let mean = numbers.iter().sum::<f64>() / 10_000.0;
         assert!((0.48..0.52).contains(&mean), "{mean}");

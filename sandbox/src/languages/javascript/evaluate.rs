@@ -31,7 +31,7 @@ pub(super) fn run(engine: &JavaScriptEngine, code: &str, mode: ScriptMode) -> Sc
             return ScriptOutcome::OutOfMemory("out of memory before the first statement".to_owned());
         };
         let outcome = evaluate(&ctx, &prelude, code, mode, &rejections);
-        outcome.unwrap_or_else(|thrown| prelude.uncaught(&ctx, thrown))
+        outcome.unwrap_or_else(|exception| prelude.uncaught(&ctx, exception))
     })
 }
 
@@ -73,7 +73,7 @@ fn evaluate<'js>(
         }
     }
     let value = match awaited {
-        Some(promise) => settled(ctx, &promise, mode)?,
+        Some(promise) => promise_value(ctx, &promise, mode)?,
         None => value,
     };
     let result: Option<String> = prelude.result.call((value,)).map_err(|_| ctx.catch())?;
@@ -81,7 +81,11 @@ fn evaluate<'js>(
 }
 
 /// The value of a promise, undefined while it is pending.
-fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, mode: ScriptMode) -> Result<Value<'js>, Value<'js>> {
+fn promise_value<'js>(
+    ctx: &Ctx<'js>,
+    promise: &Promise<'js>,
+    mode: ScriptMode,
+) -> Result<Value<'js>, Value<'js>> {
     if promise.state() == PromiseState::Pending {
         return Ok(Value::new_undefined(ctx.clone()));
     }
@@ -94,7 +98,7 @@ fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, mode: ScriptMode) -> Res
     };
     // `main()` at the end of an awaiting script returns a promise: the result is the value of that promise.
     match value.as_object().and_then(|object| object.as_promise()) {
-        Some(inner) if mode == ScriptMode::Awaiting => settled(ctx, inner, ScriptMode::Script),
+        Some(inner) if mode == ScriptMode::Awaiting => promise_value(ctx, inner, ScriptMode::Script),
         _ => Ok(value),
     }
 }
@@ -109,16 +113,16 @@ fn sleep(milliseconds: f64) {
 
 /// Whether the engine throws this without memory: an error with that name, or `null` if it has no memory for
 /// an error.
-fn is_out_of_memory<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> bool {
-    let Some(error) = thrown.as_object() else { return thrown.is_null() };
+fn is_out_of_memory<'js>(ctx: &Ctx<'js>, exception: &Value<'js>) -> bool {
+    let Some(error) = exception.as_object() else { return exception.is_null() };
     let has = |field: &str, text: &str| {
-        let said: rquickjs::Result<String> = error.get(field);
-        said.map_or_else(
+        let value: rquickjs::Result<String> = error.get(field);
+        value.map_or_else(
             |_| {
                 ctx.catch();
                 false
             },
-            |said| said == text,
+            |value| value == text,
         )
     };
     has("name", "InternalError") && has("message", "out of memory")
@@ -142,9 +146,9 @@ fn hint(text: &str) -> Option<&'static str> {
 
 impl<'js> PreludeFunctions<'js> {
     /// The outcome of a program that threw this.
-    fn uncaught(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> ScriptOutcome {
-        let out_of_memory = is_out_of_memory(ctx, &thrown);
-        let mut text = self.describe(ctx, thrown);
+    fn uncaught(&self, ctx: &Ctx<'js>, exception: Value<'js>) -> ScriptOutcome {
+        let out_of_memory = is_out_of_memory(ctx, &exception);
+        let mut text = self.describe(ctx, exception);
         if let Some(hint) = hint(&text) {
             text = format!("{}\nHint: {hint}.", text.trim_end());
         }
@@ -152,9 +156,9 @@ impl<'js> PreludeFunctions<'js> {
     }
 
     /// The text of a thrown value. Its conversions may throw again: then the text is generic.
-    fn describe(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> String {
-        let is_null = thrown.is_null();
-        self.crash.call((thrown,)).unwrap_or_else(|_| {
+    fn describe(&self, ctx: &Ctx<'js>, exception: Value<'js>) -> String {
+        let is_null = exception.is_null();
+        self.crash.call((exception,)).unwrap_or_else(|_| {
             ctx.catch();
             if is_null { "Uncaught null: out of memory".to_owned() } else { "Uncaught error".to_owned() }
         })

@@ -69,15 +69,15 @@ fn syntax_error(ctx: &Ctx<'_>, code: &str, mode: ScriptMode) -> Option<String> {
     if outcome.is_ok() {
         return None; // an awaiting program's throw is inside its promise
     }
-    let thrown = ctx.catch();
-    if thrown.as_int() == Some(0) {
+    let exception = ctx.catch();
+    if exception.as_int() == Some(0) {
         return None;
     }
-    Some(describe(&thrown))
+    Some(describe(&exception))
 }
 
-fn describe(thrown: &Value<'_>) -> String {
-    let Some(error) = thrown.as_object() else {
+fn describe(exception: &Value<'_>) -> String {
+    let Some(error) = exception.as_object() else {
         return "the program does not compile: out of memory".to_owned();
     };
     let field = |name: &str| error.get::<_, Option<String>>(name).ok().flatten().unwrap_or_default();

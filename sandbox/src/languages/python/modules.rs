@@ -54,8 +54,8 @@ pub(crate) fn refused_builtins(level: Level) -> Vec<String> {
 
 /// The modules that a zygote imports during warm-up. Lenient adds the interpreter's extension modules.
 pub(crate) fn warm(level: Level, extra: &[String]) -> Vec<String> {
-    let late = LATE_PARTS.iter().filter(|(package, _)| extra.iter().any(|name| name == package));
-    let parts = late.flat_map(|(_, parts)| words(parts)).collect();
+    let late_parts = LATE_PARTS.iter().filter(|(package, _)| extra.iter().any(|name| name == package));
+    let parts = late_parts.flat_map(|(_, parts)| words(parts)).collect();
     [allowed(level), words(LATE), parts, extra.to_vec()].concat()
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn system_files(has_network: bool) -> Vec<PathRule> {
 }
 
 /// The complete environment of a command: the sandbox's variables, then those of the caller.
-pub(crate) fn environment(own_dir: &Path, shell: &Path, more: &[(String, String)]) -> Vec<(String, String)> {
+pub(crate) fn environment(own_dir: &Path, shell: &Path, extra: &[(String, String)]) -> Vec<(String, String)> {
     let own_dir = own_dir.to_string_lossy().into_owned();
     let pairs = [
         ("PATH", SEARCH_PATH.to_owned()),
@@ -78,7 +78,7 @@ pub(crate) fn environment(own_dir: &Path, shell: &Path, more: &[(String, String)
     ];
     let mut environment: Vec<(String, String)> =
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    for (name, value) in more {
+    for (name, value) in extra {
         environment.retain(|(known, _)| known != name);
         environment.push((name.clone(), value.clone()));
     }
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn the_caller_s_variables_replace_the_sandbox_s() {
-        let more = [("LANG".to_owned(), "de_DE.UTF-8".to_owned()), ("TOKEN".to_owned(), "x".to_owned())];
-        let environment = environment(Path::new("/own"), Path::new("/bin/sh"), &more);
+        let extra = [("LANG".to_owned(), "de_DE.UTF-8".to_owned()), ("TOKEN".to_owned(), "x".to_owned())];
+        let environment = environment(Path::new("/own"), Path::new("/bin/sh"), &extra);
         assert_eq!(environment.iter().filter(|(name, _)| name == "LANG").count(), 1);
         assert!(environment.contains(&("LANG".to_owned(), "de_DE.UTF-8".to_owned())));
         assert!(environment.contains(&("TOKEN".to_owned(), "x".to_owned())));

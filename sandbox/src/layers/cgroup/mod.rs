@@ -252,9 +252,10 @@ fn move_to_leaf(base: &Path) -> io::Result<()> {
 /// Enables the controllers below a cgroup and returns the enabled ones.
 fn enable(cgroup: &Path) -> io::Result<Vec<&'static str>> {
     let available = fs::read_to_string(cgroup.join("cgroup.controllers"))?;
-    let wanted = CONTROLLERS.iter().filter(|name| available.split_whitespace().any(|other| other == **name));
+    let usable =
+        CONTROLLERS.iter().filter(|name| available.split_whitespace().any(|listed| listed == **name));
     let mut enabled = Vec::new();
-    for name in wanted {
+    for name in usable {
         write_value(cgroup, "cgroup.subtree_control", &format!("+{name}"))?;
         enabled.push(*name);
     }
@@ -314,7 +315,7 @@ fn remove(cgroup: &Path) -> io::Result<()> {
     outcome
 }
 
-/// Removes the cgroups of dead brokers below `base`. One that cannot be removed stays and does no harm.
+/// Removes the cgroups of dead brokers below `base`. A cgroup that cannot be removed stays, without effect.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
     for entry in entries.flatten() {
@@ -329,7 +330,7 @@ fn is_leftover(name: &str) -> bool {
     let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let Some((pid, started)) = parts else { return false };
     let Ok(pid) = pid.parse::<u32>() else { return false };
-    cgroup_tree::started_at(pid).is_none_or(|other| other != started)
+    cgroup_tree::started_at(pid).is_none_or(|current| current != started)
 }
 
 /// Kills and removes a broker's cgroup and the runs in it. Best effort: nothing depends on it.

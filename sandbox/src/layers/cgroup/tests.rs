@@ -4,18 +4,18 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use super::super::OptionalLayers;
-use super::super::tests::{NOBODY, all_gone, alone, become_nobody, in_child, lacks_root, start_daemon};
+use super::super::tests::{NOBODY, all_exited, alone, become_nobody, in_child, lacks_root, start_daemon};
 use super::*;
 
 /// A cgroup for this test below ours; `None`, with a message, without a writable tree.
-fn own_base(what: &str) -> Option<PathBuf> {
-    if lacks_root(what) {
+fn own_base(subject: &str) -> Option<PathBuf> {
+    if lacks_root(subject) {
         return None;
     }
     let below = match cgroup_tree::find(0) {
         Ok(base) => base.path,
         Err(error) => {
-            eprintln!("SKIPPED: {what}: {error}");
+            eprintln!("SKIPPED: {subject}: {error}");
             return None;
         }
     };
@@ -24,12 +24,12 @@ fn own_base(what: &str) -> Option<PathBuf> {
     Some(base)
 }
 
-fn words(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn must(fact: bool, what: &str) -> Result<(), String> {
-    if fact { Ok(()) } else { Err(what.to_owned()) }
+fn ensure(condition: bool, message: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(message.to_owned()) }
 }
 
 fn is_populated(run: &RunCgroup) -> bool {
@@ -42,16 +42,16 @@ fn has(cgroups: &BrokerCgroup, controller: &str) -> bool {
 
 /// A child with a daemon below it, started with `start`. The pipe is closed when both have exited.
 fn start_tree(start: impl FnOnce() -> io::Result<ForkResult>) -> Result<(i32, io::PipeReader), String> {
-    let (mut reader, writer) = io::pipe().map_err(words)?;
+    let (mut reader, writer) = io::pipe().map_err(error_text)?;
     let writer = OwnedFd::from(writer);
-    let ForkResult::Parent(pid) = start().map_err(words)? else {
+    let ForkResult::Parent(pid) = start().map_err(error_text)? else {
         start_daemon(&writer).ok();
         File::from(rustix::io::dup(&writer).unwrap()).write_all(b"x").ok();
         rustix::event::poll(&mut [], None).ok();
         sys::exit_now(0);
     };
     drop(writer);
-    reader.read_exact(&mut [0; 1]).map_err(words)?;
+    reader.read_exact(&mut [0; 1]).map_err(error_text)?;
     Ok((pid, reader))
 }
 
@@ -61,11 +61,14 @@ fn a_run_is_killed_whole_and_leaves_nothing() {
     let Some(base) = own_base("killing a cgroup") else { return };
     in_child(|| {
         let cgroups = BrokerCgroup::create_in(&CgroupBase { path: base.clone(), is_delegated: false })
-            .map_err(words)?;
-        must(!has(&cgroups, "memory") && cgroups.report().reason.is_some(), "controllers from nowhere")?;
-        for way in ["fork", "join", "each"] {
-            let run = cgroups.create(way, Some(1 << 30), Some(8)).map_err(words)?;
-            let (pid, reader) = start_tree(|| match way {
+            .map_err(error_text)?;
+        ensure(
+            !has(&cgroups, "memory") && cgroups.report().reason.is_some(),
+            "controllers that nobody enabled",
+        )?;
+        for method in ["fork", "join", "each"] {
+            let run = cgroups.create(method, Some(1 << 30), Some(8)).map_err(error_text)?;
+            let (pid, reader) = start_tree(|| match method {
                 "fork" => run.fork(),
                 _ => sys::fork().inspect(|forked| {
                     if matches!(forked, ForkResult::Child) {
@@ -73,22 +76,22 @@ fn a_run_is_killed_whole_and_leaves_nothing() {
                     }
                 }),
             })?;
-            must(is_populated(&run) && !all_gone(&reader, 0), "nobody is in it")?;
-            must(!run.try_remove(), "removed around living processes")?;
-            must(run.memory_events() == MemoryEvents::default(), "counts from nowhere")?;
-            if way == "each" { kill_each(&run.path) } else { run.kill() }.map_err(words)?;
-            must(all_gone(&reader, 10), "the daemon lives on")?;
-            sys::reap(pid).map_err(words)?;
-            remove(&run.path).map_err(words)?;
-            must(!run.path.exists(), "the cgroup is left")?;
-            run.kill().map_err(words)?;
-            must(run.try_remove(), "what is gone is there")?;
+            ensure(is_populated(&run) && !all_exited(&reader, 0), "the cgroup is empty")?;
+            ensure(!run.try_remove(), "removed around living processes")?;
+            ensure(run.memory_events() == MemoryEvents::default(), "counts before any event")?;
+            if method == "each" { kill_each(&run.path) } else { run.kill() }.map_err(error_text)?;
+            ensure(all_exited(&reader, 10), "the daemon lives on")?;
+            sys::reap(pid).map_err(error_text)?;
+            remove(&run.path).map_err(error_text)?;
+            ensure(!run.path.exists(), "the cgroup is left")?;
+            run.kill().map_err(error_text)?;
+            ensure(run.try_remove(), "a removed cgroup exists")?;
         }
         for bad in ["", "..", "a/b"] {
-            must(cgroups.create(bad, None, None).is_err(), bad)?;
+            ensure(cgroups.create(bad, None, None).is_err(), bad)?;
         }
         cgroups.remove();
-        must(!cgroups.path.exists(), "the parent is left")?;
+        ensure(!cgroups.path.exists(), "the parent is left")?;
         Ok(String::new())
     });
     remove(&base).unwrap();
@@ -99,21 +102,21 @@ fn a_successor_sweeps_what_a_dead_broker_left_and_no_one_else_s() {
     let _turn = alone();
     let Some(base) = own_base("sweeping") else { return };
     in_child(|| {
-        let place = CgroupBase { path: base.clone(), is_delegated: false };
-        let living = BrokerCgroup::create_in(&place).map_err(words)?;
+        let cgroup_base = CgroupBase { path: base.clone(), is_delegated: false };
+        let live_broker = BrokerCgroup::create_in(&cgroup_base).map_err(error_text)?;
         let dead = base.join(format!("{PREFIX}{}-1", std::process::id()));
-        let (other, run) = (base.join("other"), dead.join("run"));
-        for path in [&dead, &run, &other] {
-            make_directory(path).map_err(words)?;
+        let (unrelated, run) = (base.join("other"), dead.join("run"));
+        for path in [&dead, &run, &unrelated] {
+            make_directory(path).map_err(error_text)?;
         }
-        let left = RunCgroup::open(run).map_err(words)?;
-        let (pid, reader) = start_tree(|| left.fork())?;
+        let leftover = RunCgroup::open(run).map_err(error_text)?;
+        let (pid, reader) = start_tree(|| leftover.fork())?;
         sweep(&base);
-        must(all_gone(&reader, 10) && !dead.exists(), "left")?;
-        must(living.path.exists() && other.exists(), "too much")?;
-        sys::reap(pid).map_err(words)?;
-        living.remove();
-        remove(&other).map_err(words)?;
+        ensure(all_exited(&reader, 10) && !dead.exists(), "the dead broker's cgroup is left")?;
+        ensure(live_broker.path.exists() && unrelated.exists(), "an unrelated cgroup was removed")?;
+        sys::reap(pid).map_err(error_text)?;
+        live_broker.remove();
+        remove(&unrelated).map_err(error_text)?;
         Ok(String::new())
     });
     remove(&base).unwrap();
@@ -124,28 +127,28 @@ fn in_a_delegated_cgroup_the_server_moves_to_its_leaf() {
     let _turn = alone();
     let Some(base) = own_base("a delegated cgroup") else { return };
     in_child(|| {
-        let place = CgroupBase { path: base.clone(), is_delegated: true };
-        let run = RunCgroup::open(base.clone()).map_err(words)?;
+        let cgroup_base = CgroupBase { path: base.clone(), is_delegated: true };
+        let run = RunCgroup::open(base.clone()).map_err(error_text)?;
         let (pid, reader) = start_tree(|| run.fork())?;
-        let cgroups = BrokerCgroup::create_in(&place).map_err(words)?;
-        let inside = fs::read_to_string(base.join("server/cgroup.procs")).map_err(words)?;
-        must(inside.lines().count() == 2 && inside.lines().any(|line| line == pid.to_string()), &inside)?;
-        // This machine's v2 tree has neither controller: the reason says so.
-        must(
+        let cgroups = BrokerCgroup::create_in(&cgroup_base).map_err(error_text)?;
+        let inside = fs::read_to_string(base.join("server/cgroup.procs")).map_err(error_text)?;
+        ensure(inside.lines().count() == 2 && inside.lines().any(|line| line == pid.to_string()), &inside)?;
+        // This machine's v2 tree has neither controller, which the reason must state.
+        ensure(
             cgroups.report().reason.is_some() != (has(&cgroups, "memory") && has(&cgroups, "pids")),
-            "unsaid",
+            "no reason for a missing controller",
         )?;
-        kill(&base).map_err(words)?;
-        must(all_gone(&reader, 10), "left")?;
-        sys::reap(pid).map_err(words)?;
+        kill(&base).map_err(error_text)?;
+        ensure(all_exited(&reader, 10), "a process is left")?;
+        sys::reap(pid).map_err(error_text)?;
         cgroups.remove();
-        remove(&base.join(SERVER_LEAF)).map_err(words)?;
+        remove(&base.join(SERVER_LEAF)).map_err(error_text)?;
         Ok(String::new())
     });
     remove(&base).unwrap();
 }
 
-/// Does what `Delegate=` of a unit does for a service with its own user.
+/// Gives a cgroup to another user, as `Delegate=` of a unit does.
 fn hand_over(base: &Path) {
     for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
         std::os::unix::fs::chown(base.join(file), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -156,12 +159,15 @@ fn hand_over(base: &Path) {
 fn live_as_broker(server_leaf: &Path) -> Result<(), String> {
     let layers = OptionalLayers::enter(false);
     let cgroups = layers.cgroup.ok_or_else(|| format!("{:?}", layers.report.cgroup))?;
-    must(layers.report.cgroup.reason.as_ref().is_none_or(|why| !why.contains("delegated")), "not delegated")?;
-    let inside = fs::read_to_string(server_leaf.join("cgroup.procs")).map_err(words)?;
-    must(inside.lines().count() == 2, "server and broker are not in the leaf")?;
-    for way in ["fork", "join"] {
-        let run = cgroups.create(way, None, None).map_err(words)?;
-        let (pid, reader) = start_tree(|| match way {
+    ensure(
+        layers.report.cgroup.reason.as_ref().is_none_or(|reason| !reason.contains("delegated")),
+        "not delegated",
+    )?;
+    let inside = fs::read_to_string(server_leaf.join("cgroup.procs")).map_err(error_text)?;
+    ensure(inside.lines().count() == 2, "server and broker are not in the leaf")?;
+    for method in ["fork", "join"] {
+        let run = cgroups.create(method, None, None).map_err(error_text)?;
+        let (pid, reader) = start_tree(|| match method {
             "fork" => run.fork(),
             _ => sys::fork().inspect(|forked| {
                 if matches!(forked, ForkResult::Child) {
@@ -169,11 +175,11 @@ fn live_as_broker(server_leaf: &Path) -> Result<(), String> {
                 }
             }),
         })?;
-        must(is_populated(&run), "nobody is in it")?;
-        run.kill().map_err(words)?;
-        must(all_gone(&reader, 10), "left")?;
-        sys::reap(pid).map_err(words)?;
-        remove(&run.path).map_err(words)?;
+        ensure(is_populated(&run), "the cgroup is empty")?;
+        run.kill().map_err(error_text)?;
+        ensure(all_exited(&reader, 10), "a process is left")?;
+        sys::reap(pid).map_err(error_text)?;
+        remove(&run.path).map_err(error_text)?;
     }
     cgroups.remove();
     Ok(())
@@ -185,22 +191,22 @@ fn a_service_with_a_user_of_its_own_uses_what_was_delegated_twice() {
     let Some(base) = own_base("a delegation to another user") else { return };
     hand_over(&base);
     in_child(|| {
-        RunCgroup::open(base.clone()).and_then(|own| own.join()).map_err(words)?;
+        RunCgroup::open(base.clone()).and_then(|cgroup| cgroup.join()).map_err(error_text)?;
         become_nobody()?;
         let leaf = base.join(SERVER_LEAF);
         // The second broker finds the server in the leaf where the first one put it.
         for _ in 0..2 {
-            let (mut reader, mut writer) = io::pipe().map_err(words)?;
-            let ForkResult::Parent(pid) = sys::fork().map_err(words)? else {
-                let said = live_as_broker(&leaf).err().unwrap_or_default();
-                writer.write_all(said.as_bytes()).ok();
+            let (mut reader, mut writer) = io::pipe().map_err(error_text)?;
+            let ForkResult::Parent(pid) = sys::fork().map_err(error_text)? else {
+                let failure = live_as_broker(&leaf).err().unwrap_or_default();
+                writer.write_all(failure.as_bytes()).ok();
                 sys::exit_now(0);
             };
             drop(writer);
-            let mut said = String::new();
-            reader.read_to_string(&mut said).map_err(words)?;
-            sys::reap(pid).map_err(words)?;
-            must(said.is_empty(), &said)?;
+            let mut failure = String::new();
+            reader.read_to_string(&mut failure).map_err(error_text)?;
+            sys::reap(pid).map_err(error_text)?;
+            ensure(failure.is_empty(), &failure)?;
         }
         Ok(String::new())
     });
@@ -210,13 +216,13 @@ fn a_service_with_a_user_of_its_own_uses_what_was_delegated_twice() {
 
 #[test]
 fn names_show_whether_the_broker_is_alive() {
-    let own = std::process::id();
-    let started = cgroup_tree::started_at(own).unwrap();
-    assert!(!is_leftover(&format!("nanoclaw-{own}-{started}")));
-    assert!(is_leftover(&format!("nanoclaw-{own}-1{started}")), "the number was given again");
+    let own_pid = std::process::id();
+    let start_time = cgroup_tree::started_at(own_pid).unwrap();
+    assert!(!is_leftover(&format!("nanoclaw-{own_pid}-{start_time}")));
+    assert!(is_leftover(&format!("nanoclaw-{own_pid}-1{start_time}")), "the process id was reused");
     assert!(is_leftover(&format!("nanoclaw-{}-5", u32::MAX)));
-    for other in ["nanoclaw", "nanoclaw-run", "nanoclaw-x-1", "server", "nanoclaw.service"] {
-        assert!(!is_leftover(other), "{other}");
+    for name in ["nanoclaw", "nanoclaw-run", "nanoclaw-x-1", "server", "nanoclaw.service"] {
+        assert!(!is_leftover(name), "{name}");
     }
 }
 

@@ -98,8 +98,8 @@ enum NamespaceAccess {
 }
 
 fn namespace_access() -> NamespaceAccess {
-    let held = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    if held.contains(CapabilitySet::SYS_ADMIN) {
+    let effective = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    if effective.contains(CapabilitySet::SYS_ADMIN) {
         return NamespaceAccess::Direct;
     }
     if geteuid().is_root() {
@@ -137,8 +137,8 @@ impl UserNamespaceStep {
 /// Enters a user namespace that maps our own user and group.
 ///
 /// A process cannot leave a user namespace whose map it could not write (`AppArmor` allows the namespace and
-/// forbids the map; an undumpable process may not write it). There it would be nobody, without access to its
-/// files. So a child tries first.
+/// forbids the map; an undumpable process may not write it). There it would be the user nobody, without
+/// access to its files. So a child tries first.
 fn enter_user() -> Result<(), String> {
     let code = try_in_child().map_err(|error| format!("cannot try a user namespace: {error}"))?;
     if code != 0 {

@@ -10,7 +10,7 @@ use super::super::tests::{NOBODY, alone, become_nobody, in_child, lacks_root};
 use super::*;
 use crate::policy::{LandlockDomain, RulesetKind};
 
-fn held(namespaces: &Namespaces, kind: &str) -> bool {
+fn is_in_force(namespaces: &Namespaces, kind: &str) -> bool {
     namespaces.reports.iter().any(|report| report.kind == kind && report.held)
 }
 
@@ -18,25 +18,25 @@ fn link(kind: &str) -> String {
     fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default().display().to_string()
 }
 
-fn words(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn must(fact: bool, what: &str) -> Result<(), String> {
-    if fact { Ok(()) } else { Err(what.to_owned()) }
+fn ensure(condition: bool, message: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(message.to_owned()) }
 }
 
 /// Whether this machine forbids user namespaces to unprivileged processes, with a message.
-fn lacks_user_namespaces(what: &str) -> bool {
+fn lacks_user_namespaces(subject: &str) -> bool {
     let _turn = alone();
-    let said = in_child(|| {
+    let failure = in_child(|| {
         become_nobody()?;
         Ok(enter_user().err().unwrap_or_default())
     });
-    if !said.is_empty() {
-        eprintln!("SKIPPED: {what}: {said}");
+    if !failure.is_empty() {
+        eprintln!("SKIPPED: {subject}: {failure}");
     }
-    !said.is_empty()
+    !failure.is_empty()
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn root_enters_directly_and_keeps_its_user_ids() {
         let entered = Namespaces::enter(false);
         let after = ["net", "ipc", "uts", "user"].map(link);
         let changed: Vec<bool> = before.iter().zip(&after).map(|(old, new)| old != new).collect();
-        must(changed == [true, true, true, false], &format!("{changed:?} {entered:?}"))?;
-        let devices = fs::read_to_string("/proc/self/net/dev").map_err(words)?;
-        must(devices.lines().count() == 3, &devices)?;
-        // What children of root need afterwards.
+        ensure(changed == [true, true, true, false], &format!("{changed:?} {entered:?}"))?;
+        let devices = fs::read_to_string("/proc/self/net/dev").map_err(error_text)?;
+        ensure(devices.lines().count() == 3, &devices)?;
+        // Children of root do this afterwards.
         become_nobody().map(|()| String::new())
     });
 }
@@ -67,8 +67,8 @@ fn the_network_stays_where_it_is_wanted() {
     in_child(|| {
         let before = link("net");
         let entered = Namespaces::enter(true);
-        must(link("net") == before, "the network is gone")?;
-        must(!held(&entered, "network") && held(&entered, "ipc"), &format!("{entered:?}"))
+        ensure(link("net") == before, "the network namespace changed")?;
+        ensure(!is_in_force(&entered, "network") && is_in_force(&entered, "ipc"), &format!("{entered:?}"))
             .map(|()| String::new())
     });
 }
@@ -84,33 +84,36 @@ fn nobody_enters_through_a_user_namespace_and_keeps_its_user() {
     in_child(|| {
         become_nobody()?;
         let own = folder.path().join("own");
-        fs::write(&own, "mine").map_err(words)?;
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).map_err(words)?;
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(words)?;
+        fs::write(&own, "mine").map_err(error_text)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).map_err(error_text)?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(error_text)?;
 
         let entered = Namespaces::enter(false);
         for kind in ["user", "network", "ipc", "uts"] {
-            must(held(&entered, kind), &format!("{kind}: {entered:?}"))?;
+            ensure(is_in_force(&entered, kind), &format!("{kind}: {entered:?}"))?;
         }
-        must(geteuid().as_raw() == NOBODY && getegid().as_raw() == NOBODY, "another user")?;
-        must(fs::read_to_string(&own).map_err(words)? == "mine", "own file")?;
-        fs::write(folder.path().join("another"), "new").map_err(words)?;
-        let signal = rustix::process::parent_process_death_signal().map_err(words)?;
-        must(signal == Some(Signal::KILL), "the parent's death is no longer told")?;
-        let dumpable = rustix::process::dumpable_behavior().map_err(words)?;
-        must(dumpable == DumpableBehavior::Dumpable, "undumpable: its children could not read their /proc")?;
-        let sets = rustix::thread::capabilities(None).map_err(words)?;
-        must(sets.effective.is_empty() && sets.permitted.is_empty(), "capabilities kept")?;
+        ensure(geteuid().as_raw() == NOBODY && getegid().as_raw() == NOBODY, "another user")?;
+        ensure(fs::read_to_string(&own).map_err(error_text)? == "mine", "own file")?;
+        fs::write(folder.path().join("another"), "new").map_err(error_text)?;
+        let signal = rustix::process::parent_process_death_signal().map_err(error_text)?;
+        ensure(signal == Some(Signal::KILL), "the signal for the parent's death is lost")?;
+        let dumpable = rustix::process::dumpable_behavior().map_err(error_text)?;
+        ensure(
+            dumpable == DumpableBehavior::Dumpable,
+            "undumpable: its children could not read their /proc",
+        )?;
+        let sets = rustix::thread::capabilities(None).map_err(error_text)?;
+        ensure(sets.effective.is_empty() && sets.permitted.is_empty(), "capabilities are left")?;
         let nested = sys::enter_namespaces(UnshareFlags::NEWUSER);
-        must(nested.is_err(), "a nested user namespace")?;
-        rustix::thread::set_no_new_privs(true).map_err(words)?;
+        ensure(nested.is_err(), "a nested user namespace")?;
+        rustix::thread::set_no_new_privs(true).map_err(error_text)?;
         let domain = LandlockDomain {
-            abi: sys::landlock_abi().map_err(words)?,
+            abi: sys::landlock_abi().map_err(error_text)?,
             kind: RulesetKind::Full,
             has_network: false,
         };
-        crate::policy::restrict(domain, &[]).map_err(words)?;
-        must(fs::read(&own).is_err(), "landlock does not bind")?;
+        crate::policy::restrict(domain, &[]).map_err(error_text)?;
+        ensure(fs::read(&own).is_err(), "landlock does not bind")?;
         Ok(String::new())
     });
 }
@@ -123,11 +126,11 @@ fn the_server_outside_can_signal_and_reap_a_process_inside() {
     let _turn = alone();
     in_child(|| {
         become_nobody()?;
-        let (reader, writer) = io::pipe().map_err(words)?;
-        let ForkResult::Parent(pid) = sys::fork().map_err(words)? else {
+        let (reader, writer) = io::pipe().map_err(error_text)?;
+        let ForkResult::Parent(pid) = sys::fork().map_err(error_text)? else {
             drop(reader);
             let entered = Namespaces::enter(false);
-            if held(&entered, "user") {
+            if is_in_force(&entered, "user") {
                 io::Write::write_all(&mut &writer, b"x").ok();
             }
             rustix::event::poll(&mut [], None).ok();
@@ -135,11 +138,11 @@ fn the_server_outside_can_signal_and_reap_a_process_inside() {
         };
         drop(writer);
         let mut byte = [0; 1];
-        io::Read::read_exact(&mut &reader, &mut byte).map_err(words)?;
+        io::Read::read_exact(&mut &reader, &mut byte).map_err(error_text)?;
         let id = rustix::process::Pid::from_raw(pid).ok_or("no pid")?;
-        let pidfd = rustix::process::pidfd_open(id, PidfdFlags::empty()).map_err(words)?;
-        rustix::process::pidfd_send_signal(&pidfd, Signal::TERM).map_err(words)?;
-        must(sys::reap(pid).map_err(words)?.signal == Some(libc::SIGTERM), "not signalled")?;
+        let pidfd = rustix::process::pidfd_open(id, PidfdFlags::empty()).map_err(error_text)?;
+        rustix::process::pidfd_send_signal(&pidfd, Signal::TERM).map_err(error_text)?;
+        ensure(sys::reap(pid).map_err(error_text)?.signal == Some(libc::SIGTERM), "not signalled")?;
         Ok(String::new())
     });
 }
@@ -154,16 +157,19 @@ fn a_map_that_cannot_be_written_leaves_the_process_as_it_was() {
         become_nobody()?;
         // The kernel then gives the files of /proc/self to root: the namespace can be entered, the map not
         // written.
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(words)?;
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(error_text)?;
         let before = link("user");
         let entered = Namespaces::enter(false);
         let reports = &entered.reports;
-        must(reports.iter().all(|report| !report.held && report.reason.is_some()), &format!("{reports:?}"))?;
-        must(
+        ensure(
+            reports.iter().all(|report| !report.held && report.reason.is_some()),
+            &format!("{reports:?}"),
+        )?;
+        ensure(
             reports.iter().any(|r| r.reason.as_ref().is_some_and(|r| r.contains("map"))),
             &format!("{reports:?}"),
         )?;
-        must(geteuid().as_raw() == NOBODY && link("user") == before, "half-way in")?;
+        ensure(geteuid().as_raw() == NOBODY && link("user") == before, "a failed entry changed the process")?;
         Ok(String::new())
     });
 }
@@ -176,7 +182,7 @@ fn a_filter_that_forbids_them_is_named() {
     let _turn = alone();
     in_child(|| {
         become_nobody()?;
-        rustix::thread::set_no_new_privs(true).map_err(words)?;
+        rustix::thread::set_no_new_privs(true).map_err(error_text)?;
         let forbid = || -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
             let rules = [(libc::SYS_unshare, Vec::new())].into_iter().collect();
             let refuse = seccompiler::SeccompAction::Errno(1);
@@ -184,13 +190,13 @@ fn a_filter_that_forbids_them_is_named() {
             seccompiler::SeccompFilter::new(rules, seccompiler::SeccompAction::Allow, refuse, arch)?
                 .try_into()
         };
-        sys::install_filter(&forbid().map_err(words)?).map_err(words)?;
+        sys::install_filter(&forbid().map_err(error_text)?).map_err(error_text)?;
         let entered = Namespaces::enter(false);
         let named =
             |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains("RestrictNamespaces"));
         let reports = &entered.reports;
-        must(reports.len() == KINDS.len(), "one line a kind")?;
-        must(reports.iter().all(|r| named(&r.reason) && named(&r.advice)), &format!("{reports:?}"))?;
+        ensure(reports.len() == KINDS.len(), "one report per kind")?;
+        ensure(reports.iter().all(|r| named(&r.reason) && named(&r.advice)), &format!("{reports:?}"))?;
         Ok(String::new())
     });
 }
