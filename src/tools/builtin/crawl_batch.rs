@@ -53,7 +53,7 @@ impl Tool for CrawlBatch {
         )
     }
 
-    /// Not cacheable: a page that failed may be there the next time, beside others that did not.
+    /// Not cacheable: a page that failed may succeed the next time.
     fn traits(&self) -> ToolTraits {
         ToolTraits::READ
     }
@@ -108,10 +108,10 @@ mod tests {
     use crate::ports::{CancelToken, WebError, WebRequest, WebResponse};
     use crate::tools::testing::context;
 
-    /// Falls over at some addresses, and finds none of the others.
-    struct Shaky;
+    /// Panics at addresses with `bad`; all others are unreachable.
+    struct PanickingWeb;
 
-    impl Web for Shaky {
+    impl Web for PanickingWeb {
         fn send(&self, request: &WebRequest, _: &CancelToken) -> Result<WebResponse, WebError> {
             assert!(!request.url.contains("bad"), "secret detail");
             Err(WebError::Unreachable("nobody is there".into()))
@@ -120,11 +120,11 @@ mod tests {
 
     #[test]
     fn a_panic_is_that_page_s_error_alone() {
-        let tool = CrawlBatch { web: Arc::new(Shaky), timeout_s: 1 };
+        let tool = CrawlBatch { web: Arc::new(PanickingWeb), timeout_s: 1 };
         let urls = ["http://a.example/bad", "http://b.example/", "http://c.example/bad"];
         let arguments = Map::from_iter([("urls".to_owned(), json!(urls))]);
-        let called = tool.call(&arguments, &context(ToolChoice::All(true)));
-        let Err(ToolError::Failed { data, .. }) = called else { panic!("nothing was read: {called:?}") };
+        let result = tool.call(&arguments, &context(ToolChoice::All(true)));
+        let Err(ToolError::Failed { data, .. }) = result else { panic!("nothing was read: {result:?}") };
         let error = |at: usize| data["results"][at]["error"].as_str().expect("an error").to_owned();
         assert!(error(0).contains("crashed") && error(2).contains("crashed"), "{data}");
         assert!(!error(1).contains("crashed") && !data.to_string().contains("secret"), "{data}");

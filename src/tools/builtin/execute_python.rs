@@ -18,7 +18,7 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
         &["code"],
     );
     // A program changes nothing but a private directory that is removed afterwards, or its project's, where
-    // it may have written half of what it wanted (P3).
+    // an interrupted run may leave half of its writes (P3).
     let traits = ToolTraits { files: FileAccess::Runs, ..ToolTraits::READ };
     let traits_in_project = ToolTraits { idempotent: false, ..traits };
     let tool = BuiltinTool::new(spec, traits, move |arguments, context| {

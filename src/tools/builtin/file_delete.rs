@@ -1,7 +1,7 @@
 //! `file_delete`: removes one file of the job's project. It does not remove directories.
 
 use super::builtin_tool::spec;
-use super::project_file::{PathArguments, WRITES, path_parameter, project_tool, refused, shown};
+use super::project_file::{PathArguments, WRITES, display_path, file_error, path_parameter, project_tool};
 use crate::ports::{FileError, FileKind, Tool, ToolError};
 use crate::tools::registry::ToolDeps;
 use serde_json::json;
@@ -14,14 +14,14 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
         &["path"],
     );
     project_tool(deps, spec, WRITES, |files, PathArguments { path }, _| match files.delete(&path) {
-        Ok(()) => Ok(json!({"path": shown(&path), "deleted": true})),
+        Ok(()) => Ok(json!({"path": display_path(&path), "deleted": true})),
         Err(FileError::WrongKind(_)) if matches!(files.kind(&path), Ok(Some(FileKind::Directory))) => {
             Err(ToolError::failed(format!(
                 "'{}' is a directory: file_delete removes files only. Delete the files in it one by one, or the whole \
                  directory with bash (rm -r)",
-                shown(&path)
+                display_path(&path)
             )))
         }
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(file_error(error)),
     })
 }

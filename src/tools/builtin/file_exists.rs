@@ -1,7 +1,7 @@
 //! `file_exists`: the type and size of what is at a path of the job's project. It follows no link.
 
 use super::builtin_tool::spec;
-use super::project_file::{PathArguments, READS, path_parameter, project_tool, refused, shown};
+use super::project_file::{PathArguments, READS, display_path, file_error, path_parameter, project_tool};
 use crate::ports::{FileKind, Tool};
 use crate::tools::registry::ToolDeps;
 use serde_json::json;
@@ -15,8 +15,8 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
         &["path"],
     );
     project_tool(deps, spec, READS, |files, PathArguments { path }, _| {
-        let kind = files.kind(&path).map_err(refused)?;
-        let path = shown(&path);
+        let kind = files.kind(&path).map_err(file_error)?;
+        let path = display_path(&path);
         Ok(match kind {
             None => json!({"path": path, "exists": false}),
             Some(FileKind::File(size)) => json!({"path": path, "exists": true, "type": "file", "size": size}),

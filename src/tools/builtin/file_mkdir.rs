@@ -1,7 +1,7 @@
 //! `file_mkdir`: makes a directory of the job's project, and its parents.
 
 use super::builtin_tool::spec;
-use super::project_file::{PathArguments, WRITES, path_parameter, project_tool, refused, shown};
+use super::project_file::{PathArguments, WRITES, display_path, file_error, path_parameter, project_tool};
 use crate::domain::tool::ToolTraits;
 use crate::ports::Tool;
 use crate::tools::registry::ToolDeps;
@@ -17,7 +17,7 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     );
     let traits = ToolTraits { idempotent: true, ..WRITES };
     project_tool(deps, spec, traits, |files, PathArguments { path }, _| {
-        let created = files.make_directory(&path).map_err(refused)?;
-        Ok(json!({"path": shown(&path), "created": created}))
+        let created = files.make_directory(&path).map_err(file_error)?;
+        Ok(json!({"path": display_path(&path), "created": created}))
     })
 }

@@ -2,7 +2,7 @@
 //! searched for as text.
 
 use super::builtin_tool::spec;
-use super::project_file::{READS, project_tool, refused};
+use super::project_file::{READS, file_error, project_tool};
 use crate::ports::{SearchQuery, SearchResults, Tool};
 use crate::tools::registry::ToolDeps;
 use regex::RegexBuilder;
@@ -58,13 +58,13 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
             glob,
             with_hidden: false,
         };
-        Ok(matches_json(files.search(query).map_err(refused)?, is_pattern))
+        Ok(matches_json(files.search(query).map_err(file_error)?, is_pattern))
     })
 }
 
-fn matches_json(found: SearchResults, is_pattern: bool) -> Value {
-    let (files, mut total, mut matches) = (found.hits.len(), 0_usize, Vec::new());
-    for hit in found.hits {
+fn matches_json(results: SearchResults, is_pattern: bool) -> Value {
+    let (files, mut total, mut matches) = (results.hits.len(), 0_usize, Vec::new());
+    for hit in results.hits {
         for (line, content) in hit.matches {
             total += 1;
             if matches.len() < MAX_SHOWN {
@@ -73,7 +73,7 @@ fn matches_json(found: SearchResults, is_pattern: bool) -> Value {
             }
         }
     }
-    let is_cut = found.is_cut || total > MAX_SHOWN;
+    let is_cut = results.is_cut || total > MAX_SHOWN;
     let literal = (!is_pattern).then_some(
         "The pattern is no regular expression that can be searched for: it was searched for as it stands.",
     );

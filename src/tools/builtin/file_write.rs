@@ -2,7 +2,7 @@
 //! new one. It does not append to a file of another encoding.
 
 use super::builtin_tool::spec;
-use super::project_file::{WRITES, path_parameter, project_tool, refused, shown};
+use super::project_file::{WRITES, display_path, file_error, path_parameter, project_tool};
 use crate::ports::{FileError, ProjectFolder, Tool, ToolError, WrittenFile};
 use crate::tools::registry::ToolDeps;
 use serde::{Deserialize, Serialize};
@@ -45,14 +45,16 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
             WriteMode::Write => files.replace(&path, content.as_bytes()).map_err(not_written)?,
             WriteMode::Append => append(files, &path, &content)?,
         };
-        Ok(json!({"path": shown(&path), "size": written.size, "mode": mode, "created": written.created}))
+        Ok(
+            json!({"path": display_path(&path), "size": written.size, "mode": mode, "created": written.created}),
+        )
     })
 }
 
 fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<WrittenFile, ToolError> {
     let revised = files.revise(path, &mut |before| {
         let mut bytes = before.unwrap_or_default();
-        // A file with two encodings could be read in neither.
+        // A file with two encodings is unreadable.
         std::str::from_utf8(&bytes).ok()?;
         bytes.extend_from_slice(new.as_bytes());
         Some(bytes)
@@ -60,7 +62,7 @@ fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<WrittenFil
     revised.map_err(not_written)?.ok_or_else(|| {
         ToolError::failed(format!(
             "'{}' is not a UTF-8 text file: nothing is added to it. Convert it first with bash (iconv) or execute_python",
-            shown(path)
+            display_path(path)
         ))
     })
 }
@@ -71,6 +73,6 @@ fn not_written(error: FileError) -> ToolError {
         FileError::TooLarge(reason) => {
             ToolError::failed(format!("{reason} (limits.file_bytes). Write several smaller files instead"))
         }
-        other => refused(other),
+        other => file_error(other),
     }
 }

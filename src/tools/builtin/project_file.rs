@@ -1,4 +1,4 @@
-//! What the file tools share: the project of the job, and error texts. Project and owner come from the
+//! Shared by the file tools: the project of the job, and error texts. Project and owner come from the
 //! context, never from the arguments (P7).
 
 use super::builtin_tool::BuiltinTool;
@@ -37,17 +37,17 @@ pub(super) fn project_tool<A: DeserializeOwned>(
     }))
 }
 
-/// The files of the job's project. The project of another user counts as none.
+/// The files of the job's project. The project of another user counts as missing.
 fn folder(files: &dyn ProjectFiles, context: &ToolContext) -> Result<Box<dyn ProjectFolder>, ToolError> {
     let id = context.project_id.ok_or_else(|| ToolError::failed(NO_PROJECT))?;
     match files.folder(context.user, id) {
-        Ok(found) => found.ok_or_else(|| ToolError::failed(NO_PROJECT)),
+        Ok(folder) => folder.ok_or_else(|| ToolError::failed(NO_PROJECT)),
         Err(error) => Err(ToolError::failed(format!("The project cannot be looked up: {error}"))),
     }
 }
 
 /// The error for the model, with what to do about it.
-pub(super) fn refused(error: FileError) -> ToolError {
+pub(super) fn file_error(error: FileError) -> ToolError {
     let message = error.to_string();
     ToolError::failed(match error {
         FileError::Outside(_) => format!(
@@ -69,7 +69,7 @@ pub(super) fn refused(error: FileError) -> ToolError {
 }
 
 /// The path without empty and `.` components, for results.
-pub(super) fn shown(path: &str) -> String {
+pub(super) fn display_path(path: &str) -> String {
     let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     if names.is_empty() { ".".to_owned() } else { names.join("/") }
 }

@@ -45,7 +45,7 @@ impl ReadResult {
         let handle =
             ResultHandle::parse(text, context.job).map(|handle| self.results.result(context.user, &handle));
         match handle.transpose() {
-            Ok(Some(Some(whole))) => Ok(whole),
+            Ok(Some(Some(full_text))) => Ok(full_text),
             Ok(_) => {
                 let quoted: String = text.chars().take(100).collect();
                 Err(ToolError::failed(format!(
@@ -87,15 +87,16 @@ impl Tool for ReadResult {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let ReadResultArguments { handle, offset, limit } = typed(arguments)?;
-        let whole = self.find(&handle, context)?;
-        let total = whole.chars().count();
+        let full_text = self.find(&handle, context)?;
+        let total = full_text.chars().count();
         if offset >= total {
             return Err(ToolError::Invalid(format!(
                 "The result has {total} characters: offset must be less"
             )));
         }
-        let room_chars = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
-        let text = page(&whole, offset, limit.unwrap_or(usize::MAX).min(self.page_chars()), room_chars);
+        let max_json_chars = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
+        let text =
+            page(&full_text, offset, limit.unwrap_or(usize::MAX).min(self.page_chars()), max_json_chars);
         let next = offset.saturating_add(text.chars().count());
         Ok(json!({
             "offset": offset,
@@ -108,14 +109,14 @@ impl Tool for ReadResult {
 
 /// At most `limit` characters from `offset` on, as many as fit into `room_chars` characters of JSON, but at
 /// least one.
-fn page(whole: &str, offset: usize, limit: usize, room_chars: usize) -> String {
-    let mut written = 0_usize;
-    let within = |character: &char| {
-        let is_first = written == 0;
-        written = written.saturating_add(json_chars(*character));
-        is_first || written <= room_chars
+fn page(full_text: &str, offset: usize, limit: usize, max_json_chars: usize) -> String {
+    let mut used_chars = 0_usize;
+    let fits = |character: &char| {
+        let is_first = used_chars == 0;
+        used_chars = used_chars.saturating_add(json_chars(*character));
+        is_first || used_chars <= max_json_chars
     };
-    whole.chars().skip(offset).take(limit).take_while(within).collect()
+    full_text.chars().skip(offset).take(limit).take_while(fits).collect()
 }
 
 #[cfg(test)]
@@ -126,18 +127,18 @@ mod tests {
     use crate::ports::StoreError;
     use crate::tools::testing::context;
 
-    /// One result, of one user.
-    struct Shelf(String);
+    /// One result of one user.
+    struct StoredResult(String);
 
-    impl Results for Shelf {
+    impl Results for StoredResult {
         fn result(&self, user: UserId, handle: &ResultHandle) -> Result<Option<String>, StoreError> {
             let known = *handle == ResultHandle::of(JobId::from_bits(1), "call_0");
             Ok((known && user == UserId::SINGLE).then(|| self.0.clone()))
         }
     }
 
-    fn tool(whole: &str) -> ReadResult {
-        ReadResult { results: Arc::new(Shelf(whole.to_owned())), result_chars: 2_000 }
+    fn tool(full_text: &str) -> ReadResult {
+        ReadResult { results: Arc::new(StoredResult(full_text.to_owned())), result_chars: 2_000 }
     }
 
     fn read(tool: &ReadResult, arguments: Value) -> Result<Value, String> {
@@ -147,19 +148,19 @@ mod tests {
 
     #[test]
     fn pages_meet_and_each_fits() {
-        let whole = "é\"\n\u{1}x".repeat(3_000);
-        let tool = tool(&whole);
-        let (mut offset, mut gathered) = (0, String::new());
+        let full_text = "é\"\n\u{1}x".repeat(3_000);
+        let tool = tool(&full_text);
+        let (mut offset, mut collected) = (0, String::new());
         loop {
             let page = read(&tool, json!({"handle": "call_0", "offset": offset})).expect("a page");
             assert!(page.to_string().chars().count() < 1_800, "{}", page.to_string().len());
             assert_eq!((&page["offset"], &page["total_chars"]), (&json!(offset), &json!(15_000)));
-            gathered.push_str(page["content"].as_str().expect("a text"));
+            collected.push_str(page["content"].as_str().expect("a text"));
             let Some(next) = page["next_offset"].as_u64() else { break };
             assert!(next > offset);
             offset = next;
         }
-        assert_eq!(gathered, whole);
+        assert_eq!(collected, full_text);
         let page = read(&tool, json!({"handle": "call_0", "offset": 5, "limit": 2})).expect("a page");
         assert_eq!((&page["content"], &page["next_offset"]), (&json!("é\""), &json!(7)));
     }

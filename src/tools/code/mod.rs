@@ -1,4 +1,4 @@
-//! What the tools that run code share: the sandbox behind a trait, the choice of the level, and the form of
+//! Shared by the tools that run code: the sandbox behind a trait, the choice of the level, and the form of
 //! the result.
 
 mod measured;
@@ -15,17 +15,17 @@ use std::time::Duration;
 
 /// Runs programs: the sandbox, or a fake of it in tests.
 pub trait CodeRunner: Send + Sync {
-    /// Runs a program to its end, or until `cancel` says so.
+    /// Runs a program to its end, or until cancellation.
     fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord;
-    /// The same for a JavaScript program that may ask its host.
+    /// Runs a JavaScript program that may call its host.
     fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord;
-    /// The level of a call that names none, in a job that names none.
+    /// The default level.
     fn default_level(&self) -> Level;
-    /// The levels that a call may name, from the tightest on.
+    /// The allowed levels, strictest first.
     fn levels(&self) -> Vec<Level> {
         Level::FOR_CODE.to_vec()
     }
-    /// The wall clock of a run at this level that asks for none of its own.
+    /// The default time limit of a run at this level.
     fn timeout(&self, level: Level) -> Duration;
 }
 
@@ -61,7 +61,7 @@ pub(super) struct CodeArguments {
 /// The schemas of [`CodeArguments`].
 pub(super) fn properties(runner: &dyn CodeRunner, code: &str) -> Value {
     let levels = runner.levels();
-    let meanings: Vec<&str> = levels.iter().map(|level| meaning(*level)).collect();
+    let descriptions: Vec<&str> = levels.iter().map(|level| level_description(*level)).collect();
     json!({
         "code": {"type": "string", "description": code},
         "strictness": {
@@ -69,14 +69,14 @@ pub(super) fn properties(runner: &dyn CodeRunner, code: &str) -> Value {
             "enum": levels.iter().map(|level| level.name()).collect::<Vec<_>>(),
             "description": format!(
                 "How much the program may do. {} Never the network. Leave it out for the job's level.",
-                meanings.join(" ")
+                descriptions.join(" ")
             ),
         },
     })
 }
 
 /// The description of a level for the model.
-const fn meaning(level: Level) -> &'static str {
+const fn level_description(level: Level) -> &'static str {
     match level {
         Level::Strict => "strict: pure computation, 5 s.",
         Level::Standard => "standard: the common harmless part of the standard library, no files, 10 s.",
@@ -93,7 +93,8 @@ pub(super) fn run(
     context: &ToolContext,
 ) -> Result<Value, ToolError> {
     let level = arguments.strictness.filter(|level| Level::FOR_CODE.contains(level));
-    let level = level.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
+    let level =
+        level.or_else(|| context.strictness.map(sandbox_level)).unwrap_or_else(|| runner.default_level());
     // Other programs have no directory.
     let has_files = language == Language::Python && level == Level::Lenient;
     let program = Program {
@@ -105,10 +106,10 @@ pub(super) fn run(
     if record.status == RunStatus::Ok {
         return Ok(data);
     }
-    Err(ToolError::Failed { message: explained(&record, context), data })
+    Err(ToolError::Failed { message: failure_message(&record, context), data })
 }
 
-fn level_of(strictness: Strictness) -> Level {
+fn sandbox_level(strictness: Strictness) -> Level {
     match strictness {
         Strictness::Strict => Level::Strict,
         Strictness::Standard => Level::Standard,
@@ -117,10 +118,10 @@ fn level_of(strictness: Strictness) -> Level {
 }
 
 /// The message of a run that failed.
-pub(super) fn explained(record: &RunRecord, context: &ToolContext) -> String {
+pub(super) fn failure_message(record: &RunRecord, context: &ToolContext) -> String {
     // The job was not cancelled: the call's own time was up, perhaps while it waited for a slot.
-    let is_late = record.status == RunStatus::Timeout && record.limit.as_deref() == Some("cancelled");
-    if is_late && context.cancel.reason().is_none() {
+    let is_call_timeout = record.status == RunStatus::Timeout && record.limit.as_deref() == Some("cancelled");
+    if is_call_timeout && context.cancel.reason().is_none() {
         return "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
     }
     let text = [error_text(record), record.stderr.as_str()].into_iter().find(|text| !text.trim().is_empty());
@@ -134,7 +135,7 @@ fn error_text(record: &RunRecord) -> &str {
 /// The fields of the record that are set, `output` and `status` first. Each costs the model tokens, so
 /// standard error is left out if `message` contains it.
 pub(super) fn data(record: &RunRecord, message: &str) -> Map<String, Value> {
-    let truncated = |is_cut: bool| is_cut.then_some(Value::Bool(true));
+    let truncated = |is_truncated: bool| is_truncated.then_some(Value::Bool(true));
     let stderr = Some(&record.stderr).filter(|text| !text.is_empty() && !message.contains(text.trim_end()));
     let fields = [
         ("output", Some(json!(record.stdout))),

@@ -90,7 +90,7 @@ impl Tool for CommandTool {
     }
 }
 
-/// The standard output as JSON, or as a text if it is no JSON.
+/// The standard output as JSON, or as a text if it is not JSON.
 fn output(record: &RunRecord) -> Value {
     let text = record.stdout.trim_end_matches('\n');
     if record.stdout_truncated {
@@ -105,7 +105,7 @@ fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
         (RunStatus::Error, Some(code), None) => {
             text.map_or_else(|| format!("Exit code {code}"), |text| format!("Exit code {code}: {text}"))
         }
-        _ => code::explained(record, context),
+        _ => code::failure_message(record, context),
     };
     let data = json!({"output": record.stdout, "exit_code": record.exit_code});
     ToolError::Failed { message, data }
@@ -118,8 +118,8 @@ mod tests {
     use crate::domain::tool::ToolChoice;
     use crate::tools::testing::{context, deps};
 
-    /// Of a command whose fake run prints it; it fails if it says `raise`.
-    fn called(command: &str) -> Result<Value, ToolError> {
+    /// The fake runner prints the command, and fails if the command contains `raise`.
+    fn call_result(command: &str) -> Result<Value, ToolError> {
         let key = Secret::from("sk-12345".to_owned());
         let options = CommandToolOptions {
             command: command.to_owned(),
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn p9_what_a_command_was_given_is_in_no_result() {
-        assert_eq!(called("echo sk-12345"), Ok(json!({"output": "bash echo ***"})));
-        let Err(ToolError::Failed { data, .. }) = called("raise sk-12345") else { panic!("it fails") };
+        assert_eq!(call_result("echo sk-12345"), Ok(json!({"output": "bash echo ***"})));
+        let Err(ToolError::Failed { data, .. }) = call_result("raise sk-12345") else { panic!("it fails") };
         assert_eq!(data, json!({"output": "bash raise ***\n", "exit_code": 1}));
     }
 }

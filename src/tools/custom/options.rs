@@ -10,10 +10,10 @@ const DESCRIPTION_CHARS: usize = 4_000;
 /// Bytes of a schema, for the same reason.
 const PARAMETERS_BYTES: usize = 32 * 1024;
 /// The error of `cacheable` for a tool that uses project files.
-pub(super) const NOT_CACHEABLE: &str = "cannot be, of what works in a project: its files change";
+pub(super) const NOT_CACHEABLE: &str = "cannot be set for a tool that works in a project: its files change";
 /// The largest `timeout_s`. `code_execution.max_timeout_ms` limits it further.
 pub(super) const MAX_TIMEOUT_S: u64 = 600;
-/// Providers take no longer names.
+/// The longest name that providers accept.
 const NAME_CHARS: usize = 64;
 
 /// A command that is a tool: JSON on its standard input, JSON on its standard output.
@@ -32,9 +32,9 @@ pub struct CommandToolOptions {
     pub timeout_s: u64,
     /// Whether it runs in the project directory of the job. Otherwise it gets a private directory.
     pub in_project: bool,
-    /// Running it twice equals running it once: it is repeated after a crash.
+    /// Whether two runs equal one run: it is repeated after a crash.
     pub idempotent: bool,
-    /// It is a pure read: an earlier result may be reused.
+    /// Whether an earlier result may be reused: it is a pure read.
     pub cacheable: bool,
     /// Its environment variables. The values are secrets.
     pub env: BTreeMap<String, Secret>,
@@ -75,13 +75,14 @@ impl CommandToolOptions {
     /// Every invalid value.
     pub fn faults(&self) -> Vec<BadTool> {
         let command = self.command.trim().is_empty().then(|| bad("command", "is needed: a command line"));
-        let is_timed = (1..=MAX_TIMEOUT_S).contains(&self.timeout_s);
-        let timeout = (!is_timed).then(|| bad("timeout_s", &format!("must be from 1 to {MAX_TIMEOUT_S}")));
-        let named = |name: &String| {
+        let is_timeout_valid = (1..=MAX_TIMEOUT_S).contains(&self.timeout_s);
+        let timeout =
+            (!is_timeout_valid).then(|| bad("timeout_s", &format!("must be from 1 to {MAX_TIMEOUT_S}")));
+        let is_variable_name = |name: &String| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         };
-        let env = self.env.keys().find(|name| !named(name));
+        let env = self.env.keys().find(|name| !is_variable_name(name));
         let env = env.map(|name| bad("env", &format!("'{name}' cannot be the name of a variable")));
         let cached = (self.cacheable && self.in_project).then(|| bad("cacheable", NOT_CACHEABLE));
         [
@@ -105,38 +106,38 @@ fn bad(key: &'static str, allowed: &str) -> BadTool {
 
 /// The fault of a name.
 pub(super) fn bad_name(name: &str) -> Option<BadTool> {
-    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
-    let goes_on = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    let is_ours = name.starts_with("mcp_");
-    let fits = begins && goes_on && !is_ours && name.len() <= NAME_CHARS;
+    let starts_valid = name.starts_with(|c: char| c.is_ascii_lowercase());
+    let has_valid_chars = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let is_reserved = name.starts_with("mcp_");
+    let is_valid = starts_valid && has_valid_chars && !is_reserved && name.len() <= NAME_CHARS;
     let rule = format!(
         "must be 1 to {NAME_CHARS} lower-case letters, digits and '_', beginning with a letter and not with 'mcp_'"
     );
-    (!fits).then_some(BadTool { key: "name", allowed: rule })
+    (!is_valid).then_some(BadTool { key: "name", allowed: rule })
 }
 
 /// The fault of a description.
 pub(super) fn bad_description(text: &str) -> Option<BadTool> {
-    let fits = !text.trim().is_empty() && text.chars().count() <= DESCRIPTION_CHARS;
+    let is_valid = !text.trim().is_empty() && text.chars().count() <= DESCRIPTION_CHARS;
     let rule =
         format!("must say in 1 to {DESCRIPTION_CHARS} characters what the tool does and when to use it");
-    (!fits).then_some(BadTool { key: "description", allowed: rule })
+    (!is_valid).then_some(BadTool { key: "description", allowed: rule })
 }
 
 /// The fault of a schema, without compiling it.
 pub(super) fn bad_parameters(schema: &Value) -> Option<BadTool> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
-    let fits = schema.to_string().len() <= PARAMETERS_BYTES;
+    let is_valid = schema.to_string().len() <= PARAMETERS_BYTES;
     let rule =
         format!("must be a JSON Schema with \"type\": \"object\", of at most {PARAMETERS_BYTES} bytes");
-    (!is_object || !fits).then_some(BadTool { key: "parameters", allowed: rule })
+    (!is_object || !is_valid).then_some(BadTool { key: "parameters", allowed: rule })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn good() -> CommandToolOptions {
+    fn valid_options() -> CommandToolOptions {
         CommandToolOptions {
             name: "word_count".into(),
             description: "Counts words.".into(),
@@ -147,17 +148,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
-        assert_eq!(good().faults(), []);
+        assert_eq!(valid_options().faults(), []);
         let cases: [(&str, CommandToolOptions); 9] = [
-            ("name", CommandToolOptions { name: "Word".into(), ..good() }),
-            ("name", CommandToolOptions { name: "mcp_x".into(), ..good() }),
-            ("name", CommandToolOptions { name: "x".repeat(65), ..good() }),
-            ("description", CommandToolOptions { description: " ".into(), ..good() }),
-            ("parameters", CommandToolOptions { parameters: json!({"type": "string"}), ..good() }),
-            ("command", CommandToolOptions { command: " ".into(), ..good() }),
-            ("timeout_s", CommandToolOptions { timeout_s: 0, ..good() }),
-            ("env", CommandToolOptions { env: [("A=B".into(), Secret::default())].into(), ..good() }),
-            ("cacheable", CommandToolOptions { cacheable: true, in_project: true, ..good() }),
+            ("name", CommandToolOptions { name: "Word".into(), ..valid_options() }),
+            ("name", CommandToolOptions { name: "mcp_x".into(), ..valid_options() }),
+            ("name", CommandToolOptions { name: "x".repeat(65), ..valid_options() }),
+            ("description", CommandToolOptions { description: " ".into(), ..valid_options() }),
+            ("parameters", CommandToolOptions { parameters: json!({"type": "string"}), ..valid_options() }),
+            ("command", CommandToolOptions { command: " ".into(), ..valid_options() }),
+            ("timeout_s", CommandToolOptions { timeout_s: 0, ..valid_options() }),
+            (
+                "env",
+                CommandToolOptions { env: [("A=B".into(), Secret::default())].into(), ..valid_options() },
+            ),
+            ("cacheable", CommandToolOptions { cacheable: true, in_project: true, ..valid_options() }),
         ];
         for (key, options) in cases {
             assert_eq!(options.faults().iter().map(|bad| bad.key).collect::<Vec<_>>(), [key], "{options:?}");

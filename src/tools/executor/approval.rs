@@ -32,33 +32,34 @@ impl ApprovalRules {
         if patterns.len() > MAX_PATTERNS {
             return Err((MAX_PATTERNS, BadApprovalPattern::TooMany));
         }
-        if let Some(at) = patterns.iter().position(|pattern| !is_pattern(pattern)) {
-            return Err((at, BadApprovalPattern::NoName));
+        if let Some(index) = patterns.iter().position(|pattern| !is_pattern(pattern)) {
+            return Err((index, BadApprovalPattern::NoName));
         }
         let built = RegexSetBuilder::new(patterns.iter().map(|pattern| expression(pattern))).build();
-        // Only the whole set can be too large, and then its last pattern is one too many.
+        // Only the set can be too large. The error then names its last pattern.
         let patterns = built.map_err(|_| (patterns.len().saturating_sub(1), BadApprovalPattern::TooMany))?;
         Ok(Self { patterns })
     }
 
     /// Whether calls of this name need approval: because of the name itself, as the tool may be missing now,
     /// or because of any name of the tool.
-    pub(super) fn covers(&self, called: &str, tool: Option<&RegisteredTool>) -> bool {
-        self.cover(called) || tool.is_some_and(|tool| tool.approval_names().any(|name| self.cover(name)))
+    pub(super) fn covers(&self, requested: &str, tool: Option<&RegisteredTool>) -> bool {
+        self.matches_name(requested)
+            || tool.is_some_and(|tool| tool.approval_names().any(|name| self.matches_name(name)))
     }
 
-    fn cover(&self, name: &str) -> bool {
+    fn matches_name(&self, name: &str) -> bool {
         self.patterns.is_match(name)
     }
 }
 
 fn is_pattern(text: &str) -> bool {
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '?');
-    !text.is_empty() && text.len() <= PATTERN_CHARS && text.chars().all(known)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '?');
+    !text.is_empty() && text.len() <= PATTERN_CHARS && text.chars().all(is_allowed)
 }
 
 fn expression(pattern: &str) -> String {
-    let written: String = pattern
+    let regex_text: String = pattern
         .chars()
         .map(|c| match c {
             '*' => ".*".to_owned(),
@@ -66,7 +67,7 @@ fn expression(pattern: &str) -> String {
             other => regex::escape(other.encode_utf8(&mut [0; 4])),
         })
         .collect();
-    format!("^{written}$")
+    format!("^{regex_text}$")
 }
 
 #[cfg(test)]
@@ -81,12 +82,12 @@ mod tests {
     fn a_pattern_means_whole_names() {
         let rules = rules(&["bash", "file_*", "mcp_?_x", "a-b"]).expect("good patterns");
         for covered in ["bash", "file_", "file_write", "mcp_1_x", "a-b"] {
-            assert!(rules.cover(covered), "{covered}");
+            assert!(rules.matches_name(covered), "{covered}");
         }
         for free in ["bash2", "xbash", "mcp_12_x", "mcp__x", "file", "axb", ""] {
-            assert!(!rules.cover(free), "{free}");
+            assert!(!rules.matches_name(free), "{free}");
         }
-        assert!(!ApprovalRules::default().cover("bash"), "nothing waits of itself");
+        assert!(!ApprovalRules::default().matches_name("bash"), "nothing waits of itself");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) enum ArgumentsError {
     NotAnObject(&'static str),
 }
 
-/// Reads the text: an object, the JSON text of one inside a string, or nothing at all.
+/// Accepts an object, a string with the JSON text of an object, or an empty text.
 pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ArgumentsError> {
     match parse_text(text)? {
         Value::String(inner) => object(parse_text(&inner)?),
@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ArgumentsError> {
     }
 }
 
-/// Takes `{"arguments": {…}}` apart, unless the tool has a parameter of that name.
+/// Unwraps `{"arguments": {…}}`, unless the tool has a parameter of that name.
 pub(super) fn unwrap(
     mut arguments: Map<String, Value>,
     has_parameter: impl Fn(&str) -> bool,
@@ -43,7 +43,10 @@ pub(super) fn unwrap(
 }
 
 /// Renames aliases of parameters, unless the parameter itself is present.
-pub(super) fn renamed(mut arguments: Map<String, Value>, aliases: &[(&str, &str)]) -> Map<String, Value> {
+pub(super) fn apply_aliases(
+    mut arguments: Map<String, Value>,
+    aliases: &[(&str, &str)],
+) -> Map<String, Value> {
     for (alias, name) in aliases {
         if arguments.contains_key(*name) {
             continue;

@@ -51,8 +51,8 @@ impl<'a> PreparedBatch<'a> {
         let mut seen: HashMap<(&str, String, usize), usize> = HashMap::new();
         let mut writes = 0;
         for call in calls {
-            let (tool, arguments) = match preparer.fit(call) {
-                Ok(fitting) => fitting,
+            let (tool, arguments) = match preparer.check(call) {
+                Ok(checked) => checked,
                 Err(reason) => {
                     batch.refused.push((call, reason));
                     continue;
@@ -65,7 +65,7 @@ impl<'a> PreparedBatch<'a> {
                 (tool.spec.name.as_ref(), canonical.clone(), writes)
             };
             let duplicate = seen.get(&key(writes)).filter(|_| traits.idempotent);
-            if let Some(prepared) = duplicate.and_then(|at| batch.calls.get_mut(*at)) {
+            if let Some(prepared) = duplicate.and_then(|index| batch.calls.get_mut(*index)) {
                 prepared.duplicates.push(call);
                 continue;
             }
@@ -96,22 +96,22 @@ fn may_change(traits: ToolTraits) -> bool {
     !traits.idempotent || !only_reads || matches!(traits.files, FileAccess::Writes | FileAccess::Runs)
 }
 
-type FittedCall<'a> = (&'a RegisteredTool, Map<String, Value>);
+type CheckedCall<'a> = (&'a RegisteredTool, Map<String, Value>);
 
 impl<'a> CallPreparer<'a> {
-    fn fit(&self, call: &ToolCall) -> Result<FittedCall<'a>, String> {
+    fn check(&self, call: &ToolCall) -> Result<CheckedCall<'a>, String> {
         let parsed = match arguments::parse(&call.arguments) {
             // Malformed JSON is reported first, even for an unknown tool.
             Err(error @ ArgumentsError::Malformed(_)) => return Err(error.to_string()),
             other => other,
         };
-        let tool = self.usable(&call.name)?;
+        let tool = self.find_usable(&call.name)?;
         let name = &call.name;
-        let misfit = |error: String| format!("Invalid parameters for tool '{name}': {error}");
-        let parsed = parsed.map_err(|error| misfit(error.to_string()))?;
+        let invalid_parameters = |error: String| format!("Invalid parameters for tool '{name}': {error}");
+        let parsed = parsed.map_err(|error| invalid_parameters(error.to_string()))?;
         let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
-        let arguments = arguments::renamed(arguments, tool.aliases.parameters);
-        let arguments = tool.schema.fit(arguments).map_err(misfit)?;
+        let arguments = arguments::apply_aliases(arguments, tool.aliases.parameters);
+        let arguments = tool.schema.validate(arguments).map_err(invalid_parameters)?;
         if self.options.approval.covers(name, Some(tool)) && !self.context.approved.covers(&call.id_ref) {
             return Err(self.approval_missing(name));
         }
@@ -130,24 +130,26 @@ impl<'a> CallPreparer<'a> {
     }
 
     /// The tool of this name, if the job may use it.
-    fn usable(&self, called: &str) -> Result<&'a RegisteredTool, String> {
+    fn find_usable(&self, requested: &str) -> Result<&'a RegisteredTool, String> {
         let allowed = &self.context.allowed;
-        let usable = || self.catalogue.tools().iter().filter(|tool| tool.is_allowed(allowed));
-        let offered = || usable().map(|tool| tool.spec.name.as_ref());
-        let name: String = called.chars().take(NAME_CHARS).collect();
-        let Some(tool) = self.catalogue.find(called) else {
+        let usable_tools = || self.catalogue.tools().iter().filter(|tool| tool.is_allowed(allowed));
+        let usable_names = || usable_tools().map(|tool| tool.spec.name.as_ref());
+        let name: String = requested.chars().take(NAME_CHARS).collect();
+        let Some(tool) = self.catalogue.find(requested) else {
             // The suggestion is the main name, even if an alias is nearer.
-            let near = nearest(&name, usable().flat_map(|tool| tool.names()));
-            let near = near.and_then(|near| usable().find(|tool| tool.names().any(|known| known == near)));
-            return Err(match near.map(|tool| tool.spec.name.as_ref()) {
-                Some(near) => format!("Tool not found: {name}. Did you mean '{near}'?"),
-                None => format!("Tool not found: {name}. Available: {}", list(offered())),
+            let suggestion = nearest(&name, usable_tools().flat_map(|tool| tool.names()));
+            let suggestion = suggestion.and_then(|suggestion| {
+                usable_tools().find(|tool| tool.names().any(|known_name| known_name == suggestion))
+            });
+            return Err(match suggestion.map(|tool| tool.spec.name.as_ref()) {
+                Some(suggestion) => format!("Tool not found: {name}. Did you mean '{suggestion}'?"),
+                None => format!("Tool not found: {name}. Available: {}", list(usable_names())),
             });
         };
         if tool.is_allowed(allowed) {
             return Ok(tool);
         }
-        Err(format!("Tool not allowed in this job: {name}. Available: {}", list(offered())))
+        Err(format!("Tool not allowed in this job: {name}. Available: {}", list(usable_names())))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Converts values where the intent is obvious: `"5"` → 5, `"true"` → true, 5.0 → 5, if the schema wants
+//! Converts values where the intent is obvious: `"5"` → 5, `"true"` → true, 5.0 → 5, if the schema expects
 //! that type.
 
 use serde_json::{Number, Value};
@@ -6,17 +6,17 @@ use serde_json::{Number, Value};
 /// Integers beyond this are not exact as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Coerces `value` and what it holds, wherever `schema` wants another type than it has.
+/// Coerces `value` and its items where `schema` expects another type.
 pub(super) fn coerce(value: &mut Value, schema: &Value) {
     match value {
         Value::String(text) => {
-            if let Some(read) = read_text(text, schema) {
-                *value = read;
+            if let Some(parsed) = parse_text(text, schema) {
+                *value = parsed;
             }
         }
-        Value::Number(number) if wants(schema, "integer") => {
-            if let Some(whole) = whole(number) {
-                *value = whole;
+        Value::Number(number) if accepts(schema, "integer") => {
+            if let Some(integer) = to_integer(number) {
+                *value = integer;
             }
         }
         Value::Array(items) => {
@@ -38,43 +38,44 @@ pub(super) fn coerce(value: &mut Value, schema: &Value) {
     }
 }
 
-/// Whether the schema's `type` is, or lists, this one, or one of its alternatives wants it.
-pub(super) fn wants(schema: &Value, kind: &str) -> bool {
+/// Whether the schema accepts this type, itself or in one of its alternatives.
+pub(super) fn accepts(schema: &Value, kind: &str) -> bool {
     let alternatives =
         || ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array()).flatten();
     match schema.get("type") {
-        Some(Value::String(one)) => one == kind,
-        Some(Value::Array(several)) => several.iter().any(|one| one == kind),
-        _ => alternatives().any(|one| one.get("type").is_some_and(|wanted| wanted == kind)),
+        Some(Value::String(name)) => name == kind,
+        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+        _ => alternatives().any(|schema| schema.get("type").is_some_and(|expected| expected == kind)),
     }
 }
 
 /// Whether a null means a missing parameter: it is optional, and its type does not allow null.
 fn is_missing(name: &str, schema: &Value) -> bool {
-    let Some(own) = schema.get("properties").and_then(|properties| properties.get(name)) else {
+    let Some(property) = schema.get("properties").and_then(|properties| properties.get(name)) else {
         return false;
     };
     let is_required = schema
         .get("required")
         .and_then(Value::as_array)
-        .is_some_and(|required| required.iter().any(|one| one == name));
-    !is_required && own.get("type").is_some() && !wants(own, "null")
+        .is_some_and(|required| required.iter().any(|required| required == name));
+    !is_required && property.get("type").is_some() && !accepts(property, "null")
 }
 
-fn read_text(text: &str, schema: &Value) -> Option<Value> {
-    if wants(schema, "string") {
+fn parse_text(text: &str, schema: &Value) -> Option<Value> {
+    if accepts(schema, "string") {
         return None;
     }
     let text = text.trim();
     let integer = || {
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let is_integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         let unsigned = || text.parse::<u64>().ok().map(Value::from);
-        if plain { text.parse::<i64>().ok().map(Value::from).or_else(unsigned) } else { None }
+        if is_integer { text.parse::<i64>().ok().map(Value::from).or_else(unsigned) } else { None }
     };
     let number = || {
-        let begins_well = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
-        let finite = text.parse::<f64>().ok().filter(|_| begins_well).and_then(Number::from_f64);
+        let starts_like_number =
+            text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+        let finite = text.parse::<f64>().ok().filter(|_| starts_like_number).and_then(Number::from_f64);
         integer().or(finite.map(Value::Number))
     };
     let boolean = || match text.to_ascii_lowercase().as_str() {
@@ -82,12 +83,12 @@ fn read_text(text: &str, schema: &Value) -> Option<Value> {
         "false" => Some(Value::Bool(false)),
         _ => None,
     };
-    let readings: [(&str, &dyn Fn() -> Option<Value>); 3] =
+    let parsers: [(&str, &dyn Fn() -> Option<Value>); 3] =
         [("integer", &integer), ("number", &number), ("boolean", &boolean)];
-    readings.iter().filter(|(kind, _)| wants(schema, kind)).find_map(|(_, reading)| reading())
+    parsers.iter().filter(|(kind, _)| accepts(schema, kind)).find_map(|(_, parse)| parse())
 }
 
-fn whole(number: &Number) -> Option<Value> {
+fn to_integer(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < EXACT)?;
     format!("{float:.0}").parse::<i64>().ok().map(Value::from)
 }

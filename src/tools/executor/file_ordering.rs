@@ -24,13 +24,13 @@ impl FileOrdering {
         Self { uses, stages, changed: Condvar::new() }
     }
 
-    /// The first task that may begin. Waits while no task may begin. `None`: all have begun.
+    /// Waits for the first task that may start. `None`: all have started.
     pub(super) fn next_turn(&self) -> Option<TaskTurn<'_>> {
         let mut stages = self.stages();
         loop {
             let waiting = || (0..stages.len()).filter(|at| stages.get(*at) == Some(&TaskStage::Waiting));
             waiting().next()?;
-            if let Some(at) = waiting().find(|at| self.may_begin(*at, &stages)) {
+            if let Some(at) = waiting().find(|at| self.may_start(*at, &stages)) {
                 set(&mut stages, at, TaskStage::Running);
                 return Some(TaskTurn { ordering: self, at });
             }
@@ -38,8 +38,8 @@ impl FileOrdering {
         }
     }
 
-    fn may_begin(&self, at: usize, stages: &[TaskStage]) -> bool {
-        let waits_for = |earlier: FileAccess| match self.uses.get(at) {
+    fn may_start(&self, at: usize, stages: &[TaskStage]) -> bool {
+        let must_wait_for = |earlier: FileAccess| match self.uses.get(at) {
             Some(FileAccess::Writes) => earlier != FileAccess::None,
             Some(FileAccess::Reads) => matches!(earlier, FileAccess::Writes | FileAccess::Runs),
             // Programs run in parallel: the model must order those that depend on each other.
@@ -47,7 +47,7 @@ impl FileOrdering {
             Some(FileAccess::None) | None => false,
         };
         let mut before = self.uses.iter().zip(stages).take(at);
-        before.all(|(earlier, stage)| *stage == TaskStage::Done || !waits_for(*earlier))
+        before.all(|(earlier, stage)| *stage == TaskStage::Done || !must_wait_for(*earlier))
     }
 
     fn stages(&self) -> MutexGuard<'_, Vec<TaskStage>> {
@@ -86,35 +86,39 @@ mod tests {
     use super::*;
     use FileAccess::{None as Free, Reads, Runs, Writes};
 
-    /// The turns that can be had at once while none of them ends.
-    fn at_once(uses: &[FileAccess], done: usize) -> Vec<usize> {
+    /// The tasks that may run in parallel after the first `done` tasks have ended.
+    fn parallel_tasks(uses: &[FileAccess], done: usize) -> Vec<usize> {
         let ordering = FileOrdering::new(uses.to_vec());
         for at in 0..done {
             set(&mut ordering.stages(), at, TaskStage::Done);
         }
         let stages = ordering.stages();
-        (done..uses.len()).filter(|at| ordering.may_begin(*at, &stages)).collect()
+        (done..uses.len()).filter(|at| ordering.may_start(*at, &stages)).collect()
     }
 
     #[test]
     fn writes_wait_for_reads_and_writes_and_reads_for_writes() {
-        assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 0), [0]);
-        assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 1), [1]);
-        assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 3), [3]);
-        assert_eq!(at_once(&[Reads, Reads, Writes], 0), [0, 1]);
-        assert_eq!(at_once(&[Reads, Writes, Writes], 1), [1]);
+        assert_eq!(parallel_tasks(&[Writes, Reads, Writes, Reads], 0), [0]);
+        assert_eq!(parallel_tasks(&[Writes, Reads, Writes, Reads], 1), [1]);
+        assert_eq!(parallel_tasks(&[Writes, Reads, Writes, Reads], 3), [3]);
+        assert_eq!(parallel_tasks(&[Reads, Reads, Writes], 0), [0, 1]);
+        assert_eq!(parallel_tasks(&[Reads, Writes, Writes], 1), [1]);
         assert_eq!(
-            at_once(&[Writes, Free, Runs, Reads, Runs], 0),
+            parallel_tasks(&[Writes, Free, Runs, Reads, Runs], 0),
             [0, 1],
             "a program sees what was written before it"
         );
-        assert_eq!(at_once(&[Writes, Free, Runs, Reads, Runs], 1), [1, 2]);
+        assert_eq!(parallel_tasks(&[Writes, Free, Runs, Reads, Runs], 1), [1, 2]);
         assert_eq!(
-            at_once(&[Runs, Free, Runs, Writes, Reads], 0),
+            parallel_tasks(&[Runs, Free, Runs, Writes, Reads], 0),
             [0, 1, 2],
             "programs run beside each other"
         );
-        assert_eq!(at_once(&[Runs, Reads, Runs], 1), [1], "what a program left is read before the next one");
+        assert_eq!(
+            parallel_tasks(&[Runs, Reads, Runs], 1),
+            [1],
+            "what a program left is read before the next one"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Runs batches of tool calls: it finds the tool, checks the arguments, orders what uses files, runs the rest
-//! in parallel, and reports each result to a journal. It knows no tool by name (P6).
+//! in parallel, and reports each result to a journal. No tool is named here (P6).
 
 mod approval;
 mod arguments;
@@ -41,7 +41,7 @@ pub struct Executor {
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let catalogue = self.catalogue.now();
+        let catalogue = self.catalogue.current();
         let names: Vec<_> = catalogue.tools().iter().map(|tool| tool.spec.name.as_ref()).collect();
         f.debug_struct("Executor")
             .field("tools", &names)
@@ -69,20 +69,20 @@ impl Toolbox for Executor {
             let is_wanted = !tool.reads_results || has_results || tool.is_named(choice);
             is_wanted && tool.is_allowed(choice)
         };
-        let catalogue = self.catalogue.now();
+        let catalogue = self.catalogue.current();
         catalogue.tools().iter().filter(is_offered).map(|tool| tool.spec.clone()).collect()
     }
 
     fn has_tool(&self, name: &str) -> bool {
-        self.catalogue.now().find(name).is_some()
+        self.catalogue.current().find(name).is_some()
     }
 
     fn needs_approval(&self, name: &str) -> bool {
-        self.options.approval.covers(name, self.catalogue.now().find(name))
+        self.options.approval.covers(name, self.catalogue.current().find(name))
     }
 
     fn reach(&self, name: &str) -> ToolReach {
-        self.catalogue.now().find(name).map_or(ToolReach::Here, |tool| tool.tool.reach())
+        self.catalogue.current().find(name).map_or(ToolReach::Here, |tool| tool.tool.reach())
     }
 
     fn tool_infos(&self) -> Vec<ToolInfo> {
@@ -92,11 +92,11 @@ impl Toolbox for Executor {
             origin: tool.tool.origin(),
             needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
         };
-        self.catalogue.now().tools().iter().map(info).collect()
+        self.catalogue.current().tools().iter().map(info).collect()
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
-        let catalogue = self.catalogue.now();
+        let catalogue = self.catalogue.current();
         let batch = PreparedBatch::prepare(
             calls,
             &CallPreparer { catalogue: &catalogue, options: &self.options, context },
@@ -106,7 +106,7 @@ impl Toolbox for Executor {
     }
 
     fn settled(&self, call: &ToolCall, context: &ToolContext, why: UnexecutedReason, result: &str) {
-        let catalogue = self.catalogue.now();
+        let catalogue = self.catalogue.current();
         let tool = catalogue.find(&call.name).map(|tool| tool.spec.name.as_ref());
         self.options.meter.record(Measurement::ToolCalled { tool, outcome: why.name(), took_us: None });
         let Some(audit) = &self.options.audit else { return };

@@ -54,11 +54,11 @@ impl CallOutcome {
 
     /// The duration of the run; 0 without a run.
     pub(super) fn millis(&self) -> u64 {
-        if self.why_not_run().is_none() { self.millis } else { 0 }
+        if self.skip_reason().is_none() { self.millis } else { 0 }
     }
 
-    /// Why it did not run; `None` if it ran.
-    pub(super) fn why_not_run(&self) -> Option<&'static str> {
+    /// The reason why it did not run; `None` if it ran.
+    pub(super) fn skip_reason(&self) -> Option<&'static str> {
         match self.kind {
             OutcomeKind::Refused => Some("refused"),
             OutcomeKind::Cancelled => Some("cancelled"),
@@ -71,9 +71,9 @@ impl CallOutcome {
     /// The text for the model within the limits, and the full text if it was cut.
     pub(super) fn into_tool_outcome(self, limits: &ResultLimits) -> ToolOutcome {
         let skipped = self.duplicate || matches!(self.kind, OutcomeKind::Cancelled | OutcomeKind::Cached);
-        let (value, whole) = truncated(self.into_value(), limits);
+        let (value, full_text) = truncated(self.into_value(), limits);
         let handle = limits.reader.as_ref().map(|reader| reader.handle.clone());
-        let whole = handle.zip(whole).map(|(handle, content)| FullResult { handle, content });
+        let whole = handle.zip(full_text).map(|(handle, content)| FullResult { handle, content });
         ToolOutcome { content: value.to_string(), skipped, whole }
     }
 
@@ -100,12 +100,12 @@ impl CallOutcome {
 mod tests {
     use super::*;
 
-    fn room(chars: usize) -> ResultLimits {
+    fn result_limits(chars: usize) -> ResultLimits {
         ResultLimits { chars, bytes: 1 << 20, reader: None }
     }
 
     fn content(data: Value, limit: usize) -> (String, Value) {
-        let text = CallOutcome::ran(Ok(data), 1_500).into_tool_outcome(&room(limit)).content;
+        let text = CallOutcome::ran(Ok(data), 1_500).into_tool_outcome(&result_limits(limit)).content;
         let value = serde_json::from_str(&text).expect("valid JSON");
         (text, value)
     }
@@ -115,11 +115,12 @@ mod tests {
         let (text, _) = content(json!({"a": 1}), 1_000);
         assert_eq!(text, r#"{"success":true,"data":{"a":1},"error":null,"execution_time":1.5}"#);
         let failed = ToolError::Failed { message: "no".into(), data: json!({"output": "x"}) };
-        let duplicate = CallOutcome::ran(Err(failed), 0).for_duplicate().into_tool_outcome(&room(1_000));
+        let duplicate =
+            CallOutcome::ran(Err(failed), 0).for_duplicate().into_tool_outcome(&result_limits(1_000));
         let expected =
             r#"{"success":false,"data":{"output":"x"},"error":"no","execution_time":0.0,"duplicate":true}"#;
         assert_eq!((duplicate.content.as_str(), duplicate.skipped), (expected, true));
-        let cached = CallOutcome::cached(json!(1)).into_tool_outcome(&room(1_000));
+        let cached = CallOutcome::cached(json!(1)).into_tool_outcome(&result_limits(1_000));
         let expected = r#"{"success":true,"data":1,"error":null,"execution_time":0.0,"cached":true}"#;
         assert_eq!((cached.content.as_str(), cached.skipped), (expected, true));
     }
@@ -152,6 +153,8 @@ mod tests {
             assert!(value.to_string().contains("characters cut"), "{text}");
         }
         let error = ToolError::Invalid("z".repeat(100_000));
-        assert!(CallOutcome::ran(Err(error), 0).into_tool_outcome(&room(16_000)).content.len() <= 16_100);
+        assert!(
+            CallOutcome::ran(Err(error), 0).into_tool_outcome(&result_limits(16_000)).content.len() <= 16_100
+        );
     }
 }

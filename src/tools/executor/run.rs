@@ -49,7 +49,7 @@ impl BatchRun<'_> {
                 self.journal.finished(prepared.call, outcome.into_tool_outcome(&limits));
                 for call in &prepared.duplicates {
                     self.record(call, Some(prepared), &duplicate);
-                    // The full result is kept once for all of them.
+                    // The full result is stored once for all duplicates.
                     let outcome = ToolOutcome { whole: None, ..duplicate.clone().into_tool_outcome(&limits) };
                     self.journal.finished(call, outcome);
                 }
@@ -74,13 +74,13 @@ impl BatchRun<'_> {
         {
             return CallOutcome::cached(data);
         }
-        let kept = key.map(|key| (self.cache.stamp(&key, traits.files), key));
+        let cache_slot = key.map(|key| (self.cache.stamp(&key, traits.files), key));
         if !traits.idempotent && self.journal.started(prepared.call).is_break() {
             return CallOutcome::cancelled();
         }
         let timeout = self.options.limits.timeout.saturating_add(tool.tool.own_timeout(&prepared.arguments));
         let cancel = self.context.cancel.with_timeout(timeout);
-        let begun_ms = clock.monotonic_ms();
+        let started_ms = clock.monotonic_ms();
         let context = ToolContext { cancel, id_ref: prepared.call.id_ref.clone(), ..self.context.clone() };
         let reporter = JournalReporter { call: prepared.call, journal: self.journal };
         let run = || tool.tool.call_with_progress(&prepared.arguments, &context, &reporter);
@@ -90,8 +90,8 @@ impl BatchRun<'_> {
             let message = format!("the tool '{name}' crashed: a fault of this server, not of the arguments");
             Err(ToolError::Failed { message, data: Value::Null })
         });
-        let outcome = CallOutcome::ran(result, clock.monotonic_ms().saturating_sub(begun_ms));
-        if let (Some((stamp, key)), Ok(data)) = (kept, outcome.result()) {
+        let outcome = CallOutcome::ran(result, clock.monotonic_ms().saturating_sub(started_ms));
+        if let (Some((stamp, key)), Ok(data)) = (cache_slot, outcome.result()) {
             self.cache.put(key, (traits.files, stamp), data, clock.monotonic_ms());
         }
         outcome
@@ -109,17 +109,17 @@ impl BatchRun<'_> {
             result: outcome.clone().into_tool_outcome(&self.base_limits()).content,
             duration_ms: outcome.millis(),
             level: prepared.and_then(|prepared| sandbox_level(prepared, outcome)),
-            skipped: outcome.why_not_run().map(str::to_owned),
+            skipped: outcome.skip_reason().map(str::to_owned),
             ..entry
         });
     }
 
-    /// The limits of a call's result. The full result is kept only if the job has a tool that reads it and
+    /// The limits of a call's result. The full result is stored only if the job has a tool that reads it and
     /// the call is not one of that tool.
     fn limits(&self, prepared: &PreparedCall<'_>) -> ResultLimits {
         let mut readers = self.catalogue.tools().iter().filter(|tool| tool.reads_results);
-        let is_kept = self.journal.keeps_full_result() && !prepared.tool.reads_results;
-        let reader = readers.find(|_| is_kept && self.context.allowed.offers_any());
+        let is_stored = self.journal.keeps_full_result() && !prepared.tool.reads_results;
+        let reader = readers.find(|_| is_stored && self.context.allowed.offers_any());
         let handle = || ResultHandle::of(self.context.job, &prepared.call.id_ref);
         ResultLimits {
             reader: reader
@@ -137,11 +137,11 @@ impl BatchRun<'_> {
 fn measurement<'a>(prepared: Option<&'a PreparedCall<'_>>, outcome: &CallOutcome) -> Measurement<'a> {
     let tool = prepared.map(|prepared| prepared.tool.spec.name.as_ref());
     let ran = if outcome.result().is_ok() { "succeeded" } else { "failed" };
-    let took_us = outcome.why_not_run().is_none().then(|| outcome.millis().saturating_mul(1_000));
-    Measurement::ToolCalled { tool, outcome: outcome.why_not_run().unwrap_or(ran), took_us }
+    let took_us = outcome.skip_reason().is_none().then(|| outcome.millis().saturating_mul(1_000));
+    Measurement::ToolCalled { tool, outcome: outcome.skip_reason().unwrap_or(ran), took_us }
 }
 
-/// The sandbox level of a call that ran in the sandbox. Only results of built-in tools are believed.
+/// The sandbox level of a call that ran in the sandbox. Only results of built-in tools are trusted.
 fn sandbox_level(prepared: &PreparedCall<'_>, outcome: &CallOutcome) -> Option<String> {
     let data = match outcome.result() {
         Ok(data) | Err(ToolError::Failed { data, .. }) => Some(data),
@@ -151,7 +151,7 @@ fn sandbox_level(prepared: &PreparedCall<'_>, outcome: &CallOutcome) -> Option<S
     let is_builtin = tool.origin() == ToolOrigin::BuiltIn;
     let reported =
         data.filter(|_| is_builtin).and_then(|data| data.get("strictness")).and_then(Value::as_str);
-    let fixed = tool.level().filter(|_| outcome.why_not_run().is_none());
+    let fixed = tool.level().filter(|_| outcome.skip_reason().is_none());
     fixed.or(reported).map(str::to_owned)
 }
 

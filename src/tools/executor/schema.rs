@@ -1,6 +1,6 @@
-//! A tool's parameter schema, compiled when the first arguments come, and error texts for the model.
+//! A tool's parameter schema, compiled at its first use, and error texts for the model.
 
-use super::coerce::{coerce, wants};
+use super::coerce::{accepts, coerce};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{Draft, JsonType, ValidationError, Validator};
@@ -19,7 +19,7 @@ const NAMING_KEYWORDS: [&str; 8] =
 /// The schema of a tool's arguments.
 #[derive(Debug)]
 pub(super) struct ParameterSchema {
-    text: Value,
+    schema: Value,
     validator: OnceLock<Result<Validator, String>>,
 }
 
@@ -27,8 +27,8 @@ impl ParameterSchema {
     /// Takes an object schema. Unknown parameters are refused, unless keywords besides `properties` name
     /// some.
     pub(super) fn new(parameters: &Value) -> Result<Self, String> {
-        let mut text = parameters.clone();
-        match text.as_object_mut() {
+        let mut schema = parameters.clone();
+        match schema.as_object_mut() {
             Some(map) if map.get("type") == Some(&Value::from("object")) => {
                 if map.contains_key("properties") && !NAMING_KEYWORDS.iter().any(|key| map.contains_key(*key))
                 {
@@ -37,26 +37,26 @@ impl ParameterSchema {
             }
             _ => return Err("its parameters are not an object schema".to_owned()),
         }
-        Ok(Self { text, validator: OnceLock::new() })
+        Ok(Self { schema, validator: OnceLock::new() })
     }
 
     /// The compiled schema, or the error of the compiler.
     pub(super) fn compiled(&self) -> Result<&Validator, String> {
         let compile = || {
             let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
-            options.build(&self.text).map_err(|error| error.to_string())
+            options.build(&self.schema).map_err(|error| error.to_string())
         };
         self.validator.get_or_init(compile).as_ref().map_err(Clone::clone)
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.text.get("properties").is_some_and(|properties| properties.get(name).is_some())
+        self.schema.get("properties").is_some_and(|properties| properties.get(name).is_some())
     }
 
-    /// The coerced arguments, or what is wrong with them.
-    pub(super) fn fit(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    /// Returns the coerced arguments, or the validation errors.
+    pub(super) fn validate(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
         let mut value = Value::Object(arguments);
-        coerce(&mut value, &self.text);
+        coerce(&mut value, &self.schema);
         let mut errors: Vec<String> =
             self.compiled()?.iter_errors(&value).take(MAX_ERRORS).flat_map(|e| describe(&e)).collect();
         errors.extend(self.too_large_integers(&value));
@@ -68,9 +68,9 @@ impl ParameterSchema {
 
     /// Errors for integers that do not fit into 64 bits.
     fn too_large_integers(&self, value: &Value) -> Vec<String> {
-        let wanted = |name: &str| self.text.get("properties")?.get(name);
+        let property_schema = |name: &str| self.schema.get("properties")?.get(name);
         let is_too_large = |(name, item): &(&String, &Value)| {
-            wanted(name).is_some_and(|schema| wants(schema, "integer")) && is_beyond_64_bits(item)
+            property_schema(name).is_some_and(|schema| accepts(schema, "integer")) && is_beyond_64_bits(item)
         };
         let items = value.as_object().into_iter().flatten().filter(is_too_large);
         items.map(|(name, _)| format!("{} must fit into 64 bits", short(name))).collect()
@@ -86,37 +86,39 @@ fn describe(error: &ValidationError<'_>) -> Vec<String> {
     use ValidationErrorKind as Kind;
     let path = path(error.instance_path());
     let label = if path.is_empty() { "the parameters" } else { &path };
-    let one = |text: String| vec![text];
+    let single = |text: String| vec![text];
     match error.kind() {
-        Kind::Required { property } => one(format!("missing required {}", join(&path, &plain(property)))),
+        Kind::Required { property } => {
+            single(format!("missing required {}", join(&path, &unquoted(property))))
+        }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => unexpected
             .iter()
             .take(MAX_ERRORS)
             .map(|k| format!("unexpected parameter {}", join(&path, &short(k))))
             .collect(),
-        Kind::Type { kind } => one(type_error(label, kind, error.instance())),
-        Kind::Enum { options } => one(format!("{label} must be one of {options}")),
-        Kind::Constant { expected_value } => one(format!("{label} must be {expected_value}")),
-        Kind::Minimum { limit } => one(format!("{label} must be >= {limit}")),
-        Kind::Maximum { limit } => one(format!("{label} must be <= {limit}")),
-        Kind::ExclusiveMinimum { limit } => one(format!("{label} must be > {limit}")),
-        Kind::ExclusiveMaximum { limit } => one(format!("{label} must be < {limit}")),
-        Kind::MinLength { limit } => one(format!("{label} must be at least {limit} chars")),
-        Kind::MaxLength { limit } => one(format!("{label} must be at most {limit} chars")),
-        Kind::MinItems { limit } => one(format!("{label} must have at least {limit} items")),
-        Kind::MaxItems { limit } => one(format!("{label} must have at most {limit} items")),
-        _ => one(format!("{label} does not fit: {}", short(&error.masked().to_string()))),
+        Kind::Type { kind } => single(type_error(label, kind, error.instance())),
+        Kind::Enum { options } => single(format!("{label} must be one of {options}")),
+        Kind::Constant { expected_value } => single(format!("{label} must be {expected_value}")),
+        Kind::Minimum { limit } => single(format!("{label} must be >= {limit}")),
+        Kind::Maximum { limit } => single(format!("{label} must be <= {limit}")),
+        Kind::ExclusiveMinimum { limit } => single(format!("{label} must be > {limit}")),
+        Kind::ExclusiveMaximum { limit } => single(format!("{label} must be < {limit}")),
+        Kind::MinLength { limit } => single(format!("{label} must be at least {limit} chars")),
+        Kind::MaxLength { limit } => single(format!("{label} must be at most {limit} chars")),
+        Kind::MinItems { limit } => single(format!("{label} must have at least {limit} items")),
+        Kind::MaxItems { limit } => single(format!("{label} must have at most {limit} items")),
+        _ => single(format!("{label} does not fit: {}", short(&error.masked().to_string()))),
     }
 }
 
 fn type_error(label: &str, kind: &TypeKind, value: &Value) -> String {
     let types: Vec<&str> = match kind {
-        TypeKind::Single(one) => vec![one.as_str()],
-        TypeKind::Multiple(several) => several.iter().map(JsonType::as_str).collect(),
+        TypeKind::Single(kind) => vec![kind.as_str()],
+        TypeKind::Multiple(kinds) => kinds.iter().map(JsonType::as_str).collect(),
     };
     let text = value.as_str().map(str::trim).unwrap_or_default();
     let is_infinite = text.parse::<f64>().is_ok_and(|number| !number.is_finite());
-    if is_infinite && types.iter().any(|one| matches!(*one, "number" | "integer")) {
+    if is_infinite && types.iter().any(|name| matches!(*name, "number" | "integer")) {
         return format!("{label} must be finite");
     }
     format!("{label} should be {}", types.join(" or "))
@@ -134,7 +136,7 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn plain(value: &Value) -> String {
+fn unquoted(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -163,14 +165,14 @@ mod tests {
         ParameterSchema::new(&parameters).expect("an object schema")
     }
 
-    fn misfit(arguments: Value) -> String {
+    fn validation_error(arguments: Value) -> String {
         let Value::Object(map) = arguments else { panic!("an object") };
-        schema().fit(map).expect_err("it does not fit")
+        schema().validate(map).expect_err("it does not fit")
     }
 
     #[test]
     fn misfits_name_the_field_and_what_it_should_be() {
-        for (arguments, told) in [
+        for (arguments, expected) in [
             (json!({}), "missing required name"),
             (json!({"name": "abc", "k": 1}), "unexpected parameter k"),
             (json!({"name": 5}), "name should be string"),
@@ -192,15 +194,15 @@ mod tests {
             ),
             (json!({"name": "abc", "a": {"b": "x"}}), "a.b should be array"),
         ] {
-            assert_eq!(misfit(arguments.clone()), told, "{arguments}");
+            assert_eq!(validation_error(arguments.clone()), expected, "{arguments}");
         }
     }
 
     #[test]
     fn several_misfits_are_told_at_once() {
-        let told = misfit(json!({"count": 0, "k": 1}));
+        let expected = validation_error(json!({"count": 0, "k": 1}));
         for part in ["missing required name", "count must be >= 1", "unexpected parameter k"] {
-            assert!(told.contains(part), "{told}");
+            assert!(expected.contains(part), "{expected}");
         }
     }
 
@@ -210,7 +212,7 @@ mod tests {
             panic!("an object")
         };
         assert_eq!(
-            schema().fit(map).map(Value::Object),
+            schema().validate(map).map(Value::Object),
             Ok(json!({"name": "abc", "count": 5, "ratio": null}))
         );
     }

@@ -25,9 +25,9 @@ pub(super) struct FullResultReader {
 pub(super) struct ResultLimits {
     /// The longest JSON for the model.
     pub(super) chars: usize,
-    /// The longest full text that is kept.
+    /// The longest full text that is stored.
     pub(super) bytes: usize,
-    /// `None`: the job cannot read full texts, so none is kept.
+    /// `None`: the job cannot read full texts, so none is stored.
     pub(super) reader: Option<FullResultReader>,
 }
 
@@ -44,10 +44,11 @@ pub(super) fn truncated(result: Value, limits: &ResultLimits) -> (Value, Option<
         let cap = longest_fit(&flat, limits).unwrap_or(CAP_MIN_CHARS);
         (flat, cap)
     };
-    let mut cutter = TextTruncator::new(cap, limits);
-    let short = cutter.value(&result);
-    let whole = limits.reader.is_some().then(|| bounded(&document(&result, &cutter), limits.bytes));
-    (short, whole.filter(|_| cutter.document_chars > 0))
+    let mut truncator = TextTruncator::new(cap, limits);
+    let short = truncator.value(&result);
+    let full_text =
+        limits.reader.is_some().then(|| head_and_tail(&document(&result, &truncator), limits.bytes));
+    (short, full_text.filter(|_| truncator.document_chars > 0))
 }
 
 fn fits(value: &Value, limit: usize) -> bool {
@@ -72,7 +73,7 @@ fn longest_fit(result: &Value, limits: &ResultLimits) -> Option<usize> {
 struct TextTruncator<'a> {
     cap: usize,
     /// Longer texts are cut. The cut part is longer than the marker.
-    longest: usize,
+    max_chars: usize,
     reader: Option<&'a FullResultReader>,
     /// Characters of the document so far.
     document_chars: usize,
@@ -83,7 +84,7 @@ impl<'a> TextTruncator<'a> {
         let hint =
             |reader: &FullResultReader| HINT_CHARS + reader.tool.len() + reader.handle.to_string().len();
         let marker = MARKER_CHARS + limits.reader.as_ref().map_or(0, hint);
-        Self { cap, longest: cap.saturating_add(marker), reader: limits.reader.as_ref(), document_chars: 0 }
+        Self { cap, max_chars: cap.saturating_add(marker), reader: limits.reader.as_ref(), document_chars: 0 }
     }
 
     /// A copy in which no text is longer than the cap and its marker.
@@ -98,7 +99,7 @@ impl<'a> TextTruncator<'a> {
 
     fn text(&mut self, text: &str) -> String {
         let length = text.chars().count();
-        if length <= self.longest {
+        if length <= self.max_chars {
             return text.to_owned();
         }
         let (head, tail) = (self.cap.div_ceil(2), self.cap / 2);
@@ -116,23 +117,23 @@ impl<'a> TextTruncator<'a> {
 }
 
 /// The texts that were cut, in order.
-fn document(result: &Value, cutter: &TextTruncator<'_>) -> String {
+fn document(result: &Value, truncator: &TextTruncator<'_>) -> String {
     let mut texts = Vec::new();
-    gather(result, cutter.longest, &mut texts);
+    collect_long_texts(result, truncator.max_chars, &mut texts);
     texts.join("\n")
 }
 
-fn gather<'v>(value: &'v Value, longest: usize, texts: &mut Vec<&'v str>) {
+fn collect_long_texts<'v>(value: &'v Value, max_chars: usize, texts: &mut Vec<&'v str>) {
     match value {
-        Value::String(text) if text.chars().count() > longest => texts.push(text),
-        Value::Array(items) => items.iter().for_each(|item| gather(item, longest, texts)),
-        Value::Object(map) => map.values().for_each(|item| gather(item, longest, texts)),
+        Value::String(text) if text.chars().count() > max_chars => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| collect_long_texts(item, max_chars, texts)),
+        Value::Object(map) => map.values().for_each(|item| collect_long_texts(item, max_chars, texts)),
         _ => {}
     }
 }
 
 /// Head and tail of the document within `bytes`.
-fn bounded(document: &str, bytes: usize) -> String {
+fn head_and_tail(document: &str, bytes: usize) -> String {
     if document.len() <= bytes {
         return document.to_owned();
     }
@@ -160,15 +161,15 @@ mod tests {
     use crate::domain::id::JobId;
     use serde_json::json;
 
-    fn room(chars: usize, bytes: usize) -> ResultLimits {
+    fn result_limits(chars: usize, bytes: usize) -> ResultLimits {
         let handle = ResultHandle::of(JobId::from_bits(5), "call_0");
         ResultLimits { chars, bytes, reader: Some(FullResultReader { tool: "look".to_owned(), handle }) }
     }
 
-    /// What stands at the offset that the marker behind `head` names.
-    fn rest<'d>(shown: &str, document: &'d str) -> &'d str {
+    /// The document from the offset in the marker on.
+    fn text_at_marker<'d>(shown: &str, document: &'d str) -> &'d str {
         let offset =
-            shown.split("\"offset\":").nth(1).and_then(|rest| rest.split('}').next()).expect("an offset");
+            shown.split("\"offset\":").nth(1).and_then(|tail| tail.split('}').next()).expect("an offset");
         let offset: usize = offset.parse().expect("a number");
         let at = document.char_indices().nth(offset).expect("inside").0;
         &document[at..]
@@ -178,14 +179,14 @@ mod tests {
     fn the_marker_leads_to_what_was_cut() {
         let lines: Vec<String> = (0..20_000).map(|n| format!("line {n} é\n")).collect();
         let text = lines.concat();
-        let (short, whole) =
-            truncated(json!({"data": {"output": text, "status": "ok"}}), &room(16_000, 1 << 20));
+        let (short, full_text) =
+            truncated(json!({"data": {"output": text, "status": "ok"}}), &result_limits(16_000, 1 << 20));
         assert!(fits(&short, 16_000) && !fits(&short, 15_000), "no more is cut than must be");
-        let whole = whole.expect("kept");
-        assert_eq!(whole, text, "as it was, without JSON's escapes");
+        let full_text = full_text.expect("kept");
+        assert_eq!(full_text, text, "as it was, without JSON's escapes");
         let shown = short["data"]["output"].as_str().expect("a text");
         let (head, _) = shown.split_once("\n… [").expect("a marker");
-        assert_eq!(format!("{head}{}", rest(shown, &whole)), text);
+        assert_eq!(format!("{head}{}", text_at_marker(shown, &full_text)), text);
         let handle = ResultHandle::of(JobId::from_bits(5), "call_0");
         assert!(
             shown.contains(&format!("characters cut; look {{\"handle\":\"{handle}\",\"offset\":")),
@@ -196,26 +197,28 @@ mod tests {
     #[test]
     fn each_cut_points_to_its_own_text() {
         let (a, b) = ("a".repeat(20_000), "b".repeat(30_000));
-        let (short, whole) = truncated(json!({"a": a, "short": "s", "b": b}), &room(16_000, 1 << 20));
-        let whole = whole.expect("kept");
-        assert_eq!(whole, format!("{a}\n{b}"));
+        let (short, full_text) =
+            truncated(json!({"a": a, "short": "s", "b": b}), &result_limits(16_000, 1 << 20));
+        let full_text = full_text.expect("kept");
+        assert_eq!(full_text, format!("{a}\n{b}"));
         let second = short["b"].as_str().expect("a text");
         let shown = second.chars().take_while(|c| *c == 'b').count();
-        assert_eq!(rest(second, &whole).len(), 30_000 - shown);
+        assert_eq!(text_at_marker(second, &full_text).len(), 30_000 - shown);
         let many = json!({"data": vec![123_456; 20_000]});
-        let (_, whole) = truncated(many.clone(), &room(16_000, 1 << 20));
-        assert_eq!(whole, Some(many["data"].to_string()), "what has no long text is one");
+        let (_, full_text) = truncated(many.clone(), &result_limits(16_000, 1 << 20));
+        assert_eq!(full_text, Some(many["data"].to_string()), "what has no long text is one");
     }
 
     #[test]
     fn p8_what_is_kept_is_bounded_and_nothing_is_where_nobody_reads_it() {
         let text = "é".repeat(50_000);
-        let (_, whole) = truncated(json!(text), &room(1_000, 10_001));
-        let whole = whole.expect("kept");
-        assert!(whole.len() < 10_100 && whole.contains("are kept nowhere"), "{}", whole.len());
-        assert!(whole.starts_with("éé") && whole.ends_with("éé"));
-        let (short, whole) = truncated(json!(text), &ResultLimits { reader: None, ..room(1_000, 10_000) });
-        assert!(whole.is_none() && short.as_str().is_some_and(|text| text.contains("characters cut] …")));
-        assert_eq!(truncated(json!("short"), &room(1_000, 10_000)), (json!("short"), None));
+        let (_, full_text) = truncated(json!(text), &result_limits(1_000, 10_001));
+        let full_text = full_text.expect("kept");
+        assert!(full_text.len() < 10_100 && full_text.contains("are kept nowhere"), "{}", full_text.len());
+        assert!(full_text.starts_with("éé") && full_text.ends_with("éé"));
+        let (short, full_text) =
+            truncated(json!(text), &ResultLimits { reader: None, ..result_limits(1_000, 10_000) });
+        assert!(full_text.is_none() && short.as_str().is_some_and(|text| text.contains("characters cut] …")));
+        assert_eq!(truncated(json!("short"), &result_limits(1_000, 10_000)), (json!("short"), None));
     }
 }

@@ -1,4 +1,4 @@
-//! Fakes for tests: a sandbox, empty services, a journal that records, tools that do what a test says.
+//! Fakes for tests: a sandbox, empty services, a recording journal, scripted tools.
 
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{JobId, UserId};
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Time stands still, except that every look moves it on by a millisecond.
+/// Every reading advances the time by one millisecond.
 #[derive(Default)]
-struct Ticking(AtomicUsize);
+struct TickingClock(AtomicUsize);
 
-impl Clock for Ticking {
+impl Clock for TickingClock {
     fn now_ms(&self) -> u64 {
         self.monotonic_ms()
     }
@@ -80,7 +80,7 @@ impl CodeRunner for FakeRunner {
     }
 }
 
-/// Keeps nothing, knows nothing, reaches nothing.
+/// Services without data.
 pub(in crate::tools) struct EmptyServices;
 
 impl crate::ports::ProjectFiles for EmptyServices {
@@ -167,7 +167,7 @@ impl crate::ports::Results for EmptyServices {
     }
 }
 
-/// Remembers what was reported.
+/// Records the reports.
 #[derive(Default)]
 pub(in crate::tools) struct RecordingJournal {
     pub(in crate::tools) started: Mutex<Vec<String>>,
@@ -208,7 +208,7 @@ impl RecordingJournal {
 
 pub(in crate::tools) type Act = Arc<dyn Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync>;
 
-/// A tool that does whatever a test wants.
+/// Runs a function of the test.
 pub(in crate::tools) struct ScriptedTool {
     pub(in crate::tools) name: &'static str,
     pub(in crate::tools) aliases: Aliases,
@@ -269,14 +269,14 @@ pub(in crate::tools) fn real_at(levels: &'static [Level]) -> Executor {
     Executor::new(registered(&deps), Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools")
 }
 
-/// What tools are built from, with nothing behind it.
+/// Dependencies without services.
 pub(in crate::tools) fn deps() -> ToolDeps {
     let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
     let agents = AgentServices {
         jobs: Arc::new(EmptyServices),
         model: Arc::new(EmptyServices),
         toolbox: Arc::default(),
-        clock: Arc::new(Ticking::default()),
+        clock: Arc::new(TickingClock::default()),
     };
     ToolDeps {
         code: Arc::new(FakeRunner(&Level::FOR_CODE)),
@@ -310,7 +310,7 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         is_trial: false,
         id_ref: String::new(),
         approved: crate::ports::ApprovedCalls::All,
-        cancel: CancelToken::new(Arc::new(Ticking::default())).with_deadline(1 << 40),
+        cancel: CancelToken::new(Arc::new(TickingClock::default())).with_deadline(1 << 40),
     }
 }
 
@@ -328,7 +328,7 @@ pub(in crate::tools) fn one(name: &str, arguments: &str) -> Value {
     one_result(&real(), name, arguments)
 }
 
-/// What this executor answers to one call.
+/// The result of one call.
 pub(in crate::tools) fn one_result(executor: &Executor, name: &str, arguments: &str) -> Value {
     run(executor, &[call("a", name, arguments)]).result("a")
 }

@@ -1,4 +1,4 @@
-//! What tests of several tools share: small jobs and schedules, a toolbox, and a model that follows a script.
+//! Shared by tests of several tools: small jobs and schedules, a toolbox, and a model that follows a script.
 
 mod fakes;
 
@@ -67,9 +67,9 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
 
 /// All tools, which `deps` know while the caller keeps the toolbox.
 pub(super) fn filled(deps: &ToolDeps) -> Arc<dyn Toolbox> {
-    let terms = ExecutorOptions::new(BatchLimits::new(&Limits::default(), 4, ToolCacheOptions::default()));
+    let options = ExecutorOptions::new(BatchLimits::new(&Limits::default(), 4, ToolCacheOptions::default()));
     let toolbox: Arc<dyn Toolbox> =
-        Arc::new(Executor::new(super::registered(deps), Vec::new(), terms).expect("valid tools"));
+        Arc::new(Executor::new(super::registered(deps), Vec::new(), options).expect("valid tools"));
     deps.agents.toolbox.get_or_init(|| Arc::downgrade(&toolbox));
     toolbox
 }

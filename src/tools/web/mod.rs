@@ -1,4 +1,4 @@
-//! What the tools for the web share: asking a configured service, fetching a page, and reading it.
+//! Shared by the web tools: requests to configured services, fetching a page, and reading it.
 
 pub(super) mod page;
 pub(super) mod service;

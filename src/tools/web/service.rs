@@ -1,4 +1,4 @@
-//! Asks services that the operator has configured. Error texts never repeat a key.
+//! Sends requests to the services that the operator has configured. Error texts never repeat a key.
 
 use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 use crate::tools::text::collapse_whitespace;
@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
-const ANSWER_BYTES: usize = 4 << 20;
-/// Shorter header values are no keys.
+const RESPONSE_BYTES: usize = 4 << 20;
+/// Shorter header values are not treated as keys.
 const KEY_CHARS: usize = 6;
 /// Characters of a service's error text.
 const ERROR_CHARS: usize = 300;
@@ -27,21 +27,22 @@ pub struct BadOption {
 pub(in crate::tools) fn fault(key: &str, address: Option<&str>) -> Option<BadOption> {
     let text = address?;
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let is_plain = |url: &Url| url.username().is_empty() && url.password().is_none() && url.query().is_none();
-    if url.as_ref().is_some_and(is_plain) {
+    let has_no_extras =
+        |url: &Url| url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    if url.as_ref().is_some_and(has_no_extras) {
         return None;
     }
-    let shown = if url.is_some() { "***".to_owned() } else { text.chars().take(200).collect() };
+    let display = if url.is_some() { "***".to_owned() } else { text.chars().take(200).collect() };
     let allowed = "must be http://… or https://…, without user name, password and query".to_owned();
-    Some(BadOption { key: key.to_owned(), value: shown, allowed })
+    Some(BadOption { key: key.to_owned(), value: display, allowed })
 }
 
 /// The address of `path` below `base`, which may end with the path already.
 pub(in crate::tools) fn service_url(base: &str, path: &str) -> Result<Url, ToolError> {
     let base = base.trim_end_matches('/');
-    let whole =
+    let address_text =
         if base.ends_with(path.trim_end_matches('/')) { base.to_owned() } else { format!("{base}{path}") };
-    Url::parse(&whole)
+    Url::parse(&address_text)
         .map_err(|_| ToolError::failed("The service's address in the configuration cannot be used"))
 }
 
@@ -64,7 +65,7 @@ impl ServiceRequest {
 }
 
 /// Sends a request. Every HTTP status but 2xx is an error.
-pub(in crate::tools) fn ask_service(
+pub(in crate::tools) fn send_to_service(
     web: &dyn Web,
     request: ServiceRequest,
     cancel: &CancelToken,
@@ -72,46 +73,46 @@ pub(in crate::tools) fn ask_service(
     let ServiceRequest { url, method, headers, service, timeout_s } = request;
     let keys: Vec<String> =
         headers.iter().map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value).to_owned()).collect();
-    let excerpt = |answer: &WebResponse| excerpt(answer, &keys);
+    let excerpt = |response: &WebResponse| excerpt(response, &keys);
     let request =
-        WebRequest { method, url: url.into(), headers, trust: UrlTrust::Operator, max_bytes: ANSWER_BYTES };
-    let answer = web.send(&request, &cancel.with_timeout(Duration::from_secs(timeout_s)));
-    let answer = answer.map_err(|error| match error {
+        WebRequest { method, url: url.into(), headers, trust: UrlTrust::Operator, max_bytes: RESPONSE_BYTES };
+    let response = web.send(&request, &cancel.with_timeout(Duration::from_secs(timeout_s)));
+    let response = response.map_err(|error| match error {
         WebError::Stopped if !cancel.is_cancelled() => {
             ToolError::failed(format!("{service} gives no answer within {timeout_s} s"))
         }
         other => ToolError::failed(format!("{service} cannot be asked: {other}")),
     })?;
-    match answer.status {
-        200..=299 => Ok(answer),
+    match response.status {
+        200..=299 => Ok(response),
         401 | 403 => Err(ToolError::failed(format!(
             "{service} refuses the question (HTTP {}): {}",
-            answer.status,
-            excerpt(&answer)
+            response.status,
+            excerpt(&response)
         ))),
         429 => Err(ToolError::failed(format!("{service} is asked too often (HTTP 429): try later"))),
         300..=399 => {
-            Err(ToolError::failed(format!("{service} answers with a redirect (HTTP {})", answer.status)))
+            Err(ToolError::failed(format!("{service} answers with a redirect (HTTP {})", response.status)))
         }
-        status => Err(ToolError::failed(format!("{service} fails (HTTP {status}): {}", excerpt(&answer)))),
+        status => Err(ToolError::failed(format!("{service} fails (HTTP {status}): {}", excerpt(&response)))),
     }
 }
 
 /// Sends a request and reads the JSON of the response.
-pub(in crate::tools) fn ask_json(
+pub(in crate::tools) fn request_json(
     web: &dyn Web,
     request: ServiceRequest,
     cancel: &CancelToken,
 ) -> Result<Value, ToolError> {
     let service = request.service;
-    let answer = ask_service(web, request, cancel)?;
-    serde_json::from_slice(&answer.body)
+    let response = send_to_service(web, request, cancel)?;
+    serde_json::from_slice(&response.body)
         .map_err(|_| ToolError::failed(format!("{service} does not answer in JSON")))
 }
 
 /// The beginning of a response, without keys that it repeats.
-fn excerpt(answer: &WebResponse, keys: &[String]) -> String {
-    let text = String::from_utf8_lossy(&answer.body);
+fn excerpt(response: &WebResponse, keys: &[String]) -> String {
+    let text = String::from_utf8_lossy(&response.body);
     let is_key = |key: &&String| key.len() >= KEY_CHARS;
     let text =
         keys.iter().filter(is_key).fold(text.into_owned(), |text, key| text.replace(key.as_str(), "***"));

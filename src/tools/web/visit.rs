@@ -1,4 +1,4 @@
-//! Fetches and reads a page that a model asks for, and marks it as untrusted content.
+//! Fetches and reads a page that a model requests, and marks it as untrusted content.
 
 use super::page::{MAX_LINKS, TextFormat, WebPage};
 use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
@@ -57,19 +57,19 @@ pub(in crate::tools) fn visit(
         trust: UrlTrust::Guest,
         max_bytes: usize::MAX,
     };
-    let answer = web.send(&request, cancel).map_err(refused)?;
+    let response = web.send(&request, cancel).map_err(fetch_error)?;
     let mut data = Map::new();
     let mut put = |name: &str, value: Value| drop(data.insert(name.to_owned(), value));
     put("url", url.into());
-    put("final_url", answer.url.as_str().into());
-    put("status", answer.status.into());
+    put("final_url", response.url.as_str().into());
+    put("status", response.status.into());
     put("untrusted", true.into());
     put("notice", NOTICE.into());
-    let page = page(&answer);
-    if answer.status >= 400 {
+    let page = page(&response);
+    if response.status >= 400 {
         let text = page.map(|page| page.readable(TextFormat::Text)).unwrap_or_default();
         put("text", first_chars(&text, ERROR_CHARS));
-        let message = format!("The page cannot be read: its server answers HTTP {}", answer.status);
+        let message = format!("The page cannot be read: its server answers HTTP {}", response.status);
         return Err(ToolError::Failed { message, data: Value::Object(data) });
     }
     let page = match page {
@@ -97,20 +97,20 @@ fn first_chars(text: &str, max_chars: usize) -> Value {
     text.chars().take(max_chars).collect::<String>().into()
 }
 
-fn page(answer: &WebResponse) -> Result<WebPage, String> {
-    let url = Url::parse(&answer.url).map_err(|_| "The page has no address".to_owned())?;
-    WebPage::read(&answer.body, answer.content_type.as_deref(), &url)
+fn page(response: &WebResponse) -> Result<WebPage, String> {
+    let url = Url::parse(&response.url).map_err(|_| "The page has no address".to_owned())?;
+    WebPage::read(&response.body, response.content_type.as_deref(), &url)
         .map_err(|not_text| format!("This cannot be read: {not_text}. Look for a page with text"))
 }
 
 /// The error for the model.
-fn refused(error: WebError) -> ToolError {
+fn fetch_error(error: WebError) -> ToolError {
     let message = match error {
-        WebError::BadUrl(words) => {
-            return ToolError::Invalid(format!("The address cannot be fetched: {words}"));
+        WebError::BadUrl(reason) => {
+            return ToolError::Invalid(format!("The address cannot be fetched: {reason}"));
         }
-        WebError::Forbidden(words) | WebError::Redirects(words) => {
-            format!("The address is not fetched: {words}")
+        WebError::Forbidden(reason) | WebError::Redirects(reason) => {
+            format!("The address is not fetched: {reason}")
         }
         other => format!("The page cannot be fetched: {other}"),
     };

@@ -1,9 +1,9 @@
 //! Words and simple commands of a command line, as the splitter finds them.
 
-/// What a path in a word is relative to.
+/// The base of a path in a word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum WordStart {
-    /// The text says it.
+    /// As written.
     #[default]
     Text,
     /// `~` or `$HOME`.
@@ -15,7 +15,7 @@ pub(super) enum WordStart {
 /// A word without its quotes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShellWord {
-    /// Variables stand in it by name, as an inner shell would read them.
+    /// Variables are written by name, as an inner shell would read them.
     pub(super) text: String,
     /// The same without expansions.
     pub(super) fixed: String,
@@ -31,7 +31,7 @@ impl ShellWord {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name_char)
     }
 
-    /// Whether it is this word, written without quotes and expansions.
+    /// Whether it is this word without quotes and expansions.
     pub(super) fn is_keyword(&self, keyword: &str) -> bool {
         !self.is_quoted && self.fixed == keyword && self.text == keyword
     }
@@ -42,7 +42,7 @@ impl ShellWord {
     }
 }
 
-/// What follows a command.
+/// The operator after a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum CommandEnd {
     /// `;`, `&&`, `||`, a line end, the end.
@@ -79,12 +79,12 @@ impl ShellCommand {
     }
 }
 
-/// Whether names of variables may hold it.
+/// Whether variable names may contain it.
 pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Where the next word goes.
+/// The target of the next word.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RedirectTarget {
     /// To a file that is written.

@@ -1,4 +1,4 @@
-//! The built-in deny rules. They look at the command word: `echo rm` removes nothing.
+//! The built-in deny rules. They check the command word: `echo rm` removes nothing.
 
 use super::command::{CommandEnd, ShellCommand, ShellWord};
 use super::path::ShellPath;
@@ -62,7 +62,7 @@ pub(super) fn is_fork_bomb(function: &str, body: &str, depth: usize) -> bool {
     let commands = split(body);
     let calls = |command: &&ShellCommand| command.command().first().is_some_and(|word| word.text == function);
     let is_piped = commands.windows(2).any(|pair| match pair {
-        [one, other] => one.end == CommandEnd::Pipe && calls(&one) && calls(&other),
+        [first, second] => first.end == CommandEnd::Pipe && calls(&first) && calls(&second),
         _ => false,
     });
     let is_background = |command: &ShellCommand| command.end == CommandEnd::Background;
@@ -105,7 +105,7 @@ fn tree(command: &str, arguments: &[ShellWord], directory: &ShellPath) -> Option
 fn deletion(arguments: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
     let deletes = |word: &ShellWord| matches!(word.text.as_str(), "-delete");
     let removes = |pair: &[ShellWord]| match pair {
-        [one, other] => one.text.starts_with("-exec") && name(other) == "rm",
+        [first, second] => first.text.starts_with("-exec") && name(second) == "rm",
         _ => false,
     };
     if !arguments.iter().any(deletes) && !arguments.windows(2).any(removes) {
@@ -120,14 +120,14 @@ fn deletion(arguments: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
 
 /// Commands that write the files in their arguments.
 fn written_device(command: &str, arguments: &[ShellWord], directory: &ShellPath) -> Option<Reason> {
-    let at = |word: &ShellWord| device(word, directory);
+    let device_of = |word: &ShellWord| device(word, directory);
     match command {
         "dd" => arguments.iter().find_map(|word| {
             let target = word.text.strip_prefix("of=")?;
             directory.to_text(target).device().map(Reason::Device)
         }),
-        "cp" | "mv" | "install" | "ln" => arguments.last().and_then(at),
-        "tee" | "shred" | "truncate" => arguments.iter().find_map(at),
+        "cp" | "mv" | "install" | "ln" => arguments.last().and_then(device_of),
+        "tee" | "shred" | "truncate" => arguments.iter().find_map(device_of),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use super::path::ShellPath;
 use super::refusal::{CommandRefusal, Reason};
 use super::rules::BashRules;
 use super::split::split;
-use super::wrapper::{InnerScript, joined, look_inside, name};
+use super::wrapper::{InnerScript, inner_script, joined, name};
 
 /// The deepest nesting of scripts.
 const NESTING: usize = 16;
@@ -15,7 +15,11 @@ const NESTING: usize = 16;
 const WRAPPERS: usize = 16;
 
 /// Whether the line may run in this directory. The error names the refused part.
-pub(super) fn judge(command: &str, directory: &ShellPath, rules: &BashRules) -> Result<(), CommandRefusal> {
+pub(super) fn check_command(
+    command: &str,
+    directory: &ShellPath,
+    rules: &BashRules,
+) -> Result<(), CommandRefusal> {
     Guard { rules, depth: 0 }.script(command, directory)
 }
 
@@ -35,7 +39,7 @@ impl Guard<'_> {
         for command in split(source) {
             input.push_str(&command.input);
             self.command(&command, &input, &directory)?;
-            directory = moved(&command, directory);
+            directory = directory_after(&command, directory);
             input = if command.end == CommandEnd::Pipe { output(&command) } else { String::new() };
         }
         Ok(())
@@ -91,7 +95,7 @@ impl Guard<'_> {
             if denied.is_some() {
                 return Ok(denied);
             }
-            match look_inside(words) {
+            match inner_script(words) {
                 InnerScript::Words(inner) => words = inner,
                 InnerScript::Text(source) if !is_exempt => {
                     return self.inner(&source, directory).map(|()| None);
@@ -120,7 +124,7 @@ fn output(command: &ShellCommand) -> String {
 }
 
 /// The directory of the shell after the command.
-fn moved(command: &ShellCommand, directory: ShellPath) -> ShellPath {
+fn directory_after(command: &ShellCommand, directory: ShellPath) -> ShellPath {
     match command.command().split_first() {
         Some((first, arguments)) if matches!(first.text.as_str(), "cd" | "pushd") => {
             directory.after_cd(arguments)

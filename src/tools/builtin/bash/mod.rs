@@ -96,7 +96,8 @@ impl Tool for Bash {
         }
         let subdirectory = working_dir.as_deref().map(subdirectory).transpose()?.flatten();
         let refused = |refusal: refusal::CommandRefusal| ToolError::Invalid(refusal.to_string());
-        guard::judge(&command, &ShellPath::project(subdirectory.as_deref()), &self.rules).map_err(refused)?;
+        guard::check_command(&command, &ShellPath::project(subdirectory.as_deref()), &self.rules)
+            .map_err(refused)?;
         let program = Program {
             timeout_ms: timeout.map(|seconds| seconds.saturating_mul(1_000)),
             workdir: context.workdir.clone(),
@@ -132,7 +133,7 @@ fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
     if let (RunStatus::Error, Some(exit_code), None) = (record.status, record.exit_code, &record.limit) {
         return ToolError::Failed { message: format!("Exit code {exit_code}"), data: data(record, "") };
     }
-    let message = code::explained(record, context);
+    let message = code::failure_message(record, context);
     ToolError::Failed { data: data(record, &message), message }
 }
 

@@ -32,21 +32,29 @@ pub struct BadBashOption {
 impl BashOptions {
     /// Every invalid value.
     pub fn faults(&self) -> Vec<BadBashOption> {
-        let deny = self.deny_patterns.iter().enumerate().map(|(at, pattern)| denial(at, pattern).err());
-        let allow = self.allow_patterns.iter().enumerate().map(|(at, pattern)| permission(at, pattern).err());
+        let deny = self
+            .deny_patterns
+            .iter()
+            .enumerate()
+            .map(|(at, pattern)| compile_deny_pattern(at, pattern).err());
+        let allow = self
+            .allow_patterns
+            .iter()
+            .enumerate()
+            .map(|(at, pattern)| compile_allow_pattern(at, pattern).err());
         let names = self.allowed_env.iter().enumerate().map(|(at, name)| variable(at, name));
         deny.chain(allow).chain(names).flatten().collect()
     }
 }
 
 /// A deny pattern, ready for use.
-pub(super) fn denial(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
+pub(super) fn compile_deny_pattern(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
     let compiled = RegexBuilder::new(pattern).case_insensitive(true).build();
     compiled.map_err(|error| bad(format!("deny_patterns[{at}]"), pattern, &error))
 }
 
 /// An allow pattern, ready for use: it matches whole segments only.
-pub(super) fn permission(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
+pub(super) fn compile_allow_pattern(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
     // Alone first: the added group must not make `a)|(b` valid.
     let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")));
     compiled.map_err(|error| bad(format!("allow_patterns[{at}]"), pattern, &error))

@@ -37,7 +37,7 @@ impl ShellPath {
     /// The job's directory, or one below it.
     pub(super) fn project(subdirectory: Option<&Path>) -> Self {
         let below = subdirectory.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { base: PathBase::Project, names: Vec::new() }.down(&below)
+        Self { base: PathBase::Project, names: Vec::new() }.join_text(&below)
     }
 
     pub(super) const fn unknown() -> Self {
@@ -60,7 +60,7 @@ impl ShellPath {
             WordStart::Home if path.text.starts_with("~+") || path.text.starts_with("~-") => Self::unknown(),
             WordStart::Home => {
                 let below = path.text.split_once('/').map_or("", |(_, below)| below);
-                Self { base: PathBase::Home, names: Vec::new() }.down(below)
+                Self { base: PathBase::Home, names: Vec::new() }.join_text(below)
             }
             WordStart::Text => self.to_text(&path.text),
         }
@@ -69,13 +69,13 @@ impl ShellPath {
     /// The target of a text without expansions.
     pub(super) fn to_text(&self, path: &str) -> Self {
         if path.starts_with('/') {
-            Self { base: PathBase::Root, names: Vec::new() }.down(path)
+            Self { base: PathBase::Root, names: Vec::new() }.join_text(path)
         } else {
-            self.clone().down(path)
+            self.clone().join_text(path)
         }
     }
 
-    fn down(mut self, path: &str) -> Self {
+    fn join_text(mut self, path: &str) -> Self {
         for name in path.split('/') {
             match name {
                 ".." if self.names.pop().is_some() => {}

@@ -1,6 +1,6 @@
 //! The operator's patterns, compiled once, and the environment variables that commands get.
 
-use super::options::{BadBashOption, BashOptions, denial, permission};
+use super::options::{BadBashOption, BashOptions, compile_allow_pattern, compile_deny_pattern};
 use super::refusal::{Patterns, Reason};
 use regex::Regex;
 
@@ -21,12 +21,16 @@ impl BashRules {
         options: &BashOptions,
         environment: fn(&str) -> Option<String>,
     ) -> Result<Self, BadBashOption> {
-        let compile = |patterns: &[String], one: fn(usize, &str) -> Result<Regex, BadBashOption>| {
-            patterns.iter().enumerate().map(|(at, pattern)| one(at, pattern)).collect::<Result<Vec<_>, _>>()
+        let compile = |patterns: &[String], compile_one: fn(usize, &str) -> Result<Regex, BadBashOption>| {
+            patterns
+                .iter()
+                .enumerate()
+                .map(|(index, pattern)| compile_one(index, pattern))
+                .collect::<Result<Vec<_>, _>>()
         };
         Ok(Self {
-            deny: compile(&options.deny_patterns, denial)?,
-            allow: compile(&options.allow_patterns, permission)?,
+            deny: compile(&options.deny_patterns, compile_deny_pattern)?,
+            allow: compile(&options.allow_patterns, compile_allow_pattern)?,
             allow_list: Patterns(options.allow_patterns.clone()),
             variables: options.allowed_env.clone(),
             environment,

@@ -28,7 +28,7 @@ struct Splitter {
     from: usize,
     word: Option<ShellWord>,
     target: Option<RedirectTarget>,
-    /// Here-documents whose bodies have not begun: which command's, the end, whether tabs are stripped.
+    /// Here-documents before their bodies: index of the command, delimiter, whether tabs are stripped.
     pending: Vec<(usize, ShellWord, bool)>,
     /// Open `case`s, and whether a pattern of one is being read.
     cases: usize,
@@ -55,13 +55,13 @@ impl Splitter {
         is_next
     }
 
-    fn skip(&mut self, these: &str) {
-        while self.peek().is_some_and(|c| these.contains(c)) {
+    fn skip(&mut self, blanks: &str) {
+        while self.peek().is_some_and(|c| blanks.contains(c)) {
             self.bump();
         }
     }
 
-    fn taken(&self, from: usize) -> String {
+    fn text_since(&self, from: usize) -> String {
         self.chars.get(from..self.at).unwrap_or_default().iter().collect()
     }
 
@@ -96,7 +96,7 @@ impl Splitter {
         // It may be the `esac` that ends the patterns.
         self.end_word();
         if self.is_pattern && matches!(c, '|' | ')') {
-            // What stands before the `)` of a pattern is data.
+            // The text before the `)` of a pattern is data.
             self.command = ShellCommand::default();
             self.is_pattern = c == '|';
             self.bump();
@@ -157,7 +157,7 @@ impl Splitter {
         }
     }
 
-    /// `do` or `{` behind the head of a loop without a list.
+    /// `do` or `{` after the head of a loop without a list.
     fn ends_head(&self, word: &ShellWord) -> bool {
         let words = &self.command.words;
         let is_head = words.first().is_some_and(|word| word.is_keyword("for") || word.is_keyword("select"));
@@ -176,7 +176,7 @@ impl Splitter {
     fn end_text(&mut self) {
         self.end_word();
         if self.command.text.is_empty() {
-            self.taken(self.from).trim().clone_into(&mut self.command.text);
+            self.text_since(self.from).trim().clone_into(&mut self.command.text);
         }
     }
 
@@ -228,18 +228,18 @@ impl Splitter {
         }
     }
 
-    /// `NAME { … }` or `NAME() { … }`, behind `function`.
+    /// `NAME { … }` or `NAME() { … }`, after `function`.
     fn named_function(&mut self) {
         let from = self.at;
         while self.peek().is_some_and(|c| !"{(\n;".contains(c)) {
             self.bump();
         }
-        let name = self.taken(from).trim().to_owned();
+        let name = self.text_since(from).trim().to_owned();
         self.eat("()");
         self.function(name);
     }
 
-    /// The body of a function. Bash wants a blank behind its brace; other shells may not.
+    /// The body of a function. Bash needs a blank after the brace; other shells may not.
     fn function(&mut self, name: String) {
         self.skip(" \t\n");
         let (open, close) = if self.peek() == Some('{') { ('{', '}') } else { ('(', ')') };
@@ -264,7 +264,7 @@ impl Splitter {
             () if self.eat("<>") => RedirectTarget::Write,
             () if self.eat("<&") || self.eat("<") => RedirectTarget::Read,
             () => {
-                // The longer ones first.
+                // Longer operators first.
                 ["&>>", "&>", ">>", ">|", ">&", ">"].into_iter().find(|text| self.eat(text));
                 RedirectTarget::Write
             }
@@ -360,7 +360,7 @@ impl Splitter {
                 while self.peek().is_some_and(is_name_char) {
                     self.bump();
                 }
-                format!("${}", self.taken(start))
+                format!("${}", self.text_since(start))
             }
             (_, Some(c)) if "@*#?$!-".contains(c) => {
                 self.bump();
@@ -377,7 +377,7 @@ impl Splitter {
         word.text.push_str(&written);
     }
 
-    /// Keeps the scripts that a text substitutes.
+    /// Records the scripts in the substitutions of a text.
     fn nested(&mut self, text: &str) {
         if self.depth >= EXPANSIONS {
             return;
@@ -419,7 +419,7 @@ impl Splitter {
             }
             self.bump();
         }
-        let inner = self.taken(from);
+        let inner = self.text_since(from);
         self.bump();
         inner
     }
@@ -433,7 +433,7 @@ impl Splitter {
                 while self.peek().is_some_and(|c| c != '\n') {
                     self.bump();
                 }
-                let line = self.taken(from);
+                let line = self.text_since(from);
                 self.bump();
                 let line = if strips_tabs { line.trim_start_matches('\t') } else { &line };
                 if line == end.text {

@@ -1,4 +1,4 @@
-//! Commands that run other commands: finds the inner one behind their options.
+//! Finds the inner command of commands that run other commands.
 
 use super::command::ShellWord;
 use crate::tools::text::has_word;
@@ -12,12 +12,12 @@ struct Wrapper {
     name: &'static str,
     /// Short options with a value.
     valued: &'static str,
-    /// Arguments of its own before the command.
-    own: usize,
+    /// Its own arguments before the command.
+    own_arguments: usize,
 }
 
-const fn wrapper(name: &'static str, valued: &'static str, own: usize) -> Wrapper {
-    Wrapper { name, valued, own }
+const fn wrapper(name: &'static str, valued: &'static str, own_arguments: usize) -> Wrapper {
+    Wrapper { name, valued, own_arguments }
 }
 
 const WRAPPERS: [Wrapper; 22] = [
@@ -64,7 +64,7 @@ pub(super) fn name(word: &ShellWord) -> String {
     word.fixed.rsplit('/').next().unwrap_or_default().trim().to_lowercase()
 }
 
-pub(super) fn look_inside(words: &[ShellWord]) -> InnerScript<'_> {
+pub(super) fn inner_script(words: &[ShellWord]) -> InnerScript<'_> {
     let Some((first, arguments)) = words.split_first() else { return InnerScript::None };
     let name = name(first);
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
@@ -78,14 +78,14 @@ pub(super) fn look_inside(words: &[ShellWord]) -> InnerScript<'_> {
             .find(|word| !word.text.as_str().starts_with('-'))
             .map_or(InnerScript::None, source),
         "." | "source" if arguments.first().is_some_and(is_input) => InnerScript::Input,
-        "find" => found(arguments),
+        "find" => find_exec(arguments),
         _ => InnerScript::None,
     }
 }
 
 impl Wrapper {
     fn inner<'a>(&self, mut words: &'a [ShellWord]) -> InnerScript<'a> {
-        let mut own = self.own;
+        let mut own_arguments = self.own_arguments;
         while let Some((word, rest)) = words.split_first() {
             let text = word.text.as_str();
             let is_option = text.len() > 1 && text.starts_with('-');
@@ -105,8 +105,8 @@ impl Wrapper {
                 words = rest.get(skipped..).unwrap_or_default();
             } else if word.is_assignment() {
                 words = rest;
-            } else if own > 0 {
-                own = own.saturating_sub(1);
+            } else if own_arguments > 0 {
+                own_arguments = own_arguments.saturating_sub(1);
                 words = rest;
             } else {
                 return InnerScript::Words(words);
@@ -150,7 +150,7 @@ fn script(arguments: &[ShellWord]) -> InnerScript<'_> {
 }
 
 /// The command that `find` runs for each file.
-fn found(arguments: &[ShellWord]) -> InnerScript<'_> {
+fn find_exec(arguments: &[ShellWord]) -> InnerScript<'_> {
     let is_start = |word: &ShellWord| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
     let Some(start) = arguments.iter().position(is_start) else { return InnerScript::None };
     InnerScript::Words(arguments.get(start.saturating_add(1)..).unwrap_or_default())

@@ -78,11 +78,15 @@ fn ints(operator: BinaryOperator, a: &BigInt, b: &BigInt) -> Result<Value, Calcu
 /// The float nearest to the exact quotient, however long the integers are.
 fn quotient(a: &BigInt, b: &BigInt) -> Result<f64, CalculatorError> {
     let shift = QUOTIENT_BITS.saturating_add(b.bits()).saturating_sub(a.bits());
-    let (whole, rest) = (a.abs() << shift).div_rem(&b.abs());
-    // A lowest bit for whatever was left over makes the one rounding at the end come out right.
-    let sticky = if rest.is_zero() { whole } else { whole | BigInt::from(1) };
+    let (whole, remainder) = (a.abs() << shift).div_rem(&b.abs());
+    // A lowest bit for any remainder makes the only rounding at the end correct.
+    let rounded_odd = if remainder.is_zero() { whole } else { whole | BigInt::from(1) };
     let too_large = || CalculatorError::math("integer division result too large for a float");
-    let size = if shift == 0 { to_float(&sticky).map_err(|_| too_large())? } else { scaled(&sticky, shift) };
+    let size = if shift == 0 {
+        to_float(&rounded_odd).map_err(|_| too_large())?
+    } else {
+        scaled(&rounded_odd, shift)
+    };
     Ok(if a.is_negative() == b.is_negative() { size } else { -size })
 }
 
@@ -107,28 +111,28 @@ fn floats(operator: BinaryOperator, a: f64, b: f64) -> Result<f64, CalculatorErr
 
 /// Quotient rounded down and remainder with the divisor's sign, as `float_divmod` of `CPython` finds them.
 fn divide_floats(a: f64, b: f64) -> (f64, f64) {
-    let mut rest = a % b;
-    let mut quotient = (a - rest) / b;
-    if rest == 0.0 {
-        rest = 0f64.copysign(b);
-    } else if (b < 0.0) != (rest < 0.0) {
-        rest += b;
+    let mut remainder = a % b;
+    let mut quotient = (a - remainder) / b;
+    if remainder == 0.0 {
+        remainder = 0f64.copysign(b);
+    } else if (b < 0.0) != (remainder < 0.0) {
+        remainder += b;
         quotient -= 1.0;
     }
     if quotient == 0.0 {
-        return (0f64.copysign(a / b), rest);
+        return (0f64.copysign(a / b), remainder);
     }
     let floor = quotient.floor();
-    (if quotient - floor > 0.5 { floor + 1.0 } else { floor }, rest)
+    (if quotient - floor > 0.5 { floor + 1.0 } else { floor }, remainder)
 }
 
 fn bits(
     a: &Value,
     b: &Value,
-    act: impl FnOnce(BigInt, BigInt) -> Result<BigInt, CalculatorError>,
+    operation: impl FnOnce(BigInt, BigInt) -> Result<BigInt, CalculatorError>,
 ) -> Result<Value, CalculatorError> {
     match (a.int(), b.int()) {
-        (Some(a), Some(b)) => act(a, b).map(Value::Int),
+        (Some(a), Some(b)) => operation(a, b).map(Value::Int),
         _ => Err(CalculatorError::math("& | ^ << >> take integers only (a power is written **)")),
     }
 }
@@ -149,6 +153,6 @@ fn shift_right(a: &BigInt, by: &BigInt) -> Result<BigInt, CalculatorError> {
     if by.is_negative() {
         return Err(CalculatorError::math("negative shift count"));
     }
-    // Beyond its length nothing is left of a number but its sign.
+    // A shift beyond the length leaves only the sign.
     Ok(a >> u64::try_from(by).unwrap_or(u64::MAX).min(a.bits().saturating_add(1)))
 }

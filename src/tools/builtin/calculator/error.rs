@@ -18,7 +18,7 @@ pub(super) enum CalculatorError {
     Arguments {
         /// The function.
         function: String,
-        /// What it takes.
+        /// The expected arguments.
         takes: &'static str,
     },
     #[error("Calculation error: the expression is longer than {0} characters")]

@@ -24,8 +24,8 @@ pub(super) fn evaluate(expression: &Expression, cancel: &CancelToken) -> Result<
             })
         }
         Expression::Compare(first, rest) => compare(first, rest, cancel),
-        Expression::And(all) => first_that_is(all, false, cancel),
-        Expression::Or(all) => first_that_is(all, true, cancel),
+        Expression::And(all) => short_circuit(all, false, cancel),
+        Expression::Or(all) => short_circuit(all, true, cancel),
         Expression::If(parts) => {
             let [then, condition, otherwise] = parts.as_ref();
             if value_of(condition)?.is_true() { value_of(then) } else { value_of(otherwise) }
@@ -61,7 +61,7 @@ fn compare(
     Ok(Value::Bool(true))
 }
 
-fn first_that_is(all: &[Expression], truth: bool, cancel: &CancelToken) -> Result<Value, CalculatorError> {
+fn short_circuit(all: &[Expression], truth: bool, cancel: &CancelToken) -> Result<Value, CalculatorError> {
     let mut last = Value::Bool(!truth);
     for expression in all {
         last = evaluate(expression, cancel)?;

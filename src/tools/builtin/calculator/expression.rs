@@ -22,9 +22,9 @@ pub(super) enum Expression {
     Or(Vec<Expression>),
     /// `then if condition else otherwise`
     If(Box<[Expression; 3]>),
-    /// A function and what it is given.
+    /// A function and its arguments.
     Call(String, Vec<Expression>),
-    /// What `sum`, `min` and the like take.
+    /// A list, as `sum` and `min` take it.
     List(Vec<Expression>),
 }
 

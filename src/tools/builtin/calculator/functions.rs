@@ -1,5 +1,5 @@
-//! Functions and constants: the usual ones of Python's `math` and of its built-ins. Errors are in Python's
-//! words.
+//! Functions and constants: the usual ones of Python's `math` and of its built-ins. Error texts are
+//! Python's.
 
 use super::error::CalculatorError;
 use super::numbers;
@@ -45,28 +45,38 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, CalculatorE
     let wrong = |takes| CalculatorError::Arguments { function: name.to_owned(), takes };
     match (function(name), arguments) {
         (None, _) => Err(CalculatorError::Name(name.to_owned())),
-        (Some(Function::Growing(act)), [x]) => {
-            checked(x.float()?, act, "the result is too large for a float").map(Value::Float)
+        (Some(Function::Growing(operation)), [x]) => {
+            checked(x.float()?, operation, "the result is too large for a float").map(Value::Float)
         }
-        (Some(Function::Float(act)), [x]) => checked(x.float()?, act, "math domain error").map(Value::Float),
-        (Some(Function::Floats(act)), [x, y]) => {
+        (Some(Function::Float(operation)), [x]) => {
+            checked(x.float()?, operation, "math domain error").map(Value::Float)
+        }
+        (Some(Function::Floats(operation)), [x, y]) => {
             let (x, y) = (x.float()?, y.float()?);
-            let result = act(x, y);
-            let is_odd = result.is_nan() && !x.is_nan() && !y.is_nan();
-            if is_odd { Err(CalculatorError::math("math domain error")) } else { Ok(Value::Float(result)) }
+            let result = operation(x, y);
+            let is_undefined = result.is_nan() && !x.is_nan() && !y.is_nan();
+            if is_undefined {
+                Err(CalculatorError::math("math domain error"))
+            } else {
+                Ok(Value::Float(result))
+            }
         }
-        (Some(Function::Free(act, takes)), _) => act(arguments).ok_or_else(|| wrong(takes))?,
+        (Some(Function::Free(operation, takes)), _) => operation(arguments).ok_or_else(|| wrong(takes))?,
         (Some(Function::Floats(_)), _) => Err(wrong("two numbers")),
         (Some(_), _) => Err(wrong("one number")),
     }
 }
 
-fn checked(x: f64, act: fn(f64) -> f64, endless: &str) -> Result<f64, CalculatorError> {
-    let result = act(x);
+fn checked(x: f64, operation: fn(f64) -> f64, infinite_error: &str) -> Result<f64, CalculatorError> {
+    let result = operation(x);
     if result.is_nan() && !x.is_nan() {
         return Err(CalculatorError::math("math domain error"));
     }
-    if result.is_infinite() && x.is_finite() { Err(CalculatorError::math(endless)) } else { Ok(result) }
+    if result.is_infinite() && x.is_finite() {
+        Err(CalculatorError::math(infinite_error))
+    } else {
+        Ok(result)
+    }
 }
 
 fn function(name: &str) -> Option<Function> {
@@ -74,14 +84,14 @@ fn function(name: &str) -> Option<Function> {
         use Function::Free;
         Some(match name {
             "abs" => Free(absolute, "one number"),
-            "bool" => Free(|a| one(a, |x| Ok(Value::Bool(x.is_true()))), "one number"),
-            "ceil" => Free(|a| one(a, |x| rounded(x, f64::ceil)), "one number"),
-            "floor" => Free(|a| one(a, |x| rounded(x, f64::floor)), "one number"),
-            "trunc" | "int" => Free(|a| one(a, |x| rounded(x, f64::trunc)), "one number"),
-            "float" => Free(|a| one(a, |x| x.float().map(Value::Float)), "one number"),
+            "bool" => Free(|a| unary(a, |x| Ok(Value::Bool(x.is_true()))), "one number"),
+            "ceil" => Free(|a| unary(a, |x| rounded(x, f64::ceil)), "one number"),
+            "floor" => Free(|a| unary(a, |x| rounded(x, f64::floor)), "one number"),
+            "trunc" | "int" => Free(|a| unary(a, |x| rounded(x, f64::trunc)), "one number"),
+            "float" => Free(|a| unary(a, |x| x.float().map(Value::Float)), "one number"),
             "log" | "ln" => Free(numbers::log, "a number and, if you like, a base"),
-            "log2" => Free(|a| one(a, |x| numbers::log_of(x, consts::LN_2, f64::log2)), "one number"),
-            "log10" => Free(|a| one(a, |x| numbers::log_of(x, consts::LN_10, f64::log10)), "one number"),
+            "log2" => Free(|a| unary(a, |x| numbers::log_of(x, consts::LN_2, f64::log2)), "one number"),
+            "log10" => Free(|a| unary(a, |x| numbers::log_of(x, consts::LN_10, f64::log10)), "one number"),
             "pow" => Free(pow, "a base, an exponent and, if you like, a modulus"),
             "round" => Free(numbers::round, "a number and, if you like, how many digits"),
             "comb" => Free(numbers::comb, "two integers"),
@@ -127,18 +137,18 @@ fn floating(name: &str) -> Option<Function> {
     })
 }
 
-fn one(
+fn unary(
     arguments: &[Value],
-    act: impl FnOnce(&Value) -> Result<Value, CalculatorError>,
+    operation: impl FnOnce(&Value) -> Result<Value, CalculatorError>,
 ) -> Option<Result<Value, CalculatorError>> {
     match arguments {
-        [x] => Some(act(x)),
+        [x] => Some(operation(x)),
         _ => None,
     }
 }
 
 fn absolute(arguments: &[Value]) -> Option<Result<Value, CalculatorError>> {
-    one(arguments, |x| match x.int() {
+    unary(arguments, |x| match x.int() {
         Some(number) => Ok(Value::Int(number.abs())),
         None => x.float().map(|float| Value::Float(float.abs())),
     })

@@ -45,8 +45,8 @@ pub(super) fn scan(text: &str) -> Result<Vec<ExpressionToken>, CalculatorError> 
             tokens.push(ExpressionToken { kind: TokenKind::End, at });
             return Ok(tokens);
         };
-        let dotted = first == '.' && rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
-        let (kind, length) = if first.is_ascii_digit() || dotted {
+        let starts_with_dot = first == '.' && rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
+        let (kind, length) = if first.is_ascii_digit() || starts_with_dot {
             number(rest, at)?
         } else if first.is_alphabetic() || first == '_' {
             word(rest)
@@ -59,26 +59,26 @@ pub(super) fn scan(text: &str) -> Result<Vec<ExpressionToken>, CalculatorError> 
 }
 
 fn sign(rest: &str) -> Option<(TokenKind, usize)> {
-    let plain = SIGNS.iter().map(|sign| (*sign, *sign)).chain(TYPOGRAPHIC);
-    let (written, sign) = plain.into_iter().find(|(written, _)| rest.starts_with(written))?;
+    let spellings = SIGNS.iter().map(|sign| (*sign, *sign)).chain(TYPOGRAPHIC);
+    let (written, sign) = spellings.into_iter().find(|(written, _)| rest.starts_with(written))?;
     Some((TokenKind::Sign(sign), written.len()))
 }
 
 /// `math.sqrt` and `sqrt` are the same.
 fn word(rest: &str) -> (TokenKind, usize) {
-    let length = run(rest, |c| c.is_alphanumeric() || c == '_' || c == '.');
+    let length = run_length(rest, |c| c.is_alphanumeric() || c == '_' || c == '.');
     let word = rest.get(..length).unwrap_or_default();
     (TokenKind::Word(word.strip_prefix("math.").unwrap_or(word).to_owned()), length)
 }
 
-fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !belongs(c)).unwrap_or(text.len())
+fn run_length(text: &str, is_part: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !is_part(c)).unwrap_or(text.len())
 }
 
 fn number(rest: &str, at: usize) -> Result<(TokenKind, usize), CalculatorError> {
     let bad = |what: &str| CalculatorError::Syntax { at, what: what.to_owned() };
-    let (value, length) = match based(rest) {
-        Some((radix, length)) => (in_base(rest.get(..length).unwrap_or_default(), radix, &bad)?, length),
+    let (value, length) = match radix_prefix(rest) {
+        Some((radix, length)) => (parse_radix(rest.get(..length).unwrap_or_default(), radix, &bad)?, length),
         None => decimal(rest, &bad)?,
     };
     match rest.get(length..).and_then(|after| after.chars().next()) {
@@ -88,18 +88,22 @@ fn number(rest: &str, at: usize) -> Result<(TokenKind, usize), CalculatorError> 
     }
 }
 
-fn based(rest: &str) -> Option<(u32, usize)> {
+fn radix_prefix(rest: &str) -> Option<(u32, usize)> {
     let radix = match rest.get(..2)?.to_ascii_lowercase().as_str() {
         "0x" => 16,
         "0o" => 8,
         "0b" => 2,
         _ => return None,
     };
-    let digits = run(rest.get(2..)?, |c| c.is_alphanumeric() || c == '_');
+    let digits = run_length(rest.get(2..)?, |c| c.is_alphanumeric() || c == '_');
     Some((radix, digits.saturating_add(2)))
 }
 
-fn in_base(text: &str, radix: u32, bad: &dyn Fn(&str) -> CalculatorError) -> Result<Value, CalculatorError> {
+fn parse_radix(
+    text: &str,
+    radix: u32,
+    bad: &dyn Fn(&str) -> CalculatorError,
+) -> Result<Value, CalculatorError> {
     let digits = digits(text.get(2..).unwrap_or_default(), true).ok_or_else(|| bad("malformed number"))?;
     let number = BigInt::parse_bytes(digits.as_bytes(), radix).ok_or_else(|| bad("malformed number"))?;
     Ok(Value::Int(value::bounded(number)?))
@@ -108,15 +112,15 @@ fn in_base(text: &str, radix: u32, bad: &dyn Fn(&str) -> CalculatorError) -> Res
 fn decimal(rest: &str, bad: &dyn Fn(&str) -> CalculatorError) -> Result<(Value, usize), CalculatorError> {
     let is_digit = |c: char| c.is_ascii_digit() || c == '_';
     let after = |from: usize| rest.get(from..).unwrap_or_default();
-    let mut length = run(rest, is_digit);
+    let mut length = run_length(rest, is_digit);
     let whole = length;
     if after(length).starts_with('.') {
         length = length.saturating_add(1);
-        length = length.saturating_add(run(after(length), is_digit));
+        length = length.saturating_add(run_length(after(length), is_digit));
     }
     let exponent = after(length).strip_prefix(['e', 'E']).map(|e| e.strip_prefix(['+', '-']).unwrap_or(e));
     if let Some(exponent) = exponent.filter(|e| e.starts_with(|c: char| c.is_ascii_digit())) {
-        length = rest.len().saturating_sub(exponent.len()).saturating_add(run(exponent, is_digit));
+        length = rest.len().saturating_sub(exponent.len()).saturating_add(run_length(exponent, is_digit));
     }
     let text = rest.get(..length).unwrap_or_default();
     let malformed = || bad("malformed number");
@@ -137,8 +141,8 @@ fn decimal(rest: &str, bad: &dyn Fn(&str) -> CalculatorError) -> Result<(Value, 
 /// The digits without their `_`, which may stand singly between two of them (after a prefix: before the first
 /// too).
 fn digits(text: &str, prefixed: bool) -> Option<String> {
-    let starts_well = prefixed || !text.starts_with('_');
-    let placed = starts_well && !text.ends_with('_') && !text.contains("__");
+    let starts_valid = prefixed || !text.starts_with('_');
+    let has_valid_underscores = starts_valid && !text.ends_with('_') && !text.contains("__");
     let clean = text.replace('_', "");
-    (placed && !clean.is_empty()).then_some(clean)
+    (has_valid_underscores && !clean.is_empty()).then_some(clean)
 }

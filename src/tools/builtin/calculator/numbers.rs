@@ -1,4 +1,4 @@
-//! Functions over integers and over many numbers. `None` means that a function does not take these arguments.
+//! Functions over integers and over many numbers. `None`: wrong arguments.
 
 use super::arithmetic::binary;
 use super::error::CalculatorError;
@@ -14,17 +14,17 @@ const STEPS: u64 = 40_000;
 /// Rounding a float to more digits never changes it.
 const PLACES: i64 = 400;
 
-type Called = Option<Result<Value, CalculatorError>>;
+type FunctionResult = Option<Result<Value, CalculatorError>>;
 
 fn math(text: &str) -> CalculatorError {
     CalculatorError::math(text)
 }
 
-/// The numbers given, or those of the one list given.
-fn many(arguments: &[Value]) -> &[Value] {
+/// The arguments, or the items of the only list.
+fn operands(arguments: &[Value]) -> &[Value] {
     match arguments {
         [Value::List(items)] => items,
-        several => several,
+        arguments => arguments,
     }
 }
 
@@ -33,7 +33,7 @@ fn ints(arguments: &[Value]) -> Option<Vec<BigInt>> {
 }
 
 /// `log(x)` and `log(x, base)`
-pub(super) fn log(arguments: &[Value]) -> Called {
+pub(super) fn log(arguments: &[Value]) -> FunctionResult {
     let natural = |x: &Value| natural_log(x);
     match arguments {
         [x] => Some(natural(x).map(Value::Float)),
@@ -53,7 +53,7 @@ pub(super) fn log_of(x: &Value, ln_base: f64, exact: fn(f64) -> f64) -> Result<V
 
 fn natural_log(x: &Value) -> Result<f64, CalculatorError> {
     match x.int() {
-        // Too long for a float: the highest bits and the length tell enough.
+        // Too long for a float: the highest bits and the length suffice.
         Some(number) if number.is_positive() && number.bits() > 1_000 => {
             let shift = number.bits().saturating_sub(64);
             let top = (number >> shift).to_f64().unwrap_or(1.0);
@@ -67,16 +67,16 @@ fn natural_log(x: &Value) -> Result<f64, CalculatorError> {
 }
 
 /// `round(x)` to an integer, `round(x, n)` to n digits; halves go to the even neighbour.
-pub(super) fn round(arguments: &[Value]) -> Called {
+pub(super) fn round(arguments: &[Value]) -> FunctionResult {
     match arguments {
         [x] => Some(match x.int() {
             Some(number) => Ok(Value::Int(number)),
             None => x.float().and_then(|float| from_whole(float.round_ties_even())),
         }),
         [x, digits] => {
-            let wanted = digits.int()?;
+            let requested = digits.int()?;
             let places =
-                i64::try_from(&wanted).unwrap_or(if wanted.is_negative() { -PLACES } else { PLACES });
+                i64::try_from(&requested).unwrap_or(if requested.is_negative() { -PLACES } else { PLACES });
             let places = places.clamp(-PLACES, PLACES);
             Some(match x.int() {
                 Some(number) => Ok(Value::Int(round_int(&number, places))),
@@ -114,7 +114,7 @@ fn round_float(float: f64, places: i64) -> f64 {
 }
 
 /// `factorial(n)`
-pub(super) fn factorial(arguments: &[Value]) -> Called {
+pub(super) fn factorial(arguments: &[Value]) -> FunctionResult {
     let [n] = ints(arguments)?.try_into().ok()?;
     if n.is_negative() {
         return Some(Err(math("factorial() not defined for negative values")));
@@ -123,7 +123,7 @@ pub(super) fn factorial(arguments: &[Value]) -> Called {
 }
 
 /// `perm(n, k)`, `perm(n)`
-pub(super) fn perm(arguments: &[Value]) -> Called {
+pub(super) fn perm(arguments: &[Value]) -> FunctionResult {
     let numbers = ints(arguments)?;
     let (n, k) = match numbers.as_slice() {
         [n] => (n, n),
@@ -134,7 +134,7 @@ pub(super) fn perm(arguments: &[Value]) -> Called {
 }
 
 /// `comb(n, k)`
-pub(super) fn comb(arguments: &[Value]) -> Called {
+pub(super) fn comb(arguments: &[Value]) -> FunctionResult {
     let [n, k] = ints(arguments)?.try_into().ok()?;
     Some(choose(&n, &k, |n, k| {
         let k = k.min(&(n - k)).clone();
@@ -171,19 +171,19 @@ fn falling(n: &BigInt, k: &BigInt) -> Result<BigInt, CalculatorError> {
 }
 
 /// `gcd(…)`
-pub(super) fn gcd(arguments: &[Value]) -> Called {
-    let numbers = ints(many(arguments))?;
+pub(super) fn gcd(arguments: &[Value]) -> FunctionResult {
+    let numbers = ints(operands(arguments))?;
     Some(Ok(Value::Int(numbers.iter().fold(BigInt::zero(), |a, b| a.gcd(b)))))
 }
 
 /// `lcm(…)`
-pub(super) fn lcm(arguments: &[Value]) -> Called {
-    let numbers = ints(many(arguments))?;
+pub(super) fn lcm(arguments: &[Value]) -> FunctionResult {
+    let numbers = ints(operands(arguments))?;
     Some(numbers.iter().try_fold(BigInt::one(), |a, b| bounded(a.lcm(b))).map(Value::Int))
 }
 
 /// `isqrt(n)`
-pub(super) fn isqrt(arguments: &[Value]) -> Called {
+pub(super) fn isqrt(arguments: &[Value]) -> FunctionResult {
     let [n] = ints(arguments)?.try_into().ok()?;
     let negative = || math("isqrt() argument must be nonnegative");
     Some(if n.is_negative() { Err(negative()) } else { Ok(Value::Int(n.sqrt())) })
@@ -191,12 +191,12 @@ pub(super) fn isqrt(arguments: &[Value]) -> Called {
 
 /// `hypot(…)`
 pub(super) fn hypot(arguments: &[Value]) -> Result<Value, CalculatorError> {
-    let floats: Result<Vec<f64>, CalculatorError> = many(arguments).iter().map(Value::float).collect();
+    let floats: Result<Vec<f64>, CalculatorError> = operands(arguments).iter().map(Value::float).collect();
     floats.map(|all| Value::Float(all.iter().fold(0.0, |sum: f64, x| sum.hypot(*x))))
 }
 
 /// `len([…])`
-pub(super) fn len(arguments: &[Value]) -> Called {
+pub(super) fn len(arguments: &[Value]) -> FunctionResult {
     match arguments {
         [Value::List(items)] => Some(Ok(Value::Int(BigInt::from(items.len())))),
         _ => None,
@@ -204,21 +204,22 @@ pub(super) fn len(arguments: &[Value]) -> Called {
 }
 
 /// `max(…)` or `min(…)`; of equals, the first.
-pub(super) fn extreme(arguments: &[Value], greatest: bool) -> Called {
-    let wanted = if greatest { Ordering::Greater } else { Ordering::Less };
-    let (first, rest) = many(arguments).split_first()?;
-    let better = |best: Value, x: &Value| Ok(if x.order(&best)? == Some(wanted) { x.clone() } else { best });
+pub(super) fn extreme(arguments: &[Value], greatest: bool) -> FunctionResult {
+    let better_order = if greatest { Ordering::Greater } else { Ordering::Less };
+    let (first, rest) = operands(arguments).split_first()?;
+    let better =
+        |best: Value, x: &Value| Ok(if x.order(&best)? == Some(better_order) { x.clone() } else { best });
     Some(rest.iter().try_fold(first.clone(), better))
 }
 
 /// `sum(…)`
 pub(super) fn sum(arguments: &[Value]) -> Result<Value, CalculatorError> {
     let zero = Value::Int(BigInt::zero());
-    many(arguments).iter().try_fold(zero, |sum, x| binary(BinaryOperator::Add, &sum, x))
+    operands(arguments).iter().try_fold(zero, |sum, x| binary(BinaryOperator::Add, &sum, x))
 }
 
 /// `prod(…)`
 pub(super) fn product(arguments: &[Value]) -> Result<Value, CalculatorError> {
     let one = Value::Int(BigInt::one());
-    many(arguments).iter().try_fold(one, |product, x| binary(BinaryOperator::Multiply, &product, x))
+    operands(arguments).iter().try_fold(one, |product, x| binary(BinaryOperator::Multiply, &product, x))
 }

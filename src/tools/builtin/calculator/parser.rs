@@ -93,7 +93,7 @@ impl ExpressionParser<'_> {
 
     fn takes_one_of<T: Copy>(&mut self, signs: &[(&str, T)]) -> Option<T> {
         let TokenKind::Sign(sign) = self.peek() else { return None };
-        let found = signs.iter().find(|(written, _)| written == sign).map(|(_, meant)| *meant);
+        let found = signs.iter().find(|(written, _)| written == sign).map(|(_, operator)| *operator);
         if found.is_some() {
             self.step();
         }
@@ -116,11 +116,11 @@ impl ExpressionParser<'_> {
     }
 
     fn expression(&mut self) -> ParsedExpression {
-        let then = self.either()?;
+        let then = self.or_expression()?;
         if !self.takes_word("if") {
             return Ok(then);
         }
-        let condition = self.either()?;
+        let condition = self.or_expression()?;
         if !self.takes_word("else") {
             return Err(self.unexpected());
         }
@@ -128,26 +128,26 @@ impl ExpressionParser<'_> {
         Ok(Expression::If(Box::new([then, condition, otherwise])))
     }
 
-    fn either(&mut self) -> ParsedExpression {
-        let first = self.both()?;
+    fn or_expression(&mut self) -> ParsedExpression {
+        let first = self.and_expression()?;
         let mut all = vec![first];
         while self.takes_word("or") {
-            all.push(self.both()?);
+            all.push(self.and_expression()?);
         }
         Ok(single(all, Expression::Or))
     }
 
-    fn both(&mut self) -> ParsedExpression {
-        let mut all = vec![self.negation()?];
+    fn and_expression(&mut self) -> ParsedExpression {
+        let mut all = vec![self.not_expression()?];
         while self.takes_word("and") {
-            all.push(self.negation()?);
+            all.push(self.not_expression()?);
         }
         Ok(single(all, Expression::And))
     }
 
-    fn negation(&mut self) -> ParsedExpression {
+    fn not_expression(&mut self) -> ParsedExpression {
         if self.takes_word("not") {
-            let operand = self.deeper(Self::negation)?;
+            let operand = self.deeper(Self::not_expression)?;
             return Ok(Expression::Unary(UnaryOperator::Not, Box::new(operand)));
         }
         let first = self.chain(0)?;
@@ -213,7 +213,7 @@ impl ExpressionParser<'_> {
         }
     }
 
-    /// What stands between brackets, up to the closing one.
+    /// The items up to the closing bracket.
     fn items(&mut self, close: &str) -> Result<Vec<Expression>, CalculatorError> {
         let mut items = Vec::new();
         while !self.takes_sign(close) {
@@ -227,12 +227,12 @@ impl ExpressionParser<'_> {
     }
 }
 
-fn single(mut all: Vec<Expression>, several: fn(Vec<Expression>) -> Expression) -> Expression {
+fn single(mut all: Vec<Expression>, combine: fn(Vec<Expression>) -> Expression) -> Expression {
     if all.len() > 1 {
-        return several(all);
+        return combine(all);
     }
     match all.pop() {
-        Some(one) => one,
-        None => several(all),
+        Some(expression) => expression,
+        None => combine(all),
     }
 }

@@ -129,7 +129,7 @@ fn functions_and_constants_are_those_of_math() {
 
 #[test]
 fn failures_are_told_in_python_s_words() {
-    for (expression, told) in [
+    for (expression, message) in [
         ("1/0", "Calculation error: division by zero"),
         ("1//0", "Calculation error: division by zero"),
         ("1.5%0", "Calculation error: division by zero"),
@@ -154,7 +154,7 @@ fn failures_are_told_in_python_s_words() {
         ("007", "Syntax error at character 1: leading zeros are not allowed; write 0o… for octal"),
         ("1__0", "Syntax error at character 1: malformed number"),
     ] {
-        assert_eq!(error(expression), told, "{expression}");
+        assert_eq!(error(expression), message, "{expression}");
     }
 }
 

@@ -5,7 +5,7 @@ mod nearest_text;
 mod splice;
 
 use super::builtin_tool::spec;
-use super::project_file::{WRITES, path_parameter, project_tool, refused, shown};
+use super::project_file::{WRITES, display_path, file_error, path_parameter, project_tool};
 use crate::ports::{FileError, ProjectFolder, Tool, ToolError, WrittenFile};
 use crate::tools::registry::ToolDeps;
 use nearest_text::nearest;
@@ -16,7 +16,7 @@ use splice::{EditError, EditedText, NormalizedText, TextEdit, splice};
 /// The byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Lines around an edit that are shown, on each side.
-const AROUND_LINES: usize = 3;
+const CONTEXT_LINES: usize = 3;
 /// Lines of an edit that are shown.
 const SHOWN_LINES: usize = 20;
 /// Characters of a line that are shown.
@@ -70,12 +70,12 @@ fn edit_file(files: &dyn ProjectFolder, path: &str, edit: TextEdit<'_>) -> Resul
         attempt = EditAttempt::at(before, edit);
         attempt.bytes()
     });
-    let (path, written) = (shown(path), written.map_err(refused)?);
+    let (path, written) = (display_path(path), written.map_err(file_error)?);
     match (attempt, written) {
         (EditAttempt::Made(edited), Some(written)) => Ok(edit_result(&path, &edited, written)),
         (EditAttempt::Failed(error, text), _) => Err(not_edited(&path, edit, error, &text)),
-        (EditAttempt::NotText, _) => Err(refused(FileError::NotText(path))),
-        (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(refused(FileError::NotFound(path))),
+        (EditAttempt::NotText, _) => Err(file_error(FileError::NotText(path))),
+        (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(file_error(FileError::NotFound(path))),
     }
 }
 
@@ -89,12 +89,12 @@ enum EditAttempt {
 }
 
 impl EditAttempt {
-    fn at(before: Option<Vec<u8>>, edit: TextEdit<'_>) -> Self {
-        let Some(bytes) = before else { return Self::NotFound };
+    fn at(current: Option<Vec<u8>>, edit: TextEdit<'_>) -> Self {
+        let Some(bytes) = current else { return Self::NotFound };
         let Ok(raw) = String::from_utf8(bytes) else { return Self::NotText };
-        let bare = raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&raw);
-        match splice(bare, edit) {
-            Ok(edited) if bare.len() < raw.len() => {
+        let body = raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&raw);
+        match splice(body, edit) {
+            Ok(edited) if body.len() < raw.len() => {
                 Self::Made(EditedText { text: [BYTE_ORDER_MARK, &edited.text].concat(), ..edited })
             }
             Ok(edited) => Self::Made(edited),
@@ -123,8 +123,8 @@ fn edit_result(path: &str, edited: &EditedText, written: WrittenFile) -> Value {
 /// The lines around the first new piece, numbered.
 fn snippet(edited: &EditedText) -> String {
     let first = edited.lines.first().copied().unwrap_or(1);
-    let from = usize::try_from(first).unwrap_or(1).saturating_sub(AROUND_LINES + 1);
-    let numbered = edited.text.lines().enumerate().skip(from).take(SHOWN_LINES.min(2 * AROUND_LINES + 5));
+    let from = usize::try_from(first).unwrap_or(1).saturating_sub(CONTEXT_LINES + 1);
+    let numbered = edited.text.lines().enumerate().skip(from).take(SHOWN_LINES.min(2 * CONTEXT_LINES + 5));
     let lines = numbered.map(|(n, line)| {
         let line: String = line.chars().take(LINE_CHARS).collect();
         format!("{}| {line}", n + 1)
@@ -134,7 +134,7 @@ fn snippet(edited: &EditedText) -> String {
 
 fn not_edited(path: &str, edit: TextEdit<'_>, error: EditError, raw: &str) -> ToolError {
     match error {
-        EditError::Many(count, lines) => ToolError::Failed {
+        EditError::Ambiguous(count, lines) => ToolError::Failed {
             message: format!(
                 "old_text stands {count} times in '{path}', at lines {}{}: nothing was changed. Take more lines around the one \
                  that is meant, or set replace_all",
@@ -143,35 +143,36 @@ fn not_edited(path: &str, edit: TextEdit<'_>, error: EditError, raw: &str) -> To
             ),
             data: json!({"matches": count, "lines": lines}),
         },
-        EditError::Same => ToolError::failed(format!(
+        EditError::Unchanged => ToolError::failed(format!(
             "Nothing would change in '{path}': its line ends are kept as they are. To convert them use bash or execute_python"
         )),
         EditError::TooLarge(size) => ToolError::failed(format!(
             "'{path}' would become {size} bytes, and a text file may have {} (limits.file_bytes): nothing was changed",
             edit.max_bytes
         )),
-        EditError::None => text_not_found(path, edit, raw),
+        EditError::NotFound => text_not_found(path, edit, raw),
     }
 }
 
 fn text_not_found(path: &str, edit: TextEdit<'_>, raw: &str) -> ToolError {
     let document = NormalizedText::of(raw);
-    let Some(near) = nearest(&document.plain, edit.old) else {
+    let Some(candidate) = nearest(&document.text, edit.old) else {
         return ToolError::failed(format!(
             "old_text does not stand in '{path}', nor anything like it: nothing was changed. Read the file first (file_read)"
         ));
     };
-    let lines = near.text.split('\n').count() as u64;
-    let end = near.start_line.saturating_add(lines).saturating_sub(1);
-    let only = near.only.map(|what| format!(", and differs only in {what}")).unwrap_or_default();
+    let lines = candidate.text.split('\n').count() as u64;
+    let end = candidate.start_line.saturating_add(lines).saturating_sub(1);
+    let only =
+        candidate.only_difference.map(|what| format!(", and differs only in {what}")).unwrap_or_default();
     ToolError::Failed {
         message: format!(
             "old_text does not stand in '{path}': nothing was changed. The nearest text is at lines {} to {end}, {}% alike{only}. \
              Copy it from there exactly",
-            near.start_line, near.percent
+            candidate.start_line, candidate.percent
         ),
         data: json!({
-            "nearest": {"start_line": near.start_line, "end_line": end, "percent": near.percent, "text": near.text},
+            "nearest": {"start_line": candidate.start_line, "end_line": end, "percent": candidate.percent, "text": candidate.text},
         }),
     }
 }

@@ -13,96 +13,98 @@ pub(super) struct EditedText {
     pub(super) text: String,
     /// How many pieces were replaced.
     pub(super) replacements: usize,
-    /// The lines, counted from 1, at which the new pieces stand now; the first of them.
+    /// The first lines, counted from 1, of the new pieces.
     pub(super) lines: Vec<u64>,
 }
 
-/// Why there is none.
+/// Why no edit was made.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EditError {
-    /// The old text is nowhere.
-    None,
-    /// It is there more than once: how often, and at which lines; the first of them.
-    Many(usize, Vec<u64>),
+    /// The text does not contain the old text.
+    NotFound,
+    /// The text contains it more than once: how often, and the first lines of the matches.
+    Ambiguous(usize, Vec<u64>),
     /// Nothing would change.
-    Same,
+    Unchanged,
     /// The text would become so many bytes.
     TooLarge(u64),
 }
 
-/// What is to be replaced by what.
+/// A replacement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextEdit<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
-    /// Every match, not exactly one.
+    /// Whether to replace every match, not exactly one.
     pub(super) all: bool,
-    /// What the text may become, bytes.
+    /// The largest size of the result.
     pub(super) max_bytes: u64,
 }
 
-/// A text as it is matched: with `\n` for each line end, and where these were `\r\n`.
+/// A text with `\n` for each line end, and the positions of the line ends that were `\r\n`.
 pub(super) struct NormalizedText {
     /// The text with `\n`.
-    pub(super) plain: String,
-    /// Where in it a `\r` was left out.
-    left_out: Vec<usize>,
+    pub(super) text: String,
+    /// The positions at which a `\r` was left out.
+    skipped_cr: Vec<usize>,
 }
 
 impl NormalizedText {
-    /// Of a raw text.
     pub(super) fn of(raw: &str) -> Self {
-        let (mut plain, mut left_out) = (String::with_capacity(raw.len()), Vec::new());
+        let (mut text, mut skipped_cr) = (String::with_capacity(raw.len()), Vec::new());
         for line in raw.split_inclusive('\n') {
             match line.strip_suffix("\r\n") {
                 Some(body) => {
-                    plain.push_str(body);
-                    left_out.push(plain.len());
-                    plain.push('\n');
+                    text.push_str(body);
+                    skipped_cr.push(text.len());
+                    text.push('\n');
                 }
-                None => plain.push_str(line),
+                None => text.push_str(line),
             }
         }
-        Self { plain, left_out }
+        Self { text, skipped_cr }
     }
 
     /// Whether most of its lines end with `\r\n`.
     fn is_crlf(&self) -> bool {
-        self.left_out.len() * 2 > self.plain.matches('\n').count()
+        self.skipped_cr.len() * 2 > self.text.matches('\n').count()
     }
 
-    /// The place in the raw text.
-    fn raw(&self, place: usize) -> usize {
-        place + self.left_out.partition_point(|out| *out < place)
+    /// The offset in the raw text.
+    fn raw(&self, offset: usize) -> usize {
+        offset + self.skipped_cr.partition_point(|skipped| *skipped < offset)
     }
 }
 
-/// Replaces the one place where the old text stands, or all of them.
+/// Replaces the only match of the old text, or all matches.
 pub(super) fn splice(raw: &str, edit: TextEdit<'_>) -> Result<EditedText, EditError> {
     let document = NormalizedText::of(raw);
     let old = edit.old.replace("\r\n", "\n");
     let new = if document.is_crlf() { to_crlf(edit.new) } else { edit.new.to_owned() };
-    let found: Vec<usize> = document.plain.match_indices(&old).map(|(at, _)| at).collect();
-    let Some(first) = found.first().copied() else { return Err(EditError::None) };
+    let matches: Vec<usize> = document.text.match_indices(&old).map(|(at, _)| at).collect();
+    let Some(first) = matches.first().copied() else { return Err(EditError::NotFound) };
     if !edit.all {
-        let again = overlapping(&document.plain, &old, first).filter(|_| found.len() == 1);
-        let all: Vec<usize> = found.iter().copied().chain(again).collect();
-        if all.len() > 1 {
-            return Err(EditError::Many(all.len(), lines_of(&document.plain, &all)));
+        let overlap = overlapping(&document.text, &old, first).filter(|_| matches.len() == 1);
+        let matches_found: Vec<usize> = matches.iter().copied().chain(overlap).collect();
+        if matches_found.len() > 1 {
+            return Err(EditError::Ambiguous(
+                matches_found.len(),
+                line_numbers(&document.text, &matches_found),
+            ));
         }
     }
     let pieces: Vec<Range<usize>> =
-        found.iter().map(|at| whole_lines(&document.plain, *at..*at + old.len(), &edit)).collect();
+        matches.iter().map(|at| whole_lines(&document.text, *at..*at + old.len(), &edit)).collect();
     let ranges: Vec<Range<usize>> =
         pieces.iter().map(|piece| document.raw(piece.start)..document.raw(piece.end)).collect();
-    // Counted before it is made: a small file and a long text can come to more than there is memory for.
-    let gone: usize = ranges.iter().map(ExactSizeIterator::len).sum();
-    let size = (raw.len() - gone) as u64 + (new.len() as u64).saturating_mul(ranges.len() as u64);
+    // Checked before it is built: many matches and a long text could exceed the memory.
+    let removed: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+    let size = (raw.len() - removed) as u64 + (new.len() as u64).saturating_mul(ranges.len() as u64);
     if size > edit.max_bytes {
         return Err(EditError::TooLarge(size));
     }
     let edited = joined(raw, &ranges, &new);
-    if edited.text == raw { Err(EditError::Same) } else { Ok(edited) }
+    if edited.text == raw { Err(EditError::Unchanged) } else { Ok(edited) }
 }
 
 /// A second match that begins within the first one.
@@ -113,7 +115,7 @@ fn overlapping(text: &str, old: &str, first: usize) -> Option<usize> {
     within.find(old).map(|at| from + at)
 }
 
-/// Where whole lines are deleted, their line end goes with them.
+/// Extends the deletion of whole lines by their line end.
 fn whole_lines(text: &str, piece: Range<usize>, edit: &TextEdit<'_>) -> Range<usize> {
     let begins = piece.start == 0 || text.get(..piece.start).is_some_and(|before| before.ends_with('\n'));
     let ends = text.get(piece.end..).is_some_and(|after| after.starts_with('\n'));
@@ -139,12 +141,12 @@ fn joined(raw: &str, ranges: &[Range<usize>], new: &str) -> EditedText {
     EditedText { text, replacements: ranges.len(), lines }
 }
 
-/// The lines of places that rise.
-fn lines_of(text: &str, places: &[usize]) -> Vec<u64> {
+/// The line numbers of ascending offsets.
+fn line_numbers(text: &str, offsets: &[usize]) -> Vec<u64> {
     let (mut line, mut from, mut lines) = (1_u64, 0, Vec::new());
-    for place in places.iter().take(MAX_LINES) {
-        line += text.get(from..*place).map_or(0, |piece| piece.matches('\n').count() as u64);
-        from = *place;
+    for offset in offsets.iter().take(MAX_LINES) {
+        line += text.get(from..*offset).map_or(0, |piece| piece.matches('\n').count() as u64);
+        from = *offset;
         lines.push(line);
     }
     lines

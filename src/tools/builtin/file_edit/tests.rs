@@ -17,11 +17,11 @@ fn done(raw: &str, edit: TextEdit<'_>) -> String {
 #[test]
 fn exactly_one_place_is_replaced() {
     assert_eq!(done("a\nb\nc\n", edit("b", "x\ny")), "a\nx\ny\nc\n");
-    assert_eq!(splice("a\nb\nb b\n", edit("b", "x")), Err(EditError::Many(3, vec![2, 3, 3])));
-    assert_eq!(splice("a", edit("b", "x")), Err(EditError::None));
+    assert_eq!(splice("a\nb\nb b\n", edit("b", "x")), Err(EditError::Ambiguous(3, vec![2, 3, 3])));
+    assert_eq!(splice("a", edit("b", "x")), Err(EditError::NotFound));
     assert_eq!(
         splice("aaa", edit("aa", "x")),
-        Err(EditError::Many(2, vec![1, 1])),
+        Err(EditError::Ambiguous(2, vec![1, 1])),
         "overlapping places are two"
     );
     assert_eq!(splice("éé\néé é", edit("é\né", "x")).map(|edited| edited.text), Ok("éxé é".into()));
@@ -44,7 +44,7 @@ fn line_ends_stay_what_they_are() {
     ] {
         assert_eq!(done(raw, edit(old, new)), expected, "{raw:?} {old:?}");
     }
-    assert_eq!(splice("a\r\nb\r\n", edit("a\r\nb", "a\nb")), Err(EditError::Same));
+    assert_eq!(splice("a\r\nb\r\n", edit("a\r\nb", "a\nb")), Err(EditError::Unchanged));
 }
 
 #[test]
@@ -125,7 +125,8 @@ fn the_new_lines_are_shown_with_numbers() {
     let edited = splice(&raw, edit("line 20\n", "new\n")).expect("an edit");
     let shown = snippet(&edited);
     assert!(shown.starts_with("17| line 17\n") && shown.contains("\n20| new\n21| line 21\n"), "{shown}");
-    let message = not_edited("f", edit("x", "y"), EditError::Many(70, (1..=50).collect()), "").to_string();
+    let message =
+        not_edited("f", edit("x", "y"), EditError::Ambiguous(70, (1..=50).collect()), "").to_string();
     assert!(
         message.contains("stands 70 times in 'f', at lines 1, 2, 3") && message.contains("50 …"),
         "{message}"

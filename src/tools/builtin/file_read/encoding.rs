@@ -10,7 +10,7 @@ pub(super) struct FileDecoding {
     pub(super) encoding: &'static Encoding,
     /// The length of its byte order mark.
     pub(super) mark_bytes: u64,
-    /// The call did not name it, so another one may be tried.
+    /// Whether another one may be tried, because the call did not name it.
     pub(super) is_guess: bool,
 }
 
@@ -46,10 +46,10 @@ fn is_wide(encoding: &Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }
 
-/// By the names that the web knows, and by those of Python that differ.
+/// Finds an encoding by its name on the web or in Python.
 fn named(label: &str) -> Result<&'static Encoding, String> {
     let label = label.trim().to_ascii_lowercase().replace('_', "-");
-    let known = match label.as_str() {
+    let web_name = match label.as_str() {
         "latin-1" | "iso8859-1" => "latin1",
         "utf-8-sig" => "utf-8",
         "cp936" => "gbk",
@@ -58,7 +58,7 @@ fn named(label: &str) -> Result<&'static Encoding, String> {
         "cp950" => "big5",
         other => other,
     };
-    Encoding::for_label_no_replacement(known.as_bytes()).ok_or_else(|| {
+    Encoding::for_label_no_replacement(web_name.as_bytes()).ok_or_else(|| {
         let label: String = label.chars().take(40).collect();
         format!("'{label}' is no encoding that is known here: use utf-8, utf-16, latin-1, gbk, gb18030, big5, shift_jis, euc-kr, windows-1251 …")
     })
@@ -68,13 +68,13 @@ fn named(label: &str) -> Result<&'static Encoding, String> {
 mod tests {
     use super::*;
 
-    fn plan(asked: Option<&str>, head: &[u8]) -> (String, u64) {
-        FileDecoding::of(asked, head).map(|found| (found.name(), found.mark_bytes)).expect("an encoding")
+    fn decoding(requested: Option<&str>, head: &[u8]) -> (String, u64) {
+        FileDecoding::of(requested, head).map(|found| (found.name(), found.mark_bytes)).expect("an encoding")
     }
 
     #[test]
     fn names_and_marks_go_together() {
-        for (asked, head, name, mark) in [
+        for (requested, head, name, mark) in [
             (None, &b"abc"[..], "utf-8", 0),
             (None, b"\xEF\xBB\xBFabc", "utf-8", 3),
             (None, b"\xFF\xFEa\0", "utf-16le", 2),
@@ -87,7 +87,7 @@ mod tests {
             (Some("cp936"), b"", "gbk", 0),
             (Some("utf-8-sig"), b"\xEF\xBB\xBF", "utf-8", 3),
         ] {
-            assert_eq!(plan(asked, head), (name.to_owned(), mark), "{asked:?} {head:?}");
+            assert_eq!(decoding(requested, head), (name.to_owned(), mark), "{requested:?} {head:?}");
         }
         assert!(
             FileDecoding::of(Some("klingon"), b"").expect_err("unknown").contains("'klingon' is no encoding")

@@ -5,7 +5,7 @@ mod encoding;
 mod pager;
 
 use super::builtin_tool::spec;
-use super::project_file::{READS, path_parameter, project_tool, refused, shown};
+use super::project_file::{READS, display_path, file_error, path_parameter, project_tool};
 use crate::ports::{CancelToken, Tool, ToolError};
 use crate::tools::registry::ToolDeps;
 use encoding::FileDecoding;
@@ -19,9 +19,9 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 const LINES: u64 = 2_000;
 /// Bytes of one read.
 const PIECE_BYTES: usize = 32 * 1024;
-/// First bytes that tell text from other files.
+/// First bytes, which show whether the file is text.
 const HEAD_BYTES: u64 = 8 * 1024;
-/// Lines behind this many bytes are neither shown nor counted.
+/// Lines after this many bytes are neither shown nor counted.
 const SCAN_BYTES: u64 = 1024 * 1024 * 1024;
 /// Characters of the result around a page.
 const FRAME_CHARS: usize = 1_000;
@@ -56,15 +56,15 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
         &["path"],
     );
     let result_chars = deps.options.limits.tool_result_chars;
-    let room_chars = result_chars.saturating_sub(FRAME_CHARS.min(result_chars / 2));
+    let max_json_chars = result_chars.saturating_sub(FRAME_CHARS.min(result_chars / 2));
     project_tool(deps, spec, READS, move |files, arguments: ReadArguments, context| {
-        let (file, size) = files.open(&arguments.path).map_err(refused)?;
+        let (file, size) = files.open(&arguments.path).map_err(file_error)?;
         let page = LinePage {
-            path: shown(&arguments.path),
+            path: display_path(&arguments.path),
             size,
             first: arguments.offset.unwrap_or(1),
             lines: arguments.limit.unwrap_or(LINES).min(LINES),
-            room_chars,
+            max_json_chars,
         };
         page.read(file, arguments.encoding.as_deref(), &context.cancel)
     })
@@ -76,7 +76,7 @@ struct LinePage {
     size: u64,
     first: u64,
     lines: u64,
-    room_chars: usize,
+    max_json_chars: usize,
 }
 
 /// The result of one pass through the file.
@@ -103,13 +103,13 @@ impl LinePage {
         let mut scan = self.scan(&mut file, decoding, cancel).map_err(read_failed)?;
         let mut notes = Vec::new();
         if scan.is_cut_off {
-            return Err(self.too_late());
+            return Err(self.timed_out());
         }
         if scan.is_malformed && decoding.is_guess {
             decoding = FileDecoding::FALLBACK;
             scan = self.scan(&mut file, decoding, cancel).map_err(read_failed)?;
             if scan.is_cut_off {
-                return Err(self.too_late());
+                return Err(self.timed_out());
             }
             notes.push(
                 "This is not valid utf-8 and is shown as latin-1: if letters look wrong, name the encoding (gbk, big5, \
@@ -127,7 +127,7 @@ impl LinePage {
             return Err(self.binary());
         }
         if scan.pager.shown == 0 && self.first > 1 {
-            return Err(self.beyond(&scan));
+            return Err(self.offset_beyond_end(&scan));
         }
         Ok(self.result(&scan, decoding, notes))
     }
@@ -142,15 +142,15 @@ impl LinePage {
         file.seek(SeekFrom::Start(decoding.mark_bytes))?;
         let mut decoder = decoding.encoding.new_decoder_without_bom_handling();
         let mut scan = FileScan {
-            pager: LinePager::new(self.first, self.lines, self.room_chars),
+            pager: LinePager::new(self.first, self.lines, self.max_json_chars),
             total: None,
             is_malformed: false,
             is_cut_off: false,
         };
-        let (mut piece, mut text, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
-        while seen < SCAN_BYTES {
+        let (mut piece, mut text, mut bytes_read) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
+        while bytes_read < SCAN_BYTES {
             if cancel.is_cancelled() {
-                // A full page is a result even if the lines behind it are not counted.
+                // A full page is a result even if the following lines are not counted.
                 scan.is_cut_off = !scan.pager.is_full();
                 break;
             }
@@ -158,15 +158,15 @@ impl LinePage {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             };
-            seen = seen.saturating_add(read as u64);
+            bytes_read = bytes_read.saturating_add(read as u64);
             text.clear();
             text.reserve(decoder.max_utf8_buffer_length(read).unwrap_or(4 * PIECE_BYTES));
             let bytes = piece.get(..read).unwrap_or_default();
             let was_full = scan.pager.is_full();
             let (_, _, is_malformed) = decoder.decode_to_string(bytes, &mut text, read == 0);
-            scan.pager.take(&text);
-            // Text before or behind the page does not matter.
-            scan.is_malformed |= is_malformed && !was_full && scan.pager.has_begun();
+            scan.pager.push(&text);
+            // Errors outside of the page do not matter.
+            scan.is_malformed |= is_malformed && !was_full && scan.pager.has_started();
             if read == 0 {
                 scan.total = Some(scan.pager.finish());
                 break;
@@ -212,7 +212,7 @@ impl LinePage {
         data
     }
 
-    fn beyond(&self, scan: &FileScan) -> ToolError {
+    fn offset_beyond_end(&self, scan: &FileScan) -> ToolError {
         let Self { path, first, .. } = self;
         ToolError::failed(match scan.total {
             Some(total) => {
@@ -226,7 +226,7 @@ impl LinePage {
         })
     }
 
-    fn too_late(&self) -> ToolError {
+    fn timed_out(&self) -> ToolError {
         ToolError::failed(format!(
             "the time was up before line {} of '{}' was reached: use a smaller offset, or bash (tail, sed -n)",
             self.first, self.path

@@ -1,16 +1,16 @@
-//! Collects the lines of one page from a text that streams by. It holds no more than that page.
+//! Collects the lines of one page of a streamed text. It stores no more than that page.
 
 use crate::tools::text::json_chars;
 
 /// Characters of a line that are shown.
 pub(super) const LINE_CHARS: usize = 2_000;
 
-/// A page in the making.
+/// A page under construction.
 #[derive(Default)]
 pub(super) struct LinePager {
     first: u64,
     max_lines: u64,
-    room_chars: usize,
+    max_json_chars: usize,
     /// The line that is being read, from 1.
     line: u64,
     current: String,
@@ -31,8 +31,8 @@ pub(super) struct LinePager {
 impl LinePager {
     /// At most `max_lines` lines from `first` on, as many as fit into `room_chars` characters of JSON, but at
     /// least one.
-    pub(super) fn new(first: u64, max_lines: u64, room_chars: usize) -> Self {
-        Self { first, max_lines, room_chars, line: 1, ..Self::default() }
+    pub(super) fn new(first: u64, max_lines: u64, max_json_chars: usize) -> Self {
+        Self { first, max_lines, max_json_chars, line: 1, ..Self::default() }
     }
 
     /// Whether the page is full, so that further lines are only counted.
@@ -40,13 +40,13 @@ impl LinePager {
         self.is_full
     }
 
-    /// Whether the page has begun.
-    pub(super) fn has_begun(&self) -> bool {
+    /// Whether the text has reached the page.
+    pub(super) fn has_started(&self) -> bool {
         self.line >= self.first
     }
 
-    /// Takes the next piece.
-    pub(super) fn take(&mut self, text: &str) {
+    /// Adds the next piece of the text.
+    pub(super) fn push(&mut self, text: &str) {
         for part in text.split_inclusive('\n') {
             let body = part.strip_suffix('\n').unwrap_or(part);
             self.extend(body);
@@ -59,7 +59,7 @@ impl LinePager {
     /// Ends the text and returns its number of lines.
     pub(super) fn finish(&mut self) -> u64 {
         if self.current_chars > 0 {
-            if self.is_wanted() {
+            if self.is_on_page() {
                 self.show("");
             }
             self.line += 1;
@@ -77,17 +77,17 @@ impl LinePager {
         }
     }
 
-    fn is_wanted(&self) -> bool {
-        !self.is_full && self.has_begun()
+    fn is_on_page(&self) -> bool {
+        !self.is_full && self.has_started()
     }
 
     fn extend(&mut self, body: &str) {
         if body.is_empty() {
             return;
         }
-        if self.is_wanted() {
-            let left = LINE_CHARS.saturating_sub(self.current_chars);
-            self.current.extend(body.chars().take(left));
+        if self.is_on_page() {
+            let free_chars = LINE_CHARS.saturating_sub(self.current_chars);
+            self.current.extend(body.chars().take(free_chars));
         }
         self.current_chars = self.current_chars.saturating_add(body.chars().count());
         self.ends_in_cr = body.ends_with('\r');
@@ -103,7 +103,7 @@ impl LinePager {
         } else {
             self.lf_lines += 1;
         }
-        if self.is_wanted() {
+        if self.is_on_page() {
             self.show("\n");
         }
         self.line += 1;
@@ -117,7 +117,7 @@ impl LinePager {
             .then(|| format!(" … [line cut: {LINE_CHARS} of {} characters are shown]", self.current_chars));
         let line = [self.current.as_str(), note.as_deref().unwrap_or_default(), end].concat();
         let chars: usize = line.chars().map(json_chars).sum();
-        self.is_full = self.shown > 0 && self.used_chars.saturating_add(chars) > self.room_chars;
+        self.is_full = self.shown > 0 && self.used_chars.saturating_add(chars) > self.max_json_chars;
         if self.is_full {
             return;
         }

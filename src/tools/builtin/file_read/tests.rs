@@ -23,7 +23,7 @@ fn cancel(deadline_ms: u64) -> CancelToken {
 }
 
 fn page(first: u64, lines: u64) -> LinePage {
-    LinePage { path: "f".into(), size: 0, first, lines, room_chars: 15_000 }
+    LinePage { path: "f".into(), size: 0, first, lines, max_json_chars: 15_000 }
 }
 
 fn file(bytes: &[u8]) -> File {
@@ -37,7 +37,7 @@ fn read(bytes: &[u8], page: &LinePage, encoding: Option<&str>) -> Result<Value, 
     page.read(file(bytes), encoding, &cancel(1)).map_err(|error| error.to_string())
 }
 
-fn whole(bytes: &[u8], encoding: Option<&str>) -> Value {
+fn read_all(bytes: &[u8], encoding: Option<&str>) -> Value {
     read(bytes, &page(1, LINES), encoding).expect("a page")
 }
 
@@ -75,15 +75,15 @@ fn pages_meet_whatever_they_hold_and_each_fits() {
 
 #[test]
 fn empty_files_and_last_lines_without_an_end_are_told() {
-    let empty = whole(b"", None);
+    let empty = read_all(b"", None);
     assert_eq!(
         (&empty["content"], &empty["total_lines"], &empty["note"]),
         (&json!(""), &json!(0), &json!("The file is empty"))
     );
     assert!(read(b"", &page(2, 1), None).expect_err("beyond").contains("has 0 lines"));
-    let open = whole(b"a\nb", None);
+    let open = read_all(b"a\nb", None);
     assert_eq!((&open["content"], &open["total_lines"]), (&json!("a\nb"), &json!(2)));
-    assert_eq!(whole(b"\n\n", None)["total_lines"], 2);
+    assert_eq!(read_all(b"\n\n", None)["total_lines"], 2);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn line_ends_are_shown_as_one_and_told() {
         (b"a\r\nb\n", "a\nb\n", json!("mixed")),
         (b"a\rb", "a\rb", Value::Null),
     ] {
-        let data = whole(bytes, None);
+        let data = read_all(bytes, None);
         assert_eq!((&data["content"], &data["line_endings"]), (&json!(content), &ends), "{bytes:?}");
     }
     // The two bytes of one line end in two pieces.
@@ -111,7 +111,7 @@ fn p8_long_lines_are_cut_and_said_to_be() {
         "é".repeat(LINE_CHARS + 1),
         "z".repeat(200_000)
     );
-    let data = whole(text.as_bytes(), None);
+    let data = read_all(text.as_bytes(), None);
     let lines: Vec<&str> = data["content"].as_str().expect("a text").lines().collect();
     assert_eq!((lines[0], lines[1].len()), ("short", LINE_CHARS));
     assert!(lines[2].ends_with("é … [line cut: 2000 of 2001 characters are shown]"), "{}", lines[2]);
@@ -122,7 +122,7 @@ fn p8_long_lines_are_cut_and_said_to_be() {
 #[test]
 fn encodings_are_found_by_name_mark_or_labelled_guess() {
     let german = "Grüße\n";
-    for (bytes, asked, encoding) in [
+    for (bytes, requested, encoding) in [
         (german.as_bytes().to_vec(), None, "utf-8"),
         ([b"\xEF\xBB\xBF", german.as_bytes()].concat(), None, "utf-8"),
         (b"Gr\xFC\xDFe\n".to_vec(), Some("latin-1"), "latin-1"),
@@ -134,12 +134,16 @@ fn encodings_are_found_by_name_mark_or_labelled_guess() {
         ),
         (german.encode_utf16().flat_map(u16::to_le_bytes).collect(), Some("utf-16"), "utf-16le"),
     ] {
-        let data = whole(&bytes, asked);
-        assert_eq!((&data["content"], &data["encoding"]), (&json!(german), &json!(encoding)), "{asked:?}");
+        let data = read_all(&bytes, requested);
+        assert_eq!(
+            (&data["content"], &data["encoding"]),
+            (&json!(german), &json!(encoding)),
+            "{requested:?}"
+        );
     }
-    let labelled = whole(b"Gr\xFC\xDFe\n", None);
+    let labelled = read_all(b"Gr\xFC\xDFe\n", None);
     assert!(labelled["note"].as_str().expect("a note").contains("not valid utf-8 and is shown as latin-1"));
-    assert_eq!(whole(b"\xC4\xE3\xBA\xC3", Some("gbk"))["content"], "你好");
+    assert_eq!(read_all(b"\xC4\xE3\xBA\xC3", Some("gbk"))["content"], "你好");
     let error = read(b"Gr\xFC\xDFe\n", &page(1, 9), Some("utf-8")).expect_err("is not");
     assert!(error.starts_with("'f' is not valid utf-8: try another encoding"), "{error}");
     assert!(
@@ -169,7 +173,7 @@ fn binary_files_are_refused_with_a_way_out() {
 fn p8_a_file_larger_than_memory_is_read_by_pages() {
     let file = file(b"first\n");
     file.set_len(1 << 40).expect("a long file");
-    // The rest is holes, one line of NULs: nobody reads it to its end.
+    // The rest is holes, one line of NULs: the test does not read it to its end.
     let mut head = vec![b'x'; 8 * 1024];
     head[5] = b'\n';
     let mut writer = &file;
@@ -201,7 +205,7 @@ fn a_page_that_the_time_does_not_suffice_for_is_an_error_and_no_shorter_page() {
     assert!(error.contains("the time was up"), "{error}");
 }
 
-/// Moves on with every look.
+/// Advances with every reading.
 #[derive(Default)]
 struct Ticking(std::sync::atomic::AtomicU64);
 

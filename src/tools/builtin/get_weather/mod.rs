@@ -1,4 +1,4 @@
-//! `get_weather`: asks a weather service where one is configured, else a fixed table labelled as simulated.
+//! `get_weather`: queries the configured weather service, or else a fixed table labelled as simulated.
 
 mod open_meteo;
 mod options;
@@ -43,7 +43,7 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
         if is_simulated {
             return Ok(table::look_up(&city));
         }
-        open_meteo::ask(web.as_ref(), &options, city.trim(), &context.cancel)
+        open_meteo::current_weather(web.as_ref(), &options, city.trim(), &context.cancel)
     };
     Box::new(BuiltinTool { own_timeout, ..BuiltinTool::new(spec, traits, run) })
 }

@@ -2,7 +2,7 @@
 
 use super::options::WeatherOptions;
 use crate::ports::{CancelToken, ToolError, Web};
-use crate::tools::web::service::{ServiceRequest, ask_json, service_url};
+use crate::tools::web::service::{ServiceRequest, request_json, service_url};
 use serde_json::{Value, json};
 
 const FORECASTS: &str = "https://api.open-meteo.com";
@@ -13,7 +13,7 @@ const CURRENT: &str =
     "temperature_2m,relative_humidity_2m,apparent_temperature,precipitation,weather_code,wind_speed_10m";
 
 /// The weather of a city now.
-pub(super) fn ask(
+pub(super) fn current_weather(
     web: &dyn Web,
     options: &WeatherOptions,
     city: &str,
@@ -29,13 +29,14 @@ pub(super) fn ask(
         .append_pair("count", "1")
         .append_pair("language", language)
         .append_pair("format", "json");
-    let places = ask_json(web, ServiceRequest::get(url, SERVICE, options.timeout_s), cancel)?;
-    let place = places.pointer("/results/0").filter(|place| place.is_object()).ok_or_else(|| {
-        ToolError::failed(format!(
-            "No city '{city}' is known: try its usual name in English, without the country"
-        ))
-    })?;
-    let number = |name: &str| place.get(name).and_then(Value::as_f64);
+    let found = request_json(web, ServiceRequest::get(url, SERVICE, options.timeout_s), cancel)?;
+    let city_entry =
+        found.pointer("/results/0").filter(|city_entry| city_entry.is_object()).ok_or_else(|| {
+            ToolError::failed(format!(
+                "No city '{city}' is known: try its usual name in English, without the country"
+            ))
+        })?;
+    let number = |name: &str| city_entry.get(name).and_then(Value::as_f64);
     let (Some(latitude), Some(longitude)) = (number("latitude"), number("longitude")) else {
         return Err(ToolError::failed("Open-Meteo does not say where the city is"));
     };
@@ -45,27 +46,27 @@ pub(super) fn ask(
         .append_pair("longitude", &longitude.to_string())
         .append_pair("current", CURRENT)
         .append_pair("timezone", "auto");
-    let forecast = ask_json(web, ServiceRequest::get(url, SERVICE, options.timeout_s), cancel)?;
-    weather_json(city, place, &forecast)
+    let forecast = request_json(web, ServiceRequest::get(url, SERVICE, options.timeout_s), cancel)?;
+    weather_json(city, city_entry, &forecast)
 }
 
-fn weather_json(city: &str, place: &Value, forecast: &Value) -> Result<Value, ToolError> {
-    let now = |name: &str| forecast.pointer(&format!("/current/{name}")).cloned().unwrap_or(Value::Null);
-    let temperature = now("temperature_2m");
+fn weather_json(city: &str, city_entry: &Value, forecast: &Value) -> Result<Value, ToolError> {
+    let current = |name: &str| forecast.pointer(&format!("/current/{name}")).cloned().unwrap_or(Value::Null);
+    let temperature = current("temperature_2m");
     if !temperature.is_number() {
         return Err(ToolError::failed("Open-Meteo does not say how the weather is"));
     }
     Ok(json!({
         "city": city,
-        "found": place.get("name"),
-        "country": place.get("country"),
+        "found": city_entry.get("name"),
+        "country": city_entry.get("country"),
         "temperature": temperature,
-        "humidity": now("relative_humidity_2m"),
-        "description": now("weather_code").as_u64().map_or("unknown", description),
-        "feels_like": now("apparent_temperature"),
-        "precipitation_mm": now("precipitation"),
-        "wind_km_per_h": now("wind_speed_10m"),
-        "query_time": now("time"),
+        "humidity": current("relative_humidity_2m"),
+        "description": current("weather_code").as_u64().map_or("unknown", description),
+        "feels_like": current("apparent_temperature"),
+        "precipitation_mm": current("precipitation"),
+        "wind_km_per_h": current("wind_speed_10m"),
+        "query_time": current("time"),
         "timezone": forecast.get("timezone"),
         "source": "open-meteo",
         "simulated": false,

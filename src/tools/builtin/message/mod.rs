@@ -1,5 +1,5 @@
-//! `message`: sends a text to a channel that the operator has configured, and to nobody else. Errors name no
-//! addresses and no tokens.
+//! `message`: sends a text to a channel that the operator has configured, and to no other recipient. Errors
+//! contain neither addresses nor tokens.
 
 mod email;
 mod options;
@@ -32,12 +32,12 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let (channels, max_chars) = (deps.options.channels.clone(), deps.options.limits.message_chars);
     let names: Vec<&String> = channels.0.keys().collect();
     let (description, channel) = if names.is_empty() {
-        let none = "Send a message to people outside this conversation. NO CHANNEL IS CONFIGURED: it cannot be used.";
-        (none, json!({"type": "string", "description": "A configured channel; there is none"}))
+        let description = "Send a message to people outside this conversation. NO CHANNEL IS CONFIGURED: it cannot be used.";
+        (description, json!({"type": "string", "description": "A configured channel; there is none"}))
     } else {
-        let some = "Send a message to people outside this conversation, through a channel that the operator has configured. \
+        let description = "Send a message to people outside this conversation, through a channel that the operator has configured. \
                     Each call sends once more: do not repeat one that may have been sent.";
-        (some, json!({"type": "string", "enum": names, "description": "Which channel"}))
+        (description, json!({"type": "string", "enum": names, "description": "Which channel"}))
     };
     let content =
         json!({"type": "string", "minLength": 1, "maxLength": max_chars, "description": "The text, plain"});
@@ -76,9 +76,12 @@ impl SendMessage {
                 "No channel is configured: tell the user that the operator has to add one under channels:",
             );
         }
-        let shown: String = name.chars().take(64).collect();
-        let meant = hint(name, names.iter().copied());
-        ToolError::Invalid(format!("There is no channel '{shown}'{meant}. There are: {}", names.join(", ")))
+        let quoted: String = name.chars().take(64).collect();
+        let suggestion = hint(name, names.iter().copied());
+        ToolError::Invalid(format!(
+            "There is no channel '{quoted}'{suggestion}. There are: {}",
+            names.join(", ")
+        ))
     }
 
     fn post(
@@ -90,15 +93,15 @@ impl SendMessage {
         let posts = post::posts(channel, name, text, context.job);
         for (sent, request) in posts.iter().enumerate() {
             let reason = match self.web.send(request, &context.cancel) {
-                Ok(answer) if (200..300).contains(&answer.status) => continue,
-                Ok(answer) => format!("the channel answered with status {}", answer.status),
+                Ok(response) if (200..300).contains(&response.status) => continue,
+                Ok(response) => format!("the channel answered with status {}", response.status),
                 Err(error) => public_reason(&error).to_owned(),
             };
-            let before = match sent {
+            let progress = match sent {
                 0 => String::new(),
                 _ => format!("; the first {sent} of {} parts were sent", posts.len()),
             };
-            return Err(ToolError::failed(format!("Channel '{name}': {reason}{before}")));
+            return Err(ToolError::failed(format!("Channel '{name}': {reason}{progress}")));
         }
         Ok(())
     }

@@ -143,20 +143,20 @@ impl ChannelOptions {
 
     /// The invalid key, its value, and the allowed values.
     fn fault(&self) -> Option<(&'static str, String, &'static str)> {
-        let hidden = || "***".to_owned();
+        let redacted = || "***".to_owned();
         match self {
             Self::Webhook { url, .. } | Self::Ntfy { url, .. } => {
-                (!is_address(url.reveal())).then(|| ("url", hidden(), ADDRESS))
+                (!is_address(url.reveal())).then(|| ("url", redacted(), ADDRESS))
             }
             Self::Slack { webhook_url } | Self::Discord { webhook_url } => {
-                (!is_address(webhook_url.reveal())).then(|| ("webhook_url", hidden(), ADDRESS))
+                (!is_address(webhook_url.reveal())).then(|| ("webhook_url", redacted(), ADDRESS))
             }
             Self::Telegram { bot_token, chat_id, api_url } => {
-                let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
-                if bot_token.reveal().is_empty() || !bot_token.reveal().bytes().all(plain) {
+                let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
+                if bot_token.reveal().is_empty() || !bot_token.reveal().bytes().all(is_allowed) {
                     return Some((
                         "bot_token",
-                        hidden(),
+                        redacted(),
                         "must be the token that BotFather gave, as in 123:abc",
                     ));
                 }
@@ -173,7 +173,7 @@ impl ChannelOptions {
 impl EmailOptions {
     fn fault(&self) -> Option<(&'static str, String, &'static str)> {
         const MAILBOX: &str = "must be a mail address, as in me@example.org or Me <me@example.org>";
-        let is_none = |text: &String| text.parse::<Mailbox>().is_err();
+        let is_invalid = |text: &String| text.parse::<Mailbox>().is_err();
         if self.host.is_empty() || self.host.contains(['/', ' ', '@']) {
             return Some((
                 "host",
@@ -184,13 +184,13 @@ impl EmailOptions {
         if self.username.is_some() != self.password.is_some() {
             return Some(("username", String::new(), "and 'password' go together: give both or neither"));
         }
-        if is_none(&self.from) {
+        if is_invalid(&self.from) {
             return Some(("from", self.from.clone(), MAILBOX));
         }
         if self.to.is_empty() {
             return Some(("to", "[]".to_owned(), "needs a recipient"));
         }
-        self.to.iter().find(|to| is_none(to)).map(|to| ("to", to.clone(), MAILBOX))
+        self.to.iter().find(|to| is_invalid(to)).map(|to| ("to", to.clone(), MAILBOX))
     }
 }
 
@@ -214,8 +214,8 @@ impl MessageChannels {
             faults.push(BadChannel { key, value: value.to_string(), allowed: allowed.to_owned() });
         };
         for (name, channel) in &self.0 {
-            let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-            if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(plain) {
+            let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+            if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(is_allowed) {
                 add(name.clone(), name, "must be a name of 1 to 64 characters of A-Z a-z 0-9 _ -");
             }
             if let Some((key, value, allowed)) = channel.fault() {

@@ -6,14 +6,14 @@ use crate::domain::id::JobId;
 use crate::ports::{UrlTrust, WebMethod, WebRequest};
 use serde_json::{Value, json};
 
-/// Largest answer that is read, bytes.
-const ANSWER_BYTES: usize = 64 * 1024;
-/// What Discord takes at once, characters.
+/// The largest response that is read.
+const RESPONSE_BYTES: usize = 64 * 1024;
+/// The longest message of Discord.
 const DISCORD_CHARS: usize = 2_000;
-/// What Telegram takes at once, characters.
+/// The longest message of Telegram.
 const TELEGRAM_CHARS: usize = 4_096;
 
-/// The requests that bring the message, in order; none for a channel that is no web address.
+/// The requests that bring the message, in order; none for mail.
 pub(super) fn posts(channel: &ChannelOptions, name: &str, content: &str, job: JobId) -> Vec<WebRequest> {
     match channel {
         ChannelOptions::Webhook { url, headers } => {
@@ -26,7 +26,7 @@ pub(super) fn posts(channel: &ChannelOptions, name: &str, content: &str, job: Jo
             let parts = split(content, TELEGRAM_CHARS).into_iter();
             parts.map(|text| post(&url, &json!({"chat_id": chat_id, "text": text}))).collect()
         }
-        // What Slack reads in angle brackets calls people.
+        // Slack notifies people named in angle brackets.
         ChannelOptions::Slack { webhook_url } => {
             let text = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             vec![post(webhook_url.reveal(), &json!({"text": text}))]
@@ -39,8 +39,8 @@ pub(super) fn posts(channel: &ChannelOptions, name: &str, content: &str, job: Jo
         ChannelOptions::Ntfy { url, token } => {
             let token =
                 token.iter().map(|token| ("authorization".to_owned(), format!("Bearer {}", token.reveal())));
-            let plain = "text/plain; charset=utf-8".to_owned();
-            let method = WebMethod::Post(plain, content.as_bytes().to_vec());
+            let content_type = "text/plain; charset=utf-8".to_owned();
+            let method = WebMethod::Post(content_type, content.as_bytes().to_vec());
             vec![WebRequest { method, headers: token.collect(), ..post(url.reveal(), &Value::Null) }]
         }
         ChannelOptions::Email(_) => Vec::new(),
@@ -53,26 +53,27 @@ fn post(url: &str, body: &Value) -> WebRequest {
         url: url.to_owned(),
         headers: Vec::new(),
         trust: UrlTrust::Operator,
-        max_bytes: ANSWER_BYTES,
+        max_bytes: RESPONSE_BYTES,
     }
 }
 
-/// Pieces of at most so many UTF-16 units, cut behind a line's end where there is one in the second half.
-fn split(text: &str, most: usize) -> Vec<&str> {
+/// Splits into pieces of at most `max_units` UTF-16 units. A piece ends at a line end if its second half has
+/// one.
+fn split(text: &str, max_units: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
     loop {
         let mut units = 0_usize;
         let end = rest.char_indices().find(|(_, c)| {
             units = units.saturating_add(c.len_utf16());
-            units > most
+            units > max_units
         });
         let Some((end, _)) = end else { break };
         let (head, _) = rest.split_at(end);
         let at = head.rfind('\n').map(|at| at.saturating_add(1)).filter(|at| *at > end / 2).unwrap_or(end);
-        let (part, left) = rest.split_at(at);
+        let (part, remaining) = rest.split_at(at);
         parts.push(part);
-        rest = left;
+        rest = remaining;
     }
     parts.push(rest);
     parts

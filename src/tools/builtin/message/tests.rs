@@ -17,27 +17,27 @@ const CHANNELS: &str = r#"{
     "phone": {"type": "ntfy", "url": "https://n.test/topic", "token": "s3cret"}
 }"#;
 
-/// Notes what it is to send, and answers with one status.
-struct Noting {
-    seen: Mutex<Vec<WebRequest>>,
-    answer: Result<u16, WebError>,
+/// Records the requests and responds with one status.
+struct RecordingWeb {
+    requests: Mutex<Vec<WebRequest>>,
+    result: Result<u16, WebError>,
 }
 
-impl Web for Noting {
+impl Web for RecordingWeb {
     fn send(&self, request: &WebRequest, _: &CancelToken) -> Result<WebResponse, WebError> {
-        let mut seen = self.seen.lock().unwrap();
-        seen.push(request.clone());
-        let status = self.answer.clone()?;
-        // The second part of a message fares worse.
-        let status = if seen.len() > 1 && status == 201 { 429 } else { status };
+        let mut requests = self.requests.lock().unwrap();
+        requests.push(request.clone());
+        let status = self.result.clone()?;
+        // The second part of a message fails.
+        let status = if requests.len() > 1 && status == 201 { 429 } else { status };
         Ok(WebResponse { url: String::new(), status, content_type: None, body: b"s3cret".to_vec() })
     }
 }
 
-fn tool(channels: &str, answer: Result<u16, WebError>) -> (Box<dyn Tool>, Arc<Noting>) {
-    let web = Arc::new(Noting { seen: Mutex::default(), answer });
+fn tool(channels: &str, result: Result<u16, WebError>) -> (Box<dyn Tool>, Arc<RecordingWeb>) {
+    let web = Arc::new(RecordingWeb { requests: Mutex::default(), result });
     let mut deps = deps();
-    deps.web = Arc::<Noting>::clone(&web);
+    deps.web = Arc::<RecordingWeb>::clone(&web);
     let channels = serde_json::from_str(channels).expect("channels");
     deps.options = Arc::new(ToolOptions { channels, ..(*deps.options).clone() });
     (register(&deps), web)
@@ -63,18 +63,18 @@ fn each_service_gets_what_it_reads() {
         let sent = send(tool.as_ref(), channel, "Hi <!channel> & @everyone").expect(channel);
         assert_eq!(sent, json!({"sent": true, "channel": channel, "type": kind}));
     }
-    let seen = web.seen.lock().unwrap();
-    assert!(seen.iter().all(|request| request.trust == UrlTrust::Operator));
+    let requests = web.requests.lock().unwrap();
+    assert!(requests.iter().all(|request| request.trust == UrlTrust::Operator));
     let job = crate::domain::id::JobId::from_bits(1).to_string();
     let text = "Hi <!channel> & @everyone";
-    assert_eq!(body(&seen[0]), json!({"content": text, "channel": "hook", "job_id": job}));
-    assert_eq!(seen[0].headers, [("x-key".to_owned(), "s3cret".to_owned())]);
-    assert_eq!(seen[1].url, "https://api.telegram.org/bot12:s3cret/sendMessage");
-    assert_eq!(body(&seen[1]), json!({"chat_id": "-100", "text": text}));
-    assert_eq!(body(&seen[2]), json!({"text": "Hi &lt;!channel&gt; &amp; @everyone"}));
-    assert_eq!(body(&seen[3]), json!({"content": text, "allowed_mentions": {"parse": []}}));
-    assert_eq!(seen[4].headers, [("authorization".to_owned(), "Bearer s3cret".to_owned())]);
-    assert_eq!(seen[4].method, WebMethod::Post("text/plain; charset=utf-8".to_owned(), text.into()));
+    assert_eq!(body(&requests[0]), json!({"content": text, "channel": "hook", "job_id": job}));
+    assert_eq!(requests[0].headers, [("x-key".to_owned(), "s3cret".to_owned())]);
+    assert_eq!(requests[1].url, "https://api.telegram.org/bot12:s3cret/sendMessage");
+    assert_eq!(body(&requests[1]), json!({"chat_id": "-100", "text": text}));
+    assert_eq!(body(&requests[2]), json!({"text": "Hi &lt;!channel&gt; &amp; @everyone"}));
+    assert_eq!(body(&requests[3]), json!({"content": text, "allowed_mentions": {"parse": []}}));
+    assert_eq!(requests[4].headers, [("authorization".to_owned(), "Bearer s3cret".to_owned())]);
+    assert_eq!(requests[4].method, WebMethod::Post("text/plain; charset=utf-8".to_owned(), text.into()));
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn p9_a_failure_names_the_status_and_no_secret() {
     ] {
         let (tool, _) = tool(CHANNELS, Err(error));
         for channel in ["hook", "tg", "slack", "game", "phone"] {
-            let told = send(tool.as_ref(), channel, "x").unwrap_err();
-            assert!(!told.contains("s3cret") && !told.contains(".test"), "{told}");
+            let reported = send(tool.as_ref(), channel, "x").unwrap_err();
+            assert!(!reported.contains("s3cret") && !reported.contains(".test"), "{reported}");
         }
     }
     let channels: MessageChannels = serde_json::from_str(CHANNELS).unwrap();
@@ -114,16 +114,16 @@ fn p8_a_long_text_goes_in_parts_and_a_longer_one_not_at_all() {
     let (tool_whole, web) = tool(CHANNELS, Ok(204));
     let long = "x".repeat(3_000);
     send(tool_whole.as_ref(), "game", &long).unwrap();
-    let parts: Vec<Value> = web.seen.lock().unwrap().iter().map(body).collect();
+    let parts: Vec<Value> = web.requests.lock().unwrap().iter().map(body).collect();
     let text: String = parts.iter().filter_map(|part| part["content"].as_str()).collect();
     assert!(parts.len() == 2 && text == long);
     let (half, _) = tool(CHANNELS, Ok(201));
-    let told = send(half.as_ref(), "game", &long).unwrap_err();
-    assert!(told.ends_with("status 429; the first 1 of 2 parts were sent"), "{told}");
+    let reported = send(half.as_ref(), "game", &long).unwrap_err();
+    assert!(reported.ends_with("status 429; the first 1 of 2 parts were sent"), "{reported}");
     let (tool, web) = tool(CHANNELS, Ok(204));
     assert!(send(tool.as_ref(), "game", &"x".repeat(4_001)).unwrap_err().contains("4000 characters"));
     assert!(send(tool.as_ref(), "game", " \n").unwrap_err().contains("empty"));
-    assert!(web.seen.lock().unwrap().is_empty());
+    assert!(web.requests.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn only_configured_channels_are_offered_and_taken() {
     let (some, _) = tool(CHANNELS, Ok(200));
     let names = some.spec().parameters["properties"]["channel"]["enum"].clone();
     assert_eq!(names, json!(["game", "hook", "phone", "slack", "tg"]));
-    let told = send(some.as_ref(), "hok", "x").unwrap_err();
-    assert!(told.contains("no channel 'hok'") && told.contains("'hook'"), "{told}");
+    let reported = send(some.as_ref(), "hok", "x").unwrap_err();
+    assert!(reported.contains("no channel 'hok'") && reported.contains("'hook'"), "{reported}");
     let (none, _) = tool("{}", Ok(200));
     assert!(none.spec().description.contains("NO CHANNEL"));
     assert!(send(none.as_ref(), "x", "y").unwrap_err().contains("channels:"));
@@ -237,15 +237,15 @@ fn mail_goes_to_the_configured_recipients_and_lines_of_the_text_are_no_headers()
         lines.contains(&"Bcc: victim@example.org".to_owned()) && lines.contains(&"end".to_owned()),
         "in the text"
     );
-    assert!(web.seen.lock().unwrap().is_empty());
+    assert!(web.requests.lock().unwrap().is_empty());
 }
 
 #[test]
 fn mail_that_is_refused_says_so_with_the_code() {
     let (port, serving) = mail_server("550 no such user me@example.org\r\n");
     let (tool_refused, _) = tool(&mail_channel(port), Ok(200));
-    let told = send(tool_refused.as_ref(), "mail", "x").unwrap_err();
-    assert_eq!(told, "Channel 'mail': the mail server refused it with code 550");
+    let reported = send(tool_refused.as_ref(), "mail", "x").unwrap_err();
+    assert_eq!(reported, "Channel 'mail': the mail server refused it with code 550");
     drop(serving.join());
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (tool, _) = tool(&mail_channel(closed), Ok(200));

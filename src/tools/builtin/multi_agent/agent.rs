@@ -1,4 +1,4 @@
-//! One sub-agent: asks the model, runs the tools that it calls, and asks again, within its own limits.
+//! One sub-agent: calls the model, runs the requested tools, and repeats both within its own limits.
 
 use super::options::SubAgentOptions;
 use super::reporter::{ResultCollector, StepReporter};
@@ -17,8 +17,8 @@ use std::time::Duration;
 const MAX_RETRY_WAIT: Duration = Duration::from_secs(5);
 /// The wait if the provider names none.
 const DEFAULT_RETRY_WAIT: Duration = Duration::from_millis(500);
-/// The most tokens of one call that are believed: an error of a provider must not spoil the accounts.
-const CREDIBLE_TOKENS: u64 = 1_000_000_000;
+/// The largest plausible usage of one call: an error of a provider must not spoil the accounts.
+const PLAUSIBLE_TOKENS: u64 = 1_000_000_000;
 
 /// The parts that all agents of a call share.
 pub(super) struct AgentEnvironment<'a> {
@@ -91,12 +91,12 @@ impl<'a> SubAgent<'a> {
                 return Err("The job's max_total_tokens are used up".to_owned());
             }
             let may_call = self.iterations.saturating_add(1) < max_iterations && !self.tools.is_empty();
-            let (reply, completion) = self.ask(may_call)?;
+            let (reply, completion) = self.call_model_with_retry(may_call)?;
             let Completion { tool_calls, echo, .. } = completion;
             if !may_call || tool_calls.is_empty() {
                 return if reply.text.trim().is_empty() { Err(self.no_answer()) } else { Ok(reply.text) };
             }
-            let calls = self.numbered(tool_calls);
+            let calls = self.with_ids(tool_calls);
             let (content, thinking) = (reply.text, reply.thinking);
             self.messages.push(Message::Assistant { content, thinking, tool_calls: calls.clone(), echo });
             self.run_tools(&calls);
@@ -105,7 +105,7 @@ impl<'a> SubAgent<'a> {
     }
 
     /// Calls the model, and repeats the call once after a short pause if that may help.
-    fn ask(&mut self, may_call: bool) -> Result<(SubAgentReply, Completion), String> {
+    fn call_model_with_retry(&mut self, may_call: bool) -> Result<(SubAgentReply, Completion), String> {
         self.iterations = self.iterations.saturating_add(1);
         let terms = &self.environment.context.terms;
         let request = ModelRequest {
@@ -144,7 +144,7 @@ impl<'a> SubAgent<'a> {
             match chunk {
                 Chunk::Thinking(text) => reply.thinking.push_str(text),
                 Chunk::Text(text) => reply.text.push_str(text),
-                Chunk::Spent(usage) if usage.total_tokens <= CREDIBLE_TOKENS => reply.spent = Some(usage),
+                Chunk::Spent(usage) if usage.total_tokens <= PLAUSIBLE_TOKENS => reply.spent = Some(usage),
                 Chunk::Spent(_) => {}
             }
             ControlFlow::Continue(())
@@ -160,26 +160,26 @@ impl<'a> SubAgent<'a> {
         reply: &SubAgentReply,
         completion: Option<&Completion>,
     ) {
-        let has_come = completion.is_some() || !reply.text.is_empty() || !reply.thinking.is_empty();
-        let estimated = || {
+        let has_output = completion.is_some() || !reply.text.is_empty() || !reply.thinking.is_empty();
+        let estimate = || {
             let estimator = TokenEstimator::of_model(&request.model);
             let calls = completion.iter().flat_map(|completion| &completion.tool_calls);
             let arguments: u64 = calls.map(|call| estimator.text(&call.arguments)).sum();
             let prompt =
                 estimator.messages(&request.messages).saturating_add(estimator.tools(&request.tools));
-            let written = estimator.text(&reply.thinking).saturating_add(estimator.text(&reply.text));
+            let output = estimator.text(&reply.thinking).saturating_add(estimator.text(&reply.text));
             let price =
                 self.environment.model.model(&request.model).map(|model| model.price).unwrap_or_default();
-            Usage::new(prompt, written.saturating_add(arguments)).priced(price)
+            Usage::new(prompt, output.saturating_add(arguments)).priced(price)
         };
-        let Some(usage) = reply.spent.or_else(|| has_come.then(estimated)) else { return };
+        let Some(usage) = reply.spent.or_else(|| has_output.then(estimate)) else { return };
         self.usage += usage;
         self.environment.context.terms.budget.spend(usage);
         self.environment.report.spent(&request.model, usage);
     }
 
     /// Gives the calls ids that are unique within this agent.
-    fn numbered(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
+    fn with_ids(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         let first = self.calls;
         self.calls = first.saturating_add(calls.len());
         let number = self.number;
@@ -198,9 +198,9 @@ impl<'a> SubAgent<'a> {
             ..environment.context.clone()
         };
         self.steps.tools_called(calls);
-        let gathered = ResultCollector::new(environment.report, &environment.context.terms.budget);
-        environment.toolbox.run(calls, &context, &gathered);
-        for (call, content) in gathered.in_order(calls) {
+        let collector = ResultCollector::new(environment.report, &environment.context.terms.budget);
+        environment.toolbox.run(calls, &context, &collector);
+        for (call, content) in collector.in_order(calls) {
             self.steps.tool_finished(&call.name, &content);
             let (id_ref, name) = (call.id_ref.clone(), call.name.clone());
             self.messages.push(Message::Tool { id_ref, name, content });

@@ -116,20 +116,21 @@ impl Tool for MultiAgent {
             let message = format!("'tasks' must hold 1 to {MAX_TASKS} tasks, not {}", tasks.len());
             return Err(ToolError::Invalid(message));
         }
-        let names = unique(&tasks);
-        let tools = tasks.iter().enumerate().map(|(at, task)| tools_of(at, task, toolbox.as_ref(), context));
+        let names = unique_names(&tasks);
+        let tools = tasks.iter().enumerate().map(|(at, task)| tools_for(at, task, toolbox.as_ref(), context));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let (model, options) = (self.agents.model.as_ref(), self.options);
         let environment = AgentEnvironment { model, toolbox: toolbox.as_ref(), options, context, report };
         let agents: Vec<_> = names.iter().zip(&tasks).zip(tools).collect();
         let results =
             parallel::map("agent", options.max_concurrency, &agents, |at, ((name, task), tools)| {
-                let answer = SubAgent::new(&environment, (at, name), tools.clone()).run(&task.instruction);
-                (answer.result.is_ok(), result_json(name, answer))
+                let agent_result =
+                    SubAgent::new(&environment, (at, name), tools.clone()).run(&task.instruction);
+                (agent_result.result.is_ok(), result_json(name, agent_result))
             });
         let has_answer = results.iter().any(|(is_ok, _)| *is_ok);
-        let shown: Vec<Value> = results.into_iter().map(|(_, shown)| shown).collect();
-        let data = json!({"results": shown, "total": tasks.len()});
+        let result: Vec<Value> = results.into_iter().map(|(_, result)| result).collect();
+        let data = json!({"results": result, "total": tasks.len()});
         if has_answer {
             return Ok(data);
         }
@@ -139,18 +140,18 @@ impl Tool for MultiAgent {
 }
 
 /// The names of the agents; repeated ones are numbered.
-fn unique(tasks: &[AgentTask]) -> Vec<String> {
+fn unique_names(tasks: &[AgentTask]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(tasks.len());
     for task in tasks {
         let numbered = (2..).map(|n| format!("{} ({n})", task.name));
-        let mut free = std::iter::once(task.name.clone()).chain(numbered);
-        names.extend(free.find(|name| !names.contains(name)));
+        let mut candidates = std::iter::once(task.name.clone()).chain(numbered);
+        names.extend(candidates.find(|name| !names.contains(name)));
     }
     names
 }
 
 /// The tools of an agent: those that its task names, if the job may call them and they need no approval.
-fn tools_of(
+fn tools_for(
     at: usize,
     task: &AgentTask,
     toolbox: &dyn Toolbox,
@@ -159,24 +160,24 @@ fn tools_of(
     let mut tools = toolbox.offered(&context.allowed, false);
     // Agents start no agents, submit no jobs and send no messages.
     tools.retain(|tool| toolbox.reach(&tool.name) == ToolReach::Here && !toolbox.needs_approval(&tool.name));
-    let Some(wanted) = &task.tools else { return Ok(tools) };
-    if let Some(unknown) = wanted.iter().find(|name| !toolbox.has_tool(name)) {
+    let Some(requested) = &task.tools else { return Ok(tools) };
+    if let Some(unknown) = requested.iter().find(|name| !toolbox.has_tool(name)) {
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
-        let meant = hint(unknown, known.iter().copied());
+        let suggestion = hint(unknown, known.iter().copied());
         let quoted: String = unknown.chars().take(64).collect();
         return Err(ToolError::Invalid(format!(
-            "tasks[{at}].tools: there is no tool '{quoted}'{meant}. Agents can have: {}",
+            "tasks[{at}].tools: there is no tool '{quoted}'{suggestion}. Agents can have: {}",
             known.join(", ")
         )));
     }
     // A task may use the aliases of a tool.
-    let named = toolbox.offered(&ToolChoice::Named(wanted.clone()), false);
-    tools.retain(|tool| named.iter().any(|wanted| wanted.name == tool.name));
+    let requested_tools = toolbox.offered(&ToolChoice::Named(requested.clone()), false);
+    tools.retain(|tool| requested_tools.iter().any(|requested| requested.name == tool.name));
     Ok(tools)
 }
 
-fn result_json(name: &str, answer: SubAgentResult) -> Value {
-    let SubAgentResult { result, iterations, usage } = answer;
+fn result_json(name: &str, agent_result: SubAgentResult) -> Value {
+    let SubAgentResult { result, iterations, usage } = agent_result;
     let (is_ok, field, text) = match result {
         Ok(response) => (true, "response", response),
         Err(error) => (false, "error", error),

@@ -15,22 +15,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 /// What the model does with one request.
-enum Say {
+enum ScriptedReply {
     Text(&'static str),
     Call(&'static str, Value),
     Fail(ModelError),
 }
 
-type Script = Box<dyn Fn(&ModelRequest, u32) -> Say + Send + Sync>;
+type Script = Box<dyn Fn(&ModelRequest, u32) -> ScriptedReply + Send + Sync>;
 
 /// Follows the script, whose second argument counts the calls of all agents from 0.
-struct Scripted {
+struct ScriptedModel {
     script: Script,
     calls: AtomicU32,
     requests: Mutex<Vec<ModelRequest>>,
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn ask(
         &self,
         request: &ModelRequest,
@@ -44,16 +44,16 @@ impl Model for Scripted {
         }
         let mut tool_calls = Vec::new();
         match say {
-            Say::Text(text) => {
+            ScriptedReply::Text(text) => {
                 let _going_on = sink(Chunk::Thinking("hm"));
                 let _going_on = sink(Chunk::Text(text));
             }
-            Say::Call(name, arguments) => tool_calls.push(ToolCall {
+            ScriptedReply::Call(name, arguments) => tool_calls.push(ToolCall {
                 id_ref: "same".into(),
                 name: name.into(),
                 arguments: arguments.to_string(),
             }),
-            Say::Fail(error) => return Err(error),
+            ScriptedReply::Fail(error) => return Err(error),
         }
         let _going_on = sink(Chunk::Spent(Usage::new(10, 5)));
         Ok(Completion { tool_calls, finish_reason: FinishReason::Stop, echo: None })
@@ -64,14 +64,14 @@ impl Model for Scripted {
     }
 }
 
-/// Notes what it is told.
+/// Records the reports.
 #[derive(Default)]
-struct Noted {
+struct RecordingReporter {
     steps: Mutex<Vec<AgentStep>>,
     spent: Mutex<Vec<(String, Usage)>>,
 }
 
-impl ProgressReporter for Noted {
+impl ProgressReporter for RecordingReporter {
     fn step(&self, step: AgentStep) {
         self.steps.lock().unwrap().push(step);
     }
@@ -80,50 +80,53 @@ impl ProgressReporter for Noted {
     }
 }
 
-struct Rig {
+struct AgentFixture {
     tool: Box<dyn Tool>,
-    model: Arc<Scripted>,
-    noted: Noted,
+    model: Arc<ScriptedModel>,
+    reporter: RecordingReporter,
     _toolbox: Arc<dyn Toolbox>,
 }
 
-fn rig(script: impl Fn(&ModelRequest, u32) -> Say + Send + Sync + 'static) -> Rig {
-    rig_with(SubAgentOptions::default(), script)
+fn fixture(script: impl Fn(&ModelRequest, u32) -> ScriptedReply + Send + Sync + 'static) -> AgentFixture {
+    fixture_with(SubAgentOptions::default(), script)
 }
 
-fn rig_with(
+fn fixture_with(
     sub_agent: SubAgentOptions,
-    script: impl Fn(&ModelRequest, u32) -> Say + Send + Sync + 'static,
-) -> Rig {
-    let model =
-        Arc::new(Scripted { script: Box::new(script), calls: AtomicU32::new(0), requests: Mutex::default() });
+    script: impl Fn(&ModelRequest, u32) -> ScriptedReply + Send + Sync + 'static,
+) -> AgentFixture {
+    let model = Arc::new(ScriptedModel {
+        script: Box::new(script),
+        calls: AtomicU32::new(0),
+        requests: Mutex::default(),
+    });
     let mut deps = deps();
-    deps.agents.model = Arc::<Scripted>::clone(&model);
+    deps.agents.model = Arc::<ScriptedModel>::clone(&model);
     deps.options = Arc::new(ToolOptions { sub_agent, ..(*deps.options).clone() });
     let toolbox = filled(&deps);
-    Rig { tool: register(&deps), model, noted: Noted::default(), _toolbox: toolbox }
+    AgentFixture { tool: register(&deps), model, reporter: RecordingReporter::default(), _toolbox: toolbox }
 }
 
-fn here() -> ToolContext {
+fn job_context() -> ToolContext {
     let budget = TokenBudget::default();
     let terms = ModelParameters { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
     ToolContext { terms, id_ref: "call_1".into(), ..context(ToolChoice::All(true)) }
 }
 
-impl Rig {
+impl AgentFixture {
     fn run_in(&self, context: &ToolContext, tasks: Value) -> Result<Value, String> {
         let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
-        self.tool.call_with_progress(&arguments, context, &self.noted).map_err(|error| error.to_string())
+        self.tool.call_with_progress(&arguments, context, &self.reporter).map_err(|error| error.to_string())
     }
 
     fn run(&self, tasks: Value) -> Value {
-        self.run_in(&here(), tasks).expect("agents")
+        self.run_in(&job_context(), tasks).expect("agents")
     }
 
-    /// What there is to show where no agent has answered.
+    /// The data of a call in which no agent has answered.
     fn fail_in(&self, context: &ToolContext, tasks: Value) -> Value {
         let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
-        match self.tool.call_with_progress(&arguments, context, &self.noted) {
+        match self.tool.call_with_progress(&arguments, context, &self.reporter) {
             Err(ToolError::Failed { message, data }) if message.starts_with("No agent has answered") => data,
             other => panic!("{other:?}"),
         }
@@ -139,7 +142,7 @@ fn task(name: &str, instruction: &str) -> Value {
 }
 
 /// The task that the request is about.
-fn asked(request: &ModelRequest) -> &str {
+fn instruction_of(request: &ModelRequest) -> &str {
     match request.messages.get(1) {
         Some(Message::User { content, .. }) => content,
         other => panic!("a user's message comes second: {other:?}"),
@@ -156,18 +159,20 @@ fn results_of(request: &ModelRequest) -> Vec<&str> {
 
 #[test]
 fn agents_answer_in_order_with_messages_terms_and_names_of_their_own() {
-    let rig = rig(|request, _| Say::Text(if asked(request) == "one" { "first" } else { "second" }));
-    let told = rig.run(json!([task("a", "one"), task("a", "two"), task("b", "two")]));
-    assert_eq!(told["total"], 3);
+    let fixture = fixture(|request, _| {
+        ScriptedReply::Text(if instruction_of(request) == "one" { "first" } else { "second" })
+    });
+    let reported = fixture.run(json!([task("a", "one"), task("a", "two"), task("b", "two")]));
+    assert_eq!(reported["total"], 3);
     let names: Vec<&str> =
-        told["results"].as_array().unwrap().iter().map(|r| r["task_name"].as_str().unwrap()).collect();
+        reported["results"].as_array().unwrap().iter().map(|r| r["task_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "a (2)", "b"]);
     assert_eq!(
-        told["results"][0],
+        reported["results"][0],
         json!({"task_name": "a", "success": true, "response": "first", "iterations": 1, "usage": json!(Usage::new(10, 5))})
     );
-    assert_eq!(told["results"][1]["response"], "second");
-    for request in rig.requests() {
+    assert_eq!(reported["results"][1]["response"], "second");
+    for request in fixture.requests() {
         assert!(
             matches!(request.messages.first(), Some(Message::System { .. })) && request.messages.len() == 2
         );
@@ -176,26 +181,26 @@ fn agents_answer_in_order_with_messages_terms_and_names_of_their_own() {
             ("m", Some(0.5), Some(99))
         );
     }
-    assert_eq!(*rig.noted.spent.lock().unwrap(), vec![("m".to_owned(), Usage::new(10, 5)); 3]);
+    assert_eq!(*fixture.reporter.spent.lock().unwrap(), vec![("m".to_owned(), Usage::new(10, 5)); 3]);
 }
 
 #[test]
 fn an_agent_uses_tools_and_its_steps_are_told() {
-    let rig = rig(|request, _| match results_of(request).last() {
-        None => Say::Call("calculator", json!({"expression": "6*7"})),
-        Some(result) if result.contains("42") => Say::Text("it is 42"),
+    let fixture = fixture(|request, _| match results_of(request).last() {
+        None => ScriptedReply::Call("calculator", json!({"expression": "6*7"})),
+        Some(result) if result.contains("42") => ScriptedReply::Text("it is 42"),
         Some(other) => panic!("{other}"),
     });
-    let told = rig.run(json!([{"name": "a", "instruction": "x", "tools": ["calculator"]}]));
+    let reported = fixture.run(json!([{"name": "a", "instruction": "x", "tools": ["calculator"]}]));
     assert_eq!(
-        (&told["results"][0]["response"], &told["results"][0]["iterations"]),
+        (&reported["results"][0]["response"], &reported["results"][0]["iterations"]),
         (&json!("it is 42"), &json!(2))
     );
     assert_eq!(
-        rig.requests()[0].tools.iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>(),
+        fixture.requests()[0].tools.iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>(),
         ["calculator"]
     );
-    let steps = rig.noted.steps.lock().unwrap();
+    let steps = fixture.reporter.steps.lock().unwrap();
     let kinds: Vec<&str> = steps
         .iter()
         .map(|step| match step.act {
@@ -217,12 +222,12 @@ fn an_agent_uses_tools_and_its_steps_are_told() {
 #[test]
 fn p8_what_a_step_tells_is_cut() {
     let long = "x".repeat(10_000);
-    let rig = rig(move |request, _| match results_of(request).len() {
-        0 => Say::Call("text_process", json!({"text": long, "operation": "upper"})),
-        _ => Say::Text("done"),
+    let fixture = fixture(move |request, _| match results_of(request).len() {
+        0 => ScriptedReply::Call("text_process", json!({"text": long, "operation": "upper"})),
+        _ => ScriptedReply::Text("done"),
     });
-    rig.run(json!([task("a", "x")]));
-    for step in rig.noted.steps.lock().unwrap().iter() {
+    fixture.run(json!([task("a", "x")]));
+    for step in fixture.reporter.steps.lock().unwrap().iter() {
         if let AgentAction::ToolCall { arguments: text, .. } | AgentAction::ToolResult { content: text, .. } =
             &step.act
         {
@@ -234,42 +239,46 @@ fn p8_what_a_step_tells_is_cut() {
 #[test]
 fn no_agent_starts_agents_or_hands_in_work_whatever_it_is_told() {
     for name in ["multi_agent", "spawn", "cron", "message"] {
-        let rig = rig(move |request, _| match results_of(request).last() {
-            None => Say::Call(name, json!({"tasks": [task("z", "y")], "task": "x", "action": "list"})),
+        let fixture = fixture(move |request, _| match results_of(request).last() {
+            None => {
+                ScriptedReply::Call(name, json!({"tasks": [task("z", "y")], "task": "x", "action": "list"}))
+            }
             Some(result) => {
                 assert!(result.contains("\"success\":false"), "{name}: {result}");
-                Say::Text("refused")
+                ScriptedReply::Text("refused")
             }
         });
-        let told = rig.run(json!([{"name": "a", "instruction": "x", "tools": [name, "calculator"]}]));
-        assert_eq!(told["results"][0]["response"], "refused");
-        assert_eq!(rig.requests().len(), 2, "{name}: no agent of an agent");
-        assert!(rig.requests().iter().all(|request| request.tools.iter().all(|tool| tool.name != name)));
+        let reported = fixture.run(json!([{"name": "a", "instruction": "x", "tools": [name, "calculator"]}]));
+        assert_eq!(reported["results"][0]["response"], "refused");
+        assert_eq!(fixture.requests().len(), 2, "{name}: no agent of an agent");
+        assert!(fixture.requests().iter().all(|request| request.tools.iter().all(|tool| tool.name != name)));
     }
 }
 
 #[test]
 fn an_agent_has_no_more_than_its_job_and_its_task_allow() {
-    let forbidden = rig(|request, _| match results_of(request).last() {
-        None => Say::Call("bash", json!({"command": "id"})),
+    let forbidden = fixture(|request, _| match results_of(request).last() {
+        None => ScriptedReply::Call("bash", json!({"command": "id"})),
         Some(result) => {
             assert!(result.contains("\"success\":false"), "{result}");
-            Say::Text("no")
+            ScriptedReply::Text("no")
         }
     });
-    let context = ToolContext { allowed: ToolChoice::Named(vec!["calculator".into()]), ..here() };
+    let context = ToolContext { allowed: ToolChoice::Named(vec!["calculator".into()]), ..job_context() };
     for task in [
         json!({"name": "a", "instruction": "x"}),
         json!({"name": "a", "instruction": "x", "tools": ["exec", "calculator"]}),
     ] {
-        let told = forbidden.run_in(&context, json!([task])).unwrap();
-        assert_eq!(told["results"][0]["response"], "no");
+        let reported = forbidden.run_in(&context, json!([task])).unwrap();
+        assert_eq!(reported["results"][0]["response"], "no");
     }
-    let aliased = rig(|_, _| Say::Text("fine"));
+    let aliased = fixture(|_, _| ScriptedReply::Text("fine"));
     aliased.run(json!([{"name": "a", "instruction": "x", "tools": ["exec"]}]));
     assert_eq!(aliased.requests()[0].tools[0].name, "bash", "by its other name");
-    let unknown = aliased
-        .run_in(&here(), json!([task("b", "y"), {"name": "a", "instruction": "x", "tools": ["calclator"]}]));
+    let unknown = aliased.run_in(
+        &job_context(),
+        json!([task("b", "y"), {"name": "a", "instruction": "x", "tools": ["calclator"]}]),
+    );
     let error = unknown.unwrap_err();
     assert!(error.contains("tasks[1].tools") && error.contains("'calculator'"), "{error}");
     assert_eq!(aliased.requests().len(), 1, "none was started");
@@ -277,13 +286,13 @@ fn an_agent_has_no_more_than_its_job_and_its_task_allow() {
 
 #[test]
 fn an_agent_that_never_answers_fails_and_its_last_turn_has_no_tools() {
-    let rig = rig(|_, _| Say::Call("calculator", json!({"expression": "1"})));
-    let told = rig.fail_in(&here(), json!([task("a", "x")]));
-    let result = &told["results"][0];
+    let fixture = fixture(|_, _| ScriptedReply::Call("calculator", json!({"expression": "1"})));
+    let reported = fixture.fail_in(&job_context(), json!([task("a", "x")]));
+    let result = &reported["results"][0];
     assert_eq!((&result["success"], &result["iterations"]), (&json!(false), &json!(3)));
     assert!(result["error"].as_str().unwrap().contains("3 calls") && result.get("response").is_none());
     assert_eq!(
-        rig.requests().iter().map(|request| request.may_call).collect::<Vec<_>>(),
+        fixture.requests().iter().map(|request| request.may_call).collect::<Vec<_>>(),
         [true, true, false]
     );
 }
@@ -291,36 +300,37 @@ fn an_agent_that_never_answers_fails_and_its_last_turn_has_no_tools() {
 #[test]
 fn a_failing_model_is_that_agents_error_and_a_busy_one_is_asked_once_more() {
     let unavailable = || ModelError::Unavailable { message: "down".into(), retry_after_ms: Some(10) };
-    let twice = rig(move |request, number| match (asked(request), number) {
-        ("bad", _) => Say::Fail(ModelError::Refused("no such thing".into())),
-        ("down", _) => Say::Fail(unavailable()),
-        _ => Say::Text("fine"),
+    let twice = fixture(move |request, number| match (instruction_of(request), number) {
+        ("bad", _) => ScriptedReply::Fail(ModelError::Refused("no such thing".into())),
+        ("down", _) => ScriptedReply::Fail(unavailable()),
+        _ => ScriptedReply::Text("fine"),
     });
-    let told = twice.run(json!([task("a", "bad"), task("b", "good"), task("c", "down")]));
-    assert_eq!(told["results"][0]["error"], "no such thing");
-    assert_eq!(told["results"][1]["response"], "fine");
-    assert_eq!(told["results"][2]["error"], "down");
-    let of = |what: &str| twice.requests().iter().filter(|request| asked(request) == what).count();
+    let reported = twice.run(json!([task("a", "bad"), task("b", "good"), task("c", "down")]));
+    assert_eq!(reported["results"][0]["error"], "no such thing");
+    assert_eq!(reported["results"][1]["response"], "fine");
+    assert_eq!(reported["results"][2]["error"], "down");
+    let of = |what: &str| twice.requests().iter().filter(|request| instruction_of(request) == what).count();
     assert_eq!((of("bad"), of("good"), of("down")), (1, 1, 2));
-    let mended = rig(move |_, number| match number {
-        0 => Say::Fail(ModelError::Busy { message: "later".into(), retry_after_ms: 1_000 }),
-        _ => Say::Text("fine"),
+    let mended = fixture(move |_, number| match number {
+        0 => ScriptedReply::Fail(ModelError::Busy { message: "later".into(), retry_after_ms: 1_000 }),
+        _ => ScriptedReply::Text("fine"),
     });
     assert_eq!(mended.run(json!([task("a", "x")]))["results"][0]["response"], "fine");
-    let long =
-        rig(|_, _| Say::Fail(ModelError::Busy { message: "much later".into(), retry_after_ms: 60_000 }));
-    assert_eq!(long.fail_in(&here(), json!([task("a", "x")]))["results"][0]["error"], "much later");
+    let long = fixture(|_, _| {
+        ScriptedReply::Fail(ModelError::Busy { message: "much later".into(), retry_after_ms: 60_000 })
+    });
+    assert_eq!(long.fail_in(&job_context(), json!([task("a", "x")]))["results"][0]["error"], "much later");
     assert_eq!(long.requests().len(), 1);
 }
 
 #[test]
 fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
-    let rig = rig(|_, number| match number {
-        0 => Say::Call("text_process", json!({"operation": "upper", "text": "ab ".repeat(20_000)})),
-        _ => Say::Text("fine"),
+    let fixture = fixture(|_, number| match number {
+        0 => ScriptedReply::Call("text_process", json!({"operation": "upper", "text": "ab ".repeat(20_000)})),
+        _ => ScriptedReply::Text("fine"),
     });
-    rig.run(json!([task("a", "x")]));
-    let last = rig.requests().pop().unwrap().messages.pop();
+    fixture.run(json!([task("a", "x")]));
+    let last = fixture.requests().pop().unwrap().messages.pop();
     let Some(Message::Tool { content, .. }) = last else { panic!("a result: {last:?}") };
     assert!(content.contains("characters cut]") && content.contains("AB "), "{content:.400}");
     assert!(!content.contains("read_result"), "{content}");
@@ -328,20 +338,21 @@ fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
 
 #[test]
 fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
-    let rig = rig_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
-        Say::Text("fine")
-    });
-    let terms = ModelParameters { budget: TokenBudget::new(Some(20)), ..here().terms };
-    let context = ToolContext { terms, ..here() };
-    let told = rig.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
+    let fixture =
+        fixture_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
+            ScriptedReply::Text("fine")
+        });
+    let terms = ModelParameters { budget: TokenBudget::new(Some(20)), ..job_context().terms };
+    let context = ToolContext { terms, ..job_context() };
+    let reported = fixture.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
     assert_eq!(
-        (&told["results"][0]["success"], &told["results"][1]["success"]),
+        (&reported["results"][0]["success"], &reported["results"][1]["success"]),
         (&json!(true), &json!(true))
     );
-    assert!(told["results"][2]["error"].as_str().unwrap().contains("max_total_tokens"));
+    assert!(reported["results"][2]["error"].as_str().unwrap().contains("max_total_tokens"));
     // The calls of a batch have one budget, not each its own.
-    assert!(rig.run_in(&context.clone(), json!([task("d", "x")])).unwrap_err().contains("No agent"));
-    assert_eq!(rig.requests().len(), 2);
+    assert!(fixture.run_in(&context.clone(), json!([task("d", "x")])).unwrap_err().contains("No agent"));
+    assert_eq!(fixture.requests().len(), 2);
 }
 
 #[test]
@@ -349,34 +360,35 @@ fn as_many_work_at_once_as_may_and_a_stopped_job_stops_all() {
     let meeting = Arc::new(Barrier::new(3));
     let together = Arc::clone(&meeting);
     // Ends only if three are there at once.
-    let rig_three = rig(move |_, _| {
+    let rig_three = fixture(move |_, _| {
         together.wait();
-        Say::Text("met")
+        ScriptedReply::Text("met")
     });
     assert_eq!(
         rig_three.run(json!([task("a", "x"), task("b", "x"), task("c", "x")]))["results"][2]["response"],
         "met"
     );
-    let stopped = here();
+    let stopped = job_context();
     let stop = stopped.cancel.clone();
-    let rig = rig(move |_, _| {
+    let fixture = fixture(move |_, _| {
         stop.cancel(CancelReason::Cancelled);
-        Say::Text("too late")
+        ScriptedReply::Text("too late")
     });
-    let told = rig.fail_in(&stopped, json!([task("a", "x"), task("b", "x"), task("c", "x"), task("d", "x")]));
-    for result in told["results"].as_array().unwrap() {
+    let reported =
+        fixture.fail_in(&stopped, json!([task("a", "x"), task("b", "x"), task("c", "x"), task("d", "x")]));
+    for result in reported["results"].as_array().unwrap() {
         assert_eq!(result["error"], "The job was stopped");
     }
 }
 
 #[test]
 fn time_is_asked_for_by_the_wave_and_too_many_are_refused() {
-    let rig = rig(|_, _| Say::Text("x"));
+    let fixture = fixture(|_, _| ScriptedReply::Text("x"));
     let time = |count: usize| {
         let Value::Object(arguments) = json!({"tasks": vec![task("a", "x"); count]}) else { panic!() };
-        rig.tool.own_timeout(&arguments).as_secs()
+        fixture.tool.own_timeout(&arguments).as_secs()
     };
     assert_eq!((time(0), time(1), time(3), time(4), time(5)), (0, 60, 60, 120, 120));
-    assert!(rig.run_in(&here(), json!(vec![task("a", "x"); 6])).unwrap_err().contains("1 to 5"));
-    assert!(rig.requests().is_empty());
+    assert!(fixture.run_in(&job_context(), json!(vec![task("a", "x"); 6])).unwrap_err().contains("1 to 5"));
+    assert!(fixture.requests().is_empty());
 }

@@ -1,4 +1,4 @@
-//! What the tools that submit jobs share: the caller, the tools that the new job may call, and error texts.
+//! Shared by the tools that submit jobs: the caller, the tools of the new job, and error texts.
 
 use crate::domain::tool::{ToolChoice, ToolReach};
 use crate::ports::{JobServiceError, ToolCaller, ToolContext, ToolError};

@@ -1,4 +1,4 @@
-//! `spawn` and `cron` over job services that only record what they are asked.
+//! `spawn` and `cron` with job services that only record the requests.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{Job, JobOrigin, JobStatus};
@@ -14,11 +14,11 @@ use crate::tools::testing::{self, context, deps};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// Takes whatever it is given.
+/// Records and accepts every request.
 #[derive(Default)]
 struct RecordingJobs {
     tasks: Mutex<Vec<(ToolCaller, BackgroundTask)>>,
-    plans: Mutex<Vec<NewSchedule>>,
+    schedules_added: Mutex<Vec<NewSchedule>>,
     full: bool,
 }
 
@@ -36,9 +36,9 @@ impl JobServices for RecordingJobs {
     fn cancel(&self, _: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError> {
         Ok((job == JobId::from_bits(7)).then(|| Job { status: JobStatus::Cancelled, ..testing::job(7) }))
     }
-    fn schedule(&self, caller: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError> {
-        let timing = plan.timing.clone();
-        self.plans.lock().unwrap().push(plan);
+    fn schedule(&self, caller: &ToolCaller, new_schedule: NewSchedule) -> Result<Schedule, JobServiceError> {
+        let timing = new_schedule.timing.clone();
+        self.schedules_added.lock().unwrap().push(new_schedule);
         Ok(testing::schedule(3, caller.user, timing))
     }
     fn schedules(
@@ -55,9 +55,9 @@ impl JobServices for RecordingJobs {
 }
 
 /// The two tools over these notes; the executor keeps the toolbox alive.
-fn tools(notes: &Arc<RecordingJobs>) -> (Box<dyn Tool>, Box<dyn Tool>, Arc<dyn Toolbox>) {
+fn tools(jobs: &Arc<RecordingJobs>) -> (Box<dyn Tool>, Box<dyn Tool>, Arc<dyn Toolbox>) {
     let mut deps = deps();
-    deps.agents.jobs = Arc::<RecordingJobs>::clone(notes);
+    deps.agents.jobs = Arc::<RecordingJobs>::clone(jobs);
     let toolbox = testing::filled(&deps);
     (spawn::register(&deps), cron::register(&deps), toolbox)
 }
@@ -73,13 +73,13 @@ fn from(origin: JobOrigin) -> ToolContext {
 
 #[test]
 fn a_background_job_gets_its_task_and_what_the_job_may_call_but_no_way_to_hand_in_more() {
-    let notes = Arc::new(RecordingJobs::default());
-    let (spawn, _, _toolbox) = tools(&notes);
-    let begun =
+    let jobs = Arc::new(RecordingJobs::default());
+    let (spawn, _, _toolbox) = tools(&jobs);
+    let started =
         make(spawn.as_ref(), json!({"task": " count\nthe words "}), &from(JobOrigin::Client)).unwrap();
     let id = JobId::from_bits(7).to_string();
-    assert_eq!(begun, json!({"job_id": id, "label": "count the words", "status": "queued"}));
-    let (caller, task) = notes.tasks.lock().unwrap().pop().unwrap();
+    assert_eq!(started, json!({"job_id": id, "label": "count the words", "status": "queued"}));
+    let (caller, task) = jobs.tasks.lock().unwrap().pop().unwrap();
     assert_eq!((caller.id_ref.as_str(), task.task.as_str()), ("call_5", "count\nthe words"));
     let ToolChoice::Named(names) = task.tools else { panic!("names") };
     assert!(names.contains(&"bash".to_owned()) && names.contains(&"message".to_owned()), "{names:?}");
@@ -87,13 +87,13 @@ fn a_background_job_gets_its_task_and_what_the_job_may_call_but_no_way_to_hand_i
     assert!(!names.iter().any(|name| name == "spawn" || name == "cron"), "{names:?}");
     let few = ToolContext { allowed: ToolChoice::Named(vec!["spawn".into()]), ..from(JobOrigin::Client) };
     make(spawn.as_ref(), json!({"task": "x", "label": "y"}), &few).unwrap();
-    assert_eq!(notes.tasks.lock().unwrap().pop().unwrap().1.tools, ToolChoice::All(false));
+    assert_eq!(jobs.tasks.lock().unwrap().pop().unwrap().1.tools, ToolChoice::All(false));
 }
 
 #[test]
 fn only_a_clients_job_hands_in_work() {
-    let notes = Arc::new(RecordingJobs::default());
-    let (spawn, cron, _toolbox) = tools(&notes);
+    let jobs = Arc::new(RecordingJobs::default());
+    let (spawn, cron, _toolbox) = tools(&jobs);
     for origin in [JobOrigin::Schedule, JobOrigin::Agent { parent: JobId::from_bits(1) }] {
         let refused = make(spawn.as_ref(), json!({"task": "x"}), &from(origin)).unwrap_err();
         assert!(refused.contains("do the task yourself"), "{refused}");
@@ -102,7 +102,7 @@ fn only_a_clients_job_hands_in_work() {
         assert!(refused.contains("cannot make schedules"), "{refused}");
         assert!(make(cron.as_ref(), json!({"action": "list"}), &from(origin)).is_ok());
     }
-    assert!(notes.tasks.lock().unwrap().is_empty() && notes.plans.lock().unwrap().is_empty());
+    assert!(jobs.tasks.lock().unwrap().is_empty() && jobs.schedules_added.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn background_jobs_are_listed_and_cancelled_by_their_ids() {
 
 #[test]
 fn a_schedule_is_checked_before_anything_is_stored() {
-    let notes = Arc::new(RecordingJobs::default());
-    let (_, cron, _toolbox) = tools(&notes);
+    let jobs = Arc::new(RecordingJobs::default());
+    let (_, cron, _toolbox) = tools(&jobs);
     let here = from(JobOrigin::Client);
     for (arguments, word) in [
         (json!({"action": "add", "every_s": 60}), "'message' is missing"),
@@ -149,13 +149,13 @@ fn a_schedule_is_checked_before_anything_is_stored() {
         let error = make(cron.as_ref(), arguments, &here).unwrap_err();
         assert!(error.contains(word), "{error}");
     }
-    assert!(notes.plans.lock().unwrap().is_empty());
+    assert!(jobs.schedules_added.lock().unwrap().is_empty());
     let add = json!({"action": "add", "name": "tea", "message": "drink", "at": "2030-01-01T00:00", "tz": "Europe/Berlin"});
     let added = make(cron.as_ref(), add, &here).unwrap();
     assert_eq!(added["timing"], json!({"at": "2029-12-31T23:00:00Z"}));
-    let plan = notes.plans.lock().unwrap().pop().unwrap();
-    assert_eq!((plan.name.as_deref(), plan.message.as_str()), (Some("tea"), "drink"));
-    assert_eq!(plan.timing, Timing::At(1_893_452_400_000));
+    let new_schedule = jobs.schedules_added.lock().unwrap().pop().unwrap();
+    assert_eq!((new_schedule.name.as_deref(), new_schedule.message.as_str()), (Some("tea"), "drink"));
+    assert_eq!(new_schedule.timing, Timing::At(1_893_452_400_000));
     let listed = make(cron.as_ref(), json!({"action": "list"}), &here).unwrap();
     assert_eq!(listed["schedules"][0]["last_status"], "failed");
     let remove = json!({"action": "remove", "id": ScheduleId::from_bits(3).to_string()});

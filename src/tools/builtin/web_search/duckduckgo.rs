@@ -4,25 +4,25 @@
 use super::query::{WebSearchQuery, WebSearchResult};
 use crate::ports::{CancelToken, ToolError, Web};
 use crate::tools::web::page::{HtmlNodeId, HtmlTree};
-use crate::tools::web::service::{ServiceRequest, ask_service, service_url};
+use crate::tools::web::service::{ServiceRequest, send_to_service, service_url};
 use url::Url;
 
-const OWN: &str = "https://html.duckduckgo.com";
+const DEFAULT_BASE: &str = "https://html.duckduckgo.com";
 
-pub(super) fn ask(
+pub(super) fn search(
     web: &dyn Web,
-    search: WebSearchQuery<'_>,
+    query: WebSearchQuery<'_>,
     cancel: &CancelToken,
 ) -> Result<Vec<WebSearchResult>, ToolError> {
-    let mut url = service_url(search.base(OWN), "/html/")?;
-    url.query_pairs_mut().append_pair("q", search.query);
-    if let Some(region) = &search.options.region {
+    let mut url = service_url(query.base(DEFAULT_BASE), "/html/")?;
+    url.query_pairs_mut().append_pair("q", query.query);
+    if let Some(region) = &query.options.region {
         url.query_pairs_mut().append_pair("kl", region);
     }
-    let mut request = ServiceRequest::get(url, "DuckDuckGo", search.options.timeout_s);
+    let mut request = ServiceRequest::get(url, "DuckDuckGo", query.options.timeout_s);
     request.headers.push(("accept".to_owned(), "text/html".to_owned()));
-    let answer = ask_service(web, request, cancel)?;
-    read(&String::from_utf8_lossy(&answer.body))
+    let response = send_to_service(web, request, cancel)?;
+    read(&String::from_utf8_lossy(&response.body))
 }
 
 /// The results of a page. A page without results that does not say so is an error.
@@ -30,9 +30,9 @@ pub(super) fn read(html: &str) -> Result<Vec<WebSearchResult>, ToolError> {
     let tree = HtmlTree::parse(html);
     let all = || tree.within(HtmlTree::ROOT);
     let results: Vec<HtmlNodeId> = all().filter(|id| tree.has_class(*id, "result")).collect();
-    let found: Vec<WebSearchResult> = results.iter().filter_map(|id| result(&tree, *id)).collect();
-    if !found.is_empty() || !results.is_empty() || all().any(|id| tree.has_class(id, "no-results")) {
-        return Ok(found);
+    let parsed: Vec<WebSearchResult> = results.iter().filter_map(|id| result(&tree, *id)).collect();
+    if !parsed.is_empty() || !results.is_empty() || all().any(|id| tree.has_class(id, "no-results")) {
+        return Ok(parsed);
     }
     if html.contains("anomaly") || html.contains("captcha") || html.contains("bots use DuckDuckGo") {
         return Err(ToolError::failed(
@@ -56,13 +56,13 @@ fn result(tree: &HtmlTree, id: HtmlNodeId) -> Option<WebSearchResult> {
 
 /// The target of a link. Results go through a redirect of `DuckDuckGo` that names the target.
 fn target(href: &str) -> Option<String> {
-    let url = Url::parse(OWN).ok()?.join(href.trim()).ok()?;
-    let own =
+    let url = Url::parse(DEFAULT_BASE).ok()?.join(href.trim()).ok()?;
+    let is_own_host =
         url.host_str().is_some_and(|host| host == "duckduckgo.com" || host.ends_with(".duckduckgo.com"));
-    let url = if own && url.path().starts_with("/l/") {
+    let url = if is_own_host && url.path().starts_with("/l/") {
         let (_, target) = url.query_pairs().find(|(name, _)| name == "uddg")?;
         Url::parse(&target).ok()?
-    } else if own && url.path() == "/y.js" {
+    } else if is_own_host && url.path() == "/y.js" {
         return None;
     } else {
         url

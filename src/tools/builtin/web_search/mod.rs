@@ -1,4 +1,4 @@
-//! `web_search`: asks the configured provider. The provider's address is the operator's and trusted; its
+//! `web_search`: queries the configured provider. The provider's address is the operator's and trusted; its
 //! results are not.
 
 mod duckduckgo;
@@ -66,22 +66,22 @@ fn search(
         return Err(ToolError::Invalid("query is empty: there is nothing to search for".to_owned()));
     }
     let max_results = arguments.max_results.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
-    let ask = match options.provider {
-        SearchProvider::Duckduckgo => duckduckgo::ask,
-        SearchProvider::Brave => providers::ask_brave,
-        SearchProvider::Searxng => providers::ask_searxng,
-        SearchProvider::Tavily => providers::ask_tavily,
+    let search_with = match options.provider {
+        SearchProvider::Duckduckgo => duckduckgo::search,
+        SearchProvider::Brave => providers::search_brave,
+        SearchProvider::Searxng => providers::search_searxng,
+        SearchProvider::Tavily => providers::search_tavily,
     };
-    let found = ask(web, WebSearchQuery { query, max_results, options }, &context.cancel)?;
-    let found: Vec<WebSearchResult> =
-        found.into_iter().take(max_results).map(WebSearchResult::tidy).collect();
+    let results = search_with(web, WebSearchQuery { query, max_results, options }, &context.cancel)?;
+    let results: Vec<WebSearchResult> =
+        results.into_iter().take(max_results).map(WebSearchResult::normalized).collect();
     Ok(json!({
         "query": query,
         "provider": options.provider,
         "untrusted": true,
         "notice": NOTICE,
-        "total": found.len(),
-        "results": found,
+        "total": results.len(),
+        "results": results,
     }))
 }
 

@@ -71,12 +71,12 @@ impl WebSearchOptions {
             }
             (base, _) => fault("web_search.base_url", base.as_deref()),
         };
-        let plain = |text: &String| {
+        let is_plain_region = |text: &String| {
             !text.is_empty()
                 && text.len() <= 16
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         };
-        let region = self.region.as_ref().filter(|text| !plain(text)).map(|text| BadOption {
+        let region = self.region.as_ref().filter(|text| !is_plain_region(text)).map(|text| BadOption {
             value: text.clone(),
             ..bad("region", "must be a country and a language, as in us-en")
         });

@@ -3,12 +3,16 @@
 use super::query::{WebSearchQuery, WebSearchResult};
 use crate::ports::{CancelToken, ToolError, Web, WebMethod};
 use crate::tools::web::page::HtmlTree;
-use crate::tools::web::service::{ServiceRequest, ask_json, service_url};
+use crate::tools::web::service::{ServiceRequest, request_json, service_url};
 use serde_json::{Value, json};
 
 type WebSearchResults = Result<Vec<WebSearchResult>, ToolError>;
 
-pub(super) fn ask_brave(web: &dyn Web, search: WebSearchQuery<'_>, cancel: &CancelToken) -> WebSearchResults {
+pub(super) fn search_brave(
+    web: &dyn Web,
+    search: WebSearchQuery<'_>,
+    cancel: &CancelToken,
+) -> WebSearchResults {
     let mut url = service_url(search.base("https://api.search.brave.com"), "/res/v1/web/search")?;
     url.query_pairs_mut()
         .append_pair("q", search.query)
@@ -21,20 +25,20 @@ pub(super) fn ask_brave(web: &dyn Web, search: WebSearchQuery<'_>, cancel: &Canc
     let mut request = ServiceRequest::get(url, "Brave", search.options.timeout_s);
     request.headers.push(("accept".to_owned(), "application/json".to_owned()));
     request.headers.push(("x-subscription-token".to_owned(), search.key().to_owned()));
-    Ok(read_brave(&ask_json(web, request, cancel)?))
+    Ok(read_brave(&request_json(web, request, cancel)?))
 }
 
 /// Brave marks words in titles and descriptions with HTML.
-pub(super) fn read_brave(answer: &Value) -> Vec<WebSearchResult> {
-    let plain = |html: &str| HtmlTree::parse(html).text_within(HtmlTree::ROOT);
-    let mut found = read_list(answer.pointer("/web/results"), "description");
-    for result in &mut found {
-        (result.title, result.snippet) = (plain(&result.title), plain(&result.snippet));
+pub(super) fn read_brave(response: &Value) -> Vec<WebSearchResult> {
+    let without_tags = |html: &str| HtmlTree::parse(html).text_within(HtmlTree::ROOT);
+    let mut results = read_list(response.pointer("/web/results"), "description");
+    for result in &mut results {
+        (result.title, result.snippet) = (without_tags(&result.title), without_tags(&result.snippet));
     }
-    found
+    results
 }
 
-pub(super) fn ask_searxng(
+pub(super) fn search_searxng(
     web: &dyn Web,
     search: WebSearchQuery<'_>,
     cancel: &CancelToken,
@@ -46,11 +50,11 @@ pub(super) fn ask_searxng(
         url.query_pairs_mut().append_pair("language", language);
     }
     let service = "SearXNG (its settings must offer the format json)";
-    let answer = ask_json(web, ServiceRequest::get(url, service, search.options.timeout_s), cancel)?;
-    Ok(read_list(answer.get("results"), "content"))
+    let response = request_json(web, ServiceRequest::get(url, service, search.options.timeout_s), cancel)?;
+    Ok(read_list(response.get("results"), "content"))
 }
 
-pub(super) fn ask_tavily(
+pub(super) fn search_tavily(
     web: &dyn Web,
     search: WebSearchQuery<'_>,
     cancel: &CancelToken,
@@ -62,7 +66,7 @@ pub(super) fn ask_tavily(
         headers: vec![("authorization".to_owned(), format!("Bearer {}", search.key()))],
         ..ServiceRequest::get(url, "Tavily", search.options.timeout_s)
     };
-    Ok(read_list(ask_json(web, request, cancel)?.get("results"), "content"))
+    Ok(read_list(request_json(web, request, cancel)?.get("results"), "content"))
 }
 
 /// The items of a list whose addresses can be fetched. `snippet` is the name of the field with the snippet.

@@ -1,4 +1,4 @@
-//! A search and its results, as every provider takes and gives them.
+//! A search and its results in the form that all providers share.
 
 use super::options::WebSearchOptions;
 use crate::tools::text::collapse_whitespace;
@@ -25,8 +25,8 @@ pub(super) struct WebSearchQuery<'a> {
 
 impl WebSearchQuery<'_> {
     /// The address of the provider.
-    pub(super) fn base(&self, own: &'static str) -> &str {
-        self.options.base_url.as_deref().unwrap_or(own)
+    pub(super) fn base(&self, default_base: &'static str) -> &str {
+        self.options.base_url.as_deref().unwrap_or(default_base)
     }
 
     /// The key. The configuration requires it for providers that need one.
@@ -41,7 +41,7 @@ impl WebSearchQuery<'_> {
 }
 
 impl WebSearchResult {
-    pub(super) fn tidy(self) -> Self {
+    pub(super) fn normalized(self) -> Self {
         let snippet = collapse_whitespace(&self.snippet).chars().take(SNIPPET_CHARS).collect();
         Self { title: collapse_whitespace(&self.title), url: self.url, snippet }
     }

@@ -20,7 +20,7 @@ fn found(title: &str, url: &str, snippet: &str) -> WebSearchResult {
 #[test]
 fn duckduckgo_results_lead_to_their_pages_and_advertisements_are_left_out() {
     let read: Vec<WebSearchResult> =
-        duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::tidy).collect();
+        duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::normalized).collect();
     let first = found("Rust language", "https://www.rust-lang.org/a?b=1&c", "A language & its tools.");
     assert_eq!(read, [first, found("Plain", "https://example.org/plain", "")]);
     assert_eq!(duckduckgo::read("<div class='no-results'>No results.</div>"), Ok(Vec::new()));

@@ -31,7 +31,7 @@ pub(super) struct ToolDescription {
     /// JSON Schema of its arguments.
     #[serde(default = "no_parameters")]
     pub(super) parameters: Value,
-    /// What the host may do for it.
+    /// The permissions of its handler.
     #[serde(default)]
     pub(super) permissions: ToolPermissions,
     /// Its wall clock, seconds.
@@ -77,7 +77,7 @@ impl ToolDescription {
         let receiver = Arc::new(DescribeHost::default());
         let program = Program {
             timeout_ms: Some(DESCRIBE_MS),
-            ..Program::new(Language::JavaScript, Level::Strict, source.describing())
+            ..Program::new(Language::JavaScript, Level::Strict, source.describe_program())
         };
         let host: Arc<dyn HostCalls> = Arc::<DescribeHost>::clone(&receiver);
         let record = code.run_with_host(&program, host, cancel);
@@ -85,23 +85,23 @@ impl ToolDescription {
             let message = record.error.unwrap_or_else(|| record.status.to_string());
             let is_cancelled = record.limit.as_deref() == Some("cancelled");
             return Err(match record.status {
-                RunStatus::SandboxError => ToolFileError::Unasked(message),
-                RunStatus::Timeout if is_cancelled => ToolFileError::Unasked(message),
-                RunStatus::Timeout => ToolFileError::Late(message),
-                _ => ToolFileError::Undescribed(message),
+                RunStatus::SandboxError => ToolFileError::Unavailable(message),
+                RunStatus::Timeout if is_cancelled => ToolFileError::Unavailable(message),
+                RunStatus::Timeout => ToolFileError::TimedOut(message),
+                _ => ToolFileError::NoDescription(message),
             });
         }
         let text = receiver.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let text = text.ok_or_else(|| ToolFileError::Undescribed("it said nothing".to_owned()))?;
+        let text = text.ok_or_else(|| ToolFileError::NoDescription("it reported nothing".to_owned()))?;
         let description: Self =
-            serde_json::from_str(&text).map_err(|error| ToolFileError::Undescribed(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| ToolFileError::NoDescription(error.to_string()))?;
         description.check()?;
         Ok(description)
     }
 
     fn check(&self) -> Result<(), BadTool> {
-        let is_timed = (1..=MAX_TIMEOUT_S).contains(&self.timeout_s);
-        let timeout = (!is_timed)
+        let is_timeout_valid = (1..=MAX_TIMEOUT_S).contains(&self.timeout_s);
+        let timeout = (!is_timeout_valid)
             .then(|| BadTool { key: "timeout_s", allowed: format!("must be from 1 to {MAX_TIMEOUT_S}") });
         let is_cached_file_use = self.cacheable && self.permissions.files != FilePermission::None;
         let faults = [
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn what_uses_files_is_not_cacheable() {
         for (files, fault) in [("none", None), ("read", Some("cacheable")), ("write", Some("cacheable"))] {
-            let said = json!({
+            let description_json = json!({
                 "name": "notes", "description": "Reads notes.", "cacheable": true, "permissions": {"files": files},
             });
-            let description: ToolDescription = serde_json::from_value(said).expect("the form");
+            let description: ToolDescription = serde_json::from_value(description_json).expect("the form");
             assert_eq!(description.check().err().map(|bad| bad.key), fault, "{files}");
         }
     }

@@ -1,4 +1,4 @@
-//! Why a file of `tools_dir` is no tool.
+//! Why a file of `tools_dir` cannot become a tool.
 
 use crate::tools::custom::options::BadTool;
 use std::io;
@@ -10,16 +10,16 @@ pub(super) enum ToolFileError {
     Read(#[from] io::Error),
     /// The file cannot be a tool.
     #[error("{0}")]
-    Unfit(String),
+    Invalid(String),
     #[error("describes no tool: {0}")]
-    Undescribed(String),
+    NoDescription(String),
     /// The file could not run now.
-    #[error("cannot be asked what it is, for now: {0}")]
-    Unasked(String),
+    #[error("cannot be described for now: {0}")]
+    Unavailable(String),
     /// The file took too long, perhaps because the machine is slow.
     #[error("takes too long to describe itself: {0}")]
-    Late(String),
+    TimedOut(String),
     /// A part of the description is invalid.
     #[error("its {0}")]
-    Bad(#[from] BadTool),
+    BadDescription(#[from] BadTool),
 }

@@ -1,5 +1,5 @@
-//! The files of `tools_dir`: which may be tools, whether one has changed, and its text. Links are ignored; a
-//! directory that everybody may write is an error.
+//! Lists and reads the files of `tools_dir` and detects changes. Links are ignored; a world-writable
+//! directory is an error.
 
 use super::error::ToolFileError;
 use std::collections::BTreeMap;
@@ -25,16 +25,16 @@ pub(super) struct FileStamp {
 pub(super) fn tool_files(dir: &Path) -> Result<BTreeMap<String, FileStamp>, ToolFileError> {
     let metadata = fs::metadata(dir)?;
     if metadata.mode() & 0o002 != 0 {
-        return Err(ToolFileError::Unfit(
+        return Err(ToolFileError::Invalid(
             "everybody may write into it; take that right away (chmod o-w)".to_owned(),
         ));
     }
-    let mut found = BTreeMap::new();
+    let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let is_script =
-            !name.starts_with('.') && Path::new(&name).extension().is_some_and(|kind| kind == "js");
+            !name.starts_with('.') && Path::new(&name).extension().is_some_and(|extension| extension == "js");
         if !is_script || !entry.file_type()?.is_file() {
             continue;
         }
@@ -45,28 +45,30 @@ pub(super) fn tool_files(dir: &Path) -> Result<BTreeMap<String, FileStamp>, Tool
             modified_ns: (metadata.mtime(), metadata.mtime_nsec()),
             changed_ns: (metadata.ctime(), metadata.ctime_nsec()),
         };
-        found.insert(name, stamp);
-        if found.len() > MAX_FILES {
-            return Err(ToolFileError::Unfit(format!("it has more than {MAX_FILES} files that end in .js")));
+        files.insert(name, stamp);
+        if files.len() > MAX_FILES {
+            return Err(ToolFileError::Invalid(format!(
+                "it has more than {MAX_FILES} files that end in .js"
+            )));
         }
     }
-    Ok(found)
+    Ok(files)
 }
 
 pub(super) fn read(path: &Path) -> Result<String, ToolFileError> {
-    let open = File::options()
+    let file = File::options()
         .read(true)
         .custom_flags(
             i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0),
         )
         .open(path)?;
-    if !open.metadata()?.is_file() {
-        return Err(ToolFileError::Unfit("is no regular file".to_owned()));
+    if !file.metadata()?.is_file() {
+        return Err(ToolFileError::Invalid("is no regular file".to_owned()));
     }
     let mut bytes = Vec::new();
-    open.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(ToolFileError::Unfit(format!("has more than {MAX_BYTES} bytes")));
+        return Err(ToolFileError::Invalid(format!("has more than {MAX_BYTES} bytes")));
     }
-    String::from_utf8(bytes).map_err(|_| ToolFileError::Unfit("is not UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| ToolFileError::Invalid("is not UTF-8".to_owned()))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
 
-/// The longest text that a tool reads. An answer of the host holds 4 MiB of JSON.
+/// The longest text that a tool reads. A response of the host holds 4 MiB of JSON.
 const TEXT_BYTES: u64 = 1024 * 1024;
 
 pub(super) struct HandlerRun {
@@ -25,11 +25,11 @@ impl HandlerRun {
     fn folder(&self) -> Result<Box<dyn ProjectFolder>, String> {
         let missing = "this job has no project: submit it with a project_id";
         let project = self.project.ok_or(missing)?;
-        let found = self.files.folder(self.owner, project).map_err(|error| error.to_string())?;
-        found.ok_or_else(|| missing.to_owned())
+        let folder = self.files.folder(self.owner, project).map_err(|error| error.to_string())?;
+        folder.ok_or_else(|| missing.to_owned())
     }
 
-    /// A text file's text.
+    /// Reads a text file.
     pub(super) fn read_file(&self, path: &str) -> Result<String, String> {
         let (file, size) = self.folder()?.open(path).map_err(|error| error.to_string())?;
         if size > TEXT_BYTES {
@@ -41,20 +41,20 @@ impl HandlerRun {
         String::from_utf8(bytes).map_err(|_| format!("'{path}' is not a UTF-8 text file"))
     }
 
-    /// What lies in a directory: `{files: [{name, path, size}], directories: [{name, path}], is_cut}`.
+    /// The entries of a directory: `{files: [{name, path, size}], directories: [{name, path}], is_cut}`.
     pub(super) fn list_files(&self, path: &str) -> Result<Value, String> {
-        let found = self.folder()?.find(path, "*").map_err(|error| error.to_string())?;
+        let listing = self.folder()?.find(path, "*").map_err(|error| error.to_string())?;
         let file =
             |file: &crate::ports::FileEntry| json!({"name": file.name, "path": file.path, "size": file.size});
         let directory = |(name, path): &(String, String)| json!({"name": name, "path": path});
         Ok(json!({
-            "files": found.files.iter().map(file).collect::<Vec<_>>(),
-            "directories": found.directories.iter().map(directory).collect::<Vec<_>>(),
-            "is_cut": found.is_cut,
+            "files": listing.files.iter().map(file).collect::<Vec<_>>(),
+            "directories": listing.directories.iter().map(directory).collect::<Vec<_>>(),
+            "is_cut": listing.is_cut,
         }))
     }
 
-    /// Writes a text file, whole. Its size, bytes.
+    /// Replaces a text file. Returns its size in bytes.
     pub(super) fn write_file(&self, path: &str, text: &str) -> Result<u64, String> {
         self.folder()?
             .replace(path, text.as_bytes())

@@ -93,15 +93,15 @@ impl ToolHost {
             }
         }
         let request = request(fetch)?;
-        let answer = self.run.web.send(&request, &self.run.cancel).map_err(|error| error.to_string())?;
+        let response = self.run.web.send(&request, &self.run.cancel).map_err(|error| error.to_string())?;
         // A redirect may lead to a host that the tool may not read.
-        self.permissions.allow_fetch(&answer.url)?;
+        self.permissions.allow_fetch(&response.url)?;
         Ok(json!({
-            "status": answer.status,
-            "ok": (200..300).contains(&answer.status),
-            "url": answer.url,
-            "content_type": answer.content_type,
-            "body": String::from_utf8_lossy(&answer.body),
+            "status": response.status,
+            "ok": (200..300).contains(&response.status),
+            "url": response.url,
+            "content_type": response.content_type,
+            "body": String::from_utf8_lossy(&response.body),
         }))
     }
 
@@ -125,7 +125,7 @@ impl ToolHost {
         match name {
             "arguments" => Ok(self.run.arguments.clone()),
             "result" => self.append_result(arguments),
-            "fetch" => self.fetch(read(arguments)?).map(|answer| answer.to_string()),
+            "fetch" => self.fetch(read(arguments)?).map(|response| response.to_string()),
             "readFile" => {
                 self.may_read()?;
                 let FileRequest { path } = read(arguments)?;

@@ -1,4 +1,4 @@
-//! Tools written in JavaScript: every `*.js` of `tools_dir` that exports one. A thread of its own watches
+//! Tools written in JavaScript: every `*.js` of `tools_dir` that exports one. One thread watches
 //! the directory; callers read the tools of its last scan.
 
 mod description;
@@ -33,7 +33,7 @@ const FIRST_SCAN_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct JavaScriptTools {
     registry: Arc<JavaScriptRegistry>,
     cancel: CancelToken,
-    was_read: AtomicBool,
+    has_waited: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -53,21 +53,21 @@ impl JavaScriptTools {
             Arc::clone(&registry),
             cancel.clone(),
         );
-        let (stopped, seen) = (cancel.clone(), Arc::clone(&registry));
-        let work = move || {
-            while stopped.reason().is_none() {
+        let (watcher_cancel, scanned) = (cancel.clone(), Arc::clone(&registry));
+        let watch = move || {
+            while watcher_cancel.reason().is_none() {
                 watcher.scan();
-                seen.set_filled();
-                clock.sleep(&stopped, SCAN_PAUSE);
+                scanned.set_filled();
+                clock.sleep(&watcher_cancel, SCAN_PAUSE);
             }
         };
-        let thread = Builder::new().name("tools_dir".to_owned()).spawn(work)?;
-        Ok(Self { registry, cancel, was_read: AtomicBool::new(false), thread: Mutex::new(Some(thread)) })
+        let thread = Builder::new().name("tools_dir".to_owned()).spawn(watch)?;
+        Ok(Self { registry, cancel, has_waited: AtomicBool::new(false), thread: Mutex::new(Some(thread)) })
     }
 
     /// Makes the first caller wait for the first scan.
-    fn wait_once(&self) {
-        if !self.was_read.swap(true, Ordering::AcqRel) {
+    fn wait_for_first_scan(&self) {
+        if !self.has_waited.swap(true, Ordering::AcqRel) {
             self.registry.wait_until_filled(FIRST_SCAN_TIMEOUT);
         }
     }
@@ -75,12 +75,12 @@ impl JavaScriptTools {
 
 impl ToolSource for JavaScriptTools {
     fn version(&self) -> u64 {
-        self.wait_once();
+        self.wait_for_first_scan();
         self.registry.version()
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.wait_once();
+        self.wait_for_first_scan();
         self.registry.tools()
     }
 }

@@ -31,11 +31,11 @@ pub(super) enum FilePermission {
 impl ToolPermissions {
     /// The first invalid permission.
     pub(super) fn fault(&self) -> Option<BadTool> {
-        let wrong = self.fetch.iter().find(|host| HostPattern::of(host).is_none())?;
+        let invalid = self.fetch.iter().find(|host| HostPattern::of(host).is_none())?;
         Some(BadTool {
             key: "permissions.fetch",
             allowed: format!(
-                "must list hosts, as in api.example.org, *.example.org or http://localhost:8080: '{wrong}'"
+                "must list hosts, as in api.example.org, *.example.org or http://localhost:8080: '{invalid}'"
             ),
         })
     }
@@ -49,14 +49,14 @@ impl ToolPermissions {
         if patterns.into_iter().any(|pattern| pattern.matches(&address)) {
             return Ok(());
         }
-        Err(format!("permissions.fetch of this tool does not list '{}'", address.shown()))
+        Err(format!("permissions.fetch of this tool does not list '{}'", address.display()))
     }
 }
 
 /// Scheme, host and port of an address.
 #[derive(Debug, PartialEq, Eq)]
 struct FetchAddress {
-    is_plain: bool,
+    is_http: bool,
     host: String,
     port: Option<u16>,
 }
@@ -67,7 +67,7 @@ impl FetchAddress {
             return None;
         }
         let (scheme, rest) = url.split_once("://")?;
-        let is_plain = match scheme.to_ascii_lowercase().as_str() {
+        let is_http = match scheme.to_ascii_lowercase().as_str() {
             "https" => false,
             "http" => true,
             _ => return None,
@@ -80,15 +80,15 @@ impl FetchAddress {
         let is_name = !host.is_empty()
             && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
         let host = host.trim_end_matches('.').to_ascii_lowercase();
-        (is_name && !host.is_empty()).then_some(Self { is_plain, host, port })
+        (is_name && !host.is_empty()).then_some(Self { is_http, host, port })
     }
 
-    fn usual_port(&self) -> u16 {
-        self.port.unwrap_or(if self.is_plain { 80 } else { 443 })
+    fn effective_port(&self) -> u16 {
+        self.port.unwrap_or(if self.is_http { 80 } else { 443 })
     }
 
-    fn shown(&self) -> String {
-        let scheme = if self.is_plain { "http://" } else { "" };
+    fn display(&self) -> String {
+        let scheme = if self.is_http { "http://" } else { "" };
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
         format!("{scheme}{}{port}", self.host)
     }
@@ -96,34 +96,34 @@ impl FetchAddress {
 
 /// A host in `fetch`.
 struct HostPattern {
-    below: bool,
+    includes_subdomains: bool,
     address: FetchAddress,
 }
 
 impl HostPattern {
     fn of(text: &str) -> Option<Self> {
         let (scheme, host) = text.split_once("://").unwrap_or(("https", text));
-        let (below, host) = match host.strip_prefix("*.") {
+        let (includes_subdomains, host) = match host.strip_prefix("*.") {
             Some(host) => (true, host),
             None => (false, host),
         };
-        let is_bare = !host.contains(['/', '?', '#']);
+        let has_no_path = !host.contains(['/', '?', '#']);
         FetchAddress::of(&format!("{scheme}://{host}"))
-            .filter(|_| is_bare)
-            .map(|address| Self { below, address })
+            .filter(|_| has_no_path)
+            .map(|address| Self { includes_subdomains, address })
     }
 
     fn matches(&self, address: &FetchAddress) -> bool {
-        let is_host = if self.below {
-            address.host.strip_suffix(self.address.host.as_str()).is_some_and(|front| front.ends_with('.'))
+        let is_host = if self.includes_subdomains {
+            address.host.strip_suffix(self.address.host.as_str()).is_some_and(|prefix| prefix.ends_with('.'))
         } else {
             address.host == self.address.host
         };
         // A permission for plain HTTP includes HTTPS.
-        let is_scheme = self.address.is_plain || !address.is_plain;
+        let is_scheme = self.address.is_http || !address.is_http;
         let is_port = match self.address.port {
-            Some(port) => address.usual_port() == port,
-            None => address.port.is_none() || matches!(address.usual_port(), 80 | 443),
+            Some(port) => address.effective_port() == port,
+            None => address.port.is_none() || matches!(address.effective_port(), 80 | 443),
         };
         is_host && is_scheme && is_port
     }
@@ -133,7 +133,7 @@ impl HostPattern {
 mod tests {
     use super::*;
 
-    fn may(fetch: &[&str], url: &str) -> bool {
+    fn is_allowed(fetch: &[&str], url: &str) -> bool {
         let fetch = fetch.iter().map(|&host| host.to_owned()).collect();
         let permissions = ToolPermissions { fetch, files: FilePermission::None };
         assert_eq!(permissions.fault(), None);
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn a_host_is_that_host_and_a_star_what_lies_below() {
-        assert!(may(&["api.example.org"], "https://api.example.org/x?y#z"));
-        assert!(may(&["api.example.org"], "HTTPS://API.EXAMPLE.ORG.:443/"));
-        assert!(may(&["*.example.org"], "https://a.b.example.org"));
-        assert!(may(&["http://localhost:8080"], "http://localhost:8080/a"));
+        assert!(is_allowed(&["api.example.org"], "https://api.example.org/x?y#z"));
+        assert!(is_allowed(&["api.example.org"], "HTTPS://API.EXAMPLE.ORG.:443/"));
+        assert!(is_allowed(&["*.example.org"], "https://a.b.example.org"));
+        assert!(is_allowed(&["http://localhost:8080"], "http://localhost:8080/a"));
         for url in [
             "http://api.example.org/",
             "https://api.example.org:8443/",
@@ -162,19 +162,20 @@ mod tests {
             "https://api.example.org\t.evil.org/",
             "https://xapi.example.org/",
         ] {
-            assert!(!may(&["api.example.org"], url), "{url}");
+            assert!(!is_allowed(&["api.example.org"], url), "{url}");
         }
-        assert!(!may(&["*.example.org"], "https://example.org/"));
-        assert!(!may(&["*.example.org"], "https://badexample.org/"));
-        assert!(!may(&[], "https://example.org/"));
-        assert!(!may(&["http://localhost:8080"], "http://localhost:8081/"));
+        assert!(!is_allowed(&["*.example.org"], "https://example.org/"));
+        assert!(!is_allowed(&["*.example.org"], "https://badexample.org/"));
+        assert!(!is_allowed(&[], "https://example.org/"));
+        assert!(!is_allowed(&["http://localhost:8080"], "http://localhost:8081/"));
     }
 
     #[test]
     fn what_names_no_host_is_refused() {
-        for wrong in ["", "*", "*.", "a b", "https://a/path", "a@b", "ftp://a", "a:b"] {
-            let permissions = ToolPermissions { fetch: vec![wrong.to_owned()], files: FilePermission::None };
-            assert!(permissions.fault().is_some(), "{wrong}");
+        for invalid in ["", "*", "*.", "a b", "https://a/path", "a@b", "ftp://a", "a:b"] {
+            let permissions =
+                ToolPermissions { fetch: vec![invalid.to_owned()], files: FilePermission::None };
+            assert!(permissions.fault().is_some(), "{invalid}");
         }
     }
 }

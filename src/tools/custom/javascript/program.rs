@@ -1,4 +1,4 @@
-//! The two programs made of a tool file: one describes the tool, one runs its handler. `export default`
+//! Makes two programs of a tool file: one describes the tool, one runs its handler. `export default`
 //! becomes a global, because the sandbox has no modules; line numbers stay the same.
 
 use super::error::ToolFileError;
@@ -17,17 +17,17 @@ const DESCRIBE: &str = r"
 /// Calls the handler. The result is sent in pieces, because the length of a host call is limited.
 const CALL: &str = r"
 ;(async () => {
-  const ask = (name, request) => JSON.parse(__host(name, JSON.stringify(request)));
+  const call = (name, request) => JSON.parse(__host(name, JSON.stringify(request)));
   const host = Object.freeze({
-    fetch: (url, options) => ask('fetch', { ...options, url: String(url) }),
-    readFile: (path) => ask('readFile', { path: String(path) }),
-    writeFile: (path, text) => ask('writeFile', { path: String(path), text: String(text) }),
-    listFiles: (path) => ask('listFiles', { path: path === undefined ? '.' : String(path) }),
+    fetch: (url, options) => call('fetch', { ...options, url: String(url) }),
+    readFile: (path) => call('readFile', { path: String(path) }),
+    writeFile: (path, text) => call('writeFile', { path: String(path), text: String(text) }),
+    listFiles: (path) => call('listFiles', { path: path === undefined ? '.' : String(path) }),
   });
   const value = await globalThis.__tool.handler(JSON.parse(__host('arguments', '')), host);
-  // A half of a pair of UTF-16 is no text anywhere else.
-  const whole = (key, item) => (typeof item === 'string' ? item.toWellFormed() : item);
-  const text = JSON.stringify(value, whole) ?? 'null';
+  // A lone surrogate is not valid UTF-8.
+  const wellFormed = (key, item) => (typeof item === 'string' ? item.toWellFormed() : item);
+  const text = JSON.stringify(value, wellFormed) ?? 'null';
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + 60000, text.length);
     const last = text.charCodeAt(end - 1);
@@ -43,8 +43,8 @@ const CALL: &str = r"
 pub(super) struct ToolScript(String);
 
 /// Turns the export into a global.
-pub(super) fn exporting(file: &str) -> Result<ToolScript, ToolFileError> {
-    let file = file.strip_prefix('\u{feff}').unwrap_or(file);
+pub(super) fn parse_export(source: &str) -> Result<ToolScript, ToolFileError> {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let mut exports = 0_usize;
     let line = |line: &str| match rest_of_export(line) {
         Some(rest) => {
@@ -53,15 +53,15 @@ pub(super) fn exporting(file: &str) -> Result<ToolScript, ToolFileError> {
         }
         None => line.to_owned(),
     };
-    let text = file.split('\n').map(line).collect::<Vec<_>>().join("\n");
+    let text = source.split('\n').map(line).collect::<Vec<_>>().join("\n");
     if exports == 1 {
         return Ok(ToolScript(text));
     }
     let found = if exports == 0 { "it has none".to_owned() } else { format!("it has {exports}") };
-    Err(ToolFileError::Unfit(format!("needs one line that begins with `export default {{`; {found}")))
+    Err(ToolFileError::Invalid(format!("needs one line that begins with `export default {{`; {found}")))
 }
 
-/// What follows `export default` where a line begins with it.
+/// The rest of a line that begins with `export default`.
 fn rest_of_export(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("export")?.strip_prefix([' ', '\t'])?.trim_start();
     let rest = rest.strip_prefix("default")?;
@@ -70,12 +70,12 @@ fn rest_of_export(line: &str) -> Option<&str> {
 
 impl ToolScript {
     /// The program that reports the description.
-    pub(super) fn describing(&self) -> String {
+    pub(super) fn describe_program(&self) -> String {
         format!("{}{DESCRIBE}", self.0)
     }
 
     /// The program that runs its handler.
-    pub(super) fn calling(&self) -> String {
+    pub(super) fn call_program(&self) -> String {
         format!("{}{CALL}", self.0)
     }
 }

@@ -76,13 +76,13 @@ impl Tool for JavaScriptTool {
         let host = Arc::new(ToolHost::new(run, self.description.permissions.clone()));
         let program = Program {
             timeout_ms: Some(self.description.timeout_s.saturating_mul(1_000)),
-            ..Program::new(Language::JavaScript, Level::Standard, self.source.calling())
+            ..Program::new(Language::JavaScript, Level::Standard, self.source.call_program())
         };
         let calls: Arc<dyn HostCalls> = Arc::<ToolHost>::clone(&host);
         let record = self.deps.code.run_with_host(&program, calls, &context.cancel);
         if record.status != RunStatus::Ok {
             let data = if record.stdout.is_empty() { Value::Null } else { json!({"output": record.stdout}) };
-            return Err(ToolError::Failed { message: code::explained(&record, context), data });
+            return Err(ToolError::Failed { message: code::failure_message(&record, context), data });
         }
         host.take_result().ok_or_else(|| ToolError::Failed {
             message: "the handler ended without a result: a promise of its own never settled".to_owned(),

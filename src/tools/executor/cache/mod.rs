@@ -1,5 +1,5 @@
-//! Caches results of pure reads: for a time, per user and project, and until something may have written what
-//! they read. Failures are not cached.
+//! Caches results of pure reads for a time, per user and project. A write to the files that a read uses
+//! invalidates its result. Failures are not cached.
 
 use super::catalogue::RegisteredTool;
 use crate::domain::id::{ProjectId, UserId};
@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counters of writes. Two projects may share one: a write in one then also removes entries of the other.
 const COUNTERS: usize = 1_024;
-/// A result may take at most one part in this number of all bytes.
-const LARGEST_PART: usize = 8;
+/// A result may take at most this fraction of all bytes: one part in eight.
+const MAX_SHARE: usize = 8;
 /// The approximate size of an entry without its texts.
 const ENTRY_BYTES: usize = 256;
 
@@ -77,15 +77,15 @@ pub(super) struct WriteStamp(Option<u64>);
 struct CachedResult {
     data: Value,
     bytes: usize,
-    until_ms: u64,
+    expires_at_ms: u64,
     order: u64,
     stamp: WriteStamp,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct WriteCounter {
-    begun_or_ended: u64,
-    under_way: u64,
+    changes: u64,
+    running: u64,
 }
 
 #[derive(Default)]
@@ -95,7 +95,7 @@ struct CacheState {
     order: BTreeMap<u64, CacheKey>,
     counters: Vec<WriteCounter>,
     bytes: usize,
-    next: u64,
+    next_order: u64,
 }
 
 pub(super) struct ResultCache {
@@ -115,7 +115,7 @@ impl ResultCache {
         let mut state = self.state();
         let stamp = state.stamp(key, files);
         let entry = state.entries.get(key)?;
-        if now_ms < entry.until_ms && entry.stamp == stamp && stamp.0.is_some() {
+        if now_ms < entry.expires_at_ms && entry.stamp == stamp && stamp.0.is_some() {
             return Some(entry.data.clone());
         }
         state.remove(key);
@@ -136,7 +136,7 @@ impl ResultCache {
         now_ms: u64,
     ) {
         let bytes = key.bytes().saturating_add(data.to_string().len());
-        if self.options.ttl_ms() == 0 || bytes > self.options.bytes / LARGEST_PART {
+        if self.options.ttl_ms() == 0 || bytes > self.options.bytes / MAX_SHARE {
             return;
         }
         let mut state = self.state();
@@ -144,12 +144,12 @@ impl ResultCache {
             return;
         }
         state.remove(&key);
-        let order = state.next;
-        state.next = order.saturating_add(1);
-        let until_ms = now_ms.saturating_add(self.options.ttl_ms());
+        let order = state.next_order;
+        state.next_order = order.saturating_add(1);
+        let expires_at_ms = now_ms.saturating_add(self.options.ttl_ms());
         state.bytes = state.bytes.saturating_add(bytes);
         state.order.insert(order, key.clone());
-        state.entries.insert(key, CachedResult { data: data.clone(), bytes, until_ms, order, stamp });
+        state.entries.insert(key, CachedResult { data: data.clone(), bytes, expires_at_ms, order, stamp });
         while state.entries.len() > self.options.entries || state.bytes > self.options.bytes {
             let Some(oldest) = state.order.values().next().cloned() else { break };
             state.remove(&oldest);
@@ -159,8 +159,8 @@ impl ResultCache {
     /// Begins a write in the project, which ends when the guard is dropped. Meanwhile file reads are neither
     /// served nor stored.
     pub(super) fn writing(&self, context: &ToolContext) -> WriteGuard<'_> {
-        let at = counter_of(context.user, context.project_id);
-        self.state().count(at, |under_way| under_way.saturating_add(1));
+        let at = counter_index(context.user, context.project_id);
+        self.state().update_counter(at, |running| running.saturating_add(1));
         WriteGuard { cache: self, at }
     }
 
@@ -175,14 +175,14 @@ impl CacheState {
         if files == FileAccess::None {
             return WriteStamp(Some(0));
         }
-        let counter = self.counters.get(counter_of(key.user, key.project)).copied().unwrap_or_default();
-        WriteStamp((counter.under_way == 0).then_some(counter.begun_or_ended))
+        let counter = self.counters.get(counter_index(key.user, key.project)).copied().unwrap_or_default();
+        WriteStamp((counter.running == 0).then_some(counter.changes))
     }
 
-    fn count(&mut self, at: usize, change: impl FnOnce(u64) -> u64) {
+    fn update_counter(&mut self, at: usize, change: impl FnOnce(u64) -> u64) {
         if let Some(counter) = self.counters.get_mut(at) {
-            counter.begun_or_ended = counter.begun_or_ended.wrapping_add(1);
-            counter.under_way = change(counter.under_way);
+            counter.changes = counter.changes.wrapping_add(1);
+            counter.running = change(counter.running);
         }
     }
 
@@ -194,7 +194,7 @@ impl CacheState {
     }
 }
 
-fn counter_of(user: UserId, project: Option<ProjectId>) -> usize {
+fn counter_index(user: UserId, project: Option<ProjectId>) -> usize {
     let mut hasher = DefaultHasher::new();
     (user, project).hash(&mut hasher);
     usize::try_from(hasher.finish() % COUNTERS as u64).unwrap_or_default()
@@ -208,7 +208,7 @@ pub(super) struct WriteGuard<'a> {
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        self.cache.state().count(self.at, |under_way| under_way.saturating_sub(1));
+        self.cache.state().update_counter(self.at, |running| running.saturating_sub(1));
     }
 }
 

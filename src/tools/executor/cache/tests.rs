@@ -16,13 +16,13 @@ const RUN: ToolTraits = ToolTraits { idempotent: false, cacheable: false, files:
 
 type Act = Box<dyn Fn(&Map<String, Value>) -> Result<Value, ToolError> + Send + Sync>;
 
-struct Acting {
+struct ScriptedCacheTool {
     name: &'static str,
     traits: ToolTraits,
     act: Act,
 }
 
-impl Tool for Acting {
+impl Tool for ScriptedCacheTool {
     fn spec(&self) -> ToolSpec {
         let parameters =
             json!({"type": "object", "properties": {"v": {"type": "string"}, "n": {"type": "integer"}}});
@@ -41,7 +41,7 @@ fn tool(
     traits: ToolTraits,
     act: impl Fn(&Map<String, Value>) -> Result<Value, ToolError> + Send + Sync + 'static,
 ) -> Box<dyn Tool> {
-    Box::new(Acting { name, traits, act: Box::new(act) })
+    Box::new(ScriptedCacheTool { name, traits, act: Box::new(act) })
 }
 
 /// A file, and how often it was read.
@@ -54,8 +54,8 @@ struct Disk {
 /// `read`, `write` and `run` over one file, `act`, which may be run again, `pure`, which counts its runs as
 /// reads, and `fail`, which does so too.
 fn executor(disk: &Arc<Disk>, bounds: BatchLimits) -> Executor {
-    let of = || Arc::clone(disk);
-    let (read, write, run, pure, fail) = (of(), of(), of(), of(), of());
+    let share = || Arc::clone(disk);
+    let (read, write, run, pure, fail) = (share(), share(), share(), share(), share());
     let set = |disk: &Disk, arguments: &Map<String, Value>| {
         let text = arguments.get("v").and_then(Value::as_str).unwrap_or_default().to_owned();
         *disk.text.lock().expect("unpoisoned") = text;
@@ -176,8 +176,8 @@ fn p7_what_one_reads_stands_for_nobody_else() {
         assert!(cached(&whose(1, 1, 2), name, "{}"), "the same user's other job in the same project");
         assert!(!cached(&whose(2, 1, 3), name, "{}"), "another user");
         assert!(!cached(&whose(1, 2, 4), name, "{}"), "another project");
-        let bare = ToolContext { project_id: None, ..whose(1, 1, 5) };
-        assert!(!cached(&bare, name, "{}"), "no project");
+        let without_project = ToolContext { project_id: None, ..whose(1, 1, 5) };
+        assert!(!cached(&without_project, name, "{}"), "no project");
         assert!(!cached(&whose(1, 1, 6), name, r#"{"n": 1}"#), "other arguments");
         assert!(cached(&whose(1, 1, 6), name, r#"{"n": "1"}"#), "which are the same when they are read");
     }
@@ -192,9 +192,9 @@ fn p7_what_one_reads_stands_for_nobody_else() {
 #[test]
 fn failures_are_never_kept_and_0_switches_it_off() {
     let disk = Arc::<Disk>::default();
-    let (kept, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
-    one(&kept, &ann, "fail", "{}");
-    assert!(one(&kept, &ann, "fail", "{}").get("cached").is_none());
+    let (cached_executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
+    one(&cached_executor, &ann, "fail", "{}");
+    assert!(one(&cached_executor, &ann, "fail", "{}").get("cached").is_none());
     assert_eq!(disk.reads.load(Ordering::SeqCst), 2);
     let off = BatchLimits { cache: ToolCacheOptions { ttl_s: 0, ..bounds().cache }, ..bounds() };
     let off = executor(&disk, off);
@@ -220,7 +220,7 @@ fn a_read_beside_a_write_puts_nothing_old_back() {
     assert_eq!(cache.get(&key, files, now_ms), None);
     drop(writing);
     assert_eq!(cache.get(&key, files, now_ms), None);
-    // What was kept before is not served while something writes, nor after it.
+    // Results from before a write are served neither during the write nor after it.
     let stamp = cache.stamp(&key, files);
     cache.put(key.clone(), (files, stamp), &json!("old"), now_ms);
     assert_eq!(cache.get(&key, files, now_ms), Some(json!("old")));

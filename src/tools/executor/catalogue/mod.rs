@@ -1,5 +1,5 @@
-//! The tools of a moment: built-in ones, then those of each source. It is rebuilt when a source has a new
-//! version.
+//! The tools that are available now: built-in ones, then those of each source. A new version of a source
+//! rebuilds the catalogue.
 
 use super::schema::ParameterSchema;
 use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition};
@@ -23,9 +23,9 @@ pub enum ToolSetError {
         /// The error of the schema compiler.
         reason: String,
     },
-    /// Two tools of one name, aliases counted: a call could mean either.
+    /// Two tools share a name or an alias.
     #[error("tool '{0}' is registered twice")]
-    Twice(String),
+    Duplicate(String),
     /// A name that model providers do not accept.
     #[error("tool '{0}' has a bad name: 1 to 64 letters, digits, _ and - make one")]
     BadName(String),
@@ -40,15 +40,15 @@ pub(super) struct RegisteredTool {
     approval_names: Vec<String>,
     pub(super) reads_results: bool,
     pub(super) schema: ParameterSchema,
-    /// The version of its source; 0 for the server's own tools.
+    /// The version of its source; 0 for built-in tools.
     pub(super) version: u64,
 }
 
 impl RegisteredTool {
     fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, ToolSetError> {
         let spec = ToolDefinition::from(tool.spec());
-        let bad = |reason| ToolSetError::BadSchema { tool: spec.name.to_string(), reason };
-        let schema = ParameterSchema::new(&spec.parameters).map_err(bad)?;
+        let bad_schema = |reason| ToolSetError::BadSchema { tool: spec.name.to_string(), reason };
+        let schema = ParameterSchema::new(&spec.parameters).map_err(bad_schema)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
         let approval_names = tool.approval_names();
         Ok(Self { tool, spec, aliases, approval_names, reads_results, schema, version })
@@ -71,12 +71,12 @@ impl RegisteredTool {
 
     /// Whether the job may use it.
     pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
-        let goes_along = self.reads_results && choice.offers_any();
-        goes_along || self.names().any(|name| choice.allows(name))
+        let is_reader = self.reads_results && choice.offers_any();
+        is_reader || self.names().any(|name| choice.allows(name))
     }
 }
 
-/// The tools at one time: the server's own in alphabetical order, then those of each source in its order. The
+/// The tools at one time: built-in ones in alphabetical order, then those of each source in its order. The
 /// stable order keeps the prompt cacheable.
 #[derive(Default)]
 pub(super) struct ToolCatalogue {
@@ -86,15 +86,16 @@ pub(super) struct ToolCatalogue {
 }
 
 impl ToolCatalogue {
-    /// The server's own tools, or the error of an invalid one.
-    fn of_builtin(tools: Vec<Box<dyn Tool>>) -> Result<Self, ToolSetError> {
+    /// The built-in tools, or the error of an invalid one.
+    fn from_builtin(tools: Vec<Box<dyn Tool>>) -> Result<Self, ToolSetError> {
         let register = |tool: Box<dyn Tool>| RegisteredTool::new(Arc::from(tool), 0).map(Arc::new);
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
-        tools.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
+        tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         let mut names: Vec<&str> = tools.iter().flat_map(|tool| tool.names()).collect();
         names.sort_unstable();
-        if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
-            return Err(ToolSetError::Twice((*twice).to_owned()));
+        if let Some((duplicate, _)) = names.iter().zip(names.iter().skip(1)).find(|(name, next)| name == next)
+        {
+            return Err(ToolSetError::Duplicate((*duplicate).to_owned()));
         }
         Ok(Self { tools, versions: Vec::new() })
     }
@@ -104,17 +105,17 @@ impl ToolCatalogue {
         // First: a change during the loop is then a new version.
         let versions = versions(sources);
         let mut tools = self.tools.clone();
-        let mut taken: HashSet<String> =
+        let mut used_names: HashSet<String> =
             tools.iter().flat_map(|tool| tool.names()).map(str::to_owned).collect();
         for (source, version) in sources.iter().zip(&versions) {
-            let of_source = source.tools();
-            if of_source.len() > SOURCE_TOOLS {
-                tracing::warn!(tools = of_source.len(), most = SOURCE_TOOLS, "source has too many tools");
+            let source_tools = source.tools();
+            if source_tools.len() > SOURCE_TOOLS {
+                tracing::warn!(tools = source_tools.len(), limit = SOURCE_TOOLS, "source has too many tools");
             }
-            for tool in of_source.into_iter().take(SOURCE_TOOLS) {
-                match admitted(tool, *version, &taken) {
+            for tool in source_tools.into_iter().take(SOURCE_TOOLS) {
+                match register(tool, *version, &used_names) {
                     Ok(tool) => {
-                        taken.extend(tool.names().map(str::to_owned));
+                        used_names.extend(tool.names().map(str::to_owned));
                         tools.push(Arc::new(tool));
                     }
                     Err(reason) => tracing::warn!(%reason, "tool left out"),
@@ -131,13 +132,13 @@ impl ToolCatalogue {
 
     /// The tool of this name or alias.
     pub(super) fn find(&self, name: &str) -> Option<&RegisteredTool> {
-        self.tools.iter().map(AsRef::as_ref).find(|tool| tool.names().any(|known| known == name))
+        self.tools.iter().map(AsRef::as_ref).find(|tool| tool.names().any(|known_name| known_name == name))
     }
 }
 
-/// The current catalogue, rebuilt when a source has changed. A running batch keeps its own.
+/// The current catalogue, rebuilt when a source has changed. A running batch uses the catalogue of its start.
 pub(super) struct CurrentCatalogue {
-    own: ToolCatalogue,
+    builtin: ToolCatalogue,
     sources: Vec<Arc<dyn ToolSource>>,
     current: RwLock<Arc<ToolCatalogue>>,
 }
@@ -147,21 +148,21 @@ impl CurrentCatalogue {
         tools: Vec<Box<dyn Tool>>,
         sources: Vec<Arc<dyn ToolSource>>,
     ) -> Result<Self, ToolSetError> {
-        let own = ToolCatalogue::of_builtin(tools)?;
-        let current = RwLock::new(Arc::new(own.with_sources(&sources)));
-        Ok(Self { own, sources, current })
+        let builtin = ToolCatalogue::from_builtin(tools)?;
+        let current = RwLock::new(Arc::new(builtin.with_sources(&sources)));
+        Ok(Self { builtin, sources, current })
     }
 
-    pub(super) fn now(&self) -> Arc<ToolCatalogue> {
+    pub(super) fn current(&self) -> Arc<ToolCatalogue> {
         let versions = versions(&self.sources);
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
         if current.versions == versions {
             return current;
         }
-        let fresh = Arc::new(self.own.with_sources(&self.sources));
+        let rebuilt = Arc::new(self.builtin.with_sources(&self.sources));
         // If two threads meet here and the older catalogue stays, the next call rebuilds it.
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
-        fresh
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&rebuilt);
+        rebuilt
     }
 }
 
@@ -169,21 +170,21 @@ fn versions(sources: &[Arc<dyn ToolSource>]) -> Vec<u64> {
     sources.iter().map(|source| source.version()).collect()
 }
 
-fn admitted(
+fn register(
     tool: Arc<dyn Tool>,
     version: u64,
-    taken: &HashSet<String>,
+    used_names: &HashSet<String>,
 ) -> Result<RegisteredTool, ToolSetError> {
     let tool = RegisteredTool::new(tool, version)?;
-    let bad = |reason| ToolSetError::BadSchema { tool: tool.spec.name.to_string(), reason };
-    tool.schema.compiled().map_err(bad)?;
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let bad_schema = |reason| ToolSetError::BadSchema { tool: tool.spec.name.to_string(), reason };
+    tool.schema.compiled().map_err(bad_schema)?;
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     for name in tool.names() {
-        if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(known) {
+        if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(is_name_char) {
             return Err(ToolSetError::BadName(name.chars().take(NAME_CHARS).collect()));
         }
-        if taken.contains(name) {
-            return Err(ToolSetError::Twice(name.to_owned()));
+        if used_names.contains(name) {
+            return Err(ToolSetError::Duplicate(name.to_owned()));
         }
     }
     Ok(tool)

@@ -65,8 +65,8 @@ impl ToolSource for Shifting {
 }
 
 fn served(sources: Vec<Arc<dyn ToolSource>>) -> Executor {
-    let own: Vec<Box<dyn Tool>> = vec![Box::new(named("own_b")), Box::new(named("own_a"))];
-    Executor::new(own, sources, ExecutorOptions::new(bounds())).expect("valid tools")
+    let builtin: Vec<Box<dyn Tool>> = vec![Box::new(named("own_b")), Box::new(named("own_a"))];
+    Executor::new(builtin, sources, ExecutorOptions::new(bounds())).expect("valid tools")
 }
 
 fn names(executor: &Executor) -> Vec<String> {
@@ -169,9 +169,9 @@ fn what_needs_approval_is_refused_where_nobody_was_asked() {
         Named("act".into(), json!({"type": "object"}), Aliases { names: &["exec"], parameters: &[] }),
     ]);
     let approval = ApprovalRules::new(&["js_*".to_owned(), "exec".to_owned()]).expect("good patterns");
-    let own: Vec<Box<dyn Tool>> = vec![Box::new(named("own"))];
+    let builtin: Vec<Box<dyn Tool>> = vec![Box::new(named("own"))];
     let executor =
-        Executor::new(own, vec![source], ExecutorOptions { approval, ..ExecutorOptions::new(bounds()) })
+        Executor::new(builtin, vec![source], ExecutorOptions { approval, ..ExecutorOptions::new(bounds()) })
             .expect("valid tools");
     for (name, waits) in [("js_write", true), ("act", true), ("exec", true), ("own", false), ("nope", false)]
     {
@@ -180,7 +180,7 @@ fn what_needs_approval_is_refused_where_nobody_was_asked() {
     let waiting: Vec<_> = executor.tool_infos().iter().map(|info| info.needs_approval).collect();
     assert_eq!(waiting, [false, true, true]);
     assert!(executor.needs_approval("js_not_there_yet"), "the name as called counts: the tool may come");
-    let told = |name: &str, approved: ApprovedCalls| {
+    let reported = |name: &str, approved: ApprovedCalls| {
         let log = crate::tools::testing::RecordingJournal::default();
         let context = ToolContext { approved, ..context(ToolChoice::All(true)) };
         let call = ToolCall { id_ref: "a".into(), name: name.into(), arguments: "{}".into() };
@@ -189,13 +189,13 @@ fn what_needs_approval_is_refused_where_nobody_was_asked() {
     };
     let calls = |id_ref: &str| ApprovedCalls::Calls(Arc::from([id_ref.to_owned()]));
     for approved in [ApprovedCalls::All, calls("a")] {
-        assert_eq!(told("act", approved)["success"], true);
+        assert_eq!(reported("act", approved)["success"], true);
     }
-    assert_eq!(told("own", ApprovedCalls::None)["success"], true);
-    let other = told("act", calls("b"))["error"].clone();
+    assert_eq!(reported("own", ApprovedCalls::None)["success"], true);
+    let other = reported("act", calls("b"))["error"].clone();
     assert_eq!(other, "The tool 'act' needs approval, and nobody was asked: make the call again");
     for name in ["act", "exec", "js_write"] {
-        let refused = told(name, ApprovedCalls::None)["error"].as_str().expect("refused").to_owned();
+        let refused = reported(name, ApprovedCalls::None)["error"].as_str().expect("refused").to_owned();
         assert!(refused.contains("needs approval, and nobody can be asked here"), "{refused}");
     }
 }

@@ -159,11 +159,11 @@ fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
     let handle = ResultHandle::of(JobId::from_bits(1), "a");
     assert_eq!(wholes, [crate::ports::FullResult { handle: handle.clone(), content: "x".repeat(50_000) }]);
     for id in ["a", "b"] {
-        let told = log.result(id)["data"].to_string();
+        let reported = log.result(id)["data"].to_string();
         assert!(
-            told.contains(&format!("look {{\\\"handle\\\":\\\"{handle}\\\"")),
+            reported.contains(&format!("look {{\\\"handle\\\":\\\"{handle}\\\"")),
             "{id}: {}",
-            &told[7_800..8_400]
+            &reported[7_800..8_400]
         );
     }
     assert!(log.result("c")["data"].to_string().contains("characters cut]"), "it has no way to itself");
@@ -200,8 +200,8 @@ fn a_panic_is_that_tool_s_error_alone() {
         run(&executor, &[call("a", "bad", "{}"), call("b", "good", "{}"), call("c", "bad", r#"{"n":1}"#)]);
     assert_eq!(log.result("b")["data"], 1);
     for id in ["a", "c"] {
-        let told = log.result(id)["error"].as_str().expect("failed").to_owned();
-        assert!(told.starts_with("the tool 'bad' crashed") && !told.contains("secret"), "{told}");
+        let reported = log.result(id)["error"].as_str().expect("failed").to_owned();
+        assert!(reported.starts_with("the tool 'bad' crashed") && !reported.contains("secret"), "{reported}");
     }
 }
 
@@ -242,8 +242,8 @@ fn each_call_has_the_tool_timeout_as_its_deadline() {
     let executor =
         Executor::new(vec![tool], Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
     assert_eq!(run(&executor, &[call("a", "late", "{}")]).result("a")["data"], 59);
-    let asked = run(&executor, &[call("a", "late", r#"{"n": 100}"#)]);
-    assert_eq!(asked.result("a")["data"], 159, "its own time comes on top");
+    let log = run(&executor, &[call("a", "late", r#"{"n": 100}"#)]);
+    assert_eq!(log.result("a")["data"], 159, "its own time comes on top");
 }
 
 #[test]
@@ -267,31 +267,34 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     let offered: Vec<_> =
         executor.offered(&named("do_it"), false).iter().map(|spec| spec.name.clone()).collect();
     assert_eq!(offered, ["act"]);
-    let told = |choice: ToolChoice, name: &str, arguments: &str| {
+    let reported = |choice: ToolChoice, name: &str, arguments: &str| {
         let log = RecordingJournal::default();
         executor.run(&[call("a", name, arguments)], &context(choice), &log);
         log.result("a")
     };
     for (choice, name) in [("act", "perform"), ("perform", "act"), ("do_it", "perform")] {
-        assert_eq!(told(named(choice), name, r#"{"number": 5}"#)["data"], "done", "{choice} {name}");
+        assert_eq!(reported(named(choice), name, r#"{"number": 5}"#)["data"], "done", "{choice} {name}");
     }
     assert_eq!(
-        told(named("other"), "perform", "{}")["error"],
+        reported(named("other"), "perform", "{}")["error"],
         "Tool not allowed in this job: perform. Available: other"
     );
     assert_eq!(
-        told(ToolChoice::All(true), "Perform", "{}")["error"],
+        reported(ToolChoice::All(true), "Perform", "{}")["error"],
         "Tool not found: Perform. Did you mean 'act'?"
     );
-    assert_eq!(told(named("other"), "Perform", "{}")["error"], "Tool not found: Perform. Available: other");
-    let both = told(ToolChoice::All(true), "act", r#"{"number": 5, "n": 6}"#)["error"].clone();
+    assert_eq!(
+        reported(named("other"), "Perform", "{}")["error"],
+        "Tool not found: Perform. Available: other"
+    );
+    let both = reported(ToolChoice::All(true), "act", r#"{"number": 5, "n": 6}"#)["error"].clone();
     assert_eq!(both, "Invalid parameters for tool 'act': unexpected parameter number");
     let taken = Executor::new(
         vec![tool(), any("perform", true, |_| Ok(Value::Null))],
         Vec::new(),
         ExecutorOptions::new(bounds()),
     );
-    assert_eq!(taken.err(), Some(ToolSetError::Twice("perform".into())));
+    assert_eq!(taken.err(), Some(ToolSetError::Duplicate("perform".into())));
 }
 
 #[test]
@@ -301,5 +304,5 @@ fn bad_tools_are_refused_at_the_start() {
         Vec::new(),
         ExecutorOptions::new(bounds()),
     );
-    assert_eq!(twice.err(), Some(ToolSetError::Twice("x".into())));
+    assert_eq!(twice.err(), Some(ToolSetError::Duplicate("x".into())));
 }

@@ -23,10 +23,10 @@ fn code_runs_at_the_level_asked_for() {
 
 #[test]
 fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
-    let told = one("crawl_batch", r#"{"urls": ["https://a.example/", "https://b.example/"]}"#);
-    assert_eq!((&told["success"], &told["data"]["total"]), (&json!(false), &json!(2)), "{told}");
+    let reported = one("crawl_batch", r#"{"urls": ["https://a.example/", "https://b.example/"]}"#);
+    assert_eq!((&reported["success"], &reported["data"]["total"]), (&json!(false), &json!(2)), "{reported}");
     assert!(
-        told["data"]["results"][1]["error"].as_str().is_some_and(|text| text.contains("no web in tests"))
+        reported["data"]["results"][1]["error"].as_str().is_some_and(|text| text.contains("no web in tests"))
     );
 }
 
@@ -97,14 +97,14 @@ fn bash_answers_to_exec_and_to_the_parameters_of_others() {
     let failed = one("exec", r#"{"command": "raise"}"#);
     assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Exit code 1")));
     assert_eq!(failed["data"]["exit_code"], 1);
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (r#"{"command": "ls", "timeout": 0}"#, "timeout must be >= 1"),
         (r#"{"command": "ls", "timeout": 601}"#, "timeout must be <= 600"),
         (r#"{"working_dir": "a"}"#, "missing required command"),
         (r#"{"command": "ls; sudo ls"}"#, "Command blocked, nothing was run: `sudo ls`"),
     ] {
         let error = one("bash", arguments)["error"].clone();
-        assert!(error.as_str().expect("refused").contains(told), "{error}");
+        assert!(error.as_str().expect("refused").contains(reported), "{error}");
     }
     assert!(real().has_tool("exec"));
     assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");

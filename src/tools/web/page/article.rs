@@ -1,10 +1,10 @@
-//! Finds the part of a page that is worth reading: no menus, banners and hidden text. At most half of a page
-//! is left out by the look of a class.
+//! Finds the part of a page that is worth reading: no menus, banners and hidden text. Class names
+//! alone exclude at most half of a page.
 
 use super::tree::{HtmlNodeId, HtmlTree};
 use crate::tools::text::{collapse_whitespace, has_word};
 
-/// Words in the classes and ids of such elements.
+/// Words in the classes and ids of side elements.
 const SIDE_WORDS: &str = "\
     ad ads advert advertisement banner breadcrumb breadcrumbs comments consent cookie cookies footer \
     menu modal nav navbar navigation newsletter noprint pagination popup promo recommended related share \
@@ -15,10 +15,10 @@ const MAIN_BYTES: usize = 140;
 const PARAGRAPH_BYTES: usize = 25;
 /// The longest title or description, characters.
 const META_CHARS: usize = 1_000;
-/// Elements beside the main text.
-const ASIDE: [&str; 6] = ["nav", "aside", "footer", "dialog", "button", "select"];
-/// Roles of such elements.
-const ROLES: [&str; 8] =
+/// Tags of side elements.
+const SIDE_TAGS: [&str; 6] = ["nav", "aside", "footer", "dialog", "button", "select"];
+/// Roles of side elements.
+const SIDE_ROLES: [&str; 8] =
     ["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alertdialog", "menu"];
 
 /// The main part of a page.
@@ -26,48 +26,48 @@ const ROLES: [&str; 8] =
 pub(super) struct Article {
     /// Its element.
     pub(super) top: HtmlNodeId,
-    left_out: Vec<bool>,
+    omitted: Vec<bool>,
 }
 
 impl Article {
     /// Whether a node in it is left out.
     pub(super) fn omits(&self, id: HtmlNodeId) -> bool {
-        self.left_out.get(id).copied().unwrap_or(false)
+        self.omitted.get(id).copied().unwrap_or(false)
     }
 }
 
 pub(super) fn find(tree: &HtmlTree) -> Article {
     let hidden = mark_with_descendants(tree, |id| is_hidden(tree, id));
-    let shown = TextWeights::of(tree, &hidden);
-    let total = shown.text(HtmlTree::ROOT);
+    let visible = TextWeights::of(tree, &hidden);
+    let total = visible.text(HtmlTree::ROOT);
     let is_side_element =
-        |id: HtmlNodeId| is_side_element(tree, id) && shown.text(id).saturating_mul(2) < total;
+        |id: HtmlNodeId| is_side_element(tree, id) && visible.text(id).saturating_mul(2) < total;
     let side = mark_with_descendants(tree, |id| is_hidden(tree, id) || is_side_element(id));
-    let rest = TextWeights::of(tree, &side);
-    // A page that is only a menu is read whole.
-    let (left_out, weights) =
-        if rest.text(HtmlTree::ROOT).saturating_mul(8) >= total { (side, rest) } else { (hidden, shown) };
+    let main = TextWeights::of(tree, &side);
+    // A page that is only a menu is read completely.
+    let (omitted, weights) =
+        if main.text(HtmlTree::ROOT).saturating_mul(8) >= total { (side, main) } else { (hidden, visible) };
     let top = marked(tree, &weights).or_else(|| densest(tree, &weights)).unwrap_or(HtmlTree::ROOT);
-    Article { top, left_out }
+    Article { top, omitted }
 }
 
 /// The text of the first element of a name.
 pub(super) fn first_text(tree: &HtmlTree, tag: &str) -> Option<String> {
     let found = tree.within(HtmlTree::ROOT).find(|id| tree.tag(*id) == tag)?;
-    short(&tree.text_within(found))
+    shortened(&tree.text_within(found))
 }
 
 /// The content of the first `meta` of these names.
 pub(super) fn meta(tree: &HtmlTree, names: &[&str]) -> Option<String> {
-    let of = |id: HtmlNodeId, wanted: &str| {
+    let content_of = |id: HtmlNodeId, requested: &str| {
         let name = tree.attribute(id, "name").or_else(|| tree.attribute(id, "property"))?;
-        if name.eq_ignore_ascii_case(wanted) { short(tree.attribute(id, "content")?) } else { None }
+        if name.eq_ignore_ascii_case(requested) { shortened(tree.attribute(id, "content")?) } else { None }
     };
     let metas: Vec<HtmlNodeId> = tree.within(HtmlTree::ROOT).filter(|id| tree.tag(*id) == "meta").collect();
-    names.iter().find_map(|name| metas.iter().find_map(|id| of(*id, name)))
+    names.iter().find_map(|name| metas.iter().find_map(|id| content_of(*id, name)))
 }
 
-fn short(text: &str) -> Option<String> {
+fn shortened(text: &str) -> Option<String> {
     let text: String = collapse_whitespace(text).chars().take(META_CHARS).collect();
     Some(text).filter(|text| !text.is_empty())
 }
@@ -102,13 +102,13 @@ fn is_side_element(tree: &HtmlTree, id: HtmlNodeId) -> bool {
     if tag.is_empty() || matches!(tag, "html" | "body" | "main" | "article" | "table") {
         return false;
     }
-    if ASIDE.contains(&tag) || tree.attribute(id, "role").is_some_and(|role| ROLES.contains(&role)) {
+    if SIDE_TAGS.contains(&tag) || tree.attribute(id, "role").is_some_and(|role| SIDE_ROLES.contains(&role)) {
         return true;
     }
     if tag == "header" {
         // A site's header, not an article's.
-        let mut above = std::iter::successors(tree.parent(id), |id| tree.parent(*id));
-        return !above.any(|id| matches!(tree.tag(id), "article" | "main" | "section"));
+        let mut ancestors = std::iter::successors(tree.parent(id), |id| tree.parent(*id));
+        return !ancestors.any(|id| matches!(tree.tag(id), "article" | "main" | "section"));
     }
     let is_box = matches!(tag, "div" | "section" | "ul" | "ol" | "p" | "form");
     is_box && ["class", "id"].iter().any(|name| tree.attribute(id, name).is_some_and(has_side_word))
@@ -124,20 +124,20 @@ fn has_side_word(names: &str) -> bool {
 struct TextWeights {
     text: Vec<usize>,
     links: Vec<usize>,
-    left_out: Vec<bool>,
+    omitted: Vec<bool>,
 }
 
 impl TextWeights {
-    fn of(tree: &HtmlTree, left_out: &[bool]) -> Self {
+    fn of(tree: &HtmlTree, omitted: &[bool]) -> Self {
         let mut weights =
-            Self { text: vec![0; tree.len()], links: vec![0; tree.len()], left_out: left_out.to_vec() };
+            Self { text: vec![0; tree.len()], links: vec![0; tree.len()], omitted: omitted.to_vec() };
         // Children come after their parents.
         for id in (0..tree.len()).rev() {
-            if left_out.get(id).copied().unwrap_or(false) {
+            if omitted.get(id).copied().unwrap_or(false) {
                 continue;
             }
-            let own = tree.text(id).split_whitespace().map(str::len).sum::<usize>();
-            let text = add(&mut weights.text, id, own);
+            let own_bytes = tree.text(id).split_whitespace().map(str::len).sum::<usize>();
+            let text = add(&mut weights.text, id, own_bytes);
             let within = if tree.tag(id) == "a" { text } else { 0 };
             let links = add(&mut weights.links, id, within).min(text);
             if let Some(parent) = tree.parent(id) {
@@ -158,7 +158,7 @@ impl TextWeights {
     }
 
     fn counts(&self, id: HtmlNodeId) -> bool {
-        !self.left_out.get(id).copied().unwrap_or(true)
+        !self.omitted.get(id).copied().unwrap_or(true)
     }
 }
 
@@ -172,20 +172,20 @@ fn add(list: &mut [usize], id: HtmlNodeId, more: usize) -> usize {
 /// The part that the page marks as its main part.
 fn marked(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     let total = weights.prose(HtmlTree::ROOT);
-    let largest = |is_it: &dyn Fn(HtmlNodeId) -> bool| {
-        let all = (0..tree.len()).filter(|id| is_it(*id) && weights.counts(*id));
-        all.max_by_key(|id| weights.prose(*id))
+    let largest = |is_candidate: &dyn Fn(HtmlNodeId) -> bool| {
+        let candidates = (0..tree.len()).filter(|id| is_candidate(*id) && weights.counts(*id));
+        candidates.max_by_key(|id| weights.prose(*id))
     };
     let article =
         largest(&|id| tree.tag(id) == "article" || tree.attribute(id, "itemprop") == Some("articleBody"));
     let main = largest(&|id| tree.tag(id) == "main" || tree.attribute(id, "role") == Some("main"));
-    let has = |id: &HtmlNodeId, parts: usize| {
+    let has_share = |id: &HtmlNodeId, parts: usize| {
         weights.text(*id) >= MAIN_BYTES && weights.prose(*id).saturating_mul(parts) >= total
     };
-    article.filter(|id| has(id, 2)).or_else(|| main.filter(|id| has(id, 4)))
+    article.filter(|id| has_share(id, 2)).or_else(|| main.filter(|id| has_share(id, 4)))
 }
 
-/// The element with most paragraphs, or the one around it that holds half of the text.
+/// The element with the highest paragraph score, or its nearest ancestor with half of the text.
 fn densest(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
     let mut scores = vec![0_usize; tree.len()];
     for id in 0..tree.len() {

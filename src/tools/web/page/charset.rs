@@ -8,16 +8,19 @@ const DECLARED_WITHIN: usize = 4_096;
 
 /// Decodes the body. A declared charset that does not fit the bytes is ignored.
 pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) -> String {
-    if let Some((encoding, mark)) = Encoding::for_bom(body) {
-        return encoding.decode_without_bom_handling(body.get(mark..).unwrap_or_default()).0.into_owned();
+    if let Some((encoding, bom_bytes)) = Encoding::for_bom(body) {
+        return encoding
+            .decode_without_bom_handling(body.get(bom_bytes..).unwrap_or_default())
+            .0
+            .into_owned();
     }
-    let named = content_type.and_then(|line| label(line.as_bytes()));
-    let declared = || label(body.get(..DECLARED_WITHIN).unwrap_or(body));
-    let declared = if is_html { declared() } else { None };
+    let header_encoding = content_type.and_then(|line| label(line.as_bytes()));
+    let page_encoding = || label(body.get(..DECLARED_WITHIN).unwrap_or(body));
+    let page_encoding = if is_html { page_encoding() } else { None };
     // Old servers declare Latin-1 for everything. Valid UTF-8 beyond ASCII is hardly anything else.
     let is_utf8 = !body.is_ascii() && std::str::from_utf8(body).is_ok();
     let is_credible = |encoding: &&'static Encoding| !(is_utf8 && encoding.is_single_byte());
-    let candidates = [named.filter(is_credible), declared.filter(is_credible), Some(UTF_8)];
+    let candidates = [header_encoding.filter(is_credible), page_encoding.filter(is_credible), Some(UTF_8)];
     let fits = |encoding: &'static Encoding| {
         let (text, is_broken) = encoding.decode_without_bom_handling(body);
         (!is_broken).then(|| text.into_owned())
@@ -25,8 +28,8 @@ pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) ->
     if let Some(text) = candidates.into_iter().flatten().find_map(fits) {
         return text;
     }
-    let best = named.or(declared).unwrap_or(WINDOWS_1252);
-    best.decode_without_bom_handling(body).0.into_owned()
+    let fallback = header_encoding.or(page_encoding).unwrap_or(WINDOWS_1252);
+    fallback.decode_without_bom_handling(body).0.into_owned()
 }
 
 /// The charset behind the first `charset=`.

@@ -19,9 +19,9 @@ pub(in crate::tools) struct PageLink {
 
 /// The base of relative addresses.
 pub(super) fn base(tree: &HtmlTree, url: &Url) -> Url {
-    let named = tree.within(HtmlTree::ROOT).find(|id| tree.tag(*id) == "base");
-    let named = named.and_then(|id| url.join(tree.attribute(id, "href")?.trim()).ok());
-    named.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(|| url.clone())
+    let declared = tree.within(HtmlTree::ROOT).find(|id| tree.tag(*id) == "base");
+    let declared = declared.and_then(|id| url.join(tree.attribute(id, "href")?.trim()).ok());
+    declared.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(|| url.clone())
 }
 
 /// The first links, each address once.

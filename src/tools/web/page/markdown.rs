@@ -62,7 +62,7 @@ impl PageWriter<'_> {
         match self.tree.tag(id) {
             "" => {
                 let tree = self.tree;
-                self.words(tree.text(id));
+                self.write_words(tree.text(id));
                 self.children(id);
             }
             "br" => self.end_line(1),
@@ -107,7 +107,7 @@ impl PageWriter<'_> {
     }
 
     /// Writes the pending line ends, prefix and space before a word.
-    fn begin(&mut self) {
+    fn write_pending(&mut self) {
         for _ in 0..self.breaks {
             self.out.truncate(self.out.trim_end_matches(' ').len());
             self.out.push('\n');
@@ -119,13 +119,13 @@ impl PageWriter<'_> {
         (self.breaks, self.has_space, self.is_fresh) = (0, false, false);
     }
 
-    fn words(&mut self, text: &str) {
+    fn write_words(&mut self, text: &str) {
         self.has_space |= text.starts_with(char::is_whitespace);
         for word in text.split_whitespace() {
             if self.out.len() >= OUT_BYTES {
                 return;
             }
-            self.begin();
+            self.write_pending();
             self.out.push_str(word);
             self.has_space = true;
         }
@@ -143,16 +143,16 @@ impl PageWriter<'_> {
     fn rule(&mut self) {
         if self.is_markdown() && self.inline == 0 && !self.out.is_empty() {
             self.end_line(2);
-            self.words("---");
+            self.write_words("---");
         }
         self.end_line(2);
     }
 
     fn heading(&mut self, id: HtmlNodeId) {
         self.end_line(2);
-        if self.is_markdown() && self.inline == 0 && self.has_words(id) {
+        if self.is_markdown() && self.inline == 0 && self.has_text(id) {
             let level = self.tree.tag(id).trim_start_matches('h').parse().unwrap_or(1);
-            self.words(&"#".repeat(level));
+            self.write_words(&"#".repeat(level));
             self.has_space = true;
         }
         self.inline += 1;
@@ -161,7 +161,7 @@ impl PageWriter<'_> {
         self.end_line(2);
     }
 
-    fn has_words(&self, id: HtmlNodeId) -> bool {
+    fn has_text(&self, id: HtmlNodeId) -> bool {
         let mut all = self.tree.within(id);
         all.any(|inner| !self.article.omits(inner) && !self.tree.text(inner).trim().is_empty())
     }
@@ -191,7 +191,7 @@ impl PageWriter<'_> {
     }
 
     fn item(&mut self, id: HtmlNodeId, mark: &str) {
-        if self.article.omits(id) || (self.inline == 0 && !self.has_words(id)) {
+        if self.article.omits(id) || (self.inline == 0 && !self.has_text(id)) {
             return;
         }
         self.end_line(1);
@@ -199,7 +199,7 @@ impl PageWriter<'_> {
             self.children(id);
             return;
         }
-        self.begin();
+        self.write_pending();
         self.out.push_str(mark);
         self.is_fresh = true;
         let outer = self.prefix.len();
@@ -212,12 +212,12 @@ impl PageWriter<'_> {
 
     fn quote(&mut self, id: HtmlNodeId) {
         self.end_line(2);
-        if !self.is_markdown() || self.inline > 0 || !self.has_words(id) {
+        if !self.is_markdown() || self.inline > 0 || !self.has_text(id) {
             self.children(id);
             self.end_line(2);
             return;
         }
-        self.begin();
+        self.write_pending();
         self.out.push_str("> ");
         self.is_fresh = true;
         let outer = self.prefix.len();
@@ -236,7 +236,7 @@ impl PageWriter<'_> {
         }
         self.end_line(2);
         if self.inline > 0 {
-            self.words(text);
+            self.write_words(text);
             return;
         }
         // A fence is longer than any inside it.
@@ -247,7 +247,7 @@ impl PageWriter<'_> {
             if self.out.len() >= OUT_BYTES {
                 break;
             }
-            self.begin();
+            self.write_pending();
             self.out.push_str(line);
             self.breaks = 1;
         }
@@ -256,12 +256,12 @@ impl PageWriter<'_> {
 
     /// Writes emphasis, but no marks around nothing.
     fn marked(&mut self, id: HtmlNodeId, mark: &str) {
-        if !self.is_markdown() || !self.has_words(id) || self.has_blocks(id) {
+        if !self.is_markdown() || !self.has_text(id) || self.has_blocks(id) {
             self.children(id);
             return;
         }
         self.has_space |= self.begins_with_space(id);
-        self.begin();
+        self.write_pending();
         self.out.push_str(mark);
         self.is_fresh = true;
         self.inline += 1;
@@ -279,12 +279,12 @@ impl PageWriter<'_> {
 
     fn link(&mut self, id: HtmlNodeId) {
         let href = self.tree.attribute(id, "href").and_then(|href| absolute(href, self.base));
-        let Some(href) = href.filter(|_| self.is_markdown() && self.has_words(id)) else {
+        let Some(href) = href.filter(|_| self.is_markdown() && self.has_text(id)) else {
             self.children(id);
             return;
         };
         self.has_space |= self.begins_with_space(id);
-        self.begin();
+        self.write_pending();
         self.out.push('[');
         self.is_fresh = true;
         self.inline += 1;
@@ -300,15 +300,16 @@ impl PageWriter<'_> {
         let alt = collapse_whitespace(self.tree.attribute(id, "alt").unwrap_or_default());
         let source = self.tree.attribute(id, "src").and_then(|source| absolute(source, self.base));
         if let Some(source) = source.filter(|_| self.is_markdown() && !alt.is_empty() && self.inline == 0) {
-            self.words(&format!("![{alt}]({source})"));
+            self.write_words(&format!("![{alt}]({source})"));
         }
     }
 
     /// Writes a data table row by row, and a layout table cell by cell.
     fn table(&mut self, id: HtmlNodeId) {
-        let inside = || self.tree.within(id).filter(|inner| *inner != id);
-        let is_layout = inside().any(|inner| self.tree.tag(inner) == "table") || self.has_blocks_in_cells(id);
-        let rows: Vec<HtmlNodeId> = inside().filter(|inner| self.tree.tag(*inner) == "tr").collect();
+        let descendants = || self.tree.within(id).filter(|inner| *inner != id);
+        let is_layout =
+            descendants().any(|inner| self.tree.tag(inner) == "table") || self.has_blocks_in_cells(id);
+        let rows: Vec<HtmlNodeId> = descendants().filter(|inner| self.tree.tag(*inner) == "tr").collect();
         if is_layout || self.inline > 0 || rows.is_empty() {
             self.block(id, 2);
             return;
@@ -324,7 +325,7 @@ impl PageWriter<'_> {
                 tree.children(row).filter(|cell| matches!(tree.tag(*cell), "td" | "th")).collect();
             self.row(&cells);
             if is_first && self.is_markdown() && !cells.is_empty() {
-                self.words(&format!("|{}", " --- |".repeat(cells.len())));
+                self.write_words(&format!("|{}", " --- |".repeat(cells.len())));
                 self.end_line(1);
             }
             is_first = false;
@@ -346,13 +347,13 @@ impl PageWriter<'_> {
         self.inline += 1;
         for (at, cell) in cells.iter().enumerate() {
             if at > 0 || self.is_markdown() {
-                self.words(" | ");
+                self.write_words(" | ");
             }
             self.children(*cell);
             self.has_space = true;
         }
         if self.is_markdown() {
-            self.words("|");
+            self.write_words("|");
         }
         self.inline -= 1;
         self.end_line(1);

@@ -1,7 +1,7 @@
 //! The tree of a page's elements, built in one pass over the tags. Its size and depth are limited.
 //!
-//! [`html5gum`] reads the tags as the HTML standard says. The tree is not the standard's: the repair of bad
-//! nesting there takes time that grows with the square of the page.
+//! [`html5gum`] reads the tags as the HTML standard says. The tree differs from the standard's: its repair of
+//! bad nesting takes time that grows with the square of the page.
 
 use crate::tools::text::has_word;
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
@@ -21,11 +21,11 @@ const NODES: usize = 150_000;
 /// The depth of the tree; deeper elements become siblings.
 const DEPTH: usize = 200;
 const ATTRIBUTE_BYTES: usize = 8_192;
-/// The attributes that are kept.
+/// The attributes that the tree stores.
 const ATTRIBUTES: &str = "href src alt id class role hidden aria-hidden \
      style name property content itemprop start title";
 
-/// A place in the tree.
+/// The index of a node.
 pub(in crate::tools) type HtmlNodeId = usize;
 
 /// The elements and texts of a page, in the order of the page.
@@ -99,7 +99,8 @@ impl HtmlTree {
 
     /// Whether the element is of a class.
     pub(in crate::tools) fn has_class(&self, id: HtmlNodeId, class: &str) -> bool {
-        self.attribute(id, "class").is_some_and(|all| all.split_whitespace().any(|one| one == class))
+        self.attribute(id, "class")
+            .is_some_and(|classes| classes.split_whitespace().any(|name| name == class))
     }
 
     pub(super) fn parent(&self, id: HtmlNodeId) -> Option<HtmlNodeId> {
@@ -140,12 +141,12 @@ impl HtmlTree {
     fn add(&mut self, parent: HtmlNodeId, node: HtmlNode) -> HtmlNodeId {
         let id = self.nodes.len();
         self.nodes.push(HtmlNode { parent: Some(parent), ..node });
-        let before = self.nodes.get_mut(parent).and_then(|parent| {
+        let previous = self.nodes.get_mut(parent).and_then(|parent| {
             parent.first.get_or_insert(id);
             parent.last.replace(id)
         });
-        if let Some(before) = before.and_then(|before| self.nodes.get_mut(before)) {
-            before.next = Some(id);
+        if let Some(previous) = previous.and_then(|previous| self.nodes.get_mut(previous)) {
+            previous.next = Some(id);
         }
         self.is_cut = self.nodes.len() >= NODES;
         id
@@ -185,11 +186,11 @@ impl HtmlTreeBuilder {
         }
         self.end_implied(&name);
         let parent = self.open.last().copied().unwrap_or(HtmlTree::ROOT);
-        let kept = |key: &'static str| {
+        let attribute = |key: &'static str| {
             let value = tag.attributes.get(key.as_bytes())?;
             (value.len() <= ATTRIBUTE_BYTES).then(|| (key, String::from_utf8_lossy(value).into()))
         };
-        let attributes = ATTRIBUTES.split(' ').filter_map(kept).collect();
+        let attributes = ATTRIBUTES.split(' ').filter_map(attribute).collect();
         let id = self.tree.add(parent, HtmlNode { tag: (&*name).into(), attributes, ..HtmlNode::default() });
         if has_word(VOID, &name) {
             return;

@@ -1,6 +1,6 @@
 //! Command lines that the guard refuses by its built-in rules, and those that it lets pass.
 
-use crate::tools::builtin::bash::guard::judge;
+use crate::tools::builtin::bash::guard::check_command;
 use crate::tools::builtin::bash::path::ShellPath;
 use crate::tools::builtin::bash::{BashOptions, BashRules};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(super) fn rules(deny: &[&str], allow: &[&str]) -> BashRules {
 }
 
 pub(super) fn verdict(command: &str, rules: &BashRules) -> Result<(), String> {
-    judge(command, &ShellPath::project(None), rules).map_err(|refusal| refusal.to_string())
+    check_command(command, &ShellPath::project(None), rules).map_err(|refusal| refusal.to_string())
 }
 
 fn passes(command: &str) {
@@ -21,10 +21,10 @@ fn passes(command: &str) {
 }
 
 fn stops(command: &str, reason: &str) {
-    let told = verdict(command, &rules(&[], &[])).expect_err(command);
+    let reported = verdict(command, &rules(&[], &[])).expect_err(command);
     assert!(
-        told.starts_with("Command blocked, nothing was run: `") && told.contains(reason),
-        "{command}: {told}"
+        reported.starts_with("Command blocked, nothing was run: `") && reported.contains(reason),
+        "{command}: {reported}"
     );
 }
 
@@ -502,7 +502,7 @@ fn what_passes() {
 #[test]
 fn the_working_directory_counts() {
     let from = |below: &str, command: &str| {
-        judge(command, &ShellPath::project(Some(Path::new(below))), &rules(&[], &[])).is_ok()
+        check_command(command, &ShellPath::project(Some(Path::new(below))), &rules(&[], &[])).is_ok()
     };
     assert!(
         from("a/b", "rm -rf ../c ../../d") && !from("a/b", "rm -rf ../../../e") && !from("a", "rm -rf ../..")

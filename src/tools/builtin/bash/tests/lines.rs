@@ -27,12 +27,12 @@ fn long_and_deep_lines_end() {
     ] {
         let line = unit.repeat(20_000);
         let _judged = verdict(&line, &rules(&[], &[]));
-        let told = verdict(&format!("sudo ls; {line}"), &rules(&[], &[])).expect_err(unit);
-        assert!(told.len() < 1_000, "{unit}");
+        let reported = verdict(&format!("sudo ls; {line}"), &rules(&[], &[])).expect_err(unit);
+        assert!(reported.len() < 1_000, "{unit}");
     }
 }
 
-/// Lines of which nothing may be said at all.
+/// Lines that must not be refused.
 fn harmless() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "ls",

@@ -102,7 +102,7 @@ fn map(arguments: Value) -> Map<String, Value> {
     map
 }
 
-/// What the sandbox is told to run.
+/// The program that the sandbox receives.
 fn program(arguments: Value) -> Result<Program, ToolError> {
     let (tool, runner) = bash(record(RunStatus::Ok, Some(0)));
     let result = tool.call(&map(arguments), &context());
@@ -126,8 +126,8 @@ fn the_sandbox_gets_the_line_its_place_its_time_and_its_variables() {
     assert_eq!(given.timeout_ms, Some(7_000));
     assert_eq!((given.workdir, given.subdirectory), (Some("/srv/p".into()), Some("a/b".into())));
     assert_eq!(given.environment, [("SET".to_owned(), "value".to_owned())]);
-    let plain = program(json!({"command": "ls"})).expect("runs");
-    assert_eq!((plain.timeout_ms, plain.subdirectory), (None, None));
+    let simple = program(json!({"command": "ls"})).expect("runs");
+    assert_eq!((simple.timeout_ms, simple.subdirectory), (None, None));
     for here in ["", ".", "./", " "] {
         let given = program(json!({"command": "ls", "working_dir": here})).expect("runs");
         assert_eq!(given.subdirectory, None, "{here:?}");
@@ -137,8 +137,8 @@ fn the_sandbox_gets_the_line_its_place_its_time_and_its_variables() {
 #[test]
 fn a_working_dir_outside_is_refused_and_nothing_runs() {
     for bad in ["/", "/srv/p", "..", "a/../b", "../p", "a/..", "a\0b"] {
-        let told = program(json!({"command": "ls", "working_dir": bad})).expect_err(bad).to_string();
-        assert!(told.contains("working_dir must be relative"), "{told}");
+        let reported = program(json!({"command": "ls", "working_dir": bad})).expect_err(bad).to_string();
+        assert!(reported.contains("working_dir must be relative"), "{reported}");
     }
     let fine = program(json!({"command": "rm -rf ../x", "working_dir": "a"}));
     assert!(fine.is_ok(), "the guard knows where the command starts");
@@ -192,8 +192,8 @@ fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
     let (tool, _) = bash(late());
     let context = context();
     context.cancel.cancel(CancelReason::Cancelled);
-    let told = tool.call(&map(json!({"command": "ls"})), &context).expect_err("cancelled").to_string();
-    assert_eq!(told, "cancelled");
+    let reported = tool.call(&map(json!({"command": "ls"})), &context).expect_err("cancelled").to_string();
+    assert_eq!(reported, "cancelled");
 }
 
 #[test]

@@ -54,12 +54,12 @@ fn deny_patterns_come_on_top_of_the_built_in_rules() {
     ] {
         assert_eq!(verdict(command, &rules).is_ok(), is_fine, "{command}");
     }
-    let told = verdict("ls; git push -f", &rules).expect_err("denied");
+    let reported = verdict("ls; git push -f", &rules).expect_err("denied");
     assert!(
-        told.contains("`git push -f`")
-            && told.contains(r"\bgit\s+push\b")
-            && told.contains("bash.deny_patterns"),
-        "{told}"
+        reported.contains("`git push -f`")
+            && reported.contains(r"\bgit\s+push\b")
+            && reported.contains("bash.deny_patterns"),
+        "{reported}"
     );
 }
 
@@ -72,10 +72,12 @@ fn allow_patterns_exempt_whole_segments_and_shut_out_the_rest() {
     for (command, is_fine) in LISTED.iter().copied() {
         assert_eq!(verdict(command, &rules).is_ok(), is_fine, "{command}");
     }
-    let told = verdict("ls && cat x", &rules).expect_err("not on it");
+    let reported = verdict("ls && cat x", &rules).expect_err("not on it");
     assert!(
-        told.contains("`cat x`") && told.contains("not in the allow list") && told.contains("'ls|pwd'"),
-        "{told}"
+        reported.contains("`cat x`")
+            && reported.contains("not in the allow list")
+            && reported.contains("'ls|pwd'"),
+        "{reported}"
     );
 }
 

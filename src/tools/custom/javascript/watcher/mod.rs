@@ -1,4 +1,4 @@
-//! Watches `tools_dir` and publishes the tools found in it. A file that is no tool is skipped with a
+//! Watches `tools_dir` and publishes the tools found in it. Other files are skipped with a
 //! warning; the tool of a changed file is withdrawn before the file runs again.
 
 use super::description::ToolDescription;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How often a file that took too long runs again.
-const LATE_TRIES: u32 = 3;
+const TIMEOUT_TRIES: u32 = 3;
 
 /// The watcher and the files that it has found.
 pub(super) struct DirectoryWatcher {
@@ -52,14 +52,14 @@ impl DirectoryWatcher {
 
     /// Loads every file that is new, has changed, or could not be loaded before.
     pub(super) fn scan(&mut self) {
-        let found = self.found();
-        let before = self.files.len();
-        self.files.retain(|name, known| found.get(name) == Some(&known.stamp));
+        let files = self.find_files();
+        let count_before = self.files.len();
+        self.files.retain(|name, file| files.get(name) == Some(&file.stamp));
         // First: a changed file must not run with its old text while other files load.
-        if self.files.len() != before {
+        if self.files.len() != count_before {
             self.publish();
         }
-        for (name, stamp) in found {
+        for (name, stamp) in files {
             if self.cancel.reason().is_some() {
                 return;
             }
@@ -67,11 +67,11 @@ impl DirectoryWatcher {
         }
     }
 
-    fn found(&mut self) -> BTreeMap<String, FileStamp> {
+    fn find_files(&mut self) -> BTreeMap<String, FileStamp> {
         match tool_files(&self.dir) {
-            Ok(found) => {
+            Ok(files) => {
                 self.logged_error = None;
-                found
+                files
             }
             Err(error) => {
                 let message = error.to_string();
@@ -85,8 +85,8 @@ impl DirectoryWatcher {
     }
 
     fn update(&mut self, name: String, stamp: FileStamp) {
-        let (logged, tries_left) = match self.files.remove(&name).map(|known| known.state) {
-            None => (String::new(), LATE_TRIES),
+        let (logged_reason, tries_left) = match self.files.remove(&name).map(|file| file.state) {
+            None => (String::new(), TIMEOUT_TRIES),
             Some(ToolFileState::Rejected { reason, tries_left }) if tries_left > 0 => (reason, tries_left),
             Some(state) => {
                 self.files.insert(name, WatchedFile { stamp, state });
@@ -100,7 +100,7 @@ impl DirectoryWatcher {
             }
             Err(error) => {
                 let reason = error.to_string();
-                if reason != logged {
+                if reason != logged_reason {
                     tracing::warn!(file = name, %error, "file of tools_dir rejected");
                 }
                 ToolFileState::Rejected { reason, tries_left: tries_left_after(&error, tries_left) }
@@ -114,14 +114,14 @@ impl DirectoryWatcher {
     }
 
     fn load(&self, name: &str) -> Result<Arc<dyn Tool>, ToolFileError> {
-        let source = program::exporting(&read(&self.dir.join(name))?)?;
+        let source = program::parse_export(&read(&self.dir.join(name))?)?;
         let description = ToolDescription::of(&source, self.deps.code.as_ref(), &self.cancel)?;
         let (file, deps) = (name.to_owned(), self.deps.clone());
         Ok(Arc::new(JavaScriptTool { file, source, description, deps }))
     }
 
     fn publish(&self) {
-        let tools = self.files.values().filter_map(|known| match &known.state {
+        let tools = self.files.values().filter_map(|file| match &file.state {
             ToolFileState::Tool(tool) => Some(Arc::clone(tool)),
             ToolFileState::Rejected { .. } => None,
         });
@@ -132,9 +132,9 @@ impl DirectoryWatcher {
 /// Errors of the machine keep all tries, a timeout uses one, and errors of the file use all.
 fn tries_left_after(error: &ToolFileError, tries_left: u32) -> u32 {
     match error {
-        ToolFileError::Read(_) | ToolFileError::Unasked(_) => tries_left,
-        ToolFileError::Late(_) => tries_left.saturating_sub(1),
-        ToolFileError::Unfit(_) | ToolFileError::Undescribed(_) | ToolFileError::Bad(_) => 0,
+        ToolFileError::Read(_) | ToolFileError::Unavailable(_) => tries_left,
+        ToolFileError::TimedOut(_) => tries_left.saturating_sub(1),
+        ToolFileError::Invalid(_) | ToolFileError::NoDescription(_) | ToolFileError::BadDescription(_) => 0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The watcher over a sandbox that fails as a test says.
+//! The watcher with a sandbox that fails on demand.
 
 use super::*;
 use crate::app::system::SystemClock;
@@ -11,25 +11,25 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Describes the tool that a file's first line names, unless it has an end to tell of.
+/// Describes the tool that the first line of a file names, or fails with the next queued failure.
 #[derive(Default)]
-struct Describing {
-    ends: Mutex<VecDeque<(RunStatus, Option<&'static str>)>>,
+struct DescribingRunner {
+    failures: Mutex<VecDeque<(RunStatus, Option<&'static str>)>>,
     runs: Mutex<usize>,
 }
 
-impl CodeRunner for Describing {
+impl CodeRunner for DescribingRunner {
     fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
         deps().code.run(program, cancel)
     }
 
     fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
         *self.runs.lock().expect("unpoisoned") += 1;
-        let end = self.ends.lock().expect("unpoisoned").pop_front();
-        let (status, limit) = end.unwrap_or((RunStatus::Ok, None));
+        let failure = self.failures.lock().expect("unpoisoned").pop_front();
+        let (status, limit) = failure.unwrap_or((RunStatus::Ok, None));
         let name = program.code.lines().next().expect("a line").trim_start_matches("// ").to_owned();
-        let said = serde_json::json!({"name": name, "description": "A test."}).to_string();
-        host.call("describe", &said).expect("heard");
+        let description = serde_json::json!({"name": name, "description": "A test."}).to_string();
+        host.call("describe", &description).expect("received");
         RunRecord { status, limit: limit.map(str::to_owned), ..self.run(program, cancel) }
     }
 
@@ -42,24 +42,24 @@ impl CodeRunner for Describing {
     }
 }
 
-struct Scene {
+struct WatcherFixture {
     dir: tempfile::TempDir,
-    code: Arc<Describing>,
+    code: Arc<DescribingRunner>,
     registry: Arc<JavaScriptRegistry>,
     cancel: CancelToken,
     watcher: DirectoryWatcher,
 }
 
-impl Scene {
-    fn new(ends: &[(RunStatus, Option<&'static str>)]) -> Self {
+impl WatcherFixture {
+    fn new(failures: &[(RunStatus, Option<&'static str>)]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let code = Arc::new(Describing {
-            ends: Mutex::new(ends.iter().copied().collect()),
-            ..Describing::default()
+        let code = Arc::new(DescribingRunner {
+            failures: Mutex::new(failures.iter().copied().collect()),
+            ..DescribingRunner::default()
         });
         let (registry, cancel, deps) =
             (Arc::new(JavaScriptRegistry::default()), CancelToken::new(Arc::new(SystemClock::new())), deps());
-        let runner: Arc<dyn CodeRunner> = Arc::<Describing>::clone(&code);
+        let runner: Arc<dyn CodeRunner> = Arc::<DescribingRunner>::clone(&code);
         let deps = JavaScriptDeps { code: runner, web: deps.web, files: deps.files };
         let watcher =
             DirectoryWatcher::new(dir.path().to_owned(), deps, Arc::clone(&registry), cancel.clone());
@@ -71,7 +71,7 @@ impl Scene {
         std::fs::write(self.dir.path().join(file), text).expect("written");
     }
 
-    /// The tools after one more look.
+    /// The tools after one more scan.
     fn scan(&mut self) -> Vec<String> {
         self.watcher.scan();
         self.registry.tools().iter().map(|tool| tool.spec().name.into_owned()).collect()
@@ -85,53 +85,53 @@ impl Scene {
 #[test]
 fn what_is_not_the_files_fault_is_tried_again() {
     let late = (RunStatus::Timeout, Some("timeout_ms"));
-    for end in [(RunStatus::SandboxError, None), (RunStatus::Timeout, Some("cancelled")), late] {
-        let mut scene = Scene::new(&[end]);
-        scene.write("a.js", "own_a");
-        assert_eq!(scene.scan(), Vec::<String>::new(), "{end:?}");
-        assert_eq!(scene.scan(), ["own_a"], "{end:?}");
-        let version = scene.registry.version();
-        assert_eq!(scene.scan(), ["own_a"]);
-        assert_eq!((scene.runs(), scene.registry.version()), (2, version), "and then no more");
+    for failure in [(RunStatus::SandboxError, None), (RunStatus::Timeout, Some("cancelled")), late] {
+        let mut fixture = WatcherFixture::new(&[failure]);
+        fixture.write("a.js", "own_a");
+        assert_eq!(fixture.scan(), Vec::<String>::new(), "{failure:?}");
+        assert_eq!(fixture.scan(), ["own_a"], "{failure:?}");
+        let version = fixture.registry.version();
+        assert_eq!(fixture.scan(), ["own_a"]);
+        assert_eq!((fixture.runs(), fixture.registry.version()), (2, version), "and then no more");
     }
 }
 
 #[test]
 fn what_is_the_files_fault_waits_for_another_file() {
-    let mut scene = Scene::new(&[(RunStatus::SyntaxError, None)]);
-    scene.write("a.js", "own_a");
+    let mut fixture = WatcherFixture::new(&[(RunStatus::SyntaxError, None)]);
+    fixture.write("a.js", "own_a");
     for _ in 0..3 {
-        assert_eq!(scene.scan(), Vec::<String>::new());
+        assert_eq!(fixture.scan(), Vec::<String>::new());
     }
-    assert_eq!(scene.runs(), 1);
-    scene.write("a.js", "own_other");
-    assert_eq!(scene.scan(), ["own_other"]);
-    let mut endless = Scene::new(&[(RunStatus::Timeout, Some("timeout_ms")); 9]);
+    assert_eq!(fixture.runs(), 1);
+    fixture.write("a.js", "own_other");
+    assert_eq!(fixture.scan(), ["own_other"]);
+    let mut endless = WatcherFixture::new(&[(RunStatus::Timeout, Some("timeout_ms")); 9]);
     endless.write("a.js", "own_a");
     for _ in 0..9 {
         assert_eq!(endless.scan(), Vec::<String>::new());
     }
-    assert_eq!(endless.runs(), 3, "it is not asked for ever");
+    assert_eq!(endless.runs(), 3, "tries are limited");
 }
 
 #[test]
 fn a_changed_file_does_not_run_as_it_was_and_one_that_is_gone_does_not_run() {
-    let mut scene =
-        Scene::new(&[(RunStatus::Ok, None), (RunStatus::Ok, None), (RunStatus::SandboxError, None)]);
-    scene.write("a.js", "own_a");
-    scene.write("b.js", "own_b");
-    assert_eq!(scene.scan(), ["own_a", "own_b"]);
-    scene.write("a.js", "own_longer");
-    assert_eq!(scene.scan(), ["own_b"], "it cannot be asked just now");
-    assert_eq!(scene.scan(), ["own_longer", "own_b"]);
-    std::fs::remove_file(scene.dir.path().join("b.js")).expect("removed");
-    assert_eq!(scene.scan(), ["own_longer"]);
+    let mut fixture =
+        WatcherFixture::new(&[(RunStatus::Ok, None), (RunStatus::Ok, None), (RunStatus::SandboxError, None)]);
+    fixture.write("a.js", "own_a");
+    fixture.write("b.js", "own_b");
+    assert_eq!(fixture.scan(), ["own_a", "own_b"]);
+    fixture.write("a.js", "own_longer");
+    assert_eq!(fixture.scan(), ["own_b"], "it cannot run now");
+    assert_eq!(fixture.scan(), ["own_longer", "own_b"]);
+    std::fs::remove_file(fixture.dir.path().join("b.js")).expect("removed");
+    assert_eq!(fixture.scan(), ["own_longer"]);
 }
 
 #[test]
 fn whoever_is_stopped_asks_no_more_files() {
-    let mut scene = Scene::new(&[]);
-    scene.write("a.js", "own_a");
-    scene.cancel.cancel(CancelReason::Shutdown);
-    assert_eq!((scene.scan(), scene.runs()), (Vec::new(), 0));
+    let mut fixture = WatcherFixture::new(&[]);
+    fixture.write("a.js", "own_a");
+    fixture.cancel.cancel(CancelReason::Shutdown);
+    assert_eq!((fixture.scan(), fixture.runs()), (Vec::new(), 0));
 }
