@@ -23,15 +23,15 @@ fn secrets(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Se
     let models = config.models.iter().flat_map(ModelOptions::secrets);
     let servers = config.mcp_servers.values().flat_map(McpServerOptions::secrets);
     let commands = config.tools.iter().flat_map(CommandToolOptions::secrets);
-    let written = models
+    let configured = models
         .chain(&config.webhooks.secrets)
         .chain(config.channels.secrets())
         .chain(config.web_search.secrets())
         .chain(servers)
         .chain(commands)
         .cloned();
-    let lent = config.bash.allowed_env.iter().filter_map(|name| variable(name)).map(Secret::from);
-    written.chain(lent).flat_map(|secret| secret.parts().collect::<Vec<_>>()).collect()
+    let from_environment = config.bash.allowed_env.iter().filter_map(|name| variable(name)).map(Secret::from);
+    configured.chain(from_environment).flat_map(|secret| secret.parts().collect::<Vec<_>>()).collect()
 }
 
 #[cfg(test)]
@@ -70,11 +70,11 @@ bash: {allowed_env: [LENT, UNSET]}
             flags: Vec::new(),
         };
         let config = Config::load(&sources).expect("a configuration");
-        let found = secrets(&config, |name| (name == "LENT").then(|| "secret-lent".to_owned()));
-        let found: BTreeSet<&str> = found.iter().map(Secret::reveal).collect();
-        let wanted = EVERY_SECRET.split(|c: char| c.is_whitespace() || "'\",{}[]".contains(c));
-        let wanted = wanted.filter(|word| word.contains("secret-")).chain(["secret-lent"]);
-        let missing: Vec<&str> = wanted.filter(|word| !found.contains(word)).collect();
+        let masked = secrets(&config, |name| (name == "LENT").then(|| "secret-lent".to_owned()));
+        let masked: BTreeSet<&str> = masked.iter().map(Secret::reveal).collect();
+        let expected = EVERY_SECRET.split(|c: char| c.is_whitespace() || "'\",{}[]".contains(c));
+        let expected = expected.filter(|word| word.contains("secret-")).chain(["secret-lent"]);
+        let missing: Vec<&str> = expected.filter(|word| !masked.contains(word)).collect();
         assert_eq!(missing, Vec::<&str>::new());
     }
 }

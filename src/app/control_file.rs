@@ -84,8 +84,8 @@ mod tests {
             ControlFile::write(dir.path(), &bound, &Secret::from("nckc_x".to_owned())).expect("written");
         let mode = std::fs::metadata(dir.path().join(NAME)).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let found = read_control_file(dir.path()).expect("reads").expect("there");
-        assert_eq!((found.address.as_str(), found.key.reveal()), ("http://127.0.0.1:8787", "nckc_x"));
+        let control = read_control_file(dir.path()).expect("reads").expect("there");
+        assert_eq!((control.address.as_str(), control.key.reveal()), ("http://127.0.0.1:8787", "nckc_x"));
         drop(file);
         assert!(read_control_file(dir.path()).expect("reads").is_none());
     }

@@ -30,7 +30,7 @@ pub enum AppError {
     /// The rules for commands.
     #[error(transparent)]
     Commands(#[from] BadBashOption),
-    /// A pattern that the check of the configuration let pass.
+    /// A pattern that the validation of the configuration accepted.
     #[error("approval {0}")]
     BadApproval(BadApprovalPattern),
     /// The audit log.
@@ -51,13 +51,13 @@ pub enum AppError {
     /// The key that signs sessions.
     #[error("cannot use the key for sessions: {0}")]
     SessionKey(std::io::Error),
-    /// A secret that the check of the configuration let pass.
+    /// A secret that the validation of the configuration accepted.
     #[error("webhooks.secrets {0}")]
     BadSecret(InvalidSecret),
-    /// An address range that the check of the configuration let pass.
+    /// An address range that the validation of the configuration accepted.
     #[error("webhooks.allow_private_addresses {0}")]
     BadRange(AddressRangeError),
-    /// An address range that the check of the configuration let pass.
+    /// An address range that the validation of the configuration accepted.
     #[error("web.allow_private_addresses {0}")]
     BadWebRange(AddressRangeError),
     /// The metrics.

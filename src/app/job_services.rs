@@ -33,7 +33,7 @@ pub(super) struct StoreJobServices {
     store: Arc<RedbStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    mint: IdGenerator,
+    ids: IdGenerator,
     limits: JobServiceLimits,
 }
 
@@ -51,7 +51,7 @@ impl StoreJobServices {
             metadata_pairs: config.limits.metadata_pairs,
         };
         let (store, clock, entropy) = (Arc::clone(store), Arc::clone(clock), Arc::clone(entropy));
-        Self { store, clock, entropy, mint: IdGenerator::default(), limits }
+        Self { store, clock, entropy, ids: IdGenerator::default(), limits }
     }
 
     fn parent(&self, caller: &ToolCaller) -> Result<JobSpec, JobServiceError> {
@@ -74,12 +74,12 @@ impl StoreJobServices {
         pairs.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    fn fresh_bits(&self, now_ms: u64) -> u128 {
-        self.mint.mint(now_ms, self.entropy.random())
+    fn new_id_bits(&self, now_ms: u64) -> u128 {
+        self.ids.mint(now_ms, self.entropy.random())
     }
 }
 
-/// The parent's settings for a new job, without what concerns its client and its time. It has the full
+/// The parent's settings for a new job, without the fields about its client and its time. It has the full
 /// `max_total_tokens`; `limits.spawned_jobs` and the account's quota bound all jobs together.
 fn inherited(parent: JobSpec, message: String) -> JobSpec {
     JobSpec {
@@ -136,7 +136,7 @@ impl JobServices for StoreJobServices {
             ..inherited(parent, message)
         };
         let created_at_ms = self.clock.now_ms();
-        let id = JobId::from_bits(self.fresh_bits(created_at_ms));
+        let id = JobId::from_bits(self.new_id_bits(created_at_ms));
         let job = NewJob { id, user: caller.user, created_at_ms, spec, in_existing };
         match self.store.spawn(job, key, self.limits.spawned_jobs).wait()? {
             Idempotent::New(job) | Idempotent::Replayed(job) => Ok(job),
@@ -154,8 +154,8 @@ impl JobServices for StoreJobServices {
     }
 
     fn cancel(&self, caller: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError> {
-        let found = self.store.job(caller.user, job)?;
-        if found.is_none_or(|job| job.origin.parent().is_none() || job.id == caller.job) {
+        let stored_job = self.store.job(caller.user, job)?;
+        if stored_job.is_none_or(|job| job.origin.parent().is_none() || job.id == caller.job) {
             return Ok(None);
         }
         Ok(Store::cancel(self.store.as_ref(), caller.user, job).wait()?)
@@ -166,7 +166,7 @@ impl JobServices for StoreJobServices {
         let parent = self.parent(caller)?;
         let NewSchedule { name, timing, message, tools } = new;
         let now_ms = self.clock.now_ms();
-        let id = ScheduleId::from_bits(self.fresh_bits(now_ms));
+        let id = ScheduleId::from_bits(self.new_id_bits(now_ms));
         let labels = self.labels([("schedule_id", id.to_string()), ("scheduled_by", caller.job.to_string())]);
         let spec = JobSpec {
             tools,

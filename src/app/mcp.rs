@@ -26,16 +26,16 @@ pub fn ports(sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) -> McpPorts {
 struct SandboxProcesses(Arc<Sandbox>);
 
 impl Processes for SandboxProcesses {
-    fn start(&self, order: &ProcessSpec) -> Result<Box<dyn GuestProcess>, String> {
-        let order = order.clone();
+    fn start(&self, spec: &ProcessSpec) -> Result<Box<dyn GuestProcess>, String> {
+        let spec = spec.clone();
         let session = self.0.open_session(&SessionSpec {
-            arguments: order.arguments,
-            environment: order.environment,
-            workdir: order.workdir,
-            writable: order.writable,
-            readable: order.readable,
-            network: order.network,
-            ..SessionSpec::new(order.program, &[])
+            arguments: spec.arguments,
+            environment: spec.environment,
+            workdir: spec.workdir,
+            writable: spec.writable,
+            readable: spec.readable,
+            network: spec.network,
+            ..SessionSpec::new(spec.program, &[])
         });
         Ok(Box::new(SessionGuest(session.map_err(|error| error.to_string())?)))
     }

@@ -29,23 +29,23 @@ pub(super) fn remove_leftovers(
     projects: Arc<dyn Projects>,
     workspaces: Arc<dyn Workspaces>,
 ) -> std::io::Result<()> {
-    let left = match projects.pending_removals() {
-        Ok(left) => left,
+    let pending = match projects.pending_removals() {
+        Ok(pending) => pending,
         Err(error) => {
             tracing::warn!(%error, "cannot list directories of removed projects; they stay until the next start");
             return Ok(());
         }
     };
-    if left.is_empty() {
+    if pending.is_empty() {
         return Ok(());
     }
-    let removing = move || {
-        for project in left {
+    let cleanup = move || {
+        for project in pending {
             remove(&*projects, &*workspaces, project);
         }
     };
-    // Not joined: the next start continues what is left.
-    std::thread::Builder::new().name("project-cleanup".to_owned()).spawn(removing).map(drop)
+    // Not joined: the next start removes the remaining directories.
+    std::thread::Builder::new().name("project-cleanup".to_owned()).spawn(cleanup).map(drop)
 }
 
 fn remove(projects: &dyn Projects, workspaces: &dyn Workspaces, project: Project) {

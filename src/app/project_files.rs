@@ -43,40 +43,43 @@ impl StoreProjectFiles {
 
 impl ProjectFiles for StoreProjectFiles {
     fn folder(&self, user: UserId, project: ProjectId) -> Result<Option<Box<dyn ProjectFolder>>, StoreError> {
-        let found = self.projects.project(user, project)?;
-        Ok(found.map(|project| {
-            Box::new(StoreProjectFolder { project, all: self.clone() }) as Box<dyn ProjectFolder>
+        let stored_project = self.projects.project(user, project)?;
+        Ok(stored_project.map(|project| {
+            Box::new(StoreProjectFolder { project, files: self.clone() }) as Box<dyn ProjectFolder>
         }))
     }
 }
 
 struct StoreProjectFolder {
     project: Project,
-    all: StoreProjectFiles,
+    files: StoreProjectFiles,
 }
 
 impl StoreProjectFolder {
-    /// What may still be written: the limits and the rest of the quota.
+    /// The remaining allowance: the limits and the rest of the quota.
     fn allowance(&self) -> Result<StorageAllowance, FileError> {
-        let of = QuotaSources {
-            users: self.all.users.as_ref(),
-            projects: self.all.projects.as_ref(),
-            workspaces: self.all.workspaces.as_ref(),
+        let sources = QuotaSources {
+            users: self.files.users.as_ref(),
+            projects: self.files.projects.as_ref(),
+            workspaces: self.files.workspaces.as_ref(),
         };
-        let left = of.share::<FileError>(&self.project)?.map_or(u64::MAX, QuotaShare::left);
-        Ok(StorageAllowance { project_bytes: self.all.limits.project_bytes.min(left), ..self.all.limits })
+        let remaining_bytes = sources.share::<FileError>(&self.project)?.map_or(u64::MAX, QuotaShare::left);
+        Ok(StorageAllowance {
+            project_bytes: self.files.limits.project_bytes.min(remaining_bytes),
+            ..self.files.limits
+        })
     }
 
     /// The path, unless it has a name that tools may not use.
     fn check_visible<'p>(&self, path: &'p str) -> Result<&'p str, FileError> {
-        let hidden = |name: &&str| name.starts_with('.') && !matches!(*name, "." | "..");
+        let is_hidden = |name: &&str| name.starts_with('.') && !matches!(*name, "." | "..");
         // Paths that leave the project get their own error later.
         if path.starts_with('/') || path.split('/').any(|name| name == "..") {
             return Ok(path);
         }
-        match path.split('/').find(hidden) {
+        match path.split('/').find(is_hidden) {
             Some(OWN_NAME) => Err(FileError::BadPath(format!("'{OWN_NAME}' belongs to the server"))),
-            Some(name) if !self.all.show_hidden => Err(FileError::BadPath(format!(
+            Some(name) if !self.files.show_hidden => Err(FileError::BadPath(format!(
                 "'{name}' is hidden: this server does not let tools touch names that begin with a dot \
                  (files.show_hidden); use another name"
             ))),
@@ -87,39 +90,39 @@ impl StoreProjectFolder {
 
 impl ProjectFolder for StoreProjectFolder {
     fn open(&self, path: &str) -> Result<(File, u64), FileError> {
-        self.all.workspaces.open_file(&self.project, self.check_visible(path)?)
+        self.files.workspaces.open_file(&self.project, self.check_visible(path)?)
     }
 
     fn kind(&self, path: &str) -> Result<Option<FileKind>, FileError> {
-        self.all.workspaces.kind(&self.project, self.check_visible(path)?)
+        self.files.workspaces.kind(&self.project, self.check_visible(path)?)
     }
 
     fn find(&self, path: &str, glob: &str) -> Result<DirectoryListing, FileError> {
         let (path, glob) = (self.check_visible(path)?.to_owned(), self.check_visible(glob)?.to_owned());
-        let query = GlobQuery { path, glob, with_hidden: self.all.show_hidden };
-        self.all.workspaces.find(&self.project, &query)
+        let query = GlobQuery { path, glob, with_hidden: self.files.show_hidden };
+        self.files.workspaces.find(&self.project, &query)
     }
 
     fn search(&self, query: SearchQuery) -> Result<SearchResults, FileError> {
         self.check_visible(&query.path)?;
         self.check_visible(query.glob.as_deref().unwrap_or_default())?;
-        let query = SearchQuery { with_hidden: self.all.show_hidden, ..query };
-        self.all.workspaces.search(&self.project, &query)
+        let query = SearchQuery { with_hidden: self.files.show_hidden, ..query };
+        self.files.workspaces.search(&self.project, &query)
     }
 
     fn replace(&self, path: &str, bytes: &[u8]) -> Result<WrittenFile, FileError> {
-        self.all.workspaces.replace(&self.project, self.check_visible(path)?, bytes, self.allowance()?)
+        self.files.workspaces.replace(&self.project, self.check_visible(path)?, bytes, self.allowance()?)
     }
 
     fn revise(&self, path: &str, change: FileChange<'_>) -> Result<Option<WrittenFile>, FileError> {
-        self.all.workspaces.revise(&self.project, self.check_visible(path)?, change, self.allowance()?)
+        self.files.workspaces.revise(&self.project, self.check_visible(path)?, change, self.allowance()?)
     }
 
     fn delete(&self, path: &str) -> Result<(), FileError> {
-        self.all.workspaces.delete_file(&self.project, self.check_visible(path)?)
+        self.files.workspaces.delete_file(&self.project, self.check_visible(path)?)
     }
 
     fn make_directory(&self, path: &str) -> Result<bool, FileError> {
-        self.all.workspaces.make_directory(&self.project, self.check_visible(path)?, self.allowance()?)
+        self.files.workspaces.make_directory(&self.project, self.check_visible(path)?, self.allowance()?)
     }
 }

@@ -48,12 +48,12 @@ impl SandboxSelfTest {
 
     /// The checks for `/readyz`: one for each level, one for Python.
     pub(super) fn probes(&self) -> Vec<Box<dyn ReadinessProbe>> {
-        let of_level = |level: Level| -> Box<dyn ReadinessProbe> {
+        let level_probe = |level: Level| -> Box<dyn ReadinessProbe> {
             let is_needed = level == self.level;
             Box::new(LevelProbe { outcome: Arc::clone(&self.outcome), level, is_needed })
         };
         let python: Box<dyn ReadinessProbe> = Box::new(PythonProbe(Arc::clone(&self.outcome)));
-        Level::ALL.into_iter().map(of_level).chain([python]).collect()
+        Level::ALL.into_iter().map(level_probe).chain([python]).collect()
     }
 }
 
@@ -111,7 +111,7 @@ impl ReadinessProbe for PythonProbe {
 
 /// Which of the wanted levels do not hold.
 fn check_levels(report: &SandboxReport, is_wanted: impl Fn(Level) -> bool) -> Result<(), String> {
-    let failed = report.levels.iter().filter(|found| !found.able && is_wanted(found.level));
+    let failed = report.levels.iter().filter(|result| !result.able && is_wanted(result.level));
     let reasons: Vec<String> = failed
         .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
         .collect();

@@ -20,7 +20,7 @@ const MORE_USEC: u32 = 30_000_000;
 /// Requests until a start counts as hung: half an hour.
 const MAX_REQUESTS: u32 = 180;
 
-/// Runs `act` and keeps `ask_for_time` the service manager for more time. Does so only under a service
+/// Runs `act` and asks the service manager for more time until it returns. Asks only under a service
 /// manager (`NOTIFY_SOCKET`).
 pub(super) fn extend_start_timeout<T>(act: impl FnOnce() -> T) -> io::Result<T> {
     if system::variable("NOTIFY_SOCKET").is_none() {

@@ -114,8 +114,8 @@ mod tests {
     fn p9_a_unix_socket_needs_a_path() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("s");
-        let kept = UnixListener::bind(&path).expect("binds");
-        assert!(matches!(admit_unix(kept), Ok(InheritedSocket::Unix(_, found)) if found == path));
+        let listener = UnixListener::bind(&path).expect("binds");
+        assert!(matches!(admit_unix(listener), Ok(InheritedSocket::Unix(_, found)) if found == path));
         let name = format!("nanoclaw-test-{}", std::process::id());
         let name = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a name");
         let open = UnixListener::bind_addr(&name).expect("binds");

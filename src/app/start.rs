@@ -153,23 +153,23 @@ fn start_runtime() -> Result<Runtime, AppError> {
 
 fn listen(
     runtime: &Runtime,
-    wanted: &Listen,
+    configured: &Listen,
     inherited: Option<InheritedSocket>,
 ) -> Result<HttpListener, AppError> {
     let _context = runtime.enter();
     if inherited.is_some() {
-        tracing::info!(listen = %wanted, "the service manager holds the socket; the configured address is not used");
+        tracing::info!(listen = %configured, "the service manager holds the socket; the configured address is not used");
     }
-    let bound = match (inherited, wanted) {
+    let bound = match (inherited, configured) {
         (Some(InheritedSocket::Tcp(tcp)), _) => HttpListener::handed_tcp(tcp),
         (Some(InheritedSocket::Unix(unix, path)), _) => HttpListener::handed_unix(unix, path),
         (None, Listen::Tcp(address)) => HttpListener::tcp(*address),
         (None, Listen::Unix(path)) => HttpListener::unix(path),
     };
-    bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
+    bound.map_err(|source| AppError::Listen { listen: configured.to_string(), source })
 }
 
-/// What HTTP needs beyond the ports of the workers.
+/// The dependencies of HTTP beyond the ports of the workers.
 struct HttpParts {
     probes: Vec<Box<dyn ReadinessProbe>>,
     addresses: AddressPolicy,

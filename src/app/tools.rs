@@ -41,7 +41,7 @@ pub fn local_tools(
     let files: Arc<dyn Workspaces> =
         Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
     let meter: Arc<dyn Meter> = Arc::new(NoopMeter);
-    let parts = ExecutorDependencies {
+    let dependencies = ExecutorDependencies {
         sandbox: &sandbox,
         bash,
         store,
@@ -54,7 +54,7 @@ pub fn local_tools(
         meter: &meter,
     };
     Ok(LocalTools {
-        toolbox: executor(config, parts)?,
+        toolbox: executor(config, dependencies)?,
         project_directories: project_directories::over_store(store, &files),
     })
 }
@@ -74,9 +74,12 @@ pub(super) struct ExecutorDependencies<'a> {
 }
 
 /// All tools, those of the operator included.
-pub(super) fn executor(config: &Config, parts: ExecutorDependencies<'_>) -> Result<Arc<Executor>, AppError> {
+pub(super) fn executor(
+    config: &Config,
+    dependencies: ExecutorDependencies<'_>,
+) -> Result<Arc<Executor>, AppError> {
     let ExecutorDependencies { sandbox, bash, store, model, clock, entropy, files, audit, mcp, meter } =
-        parts;
+        dependencies;
     let jobs: Arc<dyn JobServices> =
         Arc::new(job_services::StoreJobServices::new(config, store, clock, entropy));
     let agents =
@@ -110,9 +113,9 @@ pub(super) fn executor(config: &Config, parts: ExecutorDependencies<'_>) -> Resu
     let mut sources = custom_tools(config, &deps)?;
     sources.extend(mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) }));
     let executor = Arc::new(Executor::new(registered(&deps), sources, options)?);
-    let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
+    let shared_toolbox: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Set only here, so it is still empty.
-    toolbox.get_or_init(|| Arc::downgrade(&known));
+    toolbox.get_or_init(|| Arc::downgrade(&shared_toolbox));
     Ok(executor)
 }
 
@@ -121,9 +124,9 @@ fn custom_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSour
     let commands = CommandTools::new(&config.tools, &deps.code);
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
     if let Some(dir) = config.tools_dir.clone() {
-        let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
+        let web_and_files = (Arc::clone(&deps.web), Arc::clone(&deps.files));
         let clock = Arc::clone(&deps.agents.clock);
-        let files = JavaScriptTools::start(dir, Arc::clone(&deps.code), reach, clock);
+        let files = JavaScriptTools::start(dir, Arc::clone(&deps.code), web_and_files, clock);
         sources.push(Arc::new(files.map_err(AppError::Runtime)?));
     }
     Ok(sources)

@@ -32,10 +32,10 @@ impl Watchdog {
         let Some(timeout) = sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero()) else {
             return Ok(None);
         };
-        let (probed, shown) = (Arc::clone(store), Arc::clone(store));
+        let (probed_store, status_store) = (Arc::clone(store), Arc::clone(store));
         let watch = WatchdogThread {
-            probe: Box::new(move || probed.probe()),
-            status: Box::new(move || status(&address, &shown)),
+            probe: Box::new(move || probed_store.probe()),
+            status: Box::new(move || status(&address, &status_store)),
             every: timeout / NOTIFICATIONS,
         };
         watch.begin(Box::new(service_manager::notify)).map(Some)
@@ -63,11 +63,13 @@ struct WatchdogThread {
 
 impl WatchdogThread {
     fn begin(self, notify: NotifyFn) -> io::Result<Watchdog> {
-        let (ending, ended) = channel();
+        let (stop_sender, stop_receiver) = channel();
         let notifier = Arc::new(Mutex::new(Some(notify)));
-        let theirs = Arc::clone(&notifier);
-        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || self.run(&theirs, &ended))?;
-        Ok(Watchdog { notifier, _ended: ending })
+        let thread_notifier = Arc::clone(&notifier);
+        std::thread::Builder::new()
+            .name("watchdog".to_owned())
+            .spawn(move || self.run(&thread_notifier, &stop_receiver))?;
+        Ok(Watchdog { notifier, _ended: stop_sender })
     }
 
     fn run(&self, notifier: &Mutex<Option<NotifyFn>>, ended: &Receiver<()>) {

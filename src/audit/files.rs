@@ -102,9 +102,9 @@ impl CurrentFile {
         if bytes > 0 {
             // An incomplete line, after a crash or a full disk, must not spoil the next one.
             file.seek(SeekFrom::Start(bytes.saturating_sub(1)))?;
-            let mut last = [0];
-            file.read_exact(&mut last)?;
-            if last != *b"\n" {
+            let mut last_byte = [0];
+            file.read_exact(&mut last_byte)?;
+            if last_byte != *b"\n" {
                 file.write_all(b"\n")?;
                 bytes = bytes.saturating_add(1);
             }

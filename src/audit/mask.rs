@@ -116,6 +116,6 @@ impl SecretMask {
 fn is_secret_name(name: &str) -> bool {
     let letters: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let ends = || SECRET_ENDS.iter().any(|end| letters.ends_with(end));
-    letters == "auth" || SECRET_NAMES.iter().any(|part| letters.contains(part)) || ends()
+    let has_secret_ending = || SECRET_ENDS.iter().any(|end| letters.ends_with(end));
+    letters == "auth" || SECRET_NAMES.iter().any(|part| letters.contains(part)) || has_secret_ending()
 }

@@ -92,19 +92,19 @@ impl AuditSearch {
     /// Reads the end of the file, up to `bytes`, and subtracts its length. `Break` if the search is complete.
     fn file(&mut self, mut file: File, bytes: &mut u64) -> io::Result<ControlFlow<()>> {
         let length = file.metadata()?.len();
-        let is_whole = length <= *bytes;
-        let begin = length.saturating_sub(*bytes);
+        let is_complete = length <= *bytes;
+        let start = length.saturating_sub(*bytes);
         *bytes = bytes.saturating_sub(length);
-        file.seek(SeekFrom::Start(begin))?;
+        file.seek(SeekFrom::Start(start))?;
         // Lines that are written meanwhile are not read.
-        let mut lines = BufReader::new(file.take(length.saturating_sub(begin)));
+        let mut lines = BufReader::new(file.take(length.saturating_sub(start)));
         let first = next_line(&mut lines)?;
         let is_older = |line: &String| {
             let entry = serde_json::from_str::<AuditEntry>(line).ok();
             entry.is_some_and(|entry| entry.time_ms < self.since_ms)
         };
         // The first line may be incomplete.
-        let first = first.filter(|_| is_whole);
+        let first = first.filter(|_| is_complete);
         let reaches_back = first.as_ref().is_some_and(is_older);
         let mut entries = VecDeque::new();
         let mut line = match first {
@@ -121,23 +121,23 @@ impl AuditSearch {
         }
         entries.append(&mut self.found);
         self.found = entries;
-        self.has_more |= !is_whole;
-        let is_done = reaches_back || !is_whole || self.has_more;
+        self.has_more |= !is_complete;
+        let is_done = reaches_back || !is_complete || self.has_more;
         Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     /// The entry of a line of this job. Lines of other jobs are not parsed.
     fn matching(&self, line: &str) -> Option<AuditEntry> {
-        let found = line.contains(&self.job.to_string()).then(|| serde_json::from_str::<AuditEntry>(line));
-        found?.ok().filter(|entry| entry.user == self.user && entry.job == Some(self.job))
+        let parsed = line.contains(&self.job.to_string()).then(|| serde_json::from_str::<AuditEntry>(line));
+        parsed?.ok().filter(|entry| entry.user == self.user && entry.job == Some(self.job))
     }
 }
 
 /// The next line, also if it is incomplete or not UTF-8.
 fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
-    let read = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)?;
-    Ok((read > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
+    let count = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)?;
+    Ok((count > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
 }
 
 /// Shortens every text, and then the value as a whole.

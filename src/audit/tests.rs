@@ -30,8 +30,8 @@ fn log(dir: &Path, max_bytes: u64, files: u32) -> AuditLog {
 }
 
 fn times(log: &AuditLog, user: u32, job: u128, max: usize) -> Vec<u64> {
-    let found = log.of_job(UserId(user), JobId::from_bits(job), 0, max).expect("readable");
-    found.entries.iter().map(|entry| entry.time_ms).collect()
+    let page = log.of_job(UserId(user), JobId::from_bits(job), 0, max).expect("readable");
+    page.entries.iter().map(|entry| entry.time_ms).collect()
 }
 
 #[test]
@@ -58,10 +58,13 @@ fn p8_files_are_rotated_by_size_and_the_oldest_is_removed() {
     for n in 0..100 {
         log.record(&entry(1, n));
     }
-    let kept = times(&log, 1, 1, 1_000);
-    assert!(kept.len() > 3 && kept.len() < 20, "{kept:?}");
-    assert!(kept.is_sorted() && kept.last() == Some(&99), "oldest first, and none lost in between: {kept:?}");
-    assert_eq!(kept.first().map(|first| 100 - first), Some(kept.len() as u64));
+    let stored_times = times(&log, 1, 1, 1_000);
+    assert!(stored_times.len() > 3 && stored_times.len() < 20, "{stored_times:?}");
+    assert!(
+        stored_times.is_sorted() && stored_times.last() == Some(&99),
+        "oldest first, and none lost in between: {stored_times:?}"
+    );
+    assert_eq!(stored_times.first().map(|first| 100 - first), Some(stored_times.len() as u64));
     let mut names: Vec<_> = fs::read_dir(dir.path().join("audit"))
         .expect("a directory")
         .map(|entry| entry.expect("an entry"))

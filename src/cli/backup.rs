@@ -44,13 +44,13 @@ pub(super) fn backup(
     args: &BackupArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
-    let shown = args.file.display();
+    let path = args.file.display();
     if args.file.exists() && !args.force {
-        return Err(CliError::failed(format!("'{shown}' is there already"))
+        return Err(CliError::failed(format!("'{path}' is there already"))
             .hint("choose another name, or replace it with --force"));
     }
     let unwritable = |error| {
-        CliError::failed(format!("cannot write '{shown}': {error}"))
+        CliError::failed(format!("cannot write '{path}': {error}"))
             .hint("name a file in a directory that you may write to")
     };
     let draft = AtomicFile::begin(&args.file).map_err(unwritable)?;
@@ -75,7 +75,7 @@ pub(super) fn backup(
         return Ok(terminal.line(&result.to_string())?);
     }
     terminal.info(&format!("{} MiB from {source}", bytes.div_ceil(MIB)));
-    Ok(terminal.line(&shown.to_string())?)
+    Ok(terminal.line(&path.to_string())?)
 }
 
 /// Replaces the store of the data directory by a backup; no server may have it open.
@@ -92,13 +92,14 @@ pub(super) fn restore(
     // A damaged backup may make redb panic; the panic is caught and returned as an error.
     std::panic::set_hook(Box::new(|_| {}));
     let progress = TaskProgress::time("putting the backup in place", terminal);
-    let kept = restore_store(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
+    let previous =
+        restore_store(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
     progress.end();
     if args.json {
-        return Ok(terminal.line(&json!({"store": store, "kept": kept}).to_string())?);
+        return Ok(terminal.line(&json!({"store": store, "kept": previous}).to_string())?);
     }
-    if let Some(kept) = kept {
-        terminal.info(&format!("the previous store is kept as {}", kept.display()));
+    if let Some(previous) = previous {
+        terminal.info(&format!("the previous store is kept as {}", previous.display()));
     }
     terminal.info("jobs that were queued or running in the backup run again when the server starts");
     Ok(terminal.line(&store.display().to_string())?)
@@ -111,27 +112,27 @@ fn receive(
     draft: &AtomicFile,
     terminal: &Terminal,
 ) -> Result<u64, CliError> {
-    let mut piece = vec![0; PIECE_BYTES];
-    let (mut done, progress) = (0_u64, TaskProgress::bytes(expected, terminal));
-    let broken_off = |what: String| CliError::failed(what).hint("nothing of it was kept: try again");
+    let mut buffer = vec![0; PIECE_BYTES];
+    let (mut received, progress) = (0_u64, TaskProgress::bytes(expected, terminal));
+    let incomplete = |what: String| CliError::failed(what).hint("nothing of it was kept: try again");
     loop {
         let count =
-            body.read(&mut piece).map_err(|error| broken_off(format!("the backup broke off: {error}")))?;
-        let Some(read) = piece.get(..count).filter(|read| !read.is_empty()) else { break };
-        let written = draft.file().write_all(read);
+            body.read(&mut buffer).map_err(|error| incomplete(format!("the backup broke off: {error}")))?;
+        let Some(chunk) = buffer.get(..count).filter(|chunk| !chunk.is_empty()) else { break };
+        let written = draft.file().write_all(chunk);
         written.map_err(|error| {
             CliError::failed(format!("cannot write '{}': {error}", draft.path().display()))
                 .hint("is the disk full? choose another place")
         })?;
-        done = done.saturating_add(count as u64);
-        progress.show(done);
+        received = received.saturating_add(count as u64);
+        progress.show(received);
     }
     progress.end();
     match expected {
-        Some(expected) if expected != done => {
-            Err(broken_off(format!("the backup broke off after {done} of {expected} bytes")))
+        Some(expected) if expected != received => {
+            Err(incomplete(format!("the backup broke off after {received} of {expected} bytes")))
         }
-        _ => Ok(done),
+        _ => Ok(received),
     }
 }
 

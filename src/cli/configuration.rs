@@ -40,8 +40,8 @@ pub(super) fn configuration(
         ConfigCommand::Show { default: true, .. } => terminal.data(DEFAULT_YML)?,
         ConfigCommand::Show { json: false, .. } => terminal.data(&load(false)?.to_yaml())?,
         ConfigCommand::Show { json: true, .. } => {
-            let shown = serde_json::to_string(&load(false)?);
-            terminal.line(&shown.map_err(|error| CliError::failed(error.to_string()))?)?;
+            let config_json = serde_json::to_string(&load(false)?);
+            terminal.line(&config_json.map_err(|error| CliError::failed(error.to_string()))?)?;
         }
         ConfigCommand::Check { json, keyless } => {
             let config = load(*keyless)?;

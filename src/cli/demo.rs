@@ -38,27 +38,27 @@ pub(super) fn demo(clock: &Arc<dyn Clock>, terminal: &Terminal) -> Result<(), Cl
     let demo = Demo { clock, terminal };
     let client = ApiClient::new(&server.url, None)?;
     let id = demo.submit(&client, TOOL_JOB)?;
-    let shown = demo.watch(&client, &id, 0, u64::MAX)?;
-    Demo::check_answer(&client, &id, &shown)?;
+    let events = demo.watch(&client, &id, 0, u64::MAX)?;
+    Demo::check_answer(&client, &id, &events)?;
 
     terminal.info("\n3. A job streams; the server is killed with kill -9 in mid-stream.");
     let id = demo.submit(&client, STREAM_JOB)?;
-    let mut shown = demo.watch(&client, &id, 0, EVENTS_BEFORE_KILL)?;
+    let mut events = demo.watch(&client, &id, 0, EVENTS_BEFORE_KILL)?;
     server.kill();
-    let last = shown.last().map_or(0, |event| event.seq);
-    terminal.info(&format!("\n   killed after event {last}."));
+    let last_seq = events.last().map_or(0, |event| event.seq);
+    terminal.info(&format!("\n   killed after event {last_seq}."));
 
     terminal.info(
         "\n4. It starts again with the same store; the stream resumes after the last event that was shown.",
     );
     let server = DemoServer::start(&dir.0)?;
     let client = ApiClient::new(&server.url, None)?;
-    shown.extend(demo.watch(&client, &id, last, u64::MAX)?);
-    Demo::check_answer(&client, &id, &shown)?;
+    events.extend(demo.watch(&client, &id, last_seq, u64::MAX)?);
+    Demo::check_answer(&client, &id, &events)?;
     terminal.info(&format!(
         "\nDone: {} events, numbered 1 to {} without a gap, across a crash. Nothing was lost or repeated.",
-        shown.len(),
-        shown.len()
+        events.len(),
+        events.len()
     ));
     Ok(())
 }
@@ -87,20 +87,20 @@ impl Demo<'_> {
         after: u64,
         count: u64,
     ) -> Result<Vec<ClientEvent>, CliError> {
-        let (mut render, mut shown) = (JobRenderer::new(self.terminal, id, false), Vec::new());
+        let (mut render, mut events) = (JobRenderer::new(self.terminal, id, false), Vec::new());
         let (clock, terminal) = (self.clock, self.terminal);
         EventFollower { client, clock, terminal, job: id, after, is_known: after > 0 }.run(&mut |event| {
             render.show(event)?;
-            shown.push(event.clone());
-            Ok(if shown.len() as u64 >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            events.push(event.clone());
+            Ok(if events.len() as u64 >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         render.finish()?;
-        Ok(shown)
+        Ok(events)
     }
 
     /// Fails on a gap in the events, a failed tool call or a job that did not succeed.
-    fn check_answer(client: &ApiClient, id: &str, shown: &[ClientEvent]) -> Result<(), CliError> {
-        let is_gapless = shown.iter().zip(1..).all(|(event, seq)| event.seq == seq);
+    fn check_answer(client: &ApiClient, id: &str, events: &[ClientEvent]) -> Result<(), CliError> {
+        let is_gapless = events.iter().zip(1..).all(|(event, seq)| event.seq == seq);
         let failed = |call: &ClientEvent| {
             let content = call.data.get("content").and_then(Value::as_str).unwrap_or_default();
             call.data.get("type").is_some_and(|t| t == "tool_result")
@@ -108,7 +108,7 @@ impl Demo<'_> {
         };
         let job = client.get(&format!("/v1/jobs/{id}"))?;
         let has_succeeded = job.get("status").is_some_and(|status| status == "succeeded");
-        if is_gapless && has_succeeded && !shown.iter().any(failed) {
+        if is_gapless && has_succeeded && !events.iter().any(failed) {
             return Ok(());
         }
         Err(CliError::failed(format!("the demonstration failed: {job}"))
@@ -171,9 +171,9 @@ impl TempDir {
     fn create(clock: &dyn Clock) -> Result<Self, CliError> {
         let name = format!("nanoclaw-demo-{}-{}", std::process::id(), clock.now_ms());
         let path = std::env::temp_dir().join(name);
-        let made =
+        let created =
             std::fs::create_dir(&path).and_then(|()| std::fs::write(path.join("config.yml"), CONFIGURATION));
-        made.map_err(|e| {
+        created.map_err(|e| {
             CliError::failed(format!("cannot make '{}': {e}", path.display()))
                 .hint("name another place for it: TMPDIR=/var/tmp nanoclaw demo")
         })?;

@@ -104,8 +104,8 @@ fn explain(record: &RunRecord, terminal: &Terminal) {
     if is_explained || record.error.as_ref().is_some_and(|e| record.stderr.contains(e.as_str())) {
         return;
     }
-    let why = record.error.clone().unwrap_or_else(|| record.status.to_string());
-    terminal.info(&format!("nanoclaw: {}: {why}", record.status));
+    let reason = record.error.clone().unwrap_or_else(|| record.status.to_string());
+    terminal.info(&format!("nanoclaw: {}: {reason}", record.status));
 }
 
 fn exit_code(record: &RunRecord) -> ExitCode {

@@ -117,9 +117,9 @@ fn first_screen() -> String {
 }
 
 fn examples(command: &str) -> String {
-    let found = EXAMPLES.iter().find(|(name, _)| *name == command);
+    let entry = EXAMPLES.iter().find(|(name, _)| *name == command);
     let lines: Vec<String> =
-        found.iter().flat_map(|(_, lines)| *lines).map(|line| format!("\n  {line}")).collect();
+        entry.iter().flat_map(|(_, lines)| *lines).map(|line| format!("\n  {line}")).collect();
     if lines.is_empty() { String::new() } else { format!("Examples:{}", lines.concat()) }
 }
 

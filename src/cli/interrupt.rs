@@ -1,5 +1,5 @@
-//! Ctrl-C in commands that wait for a server: a thread of its own reports what happens to the work and ends
-//! the process.
+//! Ctrl-C in commands that wait for a server: a separate thread reports what happens to the work and ends the
+//! process.
 
 use super::error::CliError;
 use crate::app::{INTERRUPTED_EXIT, on_interrupt};

@@ -36,8 +36,8 @@ pub(super) fn mcp(config: &Config, command: &McpCommand, terminal: &Terminal) ->
             .hint("run 'nanoclaw doctor' to see what is missing")
     })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let report = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock)).map_err(|why| {
-        CliError::failed(format!("the MCP server '{name}' cannot be used: {why}")).hint(
+    let report = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock)).map_err(|reason| {
+        CliError::failed(format!("the MCP server '{name}' cannot be used: {reason}")).hint(
             "does it run, and is its address or command right? see mcp_servers in: nanoclaw config show",
         )
     })?;
@@ -58,31 +58,31 @@ fn find<'a>(config: &'a Config, server: &'a str) -> Result<(&'a str, McpServerOp
         return Ok((server, options.clone()));
     }
     let names: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
-    let known = if names.is_empty() {
+    let configured = if names.is_empty() {
         "there are none".to_owned()
     } else {
         format!("there are {}", names.join(", "))
     };
-    Err(CliError::usage(format!("no MCP server '{server}' in mcp_servers: {known}"))
+    Err(CliError::usage(format!("no MCP server '{server}' in mcp_servers: {configured}"))
         .hint("name one of them, or an address: nanoclaw mcp check http://127.0.0.1:3000/mcp"))
 }
 
 fn print(report: &McpServerReport, as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
     if as_json {
-        let found = json!({"ok": report.is_working(), "server": report.server, "protocol": report.protocol,
+        let output = json!({"ok": report.is_working(), "server": report.server, "protocol": report.protocol,
             "tools": report.tools});
-        return Ok(terminal.line(&found.to_string())?);
+        return Ok(terminal.line(&output.to_string())?);
     }
     terminal.line(&format!("{}, protocol {}", report.server, report.protocol))?;
     let wide = report.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
     for tool in &report.tools {
-        let word = match tool.result {
+        let outcome_text = match tool.result {
             McpToolOutcome::Ok => "ok",
             McpToolOutcome::AnsweredError => "ok (error)",
             McpToolOutcome::Failed => "FAIL",
             McpToolOutcome::Skipped => "skipped",
         };
-        terminal.line(format!("{:<wide$}  {word:<10}  {}", tool.name, tool.detail).trim_end())?;
+        terminal.line(format!("{:<wide$}  {outcome_text:<10}  {}", tool.name, tool.detail).trim_end())?;
     }
     let count = |outcome: McpToolOutcome| report.tools.iter().filter(|tool| tool.result == outcome).count();
     terminal.info(&format!(

@@ -46,13 +46,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 .run(&cli.common, &terminal)
                 .unwrap_or_else(|error| report_error(&error, wants_json, &terminal))
         }
-        Err(shown) if usage_error::is_help(&shown) => {
+        Err(help_text) if usage_error::is_help(&help_text) => {
             // clap chooses the stream and the exit code of help and version texts.
-            drop(shown.print());
-            ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(error::Exit::Usage as u8))
+            drop(help_text.print());
+            ExitCode::from(u8::try_from(help_text.exit_code()).unwrap_or(error::Exit::Usage as u8))
         }
-        Err(refused) => report_error(
-            &usage_error::usage_error(&refused, &arguments),
+        Err(parse_error) => report_error(
+            &usage_error::usage_error(&parse_error, &arguments),
             wants_json,
             &Terminal::new(Colour::Never),
         ),

@@ -66,8 +66,8 @@ fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal
     let tools = match admin::access(config, clock)? {
         StoreAccess::Local(store) => {
             let infos = local_tools(config, &store, clock).map_err(failed)?.toolbox.tool_infos();
-            let shown = infos.into_iter().map(|info| serde_json::to_value(ToolResponse::of(info)));
-            shown.collect::<Result<Vec<Value>, _>>().map_err(failed)?
+            let responses = infos.into_iter().map(|info| serde_json::to_value(ToolResponse::of(info)));
+            responses.collect::<Result<Vec<Value>, _>>().map_err(failed)?
         }
         StoreAccess::Remote(client) => {
             let page = client.get("/v1/tools")?;
@@ -80,11 +80,11 @@ fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal
 /// One line about a tool.
 fn describe(tool: &Value) -> String {
     let kind = tool.pointer("/origin/kind").and_then(Value::as_str).unwrap_or_default();
-    let waits = tool.get("needs_approval").and_then(Value::as_bool).unwrap_or_default();
-    let waits = if waits { "  needs approval" } else { "" };
+    let approval_note = tool.get("needs_approval").and_then(Value::as_bool).unwrap_or_default();
+    let approval_note = if approval_note { "  needs approval" } else { "" };
     let description = text(tool, "description").lines().next().unwrap_or_default();
-    let first = description.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    format!("{:<24} {kind:<11} {first}{waits}", text(tool, "name"))
+    let first_sentence = description.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    format!("{:<24} {kind:<11} {first_sentence}{approval_note}", text(tool, "name"))
 }
 
 fn call(
@@ -120,14 +120,14 @@ fn trial(
     project: Option<ProjectId>,
 ) -> Result<OperatorToolCall, CliError> {
     let user = UserId::SINGLE;
-    let at = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
-        let found = local.project_directories.project_directory(user, id).map_err(failed)?;
-        Ok((id, found.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
+    let project_directory = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
+        let directory = local.project_directories.project_directory(user, id).map_err(failed)?;
+        Ok((id, directory.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
     };
     Ok(OperatorToolCall {
         user,
         job: JobId::from_bits(IdGenerator::default().mint(clock.now_ms(), SystemEntropy.random())),
-        project: project.map(at).transpose()?,
+        project: project.map(project_directory).transpose()?,
         model: config.default_model.clone(),
         time: Duration::from_secs(config.limits.job_timeout_s),
         cancel: CancelToken::new(Arc::clone(clock)),

@@ -1,4 +1,4 @@
-//! Turns clap's errors into ours: one line that says what is wrong, one line that says what to do.
+//! Converts clap's errors: one line names the mistake, one line gives advice.
 
 use super::error::CliError;
 use super::help;
@@ -6,9 +6,9 @@ use clap::error::ErrorKind;
 use std::ffi::OsString;
 
 /// Whether clap returned a help or version text instead of an error.
-pub(super) fn is_help(refused: &clap::Error) -> bool {
+pub(super) fn is_help(error: &clap::Error) -> bool {
     matches!(
-        refused.kind(),
+        error.kind(),
         ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -16,31 +16,31 @@ pub(super) fn is_help(refused: &clap::Error) -> bool {
 }
 
 /// clap's error for these arguments as a `CliError`.
-pub(super) fn usage_error(refused: &clap::Error, arguments: &[OsString]) -> CliError {
-    let text = refused.render().to_string();
+pub(super) fn usage_error(error: &clap::Error, arguments: &[OsString]) -> CliError {
+    let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let (what, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
     let (mut parts, mut hints) = (Vec::new(), Vec::new());
-    for line in what.lines().map(str::trim) {
+    for line in message.lines().map(str::trim) {
         match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            Some(possible) => hints.push(possible),
+            Some(values) => hints.push(values),
             None => parts.push(line),
         }
     }
     hints.extend(rest.lines().filter_map(|line| line.trim().strip_prefix("tip: ")));
-    let see = format!("see: {} --help", help_command(arguments));
-    hints.push(&see);
+    let help_hint = format!("see: {} --help", help_command(arguments));
+    hints.push(&help_hint);
     CliError::usage(parts.join(" ").trim()).hint(hints.join("; "))
 }
 
 /// The command whose help to show: as many names as were right.
 fn help_command(arguments: &[OsString]) -> String {
     let mut names = vec!["nanoclaw".to_owned()];
-    let mut at = help::command();
-    for word in arguments {
-        if let Some(below) = at.find_subcommand(word).cloned() {
-            names.push(below.get_name().to_owned());
-            at = below;
+    let mut command = help::command();
+    for argument in arguments {
+        if let Some(subcommand) = command.find_subcommand(argument).cloned() {
+            names.push(subcommand.get_name().to_owned());
+            command = subcommand;
         }
     }
     names.join(" ")

@@ -1,4 +1,4 @@
-//! Configuration errors. Each names the key, the value, and what is allowed.
+//! Configuration errors. Each names the key, the value and the allowed values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -55,14 +55,14 @@ pub enum ConfigError {
         origin: String,
     },
     /// A key that does not exist.
-    #[error("unknown key '{key}' ({origin}){meant}")]
+    #[error("unknown key '{key}' ({origin}){suggestion}")]
     UnknownKey {
         /// As written.
         key: String,
         /// The layer that contains it.
         origin: String,
         /// `; did you mean …`, or nothing.
-        meant: String,
+        suggestion: String,
     },
     /// A value of the wrong type, or a missing one.
     #[error("{key}: {reason} ({origin})")]
@@ -86,7 +86,7 @@ pub struct ConfigProblem {
     pub key: String,
     /// The value.
     pub value: String,
-    /// What is allowed.
+    /// The allowed values.
     pub allowed: String,
 }
 

@@ -60,9 +60,9 @@ fn expand_text(text: &str, variables: &Variables) -> Result<String, ExpandError>
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
         expanded.push_str(before);
-        if let Some(plain) = after.strip_prefix('$') {
+        if let Some(after_escape) = after.strip_prefix('$') {
             expanded.push('$');
-            rest = plain;
+            rest = after_escape;
             continue;
         }
         let (name, tail) = name(after).ok_or_else(|| {
@@ -83,9 +83,9 @@ fn name(text: &str) -> Option<(&str, &str)> {
             text.split_at(text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len()))
         }
     };
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    (starts && plain).then_some((name, tail))
+    let starts_valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let is_valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    (starts_valid && is_valid).then_some((name, tail))
 }
 
 #[cfg(test)]

@@ -48,25 +48,25 @@ fn locate(file: &Path, env: &Variables) -> Result<PathBuf, String> {
 }
 
 fn read(path: &Path) -> Result<Secret, String> {
-    let shown = path.display();
+    let display = path.display();
     let unreadable = |error: std::io::Error| {
-        format!("must be a file that can be read; '{shown}' cannot: {}", error.kind())
+        format!("must be a file that can be read; '{display}' cannot: {}", error.kind())
     };
     // Checked before opening: opening a pipe waits for its writer.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(format!("must be a file; '{shown}' is none"));
+        return Err(format!("must be a file; '{display}' is none"));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(KEY_BYTES.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > KEY_BYTES) {
-        return Err(format!("must be a file of at most {KEY_BYTES} bytes; '{shown}' is larger"));
+        return Err(format!("must be a file of at most {KEY_BYTES} bytes; '{display}' is larger"));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| format!("must be a file with a key in it; '{shown}' is no text"))?;
+        .map_err(|_| format!("must be a file with a key in it; '{display}' is no text"))?;
     let key = text.trim_end_matches(['\r', '\n']);
     if key.trim().is_empty() {
-        return Err(format!("must be a file with a key in it; '{shown}' is empty"));
+        return Err(format!("must be a file with a key in it; '{display}' is empty"));
     }
     Ok(Secret::from(key.to_owned()))
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     /// The key that a model with this file gets, and the complaints.
-    fn taken(file: &Path, api_key: Option<&str>, env: &[(&str, &str)]) -> (Option<String>, String) {
+    fn read_key(file: &Path, api_key: Option<&str>, env: &[(&str, &str)]) -> (Option<String>, String) {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut models = [ModelOptions {
             api_key: api_key.map(|key| Secret::from(key.to_owned())),
@@ -95,11 +95,11 @@ mod tests {
         let file = dir.path().join("k");
         for text in ["sk-1", "sk-1\n", "sk-1\r\n"] {
             fs::write(&file, text).expect("writes");
-            assert_eq!(taken(&file, None, &[]), (Some("sk-1".into()), String::new()), "{text:?}");
+            assert_eq!(read_key(&file, None, &[]), (Some("sk-1".into()), String::new()), "{text:?}");
         }
         let dir = dir.path().to_str().expect("UTF-8");
-        let found = taken(Path::new("k"), None, &[(CREDENTIALS, dir)]);
-        assert_eq!(found, (Some("sk-1".into()), String::new()), "a relative path is systemd's");
+        let result = read_key(Path::new("k"), None, &[(CREDENTIALS, dir)]);
+        assert_eq!(result, (Some("sk-1".into()), String::new()), "a relative path is systemd's");
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
             (PathBuf::from("relative"), None, "$CREDENTIALS_DIRECTORY, which is not set"),
             (PathBuf::new(), None, "must be a file"),
         ] {
-            let (key, complaint) = taken(&path, api_key, &[(CREDENTIALS, "")]);
+            let (key, complaint) = read_key(&path, api_key, &[(CREDENTIALS, "")]);
             assert_eq!(key, None, "{complaint}");
             assert!(complaint.starts_with("models[0].api_key_file: '"), "{complaint}");
             assert!(complaint.contains(words) && complaint.contains(&*path.to_string_lossy()), "{complaint}");

@@ -64,8 +64,8 @@ fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<Layer, ConfigEr
         kind => ConfigError::Unreadable { path: path.to_owned(), reason: kind.to_string() },
     };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    let toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    let (format, parsed) = if toml {
+    let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    let (format, parsed) = if is_toml {
         ("TOML", basic_toml::from_str(&text).map_err(|error| error.to_string()))
     } else {
         ("YAML", yaml(&text))
@@ -76,9 +76,9 @@ fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<Layer, ConfigEr
         leave_out_keys(&mut dict);
     }
     let origin = format!("in {}", path.display());
-    let mut whole = Value::from(dict);
-    expand("", &mut whole, env, &origin)?;
-    Ok(Layer { origin, dict: whole.into_dict().unwrap_or_default() })
+    let mut root = Value::from(dict);
+    expand("", &mut root, env, &origin)?;
+    Ok(Layer { origin, dict: root.into_dict().unwrap_or_default() })
 }
 
 /// Removes every `models[*].api_key` that contains a variable.
@@ -99,8 +99,8 @@ fn yaml(text: &str) -> Result<Dict, String> {
 
 /// `NANOCLAW_LIMITS__BODY_BYTES=1000` sets `limits.body_bytes`. Variables inside values are not expanded.
 fn environment(env: &Variables) -> Layer {
-    let ours = env.iter().filter(|(name, _)| !NO_KEYS.contains(&name.as_str()));
-    let keys = ours.filter_map(|(name, value)| {
+    let key_variables = env.iter().filter(|(name, _)| !NO_KEYS.contains(&name.as_str()));
+    let keys = key_variables.filter_map(|(name, value)| {
         let path: Vec<String> = name.strip_prefix(PREFIX)?.split("__").map(str::to_lowercase).collect();
         Some((path, value.as_str()))
     });
@@ -138,8 +138,8 @@ fn insert(dict: &mut Dict, path: &[String], value: Value) {
 
 /// Lists and objects are written as in YAML flow style; everything else is text.
 fn value(text: &str) -> Value {
-    let flow = text.starts_with('[') || text.starts_with('{');
-    let parsed = if flow { serde_norway::from_str::<Value>(text).ok() } else { None };
+    let is_flow = text.starts_with('[') || text.starts_with('{');
+    let parsed = if is_flow { serde_norway::from_str::<Value>(text).ok() } else { None };
     parsed.unwrap_or_else(|| Value::from(text))
 }
 
@@ -150,7 +150,7 @@ fn convert_error(error: figment::Error) -> ConfigError {
         Kind::UnknownField(name, known) => {
             // The path of figment ends with the field or with its parent.
             let key = if error.path.last() == Some(&name) { key } else { join_key(&key, &name) };
-            ConfigError::UnknownKey { key, origin, meant: hint(&name, known.iter().copied()) }
+            ConfigError::UnknownKey { key, origin, suggestion: hint(&name, known.iter().copied()) }
         }
         Kind::UnknownVariant(name, known) => {
             let reason =
@@ -162,19 +162,19 @@ fn convert_error(error: figment::Error) -> ConfigError {
         }
         // The value may be a misplaced secret, so only its type is shown.
         Kind::InvalidType(_, expected) if is_secret(&error.path) => {
-            ConfigError::Type { key, reason: format!("must be {}", type_in_words(&expected)), origin }
+            ConfigError::Type { key, reason: format!("must be {}", describe_type(&expected)), origin }
         }
         Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => ConfigError::Type {
             key,
-            reason: format!("must be {}, not {}", type_in_words(&expected), value_in_words(&found)),
+            reason: format!("must be {}, not {}", describe_type(&expected), describe_value(&found)),
             origin,
         },
         other => ConfigError::Type { key, reason: other.to_string(), origin },
     }
 }
 
-/// Words for the type names of serde.
-fn type_in_words(expected: &str) -> String {
+/// Describes the type names of serde.
+fn describe_type(expected: &str) -> String {
     match expected {
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".to_owned(),
         "a sequence" => "a list".to_owned(),
@@ -183,7 +183,7 @@ fn type_in_words(expected: &str) -> String {
     }
 }
 
-fn value_in_words(found: &Actual) -> String {
+fn describe_value(found: &Actual) -> String {
     match found {
         Actual::Str(text) => format!("'{text}'"),
         Actual::Unsigned(number) => format!("'{number}'"),

@@ -78,7 +78,8 @@ mod tests {
         }
         for public in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80", "10.0.0.1:1"] {
             assert!(
-                Listen::parse(public, AuthMode::Single).is_err_and(|why| why.contains("auth_mode: multi")),
+                Listen::parse(public, AuthMode::Single)
+                    .is_err_and(|reason| reason.contains("auth_mode: multi")),
                 "{public}"
             );
         }

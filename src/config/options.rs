@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is logged to standard error, and how.
+/// The level and format of the log on standard error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogOptions {

@@ -75,9 +75,10 @@ impl ConfigProblems {
 
     fn within(&mut self, section: &str, values: &Value, ranges: &[NumberRange]) {
         let names = section.split('.').filter(|name| !name.is_empty());
-        let part = names.fold(values, |part, name| part.get(name).unwrap_or(&Value::Null));
+        let section_values =
+            names.fold(values, |section_values, name| section_values.get(name).unwrap_or(&Value::Null));
         for (name, range) in ranges {
-            let Some(number) = part.get(name).and_then(Value::as_u64) else { continue };
+            let Some(number) = section_values.get(name).and_then(Value::as_u64) else { continue };
             if !range.contains(&number) {
                 let allowed = format!("must be from {} to {}", range.start(), range.end());
                 self.add(join_key(section, name), number, allowed);

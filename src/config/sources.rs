@@ -44,7 +44,7 @@ impl Sources {
     }
 
     /// The file to read, if there is one.
-    pub(crate) fn found(&self) -> Result<Option<PathBuf>, ConfigError> {
+    pub(crate) fn find_file(&self) -> Result<Option<PathBuf>, ConfigError> {
         let named = self.file.clone().or_else(|| self.env.get(FILE_VARIABLE).map(PathBuf::from));
         if named.is_some() {
             return Ok(named);
@@ -57,12 +57,12 @@ impl Sources {
         Ok(None)
     }
 
-    /// Whether a searched file exists. One that this user may not read is an error: it may name another
-    /// data directory, and a second store would be created silently. Not if the data directory is named
-    /// otherwise.
-    fn is_there(&self, path: &Path, found: io::Result<bool>) -> Result<bool, ConfigError> {
-        match found {
-            Ok(found) => Ok(found),
+    /// Whether a searched file exists. A file that this user may not read is an error, because it may name
+    /// another data directory and a second store would be created silently. It is no error if another
+    /// source names the data directory.
+    fn is_there(&self, path: &Path, exists: io::Result<bool>) -> Result<bool, ConfigError> {
+        match exists {
+            Ok(exists) => Ok(exists),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.names_data_dir() => {
                 Err(ConfigError::Denied { path: path.to_owned() })
             }
@@ -78,7 +78,7 @@ impl Sources {
 impl Config {
     /// Reads all layers and validates the result.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let file = sources.found()?;
+        let file = sources.find_file()?;
         let keys = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Required)?;
         Self::check(keys, file, &sources.env)
     }
@@ -86,7 +86,7 @@ impl Config {
     /// Like `load`, without key files and without keys that contain variables: for commands that call no
     /// model. Only the service may have those keys.
     pub fn load_keyless(sources: &Sources) -> Result<Self, ConfigError> {
-        let file = sources.found()?;
+        let file = sources.find_file()?;
         let mut keys = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Omitted)?;
         for model in &mut keys.models {
             model.api_key_file = None;

@@ -83,9 +83,9 @@ fn example_yml_is_a_configuration() {
 fn the_commented_parts_of_example_yml_are_valid() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("anthropic_key"), "sk-a\n").expect("writes");
-    let shown =
+    let yaml =
         include_str!("../../config/example.yml").replace("  # - id:", "  - id:").replace("  #   ", "    ");
-    let shown = shown.replace("# title_model:", "title_model:");
+    let yaml = yaml.replace("# title_model:", "title_model:");
     let dir = dir.path().to_str().expect("UTF-8");
     let env = [
         ("DEEPSEEK_API_KEY", "k"),
@@ -93,7 +93,7 @@ fn the_commented_parts_of_example_yml_are_valid() {
         ("OPENAI_API_KEY", "k"),
         ("CREDENTIALS_DIRECTORY", dir),
     ];
-    let config = load("config.yml", &shown, &env).expect("loads");
+    let config = load("config.yml", &yaml, &env).expect("loads");
     assert_eq!((config.models.len(), config.title_model.as_deref()), (7, Some("local")));
     let claude = config.models.iter().find(|model| model.id == "claude-sonnet").expect("the example");
     assert_eq!(claude.key_from_file.as_ref().expect("a key").reveal(), "sk-a");
@@ -177,7 +177,7 @@ fn an_unknown_key_is_named_with_the_nearest_key() {
 }
 
 #[test]
-fn wrong_types_and_values_say_what_is_allowed() {
+fn errors_for_wrong_types_and_values_name_the_allowed_ones() {
     for (text, words) in [
         ("workers: many", ["workers: must be a whole number", "'many'"]),
         ("models: 5", ["models: must be a list", "'5'"]),
@@ -279,8 +279,8 @@ fn p9_secrets_are_never_shown() {
     let env = [("K", "sk-secret")];
     let config =
         load("c.yml", "models: [{id: a, api_url: 'https://x/v1', api_key: '${K}'}]", &env).expect("loads");
-    let shown = config.to_yaml();
-    assert!(shown.contains("***") && !shown.contains("sk-secret"), "{shown}");
+    let yaml = config.to_yaml();
+    assert!(yaml.contains("***") && !yaml.contains("sk-secret"), "{yaml}");
     assert!(!format!("{config:?}").contains("sk-secret"));
     let error = complaint("models: [{id: a, api_key: [sk-secret]}]");
     assert!(!error.contains("sk-secret"), "{error}");
@@ -290,8 +290,8 @@ fn p9_secrets_are_never_shown() {
 fn p9_the_environment_of_a_command_tool_is_never_shown() {
     let text = "tools: [{name: t, description: d, command: c, env: {KEY: '${K}'}}]";
     let config = load("c.yml", text, &[("K", "sk-secret")]).expect("loads");
-    let shown = config.to_yaml();
-    assert!(shown.contains("KEY: '***'") && !shown.contains("sk-secret"), "{shown}");
+    let yaml = config.to_yaml();
+    assert!(yaml.contains("KEY: '***'") && !yaml.contains("sk-secret"), "{yaml}");
     assert!(!format!("{config:?}").contains("sk-secret"));
     let secrets = config.tools.iter().flat_map(crate::tools::CommandToolOptions::secrets);
     assert_eq!(secrets.map(crate::domain::secret::Secret::reveal).collect::<Vec<_>>(), ["sk-secret"]);
@@ -315,14 +315,14 @@ fn the_output_of_config_show_is_a_valid_configuration() {
 }
 
 /// The names of the numbers in each section.
-fn numbers(section: &str, values: &Value, found: &mut Vec<(String, Vec<String>)>) {
+fn numbers(section: &str, values: &Value, sections: &mut Vec<(String, Vec<String>)>) {
     let Some(fields) = values.as_object() else { return };
     let names = fields.iter().filter(|(_, value)| value.is_u64()).map(|(name, _)| name.clone());
     let mut names: Vec<String> = names.collect();
     names.sort_unstable();
-    found.extend((!names.is_empty()).then(|| (section.to_owned(), names)));
+    sections.extend((!names.is_empty()).then(|| (section.to_owned(), names)));
     for (name, value) in fields {
-        numbers(&super::expand::join_key(section, name), value, found);
+        numbers(&super::expand::join_key(section, name), value, sections);
     }
 }
 

@@ -118,40 +118,45 @@ impl ConfigProblems {
         Listen::parse(text, mode).map_err(|allowed| self.add("listen", text, allowed)).ok()
     }
 
-    fn data_dir(&mut self, given: Option<&Path>, env: &Variables) -> Option<PathBuf> {
+    fn data_dir(&mut self, configured: Option<&Path>, env: &Variables) -> Option<PathBuf> {
         let home = env.get("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        if let Some(given) = given {
-            if given.as_os_str().is_empty() {
+        if let Some(configured) = configured {
+            if configured.as_os_str().is_empty() {
                 self.add("data_dir", "", "must be a directory; leave the key out for the default");
                 return None;
             }
-            let below_home = given.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
-            return Some(below_home.unwrap_or_else(|| given.to_owned()));
+            let below_home = configured.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
+            return Some(below_home.unwrap_or_else(|| configured.to_owned()));
         }
-        let found = default_data_dir(env);
-        if found.is_none() {
+        let default = default_data_dir(env);
+        if default.is_none() {
             self.add("data_dir", "", "there is no $HOME to put it in; name a directory");
         }
-        found
+        default
     }
 
     fn hosts(&mut self, hosts: &[String]) {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']');
-        for (at, host) in hosts.iter().enumerate() {
-            if host.is_empty() || !host.bytes().all(plain) {
-                self.add(format!("allowed_hosts[{at}]"), host, "must be a host name, with or without a port");
+        let is_allowed =
+            |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']');
+        for (index, host) in hosts.iter().enumerate() {
+            if host.is_empty() || !host.bytes().all(is_allowed) {
+                self.add(
+                    format!("allowed_hosts[{index}]"),
+                    host,
+                    "must be a host name, with or without a port",
+                );
             }
         }
     }
 
     fn origins(&mut self, origins: &[String]) {
-        for (at, origin) in origins.iter().enumerate() {
+        for (index, origin) in origins.iter().enumerate() {
             let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-            let good =
+            let is_origin =
                 rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', '*', '?', '#', '@', ' ']));
-            if !good {
+            if !is_origin {
                 let allowed = "must be scheme://host[:port] without a path, as a browser sends it";
-                self.add(format!("allowed_origins[{at}]"), origin, allowed);
+                self.add(format!("allowed_origins[{index}]"), origin, allowed);
             }
         }
     }
@@ -231,18 +236,18 @@ impl ConfigProblems {
     fn sandbox(&mut self, options: &nanoclaw_sandbox::SandboxOptions) {
         let allowed = options.levels_allowed();
         let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
-        let most = options.max_strictness_allowed.filter(|level| !Level::FOR_CODE.contains(level));
-        if let Some(most) = most {
+        let max_level = options.max_strictness_allowed.filter(|level| !Level::FOR_CODE.contains(level));
+        if let Some(max_level) = max_level {
             let every = format!("must be one of {}", names(&Level::FOR_CODE));
-            self.add("code_execution.max_strictness_allowed", most, every);
+            self.add("code_execution.max_strictness_allowed", max_level, every);
         }
         let default = options.default_strictness;
         if !allowed.contains(&default) {
-            let because = match options.max_strictness_allowed {
-                Some(most) => format!(" (code_execution.max_strictness_allowed = {most})"),
+            let reason = match options.max_strictness_allowed {
+                Some(max_level) => format!(" (code_execution.max_strictness_allowed = {max_level})"),
                 None => String::new(),
             };
-            let one_of = format!("must be one of {}{because}", names(&allowed));
+            let one_of = format!("must be one of {}{reason}", names(&allowed));
             self.add("code_execution.default_strictness", default, one_of);
         }
         for (level, at, name) in options.extra_allowed_modules.bad_names() {
@@ -284,9 +289,9 @@ impl ConfigProblems {
         }
     }
 
-    fn default_model(&mut self, given: Option<&str>, models: &[ModelOptions]) -> Option<String> {
+    fn default_model(&mut self, configured: Option<&str>, models: &[ModelOptions]) -> Option<String> {
         let has = |id: &str| models.iter().any(|model| model.id == id);
-        match given {
+        match configured {
             Some(id) if has(id) => Some(id.to_owned()),
             Some(id) => {
                 self.no_model("default_model", id, models);
@@ -297,8 +302,8 @@ impl ConfigProblems {
         }
     }
 
-    fn title_model(&mut self, given: Option<&str>, models: &[ModelOptions]) {
-        if let Some(id) = given.filter(|id| !models.iter().any(|model| model.id == *id)) {
+    fn title_model(&mut self, configured: Option<&str>, models: &[ModelOptions]) {
+        if let Some(id) = configured.filter(|id| !models.iter().any(|model| model.id == *id)) {
             self.no_model("title_model", id, models);
         }
     }

@@ -11,13 +11,13 @@ pub struct Backoff {
 
 impl Backoff {
     /// Milliseconds to wait after failure number `failed` (counted from 1): `random` picks a point between
-    /// half of the full delay and all of it, so that jobs which failed together do not all return at once.
+    /// half of the full delay and all of it, so that jobs that failed together do not all return at once.
     pub fn delay_ms(self, failed: u32, random: u128) -> u64 {
         let doublings = failed.saturating_sub(1).min(32);
         let full_s = self.first_s.saturating_mul(1 << doublings).min(self.longest_s);
         let half_ms = full_s.saturating_mul(1_000) / 2;
-        let share = u64::try_from(random % u128::from(half_ms.saturating_add(1))).unwrap_or(0);
-        half_ms.saturating_add(share)
+        let jitter_ms = u64::try_from(random % u128::from(half_ms.saturating_add(1))).unwrap_or(0);
+        half_ms.saturating_add(jitter_ms)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct WorkerPool {
     draining: CancelToken,
     leases: ActiveLeases,
     alive: Arc<AtomicUsize>,
-    has_begun: Arc<AtomicBool>,
+    is_started: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -52,7 +52,7 @@ impl WorkerPool {
 
     /// Lets the workers claim jobs. Cannot fail.
     pub fn begin(&self) {
-        self.has_begun.store(true, Ordering::Release);
+        self.is_started.store(true, Ordering::Release);
         self.wake();
     }
 
@@ -70,18 +70,18 @@ impl WorkerPool {
         limits: &EngineLimits,
     ) -> Result<Self, WorkerPoolError> {
         let (draining, leases) = (CancelToken::new(Arc::clone(&ports.clock)), ActiveLeases::default());
-        let (alive, has_begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (alive, is_started) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let mut threads = Vec::with_capacity(workers);
         for number in 1..=workers {
             let worker = Worker::new(ports.clone(), limits.clone(), draining.clone(), leases.clone());
             let (ports, draining, alive) = (ports.clone(), draining.clone(), AliveGuard::enter(&alive));
-            let has_begun = Arc::clone(&has_begun);
+            let is_started = Arc::clone(&is_started);
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .stack_size(STACK_BYTES)
                 .spawn(move || {
                     let _alive = alive;
-                    while !has_begun.load(Ordering::Acquire) && !draining.is_cancelled() {
+                    while !is_started.load(Ordering::Acquire) && !draining.is_cancelled() {
                         std::thread::park();
                     }
                     run(&worker, &ports, &draining);
@@ -89,12 +89,12 @@ impl WorkerPool {
                 .map_err(|source| WorkerPoolError { number, source })?;
             threads.push(thread);
         }
-        Ok(Self { ports: ports.clone(), draining, leases, alive, has_begun, threads })
+        Ok(Self { ports: ports.clone(), draining, leases, alive, is_started, threads })
     }
 
     /// A probe that fails when a worker thread has died.
     pub fn probe(&self) -> impl ReadinessProbe + use<> {
-        WorkersProbe { alive: Arc::clone(&self.alive), wanted: self.threads.len() }
+        WorkersProbe { alive: Arc::clone(&self.alive), expected: self.threads.len() }
     }
 
     /// A detector for its running jobs; a job whose log has not grown for `stalled_after_s` is stalled.
@@ -151,7 +151,7 @@ impl Drop for AliveGuard {
 
 struct WorkersProbe {
     alive: Arc<AtomicUsize>,
-    wanted: usize,
+    expected: usize,
 }
 
 impl ReadinessProbe for WorkersProbe {
@@ -161,10 +161,10 @@ impl ReadinessProbe for WorkersProbe {
 
     fn check(&self) -> Result<(), String> {
         let alive = self.alive.load(Ordering::Relaxed);
-        if alive == self.wanted {
+        if alive == self.expected {
             Ok(())
         } else {
-            Err(format!("{alive} of {} workers live; restart the server", self.wanted))
+            Err(format!("{alive} of {} workers live; restart the server", self.expected))
         }
     }
 }

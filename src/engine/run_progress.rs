@@ -1,4 +1,4 @@
-//! What a running job waits for and when its log last grew, as the stall detector reads it.
+//! Records what a running job waits for and when its log last grew. The stall detector reads it.
 
 use crate::domain::tool::ToolCall;
 use crate::ports::Clock;
@@ -62,7 +62,7 @@ impl RunProgress {
         self.set(RunActivity::WaitingForStore);
     }
 
-    /// What the run waits for, for the log.
+    /// Describes what the run waits for; for log lines.
     pub(super) fn activity(&self) -> String {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner).to_string()
     }
@@ -82,7 +82,7 @@ impl fmt::Display for RunActivity {
                 write!(f, "running {}", names.join(", "))?;
                 match calls.len().saturating_sub(NAMED_TOOLS) {
                     0 => Ok(()),
-                    more => write!(f, " and {more} more"),
+                    remaining => write!(f, " and {remaining} more"),
                 }
             }
             Self::WaitingForStore | Self::RunningTools(_) => f.write_str("waiting for the store"),

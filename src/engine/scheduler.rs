@@ -30,7 +30,7 @@ pub struct SchedulerPorts {
     pub entropy: Arc<dyn Entropy>,
 }
 
-/// What one tick did.
+/// The result of one tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulerTick {
     /// Occurrences that became jobs.
@@ -50,27 +50,27 @@ pub struct Scheduler {
     ports: SchedulerPorts,
     ids: IdGenerator,
     /// `None` before the first tick: the clock may have changed while the server was down.
-    last: Option<ClockTimes>,
+    last_tick: Option<ClockTimes>,
     is_blocked: bool,
 }
 
 impl Scheduler {
     /// A scheduler that computes all next runs again at its first tick.
     pub fn new(ports: SchedulerPorts) -> Self {
-        Self { ports, ids: IdGenerator::default(), last: None, is_blocked: false }
+        Self { ports, ids: IdGenerator::default(), last_tick: None, is_blocked: false }
     }
 
     /// Computes next runs again if the clock went back, then makes jobs of at most a batch of due schedules.
     pub fn tick(&mut self) -> Result<SchedulerTick, StoreError> {
         let clock = &self.ports.clock;
         let now = ClockTimes { wall_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() };
-        if self.last.is_none_or(|before| went_back(before, now)) {
+        if self.last_tick.is_none_or(|before| went_back(before, now)) {
             let rearmed = self.ports.schedules.rearm().wait()?;
             if rearmed > 0 {
                 tracing::warn!(schedules = rearmed, "clock went back; next runs computed again");
             }
         }
-        self.last = Some(now);
+        self.last_tick = Some(now);
         let fired = match self.ports.schedules.next_run_ms()? {
             Some(due_ms) if due_ms <= now.wall_ms => self.fire(now.wall_ms)?,
             _ => 0,
@@ -97,16 +97,16 @@ impl Scheduler {
             return Ok(MAX_SLEEP);
         }
         let next = self.ports.schedules.next_run_ms()?;
-        let until = next.map(|due_ms| due_ms.saturating_sub(self.ports.clock.now_ms()));
+        let delay_ms = next.map(|due_ms| due_ms.saturating_sub(self.ports.clock.now_ms()));
         // At least 1 ms: a due schedule that cannot fire must not become a busy loop.
-        Ok(until.map_or(MAX_SLEEP, |ms| Duration::from_millis(ms.max(1)).min(MAX_SLEEP)))
+        Ok(delay_ms.map_or(MAX_SLEEP, |ms| Duration::from_millis(ms.max(1)).min(MAX_SLEEP)))
     }
 }
 
 /// Whether the wall clock has fallen behind the monotonic clock.
 fn went_back(before: ClockTimes, now: ClockTimes) -> bool {
-    let passed = now.monotonic_ms.saturating_sub(before.monotonic_ms);
-    now.wall_ms.saturating_add(CLOCK_SLACK_MS) < before.wall_ms.saturating_add(passed)
+    let elapsed_ms = now.monotonic_ms.saturating_sub(before.monotonic_ms);
+    now.wall_ms.saturating_add(CLOCK_SLACK_MS) < before.wall_ms.saturating_add(elapsed_ms)
 }
 
 /// The thread of a scheduler and a stall detector.

@@ -1,5 +1,5 @@
-//! Claims and runs one job at a time. A lease is kept until the store has taken the job's end or release.
-//! What the store cannot write at all stays leased until the next start, which counts a crash (P4).
+//! Claims and runs one job at a time. A lease lasts until the store has accepted the job's end or release.
+//! If the store cannot write either, the lease stays until the next start, which counts a crash (P4).
 
 use super::active_leases::ActiveLeases;
 use super::driver::{DriveOutcome, Driver};
@@ -23,7 +23,7 @@ const READ_ATTEMPTS: u32 = 5;
 /// The error text for clients when the server itself is at fault.
 const INTERNAL_ERROR: &str = "an internal fault ended the job; the server's log has details";
 
-/// What one tick did.
+/// The result of one tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerTick {
     /// There was nothing to claim.
@@ -146,13 +146,13 @@ impl Worker {
     /// Puts the job back into the queue.
     fn release(&self, lease: &Lease) -> Result<DriveOutcome, StoreError> {
         self.ports.clock.sleep(&self.draining, STORE_RETRY_DELAY);
-        self.write_until_taken(lease, DriveOutcome::Released, || self.ports.store.release(lease.fence()))
+        self.write_until_accepted(lease, DriveOutcome::Released, || self.ports.store.release(lease.fence()))
     }
 
     /// Ends the job with an internal error, and with its partial answer where the log can still be read.
     fn fail(&self, lease: &Lease) -> Result<DriveOutcome, StoreError> {
         let finish = |ending: &JobOutcome| {
-            self.write_until_taken(lease, DriveOutcome::Finished, || {
+            self.write_until_accepted(lease, DriveOutcome::Finished, || {
                 self.ports.store.finish(lease.fence(), Vec::new(), ending.clone())
             })
         };
@@ -167,26 +167,26 @@ impl Worker {
             })
         }));
         let partial = partial.ok().flatten();
-        let bare =
+        let without_answer =
             JobOutcome { event: event(), output_text: String::new(), messages: Vec::new(), summary: None };
         match partial.as_ref().map(finish) {
-            None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
+            None | Some(Err(StoreError::Corrupt(_))) => finish(&without_answer),
             Some(outcome) => outcome,
         }
     }
 
-    /// Repeats a write until the store takes it: a lease that stays would be a job that never ends (P4).
+    /// Repeats a write until the store accepts it: a job whose lease stays would never end (P4).
     /// Gives up on a value that cannot be written, on a closed store and at shutdown.
-    fn write_until_taken(
+    fn write_until_accepted(
         &self,
         lease: &Lease,
-        done: DriveOutcome,
+        outcome: DriveOutcome,
         write: impl Fn() -> Ticket<(), LeaseError>,
     ) -> Result<DriveOutcome, StoreError> {
         loop {
             let job = lease.job.id;
             match write().wait() {
-                Ok(()) => return Ok(done),
+                Ok(()) => return Ok(outcome),
                 Err(LeaseError::Fenced { .. }) => return Ok(DriveOutcome::Abandoned),
                 Err(LeaseError::Store(error @ StoreError::Corrupt(_))) => {
                     tracing::error!(%job, %error, "cannot write the job's end; its lease stays");

@@ -163,8 +163,8 @@ impl McpRequest {
         if let Some(session) = self.session {
             builder = builder.header(SESSION, session.as_ref());
         }
-        if let Some(last) = self.last_event {
-            builder = builder.header("last-event-id", last);
+        if let Some(event_id) = self.last_event {
+            builder = builder.header("last-event-id", event_id);
         }
         builder.body(Full::new(self.body)).map_err(|error| McpHttpError::Write(error.to_string()))
     }
@@ -192,7 +192,7 @@ impl StreamableHttpClient for HttpClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return Err(error_of(response).await.into());
+            return Err(status_error(response).await.into());
         }
         if !needs_response || matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -223,7 +223,7 @@ impl StreamableHttpClient for HttpClient {
         let response = self.send(request).await?;
         // Many servers do not let clients end sessions.
         let is_ok = response.status().is_success() || response.status() == StatusCode::METHOD_NOT_ALLOWED;
-        if is_ok { Ok(()) } else { Err(error_of(response).await.into()) }
+        if is_ok { Ok(()) } else { Err(status_error(response).await.into()) }
     }
 
     async fn get_stream(
@@ -241,7 +241,7 @@ impl StreamableHttpClient for HttpClient {
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             StatusCode::NOT_FOUND => Err(StreamableHttpError::SessionExpired),
-            status if !status.is_success() => Err(error_of(response).await.into()),
+            status if !status.is_success() => Err(status_error(response).await.into()),
             _ if text(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(EVENTS)) => {
                 Ok(events(response.into_body()))
             }
@@ -255,7 +255,7 @@ fn text(response: &Response<Incoming>, header: &str) -> Option<String> {
 }
 
 /// The error for a status that is not a success.
-async fn error_of(response: Response<Incoming>) -> McpHttpError {
+async fn status_error(response: Response<Incoming>) -> McpHttpError {
     let status = response.status().as_u16();
     let detail = match status {
         401 | 403 => "; put what it wants to see (an Authorization, say) into headers".to_owned(),
@@ -276,15 +276,15 @@ async fn read(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, M
 /// The events of a response, each within the size limit. Dropping the stream ends the connection.
 fn events(body: Incoming) -> EventStream {
     let mut limit = EventSizeLimit::default();
-    let pieces = body.into_data_stream().map(move |piece| {
-        let piece = piece.map_err(McpHttpError::Http)?;
-        if limit.allows(&piece) {
-            Ok(piece)
+    let chunks = body.into_data_stream().map(move |chunk| {
+        let chunk = chunk.map_err(McpHttpError::Http)?;
+        if limit.allows(&chunk) {
+            Ok(chunk)
         } else {
             Err(McpHttpError::Read("an event is too large".to_owned()))
         }
     });
-    Box::pin(SseStream::from_bytes_stream(pieces))
+    Box::pin(SseStream::from_bytes_stream(chunks))
 }
 
 /// Counts the bytes of the current event.
@@ -300,8 +300,8 @@ impl Default for EventSizeLimit {
 }
 
 impl EventSizeLimit {
-    fn allows(&mut self, piece: &[u8]) -> bool {
-        piece.iter().all(|byte| {
+    fn allows(&mut self, chunk: &[u8]) -> bool {
+        chunk.iter().all(|byte| {
             match byte {
                 b'\n' if self.is_line_empty => self.bytes = 0,
                 b'\n' => self.is_line_empty = true,

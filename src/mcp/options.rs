@@ -88,7 +88,7 @@ pub struct BadMcpOption {
     pub key: &'static str,
     /// The value, without secrets.
     pub value: String,
-    /// What is allowed.
+    /// The allowed values.
     pub allowed: &'static str,
 }
 

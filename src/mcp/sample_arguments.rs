@@ -20,16 +20,16 @@ fn sample(schema: &Value, depth: usize) -> Option<Value> {
     if depth > DEPTH {
         return None;
     }
-    let given = ["const", "default", "example"].into_iter().filter_map(|key| schema.get(key));
+    let explicit = ["const", "default", "example"].into_iter().filter_map(|key| schema.get(key));
     let listed = ["enum", "examples"].into_iter().filter_map(|key| schema.get(key)?.as_array()?.first());
-    if let Some(known) = given.chain(listed).find(|known| accepts(schema, known)) {
-        return Some(known.clone());
+    if let Some(value) = explicit.chain(listed).find(|value| accepts(schema, value)) {
+        return Some(value.clone());
     }
     for choice in ["anyOf", "oneOf", "allOf"] {
         let branches = schema.get(choice).and_then(Value::as_array).into_iter().flatten();
         let mut samples = branches.filter_map(|branch| sample(branch, depth + 1));
-        if let Some(found) = samples.find(|sample| accepts(schema, sample)) {
-            return Some(found);
+        if let Some(first_match) = samples.find(|sample| accepts(schema, sample)) {
+            return Some(first_match);
         }
     }
     match schema_type(schema) {
@@ -54,18 +54,21 @@ fn object(schema: &Value, depth: usize) -> Option<Value> {
     let mut fields = Map::new();
     for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
         let name = name.as_str()?;
-        let part =
-            schema.get("properties").and_then(|all| all.get(name)).cloned().unwrap_or_else(|| json!({}));
-        fields.insert(name.to_owned(), sample(&part, depth + 1)?);
+        let property = schema
+            .get("properties")
+            .and_then(|properties| properties.get(name))
+            .cloned()
+            .unwrap_or_else(|| json!({}));
+        fields.insert(name.to_owned(), sample(&property, depth + 1)?);
     }
     Some(Value::Object(fields))
 }
 
 fn array(schema: &Value, depth: usize) -> Option<Value> {
-    let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
+    let min_items = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
     let item = schema.get("items").cloned().unwrap_or_else(|| json!({}));
-    (least <= MAX_LENGTH).then_some(())?;
-    (0..least).map(|_| sample(&item, depth + 1)).collect()
+    (min_items <= MAX_LENGTH).then_some(())?;
+    (0..min_items).map(|_| sample(&item, depth + 1)).collect()
 }
 
 fn text(schema: &Value) -> Value {
@@ -79,22 +82,22 @@ fn text(schema: &Value) -> Value {
         Some("ipv4") => "127.0.0.1",
         _ => "test",
     };
-    let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
-    let least = usize::try_from(bound("minLength").unwrap_or(0).min(MAX_LENGTH)).unwrap_or(0);
-    let most = usize::try_from(bound("maxLength").unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
+    let min_length = usize::try_from(limit("minLength").unwrap_or(0).min(MAX_LENGTH)).unwrap_or(0);
+    let max_length = usize::try_from(limit("maxLength").unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     let padded = text.chars().chain(std::iter::repeat('x'));
-    json!(padded.take(least.max(text.len()).min(most)).collect::<String>())
+    json!(padded.take(min_length.max(text.len()).min(max_length)).collect::<String>())
 }
 
 fn number(schema: &Value) -> Value {
-    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
     let candidates = [
         Some(1.0),
-        bound("minimum"),
-        bound("exclusiveMinimum").map(|least| least.floor() + 1.0),
-        bound("maximum"),
-        bound("exclusiveMaximum").map(|most| most.ceil() - 1.0),
-        bound("multipleOf"),
+        limit("minimum"),
+        limit("exclusiveMinimum").map(|min| min.floor() + 1.0),
+        limit("maximum"),
+        limit("exclusiveMaximum").map(|max| max.ceil() - 1.0),
+        limit("multipleOf"),
         Some(0.0),
     ];
     let numbers = candidates.into_iter().flatten().map(integer_if_whole);
@@ -103,7 +106,7 @@ fn number(schema: &Value) -> Value {
 
 fn integer_if_whole(number: f64) -> Value {
     let text = format!("{number}");
-    text.parse::<i64>().map_or_else(|_| json!(number), |whole| json!(whole))
+    text.parse::<i64>().map_or_else(|_| json!(number), |integer| json!(integer))
 }
 
 #[cfg(test)]

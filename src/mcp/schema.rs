@@ -17,13 +17,13 @@ const CHOICES: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 
 /// The schema for models and for the validation of arguments, or why it cannot be used.
 pub(super) fn normalise(schema: &Map<String, Value>) -> Result<Value, String> {
-    let whole = Value::Object(schema.clone());
-    let bytes = whole.to_string().len();
+    let root_schema = Value::Object(schema.clone());
+    let bytes = root_schema.to_string().len();
     if bytes > SCHEMA_BYTES {
         return Err(format!("its schema has {bytes} bytes, more than {SCHEMA_BYTES}"));
     }
-    let mut resolver = Resolver { whole: &whole, parts: 0 };
-    let Value::Object(mut root) = resolver.resolve(&whole, 0)? else {
+    let mut resolver = Resolver { root_schema: &root_schema, parts: 0 };
+    let Value::Object(mut root) = resolver.resolve(&root_schema, 0)? else {
         return Err("its schema is no object".to_owned());
     };
     merge_choices(&mut root);
@@ -47,7 +47,7 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
 }
 
 struct Resolver<'a> {
-    whole: &'a Value,
+    root_schema: &'a Value,
     parts: usize,
 }
 
@@ -67,7 +67,7 @@ impl Resolver<'_> {
 
     fn resolve_object(&mut self, map: &Map<String, Value>, depth: usize) -> Result<Value, String> {
         if let Some(Value::String(reference)) = map.get("$ref") {
-            let target = reference.strip_prefix('#').and_then(|pointer| self.whole.pointer(pointer));
+            let target = reference.strip_prefix('#').and_then(|pointer| self.root_schema.pointer(pointer));
             let target = target.ok_or_else(|| format!("its schema refers to '{}'", short(reference)))?;
             let Value::Object(mut resolved) = self.resolve(target, depth + 1)? else { return Ok(json!({})) };
             // Keywords beside a reference, such as a description, have precedence.
@@ -151,11 +151,12 @@ fn merge_choices(root: &mut Map<String, Value>) {
                     all.entry(name).or_insert(part);
                 }
             }
-            let own = branch.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            let branch_required =
+                branch.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
             required_names = Some(match required_names {
-                None => own,
-                Some(known) if choice == "allOf" => known.into_iter().chain(own).collect(),
-                Some(known) => known.into_iter().filter(|name| own.contains(name)).collect(),
+                None => branch_required,
+                Some(earlier) if choice == "allOf" => earlier.into_iter().chain(branch_required).collect(),
+                Some(earlier) => earlier.into_iter().filter(|name| branch_required.contains(name)).collect(),
             });
         }
         if let Value::Array(required) = root.entry("required").or_insert_with(|| json!([])) {

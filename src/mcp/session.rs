@@ -65,7 +65,7 @@ pub(super) struct Session {
     /// Notified when the server's tools have changed.
     pub(super) tools_changed: Arc<Notify>,
     cancel: Option<RunningServiceCancellationToken>,
-    ended: Pin<Box<dyn Future<Output = Result<QuitReason, JoinError>> + Send>>,
+    end: Pin<Box<dyn Future<Output = Result<QuitReason, JoinError>> + Send>>,
     process: Option<ServerProcess>,
 }
 
@@ -200,14 +200,14 @@ impl Session {
         process: Option<ServerProcess>,
     ) -> Self {
         let (peer, cancel) = (service.peer().clone(), Some(service.cancellation_token()));
-        Self { peer, tools_changed, cancel, ended: Box::pin(service.waiting()), process }
+        Self { peer, tools_changed, cancel, end: Box::pin(service.waiting()), process }
     }
 
-    /// Waits until the server or the connection is gone, and returns the reason. Cancel safe.
+    /// Waits until the server or the connection ends, and returns the reason. Cancel safe.
     pub(super) async fn closed(&mut self) -> String {
-        drop((&mut self.ended).await);
+        drop((&mut self.end).await);
         // A finished future must not be polled again.
-        self.ended = Box::pin(std::future::pending());
+        self.end = Box::pin(std::future::pending());
         self.cancel = None;
         match &mut self.process {
             Some(process) => {
@@ -221,7 +221,7 @@ impl Session {
     pub(super) async fn close(mut self) {
         if let Some(cancel) = self.cancel.take() {
             cancel.cancel();
-            drop(timeout(CLOSE_TIMEOUT, &mut self.ended).await);
+            drop(timeout(CLOSE_TIMEOUT, &mut self.end).await);
         }
         if let Some(mut process) = self.process.take() {
             drop(process.wait(EXIT_TIMEOUT).await);

@@ -23,15 +23,15 @@ pub(super) struct StderrTail(Arc<Mutex<Vec<u8>>>);
 
 impl StderrTail {
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(bytes);
-        let excess = kept.len().saturating_sub(TAIL_BYTES);
-        kept.drain(..excess);
+        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend_from_slice(bytes);
+        let excess = tail.len().saturating_sub(TAIL_BYTES);
+        tail.drain(..excess);
     }
 
     pub(super) fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).trim().to_owned()
+        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&tail).trim().to_owned()
     }
 }
 
@@ -47,9 +47,9 @@ impl LineBuffer {
     fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut complete = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let room = LINE_BYTES.saturating_sub(self.line.len());
-            self.is_cut |= part.len() > room;
-            self.line.extend_from_slice(part.get(..room).unwrap_or(part));
+            let free_bytes = LINE_BYTES.saturating_sub(self.line.len());
+            self.is_cut |= part.len() > free_bytes;
+            self.line.extend_from_slice(part.get(..free_bytes).unwrap_or(part));
             if part.ends_with(b"\n") {
                 complete.push(self.take());
             }

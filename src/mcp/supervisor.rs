@@ -110,7 +110,7 @@ async fn follow(
             sleep(LISTING_PAUSE).await;
         }
     };
-    let lost = tokio::select! {
+    let end_reason = tokio::select! {
         reason = session.closed() => Some(reason),
         () = stopped(stop) => None,
         () = relist => None,
@@ -118,7 +118,7 @@ async fn follow(
     // No call may use a session that is being closed.
     server.set_state(ServerState::Stopped);
     session.close().await;
-    lost
+    end_reason
 }
 
 /// Publishes the tools if they differ from the known ones.

@@ -65,7 +65,7 @@ impl McpTool {
                 format!("the MCP server '{name}' gave no answer within {} s", self.server.options.timeout_s),
             ),
         };
-        // Fails if the outcome has just arrived; nobody waits for it any more.
+        // Fails if the outcome has just arrived; no thread waits for it any more.
         drop(cancel_call.send(reason.to_owned()));
         Err(ToolError::failed(message))
     }

@@ -9,9 +9,9 @@ const NAME_CHARS: usize = 64;
 /// Names the tools, each given as server and raw name. A name depends on other tools only if both would have
 /// the same.
 pub(super) fn assign(tools: &[(&str, &str)]) -> Vec<String> {
-    let plain: Vec<String> = tools.iter().map(|(server, tool)| sanitise(server, tool)).collect();
-    let is_shared = |name: &str| plain.iter().filter(|other| *other == name).count() > 1;
-    let assigned = plain.iter().zip(tools).map(|(name, (server, tool))| {
+    let names: Vec<String> = tools.iter().map(|(server, tool)| sanitise(server, tool)).collect();
+    let is_shared = |name: &str| names.iter().filter(|other| *other == name).count() > 1;
+    let assigned = names.iter().zip(tools).map(|(name, (server, tool))| {
         if name.len() > NAME_CHARS || is_shared(name) { with_hash(name, server, tool) } else { name.clone() }
     });
     assigned.collect()
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn long_names_are_shortened_and_stay_unique() {
-        let (one, other) = ("t".repeat(100) + "1", "t".repeat(100) + "2");
-        let names = assign(&[("a", &one), ("a", &other), ("a", &"t".repeat(58)), ("a", &"t".repeat(59))]);
+        let (first, second) = ("t".repeat(100) + "1", "t".repeat(100) + "2");
+        let names = assign(&[("a", &first), ("a", &second), ("a", &"t".repeat(58)), ("a", &"t".repeat(59))]);
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4, "{names:?}");
         assert!(names.iter().all(|name| name.len() == 64), "{names:?}");
         assert_eq!(names[2], format!("mcp_a_{}", "t".repeat(58)), "64 characters fit");
@@ -78,8 +78,8 @@ mod tests {
         assert_eq!(names[3], "mcp_a_z");
         let mut reversed = tools;
         reversed.reverse();
-        let mut other = assign(&reversed);
-        other.reverse();
-        assert_eq!(names, other);
+        let mut assigned = assign(&reversed);
+        assigned.reverse();
+        assert_eq!(names, assigned);
     }
 }

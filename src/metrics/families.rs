@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn bucket_bounds_rise() {
         for buckets in [COMMIT_S, GROUP_SIZES, REQUEST_S, RUN_S, MODEL_S, JOB_S] {
-            assert!(buckets.is_sorted_by(|one, next| one < next), "{buckets:?}");
+            assert!(buckets.is_sorted_by(|lower, upper| lower < upper), "{buckets:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) const OTHER: &str = "other";
 /// As many labels as any family has.
 const OTHERS: [&str; 4] = [OTHER; 4];
 
-/// What a family needs of the three types of metrics.
+/// The common operations of the three types of metrics.
 pub(super) trait MetricFamily: Clone {
     type Series: Clone;
     /// The series with these label values; `None` if their number is wrong.
@@ -62,18 +62,18 @@ impl<F: MetricFamily> Family<F> {
     /// different values; by default every label of it is `other`.
     pub(super) fn series(&self, values: &[&str], overflow: Option<&[&str]>) -> Option<F::Series> {
         let key = values.join("\0");
-        if let Some(known) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Some(known.clone());
+        if let Some(existing) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Some(existing.clone());
         }
-        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let (key, values) = if all.len() >= MAX_SERIES && !all.contains_key(&key) {
+        let mut series_by_key = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let (key, values) = if series_by_key.len() >= MAX_SERIES && !series_by_key.contains_key(&key) {
             let overflow = overflow.or_else(|| OTHERS.get(..self.labels))?;
             (overflow.join("\0"), overflow)
         } else {
             (key, values)
         };
         let series = self.vector.series(values)?;
-        Some(all.entry(key).or_insert(series).clone())
+        Some(series_by_key.entry(key).or_insert(series).clone())
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// Label value of a missing error code or route.
 const NONE: &str = "none";
 
-/// What does not change while the server runs.
+/// Values that do not change while the server runs.
 #[derive(Debug)]
 pub struct ServerInfo {
     /// Version of this build.

@@ -12,7 +12,7 @@ pub(crate) fn read(text: &str) -> Result<BTreeMap<Series, f64>, String> {
         return Err("the last line has no end".to_owned());
     }
     for (number, line) in text.lines().enumerate() {
-        reader.line(line).map_err(|why| format!("line {}: {why}: {line}", number + 1))?;
+        reader.line(line).map_err(|reason| format!("line {}: {reason}: {line}", number + 1))?;
     }
     reader.end_family()?;
     Ok(reader.samples)
@@ -112,7 +112,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn labels(text: &str) -> Result<BTreeMap<String, String>, &'static str> {
-    let mut found = BTreeMap::new();
+    let mut parsed = BTreeMap::new();
     let mut rest = text;
     loop {
         let (name, after) = rest.split_once("=\"").ok_or("a label without a value")?;
@@ -123,17 +123,17 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, &'static str> {
                 (at, '"') => break at,
                 (_, '\\') => value.push(match chars.next().ok_or("a lone backslash")?.1 {
                     'n' => '\n',
-                    given @ ('\\' | '"') => given,
+                    escaped @ ('\\' | '"') => escaped,
                     _ => return Err("a bad escape"),
                 }),
-                (_, plain) => value.push(plain),
+                (_, literal) => value.push(literal),
             }
         };
-        found.insert(name.to_owned(), value).is_none().then_some(()).ok_or("a label twice")?;
+        parsed.insert(name.to_owned(), value).is_none().then_some(()).ok_or("a label twice")?;
         rest = after.get(end + 1..).ok_or("a cut value")?;
         match rest.strip_prefix(',') {
-            Some(more) => rest = more,
-            None if rest.is_empty() => return Ok(found),
+            Some(tail) => rest = tail,
+            None if rest.is_empty() => return Ok(parsed),
             None => return Err("something behind a value"),
         }
     }

@@ -26,7 +26,7 @@ fn metrics() -> Arc<Metrics> {
 
 fn scrape(metrics: &Arc<Metrics>, stats: Result<StoreStats, StoreError>) -> BTreeMap<String, f64> {
     let text = Scrape { metrics: Arc::clone(metrics), store: Arc::new(FixedStats(stats)) }.render();
-    let samples = read(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let samples = read(&text).unwrap_or_else(|reason| panic!("{reason}\n{text}"));
     let joined = |labels: BTreeMap<String, String>| {
         labels.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
     };
@@ -35,8 +35,8 @@ fn scrape(metrics: &Arc<Metrics>, stats: Result<StoreStats, StoreError>) -> BTre
 
 #[track_caller]
 fn assert_value(samples: &BTreeMap<String, f64>, series: &str, value: f64) {
-    let found = samples.get(series).copied();
-    assert!(found.is_some_and(|found| (found - value).abs() < 1e-9), "{series}: {found:?}, not {value}");
+    let sample = samples.get(series).copied();
+    assert!(sample.is_some_and(|sample| (sample - value).abs() < 1e-9), "{series}: {sample:?}, not {value}");
 }
 
 /// One measurement of every kind.

@@ -88,7 +88,7 @@ impl Dispatcher {
         self.ports.meter.record(Measurement::WebhookTried(outcome_label(attempt.next)));
         let settled = self.ports.outbox.settle(id, attempt.clone()).wait();
         match settled {
-            // Its row cannot be read any more: there is nowhere to write to, now or later.
+            // Its row cannot be read any more, so the attempt cannot be recorded, now or later.
             Ok(()) | Err(StoreError::Corrupt(_)) => Ok(DispatchOutcome::Attempted(id)),
             Err(error) => {
                 self.lock().unrecorded.push((id, attempt));
@@ -100,11 +100,11 @@ impl Dispatcher {
     /// Waits until a tick may find a delivery, or the token is cancelled.
     pub fn wait(&self, stop: &CancelToken) {
         let now_ms = self.ports.clock.now_ms();
-        let until_ms = match self.ports.outbox.next_due_ms() {
+        let wait_ms = match self.ports.outbox.next_due_ms() {
             Ok(Some(due_ms)) => due_ms.saturating_sub(now_ms).clamp(WAIT_MIN_MS, WAIT_MAX_MS),
             Ok(None) | Err(_) => WAIT_MAX_MS,
         };
-        self.ports.outbox.wait_for_deliveries(stop, Duration::from_millis(until_ms));
+        self.ports.outbox.wait_for_deliveries(stop, Duration::from_millis(wait_ms));
     }
 
     /// Pauses after a failure of the store.
@@ -145,9 +145,9 @@ impl Dispatcher {
     /// Takes the oldest delivery of the free host that has waited longest for its turn.
     fn take(&self) -> Result<Option<ActiveDelivery<'_>>, StoreError> {
         let mut state = self.lock();
-        let due = self.ports.outbox.due(self.ports.clock.now_ms(), CHOICE, &state.busy)?;
-        let turn_of = |d: &Delivery| state.served.get(&d.url.host_and_port()).copied().unwrap_or(0);
-        let Some(delivery) = due.into_iter().min_by_key(turn_of) else { return Ok(None) };
+        let candidates = self.ports.outbox.due(self.ports.clock.now_ms(), CHOICE, &state.busy)?;
+        let last_turn = |d: &Delivery| state.served.get(&d.url.host_and_port()).copied().unwrap_or(0);
+        let Some(delivery) = candidates.into_iter().min_by_key(last_turn) else { return Ok(None) };
         let host = delivery.url.host_and_port();
         state.busy.insert(host.clone());
         if state.served.len() >= REMEMBERED {
@@ -162,10 +162,10 @@ impl Dispatcher {
     fn attempt(&self, delivery: &Delivery) -> Result<DeliveryAttempt, StoreError> {
         let outcome = match self.ports.payloads.payload(delivery.user, delivery.subject) {
             Ok(Payload::Body(body)) => self.send(delivery, &body),
-            Ok(Payload::Nothing(why)) => {
+            Ok(Payload::Nothing(reason)) => {
                 return Ok(DeliveryAttempt {
                     status: None,
-                    error: Some(why.to_owned()),
+                    error: Some(reason.to_owned()),
                     next: AfterAttempt::Dead,
                 });
             }
@@ -183,7 +183,7 @@ impl Dispatcher {
         let timestamp_s = self.ports.clock.now_ms() / 1_000;
         let signature = self.ports.signer.sign(&delivery.id.to_string(), timestamp_s, body);
         let request = WebhookRequest { url: &delivery.url, id: delivery.id, timestamp_s, signature, body };
-        // A fault in the wire's depths is one delivery's failure, not the end of all.
+        // A panic in the HTTP client fails one delivery and must not end the thread.
         catch_unwind(AssertUnwindSafe(|| self.ports.sender.send(&request)))
             .unwrap_or_else(|_| Err(SendError::Failed("a fault of this server".to_owned())))
     }

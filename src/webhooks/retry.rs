@@ -57,8 +57,8 @@ pub(super) fn attempt(
 
 /// When to retry: not before the receiver's `Retry-After`; `Dead` after the last attempt.
 fn next_attempt(tries: u32, retry_after: Option<&str>, at: RetryMoment) -> AfterAttempt {
-    let done = usize::try_from(tries).unwrap_or(usize::MAX).saturating_add(1);
-    let Some(scheduled_s) = WAITS_S.get(done) else { return AfterAttempt::Dead };
+    let attempts = usize::try_from(tries).unwrap_or(usize::MAX).saturating_add(1);
+    let Some(scheduled_s) = WAITS_S.get(attempts) else { return AfterAttempt::Dead };
     let requested_s = retry_after.and_then(|text| retry_after_s(text, at.now_ms)).unwrap_or(0);
     let wait_ms = jittered(scheduled_s.saturating_mul(1_000), at.random)
         .max(requested_s.min(RETRY_AFTER_MAX_S).saturating_mul(1_000));
@@ -66,9 +66,9 @@ fn next_attempt(tries: u32, retry_after: Option<&str>, at: RetryMoment) -> After
 }
 
 fn jittered(wait_ms: u64, random: u128) -> u64 {
-    let most = u128::from(wait_ms / 100 * JITTER_PERCENT);
-    let step = u64::try_from(random % (2 * most + 1)).unwrap_or(0);
-    (wait_ms - wait_ms / 100 * JITTER_PERCENT).saturating_add(step)
+    let max_jitter_ms = u128::from(wait_ms / 100 * JITTER_PERCENT);
+    let offset_ms = u64::try_from(random % (2 * max_jitter_ms + 1)).unwrap_or(0);
+    (wait_ms - wait_ms / 100 * JITTER_PERCENT).saturating_add(offset_ms)
 }
 
 /// Parses `Retry-After`, a number or a date, to seconds from now.
@@ -77,8 +77,8 @@ fn retry_after_s(text: &str, now_ms: u64) -> Option<u64> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Some(text.parse().unwrap_or(u64::MAX));
     }
-    let at = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-    u64::try_from(at.as_second()).ok().map(|at_s| at_s.saturating_sub(now_ms / 1_000))
+    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    u64::try_from(date.as_second()).ok().map(|at_s| at_s.saturating_sub(now_ms / 1_000))
 }
 
 #[cfg(test)]

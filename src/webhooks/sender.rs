@@ -74,7 +74,7 @@ impl HttpSender {
     pub fn new(policy: AddressPolicy, timeout: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            // A redirect could lead to an address that nobody has checked.
+            // A redirect could lead to an address that the policy has not checked.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
@@ -122,9 +122,9 @@ fn send_error(error: ureq::Error) -> SendError {
     use ureq::Error::{
         BadUri, ConnectionFailed, HostNotFound, Http, Io, Other, Rustls, Timeout as TimedOut, Tls,
     };
-    let words = match error {
+    let text = match error {
         Other(inner) => match inner.downcast::<SendError>() {
-            Ok(own) => return *own,
+            Ok(refusal) => return *refusal,
             Err(_) => "the request failed".to_owned(),
         },
         TimedOut(Timeout::Resolve) => "the receiver's name was not found in time".to_owned(),
@@ -138,7 +138,7 @@ fn send_error(error: ureq::Error) -> SendError {
         BadUri(_) | Http(_) => "the URL cannot be used".to_owned(),
         _ => "the receiver does not speak HTTP as it should".to_owned(),
     };
-    SendError::Failed(words.chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect())
+    SendError::Failed(text.chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect())
 }
 
 /// Resolves names and drops forbidden addresses. The connection uses the checked addresses themselves, so DNS
@@ -156,12 +156,12 @@ impl Resolver for GuardedResolver {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let found = self.names.resolve(uri, config, timeout)?;
+        let resolved = self.names.resolve(uri, config, timeout)?;
         let mut permitted = self.empty();
-        for address in found.iter().filter(|address| self.policy.permits(address.ip())) {
+        for address in resolved.iter().filter(|address| self.policy.permits(address.ip())) {
             permitted.push(*address);
         }
-        match found.first() {
+        match resolved.first() {
             Some(refused) if permitted.is_empty() => {
                 Err(ureq::Error::Other(Box::new(SendError::Refused(refused.ip()))))
             }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_what_is_no_secret_is_refused_and_not_repeated() {
+    fn p9_an_invalid_secret_is_refused_and_not_repeated() {
         let short = secret_from_key(&[1; 23]);
         for bad in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_%%%", short.reveal()] {
             let refused = Signer::new(&[secret_from_key(&[1; 24]), secret(bad)]).expect_err(bad);

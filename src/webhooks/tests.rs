@@ -60,8 +60,8 @@ impl Outbox for InMemoryOutbox {
         let mut due: Vec<&Delivery> =
             rows.values().filter(|d| d.next_try_ms.is_some_and(|at_ms| at_ms <= now_ms)).collect();
         due.sort_by_key(|d| (d.next_try_ms, d.id));
-        let mut seen = busy.clone();
-        due.retain(|d| seen.insert(d.url.host_and_port()));
+        let mut busy_hosts = busy.clone();
+        due.retain(|d| busy_hosts.insert(d.url.host_and_port()));
         Ok(due.into_iter().take(max).cloned().collect())
     }
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
@@ -71,9 +71,9 @@ impl Outbox for InMemoryOutbox {
         if let Some(error) = self.refuse.lock().expect("lock").take() {
             return Ticket::resolved(Err(error));
         }
-        if let Some(begun) = self.slow.lock().expect("lock").take() {
+        if let Some(started) = self.slow.lock().expect("lock").take() {
             let (sender, ticket) = Ticket::new();
-            begun.send(sender).expect("the test listens");
+            started.send(sender).expect("the test listens");
             return ticket;
         }
         let now_ms = self.clock.now_ms();
@@ -107,18 +107,18 @@ type Script = Box<dyn Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, 
 /// A sender that follows a script and remembers ids and signatures.
 struct ScriptedSender {
     script: Script,
-    seen: Mutex<Vec<(String, String)>>,
+    requests: Mutex<Vec<(String, String)>>,
 }
 
 impl WebhookSender for ScriptedSender {
     fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
         let number = {
-            let mut seen = self.seen.lock().expect("lock");
-            seen.push((
+            let mut requests = self.requests.lock().expect("lock");
+            requests.push((
                 request.url.host_and_port(),
                 format!("{} {} {}", request.id, request.timestamp_s, request.signature),
             ));
-            seen.len() - 1
+            requests.len() - 1
         };
         (self.script)(request, number)
     }
@@ -144,7 +144,7 @@ fn fixture_with(
     let clock = Arc::new(ManualClock::default());
     clock.0.store(1_000_000, Ordering::SeqCst);
     let outbox = Arc::new(InMemoryOutbox { clock: Arc::clone(&clock), ..InMemoryOutbox::default() });
-    let sender = Arc::new(ScriptedSender { script: Box::new(script), seen: Mutex::default() });
+    let sender = Arc::new(ScriptedSender { script: Box::new(script), requests: Mutex::default() });
     let dispatcher = Dispatcher::new(DispatcherPorts {
         outbox: Arc::<InMemoryOutbox>::clone(&outbox),
         payloads: Arc::new(FixedPayload(payload)),
@@ -170,7 +170,7 @@ impl Fixture {
     }
 
     fn hosts(&self) -> Vec<String> {
-        self.sender.seen.lock().expect("lock").iter().map(|(host, _)| host.clone()).collect()
+        self.sender.requests.lock().expect("lock").iter().map(|(host, _)| host.clone()).collect()
     }
 
     fn tick(&self) -> DispatchOutcome {
@@ -208,9 +208,10 @@ fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
     fixture.tick();
     let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.tries, row.last_error), (DeliveryState::Delivered, 2, None));
-    let seen: Vec<String> =
-        fixture.sender.seen.lock().expect("lock").iter().map(|(_, sent)| sent.clone()).collect();
-    let (first, second) = (seen[0].split(' ').collect::<Vec<_>>(), seen[1].split(' ').collect::<Vec<_>>());
+    let sent_headers: Vec<String> =
+        fixture.sender.requests.lock().expect("lock").iter().map(|(_, sent)| sent.clone()).collect();
+    let (first, second) =
+        (sent_headers[0].split(' ').collect::<Vec<_>>(), sent_headers[1].split(' ').collect::<Vec<_>>());
     assert_eq!(first[0], second[0], "one id");
     assert_eq!((first[1], second[1]), ("1000", "1004"), "the time of the try");
     assert_ne!(first[2], second[2], "the time is signed");
@@ -242,7 +243,7 @@ fn p4_after_ten_tries_a_delivery_is_dead_and_says_why() {
 }
 
 #[test]
-fn a_subject_that_is_gone_is_given_up_without_a_word_on_the_wire() {
+fn a_delivery_of_a_deleted_subject_is_given_up_without_a_request() {
     let fixture = fixture_with(Payload::Nothing("the job is not there any more"), |_, _| Ok(answer(200)));
     fixture.add(1, "https://a.test/hook");
     fixture.tick();
@@ -256,10 +257,10 @@ fn a_subject_that_is_gone_is_given_up_without_a_word_on_the_wire() {
 fn a_host_that_hangs_holds_up_only_itself() {
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
-    let (begun, hangs) = mpsc::channel();
+    let (started, hangs) = mpsc::channel();
     let fixture = fixture(move |request, _| {
         if request.url.host_and_port() == "slow.test" {
-            begun.send(()).expect("the test listens");
+            started.send(()).expect("the test listens");
             released.lock().expect("lock").recv().expect("released");
         }
         Ok(answer(200))
@@ -312,8 +313,8 @@ fn a_slow_commit_of_one_thread_does_not_block_the_others() {
     fixture.add(1, "https://a.test/hook");
     *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
     assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
-    let (begun, commit) = mpsc::channel();
-    *fixture.outbox.slow.lock().expect("lock") = Some(begun);
+    let (started, commit) = mpsc::channel();
+    *fixture.outbox.slow.lock().expect("lock") = Some(started);
     let dispatcher = Arc::clone(&fixture.dispatcher);
     let recording = std::thread::spawn(move || dispatcher.tick());
     let commit = commit.recv().expect("the attempt is being recorded");
@@ -327,7 +328,7 @@ fn a_slow_commit_of_one_thread_does_not_block_the_others() {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
+fn an_unreadable_row_does_not_block_other_deliveries() {
     let fixture = fixture(|_, _| Ok(answer(200)));
     fixture.add(1, "https://a.test/hook");
     *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Corrupt("a bad sector".into()));
@@ -406,7 +407,7 @@ mod wire {
     }
 
     #[test]
-    fn p9_what_went_wrong_does_not_repeat_the_url() {
+    fn p9_errors_do_not_contain_the_url() {
         let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one").port();
         for url in [
             format!("http://127.0.0.1:{closed}/?token=s3cret"),
@@ -422,7 +423,7 @@ mod wire {
     }
 
     #[test]
-    fn what_is_no_http_and_what_has_no_end_is_survived() {
+    fn malformed_and_endless_responses_are_survived() {
         let port = receiver("SSH-2.0-OpenSSH_9.2\r\n");
         assert!(matches!(
             send(&["127.0.0.1"], &format!("http://127.0.0.1:{port}/")),

@@ -87,20 +87,20 @@ pub(crate) fn seen(events: &[Event]) -> Vec<Value> {
     steps.into_values().collect()
 }
 
-/// Waits until `is` accepts the messages of the conversation.
+/// Waits until `is_complete` accepts the messages of the conversation.
 pub(crate) fn wait_for(
     server: &Server,
     conversation: &str,
-    what: &str,
-    is: impl Fn(&[Value]) -> bool,
+    description: &str,
+    is_complete: impl Fn(&[Value]) -> bool,
 ) -> Vec<Value> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let found = messages(server, conversation);
-        if is(&found) {
-            return found;
+        let received = messages(server, conversation);
+        if is_complete(&received) {
+            return received;
         }
-        assert!(Instant::now() < deadline, "{what} does not come: {found:?}");
+        assert!(Instant::now() < deadline, "{description} does not come: {received:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) dir: PathBuf,
     child: Child,
-    keep: Option<tempfile::TempDir>,
+    directory: Option<tempfile::TempDir>,
 }
 
 impl Server {
@@ -39,9 +39,9 @@ impl Server {
 
     /// A server with these lines of YAML.
     pub(crate) fn start_with(config: &str) -> Self {
-        let keep = tempfile::tempdir().expect("a directory");
-        let mut server = Self::start_in(keep.path(), config);
-        server.keep = Some(keep);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut server = Self::start_in(directory.path(), config);
+        server.directory = Some(directory);
         server
     }
 
@@ -59,7 +59,7 @@ impl Server {
     pub(crate) fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
-        let mut command = bare(binary);
+        let mut command = clean_command(binary);
         if !config.contains("disk_free") {
             // The test must not fail because the disk of the machine is nearly full.
             command.envs([
@@ -81,7 +81,7 @@ impl Server {
         let url = url.trim().to_owned();
         let log = || std::fs::read_to_string(dir.join("log")).unwrap_or_default();
         assert!(url.starts_with("http://127.0.0.1:"), "no address but '{url}'; its log:\n{}", log());
-        Self { url, dir: dir.to_owned(), child, keep: None }
+        Self { url, dir: dir.to_owned(), child, directory: None }
     }
 
     /// The log so far.
@@ -94,7 +94,7 @@ impl Server {
         self.child.kill().expect("kill -9");
         self.child.wait().expect("reap");
         let mut next = Self::start_in(&self.dir.clone(), config);
-        next.keep = self.keep.take();
+        next.directory = self.directory.take();
         next
     }
 
@@ -154,8 +154,9 @@ impl Server {
 
     /// Opens a stream with a POST; returns the response head and the events as they arrive.
     pub(crate) fn open(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> (Reply, Events) {
-        let all: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
-        let request = self.built(("POST", path), &all, body.to_string());
+        let request_headers: Vec<_> =
+            headers.iter().copied().chain([("content-type", "application/json")]).collect();
+        let request = self.built(("POST", path), &request_headers, body.to_string());
         let response = agent().run(request).expect("an answer");
         let head = response.headers().iter();
         let headers = head.map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
@@ -234,12 +235,12 @@ pub(crate) fn against(upstream: &upstream::Upstream, extra: &str) -> String {
 
 /// The binary with these arguments and, of this environment, only `PATH`.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = bare(Path::new(BINARY));
+    let mut command = clean_command(Path::new(BINARY));
     command.args(arguments);
     command
 }
 
-fn bare(binary: &Path) -> Command {
+fn clean_command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", "/nonexistent");
     command

@@ -31,7 +31,7 @@ pub(crate) enum ReceiverReply {
 
 #[derive(Default)]
 struct Arrivals {
-    all: Mutex<Vec<Arrival>>,
+    requests: Mutex<Vec<Arrival>>,
     changed: Condvar,
 }
 
@@ -47,11 +47,11 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let arrivals = Arc::new(Arrivals::default());
-        let (seen, script) = (Arc::clone(&arrivals), Arc::new(script));
+        let (shared_arrivals, script) = (Arc::clone(&arrivals), Arc::new(script));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (seen, script) = (Arc::clone(&seen), Arc::clone(&script));
-                std::thread::spawn(move || drop(serve(stream, &seen, &*script)));
+                let (arrivals, script) = (Arc::clone(&shared_arrivals), Arc::clone(&script));
+                std::thread::spawn(move || drop(serve(stream, &arrivals, &*script)));
             }
         });
         Self { port, arrivals }
@@ -59,24 +59,29 @@ impl Receiver {
 
     /// Waits for at least `count` requests and returns all of them.
     pub(crate) fn arrivals(&self, count: usize) -> Vec<Arrival> {
-        let all = self.arrivals.all.lock().expect("no panic");
+        let requests = self.arrivals.requests.lock().expect("no panic");
         let timeout = Duration::from_secs(60);
-        let few = |all: &mut Vec<Arrival>| all.len() < count;
-        let (all, waited) = self.arrivals.changed.wait_timeout_while(all, timeout, few).expect("no panic");
-        assert!(!waited.timed_out(), "{} of {count} webhooks arrived", all.len());
-        all.clone()
+        let is_incomplete = |requests: &mut Vec<Arrival>| requests.len() < count;
+        let (requests, waited) =
+            self.arrivals.changed.wait_timeout_while(requests, timeout, is_incomplete).expect("no panic");
+        assert!(!waited.timed_out(), "{} of {count} webhooks arrived", requests.len());
+        requests.clone()
     }
 }
 
-fn serve(stream: TcpStream, seen: &Arrivals, script: &dyn Fn(usize) -> ReceiverReply) -> std::io::Result<()> {
+fn serve(
+    stream: TcpStream,
+    arrivals: &Arrivals,
+    script: &dyn Fn(usize) -> ReceiverReply,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(arrival) = read_request(&mut reader)? {
         let number = {
-            let mut all = seen.all.lock().expect("no panic");
-            all.push(arrival);
-            seen.changed.notify_all();
-            all.len() - 1
+            let mut requests = arrivals.requests.lock().expect("no panic");
+            requests.push(arrival);
+            arrivals.changed.notify_all();
+            requests.len() - 1
         };
         match script(number) {
             ReceiverReply::Status(status) => {

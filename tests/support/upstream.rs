@@ -42,11 +42,11 @@ impl Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (seen, script): (_, Arc<Script>) = (Arc::clone(&requests), Arc::new(Box::new(script)));
+        let (shared_requests, script): (_, Arc<Script>) = (Arc::clone(&requests), Arc::new(Box::new(script)));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (seen, script) = (Arc::clone(&seen), Arc::clone(&script));
-                std::thread::spawn(move || drop(serve(stream, &seen, &script)));
+                let (requests, script) = (Arc::clone(&shared_requests), Arc::clone(&script));
+                std::thread::spawn(move || drop(serve(stream, &requests, &script)));
             }
         });
         Self { url, requests }
@@ -58,15 +58,15 @@ impl Upstream {
     }
 }
 
-fn serve(stream: TcpStream, seen: &Mutex<Vec<Value>>, script: &Script) -> std::io::Result<()> {
+fn serve(stream: TcpStream, requests: &Mutex<Vec<Value>>, script: &Script) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(request) = read_request(&mut reader)? {
         let number = {
-            let mut seen = seen.lock().expect("no panic");
-            seen.push(request.clone());
-            seen.len() - 1
+            let mut requests = requests.lock().expect("no panic");
+            requests.push(request.clone());
+            requests.len() - 1
         };
         write_answer(&mut stream, &script(&request, number))?;
     }

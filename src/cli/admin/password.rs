@@ -46,23 +46,23 @@ fn line(stdin: &Stdin) -> Result<String, CliError> {
 /// Switches the echo of the terminal off until it is dropped.
 struct EchoOff<'a> {
     stdin: &'a Stdin,
-    before: Termios,
+    saved: Termios,
 }
 
 impl<'a> EchoOff<'a> {
     fn start(stdin: &'a Stdin) -> Result<Self, CliError> {
         let failed = |error| CliError::failed(format!("cannot hide what is typed: {error}"));
-        let before = tcgetattr(stdin).map_err(failed)?;
-        let mut echo_off = before.clone();
+        let saved = tcgetattr(stdin).map_err(failed)?;
+        let mut echo_off = saved.clone();
         echo_off.local_modes.remove(LocalModes::ECHO);
         tcsetattr(stdin, OptionalActions::Flush, &echo_off).map_err(failed)?;
-        Ok(Self { stdin, before })
+        Ok(Self { stdin, saved })
     }
 }
 
 impl Drop for EchoOff<'_> {
     fn drop(&mut self) {
-        if let Err(error) = tcsetattr(self.stdin, OptionalActions::Flush, &self.before) {
+        if let Err(error) = tcsetattr(self.stdin, OptionalActions::Flush, &self.saved) {
             tracing::debug!(%error, "cannot switch the echo of the terminal on again");
         }
     }

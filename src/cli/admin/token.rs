@@ -85,16 +85,16 @@ fn list(
         Some(name) => vec![named(admin, name)?],
         None => admin.users()?,
     };
-    let mut all = Vec::new();
+    let mut tokens = Vec::new();
     for owner in &owners {
         for mut token in admin.tokens(number(owner)?)? {
             if let Some(token) = token.as_object_mut() {
                 token.insert("user".to_owned(), text(owner, "username").into());
             }
-            all.push(token);
+            tokens.push(token);
         }
     }
-    Ok(terminal.list(all, json, |token| describe(token, text(token, "user")))?)
+    Ok(terminal.list(tokens, json, |token| describe(token, text(token, "user")))?)
 }
 
 /// Finds the owner of the token and revokes it: an id does not contain its owner.
@@ -118,25 +118,27 @@ fn revoke(admin: &dyn AccountAdmin, id: &str, json: bool, terminal: &Terminal) -
 fn describe(token: &Value, owner: &str) -> String {
     let scopes = token.get("scopes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
-    let until = token.get("expires_at").and_then(Value::as_str).unwrap_or("for ever");
+    let expiry = token.get("expires_at").and_then(Value::as_str).unwrap_or("for ever");
     let (id, hint, name) = (text(token, "id"), text(token, "hint"), text(token, "name"));
-    format!("{id}  {owner:<16}  {:<16}  …{hint}  {until:<20}  {name}", scopes.join(",")).trim_end().to_owned()
+    format!("{id}  {owner:<16}  {:<16}  …{hint}  {expiry:<20}  {name}", scopes.join(","))
+        .trim_end()
+        .to_owned()
 }
 
 /// Seconds of a time such as `90s`, `15m`, `12h`, `30d` or `2w`.
 fn seconds(time: &str) -> Result<u64, String> {
-    let wrong = || "must be a whole number and a unit: s, m, h, d or w, as in 30d".to_owned();
-    let unit = time.chars().next_back().ok_or_else(wrong)?;
+    let invalid = || "must be a whole number and a unit: s, m, h, d or w, as in 30d".to_owned();
+    let unit = time.chars().next_back().ok_or_else(invalid)?;
     let unit_s = match unit {
         's' => 1,
         'm' => 60,
         'h' => 3_600,
         'd' => 86_400,
         'w' => 7 * 86_400,
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
-    let count = time.strip_suffix(unit).and_then(|count| count.parse::<u64>().ok()).ok_or_else(wrong)?;
-    count.checked_mul(unit_s).filter(|seconds| *seconds > 0).ok_or_else(wrong)
+    let count = time.strip_suffix(unit).and_then(|count| count.parse::<u64>().ok()).ok_or_else(invalid)?;
+    count.checked_mul(unit_s).filter(|seconds| *seconds > 0).ok_or_else(invalid)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The lines to upload: the file, or a copy of stdin, with its size and digest. Never held in memory.
+//! The lines to upload: the file, or a copy of stdin, with its size and digest. Never loaded into memory.
 
 use crate::cli::error::CliError;
 use sha2::{Digest, Sha256};
@@ -52,29 +52,29 @@ impl BatchInput {
     /// Reads it from the start.
     pub(super) fn reader(&self) -> io::Result<InputReader<'_>> {
         (&self.file).rewind()?;
-        Ok(InputReader { file: &self.file, left: self.bytes, failure: None })
+        Ok(InputReader { file: &self.file, remaining: self.bytes, failure: None })
     }
 }
 
 /// Reads exactly the measured size: a file that has become shorter is an error, not a short upload.
 pub(super) struct InputReader<'a> {
     file: &'a File,
-    left: u64,
+    remaining: u64,
     /// The error that ended the reading.
     pub(super) failure: Option<io::Error>,
 }
 
 impl Read for InputReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = match self.file.take(self.left).read(buffer) {
-            Ok(0) if self.left > 0 && !buffer.is_empty() => {
+        let read = match self.file.take(self.remaining).read(buffer) {
+            Ok(0) if self.remaining > 0 && !buffer.is_empty() => {
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short while it was read"))
             }
             read => read,
         };
         match read {
             Ok(count) => {
-                self.left = self.left.saturating_sub(count as u64);
+                self.remaining = self.remaining.saturating_sub(count as u64);
                 Ok(count)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),

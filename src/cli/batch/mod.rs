@@ -63,8 +63,8 @@ fn resume_or_start(
     is_new: bool,
 ) -> Result<ResumeState, CliError> {
     let path = ResumeState::path(folder, client.base(), input);
-    if !is_new && let Some(found) = ResumeState::load(&path)? {
-        return Ok(found);
+    if !is_new && let Some(saved) = ResumeState::load(&path)? {
+        return Ok(saved);
     }
     client.check_reachable()?;
     ResumeState::create(path, client.base(), input, SystemEntropy.random())

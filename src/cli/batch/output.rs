@@ -1,4 +1,4 @@
-//! Where results go: stdout, or a file that appears only when it is complete.
+//! The destination of results: stdout, or a file that appears only when it is complete.
 
 use super::input::BatchInput;
 use crate::cli::error::CliError;
@@ -27,12 +27,12 @@ impl ResultTarget {
             CliError::usage(format!("cannot write to '{}': {why}", out.display()))
                 .hint("name a file for the results in a directory that is there")
         };
-        if let Ok(there) = out.metadata() {
-            let real = out.canonicalize().unwrap_or_else(|_| out.to_owned());
-            return match (there.is_dir(), there.is_file()) {
+        if let Ok(metadata) = out.metadata() {
+            let resolved = out.canonicalize().unwrap_or_else(|_| out.to_owned());
+            return match (metadata.is_dir(), metadata.is_file()) {
                 (true, _) => Err(cannot("it is a directory")),
-                (_, true) if source.path.as_ref() == Some(&real) => Err(cannot("it is the input")),
-                (_, true) => Ok(Self::File(real)),
+                (_, true) if source.path.as_ref() == Some(&resolved) => Err(cannot("it is the input")),
+                (_, true) => Ok(Self::File(resolved)),
                 _ => Ok(Self::Device(out.to_owned())),
             };
         }
@@ -59,8 +59,8 @@ impl ResultTarget {
                 part.push(PART);
                 let part = PathBuf::from(part);
                 let file = File::create(&part).map_err(|e| cannot(&part, e))?;
-                let same = file.try_clone().map_err(|e| cannot(&part, e))?;
-                (Box::new(file), Some((same, part, path.clone())))
+                let sync_handle = file.try_clone().map_err(|e| cannot(&part, e))?;
+                (Box::new(file), Some((sync_handle, part, path.clone())))
             }
         };
         Ok(ResultWriter { out: BufWriter::new(file), part })

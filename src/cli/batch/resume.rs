@@ -38,16 +38,16 @@ impl ResumeState {
                 .hint("name a directory with XDG_STATE_HOME")
         })?;
         let folder = home.join(FOLDER);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| cannot("make", &folder, &error))?;
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        created.map_err(|error| cannot("make", &folder, &error))?;
         Ok(folder)
     }
 
     /// Path of the state file for this input and server.
     pub(super) fn path(folder: &Path, server: &str, source: &BatchInput) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;
-        let place = source.path.as_ref().map_or(&b"-"[..], |path| path.as_os_str().as_bytes());
-        let hasher = Sha256::new().chain_update(server).chain_update([0]).chain_update(place);
+        let source_path = source.path.as_ref().map_or(&b"-"[..], |path| path.as_os_str().as_bytes());
+        let hasher = Sha256::new().chain_update(server).chain_update([0]).chain_update(source_path);
         let hash: [u8; 32] = hasher.chain_update([0]).chain_update(source.digest).finalize().into();
         let name = hash.iter().fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
         folder.join(format!("{name}.json"))
@@ -84,7 +84,7 @@ impl ResumeState {
         self.write()
     }
 
-    /// Starts over with a new key: the old batch is gone.
+    /// Starts again with a new key, because the server no longer has the batch.
     pub(super) fn restart(&mut self, random: u128) -> Result<(), CliError> {
         (self.key, self.batch) = (key(random), None);
         self.write()
@@ -113,8 +113,8 @@ fn key(random: u128) -> String {
     format!("nanoclaw-batch-{random:032x}")
 }
 
-fn cannot(what: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {
-    CliError::failed(format!("cannot {what} '{}': {why}", path.display()))
+fn cannot(action: &str, path: &Path, reason: &dyn std::fmt::Display) -> CliError {
+    CliError::failed(format!("cannot {action} '{}': {reason}", path.display()))
         .hint("the state of interrupted batches is saved there; name another directory with XDG_STATE_HOME")
 }
 

@@ -88,8 +88,8 @@ impl BatchCommandRun<'_> {
     fn resume(&mut self) -> Result<Option<BatchResponse>, CliError> {
         let Some(id) = self.resume_state.batch.clone() else { return Ok(None) };
         let path = path(&id, "")?;
-        let found = self.retry().run(&mut || self.client.get_waiting(&path, Duration::ZERO));
-        match found {
+        let response = self.retry().run(&mut || self.client.get_waiting(&path, Duration::ZERO));
+        match response {
             Ok(batch) => {
                 let batch = read(batch)?;
                 let (total, done) = (batch.request_counts.total, batch.request_counts.done());
@@ -110,15 +110,15 @@ impl BatchCommandRun<'_> {
         let path = format!("/v1/batches{concurrency}");
         let (bytes, name) = (self.input.bytes, &self.input.name);
         // The inner result is an error of the file: it is not retried.
-        let sent = self.retry().run(&mut || {
+        let response = self.retry().run(&mut || {
             let mut body = match self.input.reader() {
                 Ok(body) => body,
                 Err(error) => return Ok(Err(error)),
             };
-            let sent = self.client.upload(&path, &self.resume_state.key, &mut body, bytes);
-            body.failure.map_or_else(|| sent.map(Ok), |error| Ok(Err(error)))
+            let response = self.client.upload(&path, &self.resume_state.key, &mut body, bytes);
+            body.failure.map_or_else(|| response.map(Ok), |error| Ok(Err(error)))
         });
-        let batch = match sent {
+        let batch = match response {
             Ok(Ok(batch)) => read(batch)?,
             Ok(Err(error)) => return Err(CliError::failed(format!("cannot read '{name}': {error}"))),
             // The server keeps nothing of a refused upload; the next run is a new batch.

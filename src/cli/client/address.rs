@@ -6,18 +6,18 @@ use crate::cli::error::CliError;
 pub(super) fn is_origin(base: &str) -> bool {
     let Ok(uri) = base.parse::<ureq::http::Uri>() else { return false };
     let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-    let is_place = uri.authority().is_some_and(|place| {
-        let host = place.host();
+    let has_host = uri.authority().is_some_and(|authority| {
+        let host = authority.host();
         // `http::Uri` accepts an invalid port.
-        !host.is_empty() && (place.port_u16().is_some() || place.as_str().ends_with(host))
+        !host.is_empty() && (authority.port_u16().is_some() || authority.as_str().ends_with(host))
     });
-    is_http && is_place && uri.query().is_none()
+    is_http && has_host && uri.query().is_none()
 }
 
 /// The id, if it can stand in a path unescaped.
 pub(crate) fn path_segment(id: &str) -> Result<&str, CliError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !id.is_empty() && id.chars().all(plain) {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !id.is_empty() && id.chars().all(is_safe) {
         Ok(id)
     } else {
         Err(CliError::usage(format!("'{id}' is not a job id"))

@@ -44,7 +44,7 @@ impl<T: Transport> Transport for EarlyResponse<T> {
                 self.is_write_closed = true;
                 Ok(())
             }
-            sent => sent,
+            result => result,
         }
     }
 

@@ -47,7 +47,7 @@ const RETRYABLE: &[u16] = &[408, 429, 502, 503, 504];
 /// Time without data on a stream; event streams send a heartbeat every 15 seconds.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Size, if the server tells it, and content.
+/// Size, if the server sends it, and content.
 pub(crate) type Download = (Option<u64>, Box<dyn Read>);
 
 #[derive(Debug, Clone)]
@@ -85,12 +85,12 @@ impl ApiClient {
 
     /// Fails if no server responds within a few seconds, whatever the status.
     pub(crate) fn check_reachable(&self) -> Result<(), CliError> {
-        if self.answers()? { Ok(()) } else { Err(self.unreachable("no answer in time")) }
+        if self.is_responding()? { Ok(()) } else { Err(self.unreachable("no answer in time")) }
     }
 
-    /// Whether a server responds; false if it accepts the connection and stays silent. The error is that
-    /// nobody listens.
-    pub(crate) fn answers(&self) -> Result<bool, CliError> {
+    /// Whether a server responds; false if it accepts the connection and sends nothing. An error means that
+    /// no program listens at the address.
+    pub(crate) fn is_responding(&self) -> Result<bool, CliError> {
         let request = self.agent.get(self.url("/healthz")).config();
         let request = request.timeout_recv_response(Some(HEALTH_TIMEOUT)).build();
         match request.call() {
@@ -214,8 +214,8 @@ impl ApiClient {
         let request = self.agent.get(self.url(path)).config().timeout_recv_response(None).build();
         let Ok(response) = request.call() else { return Ok(None) };
         if response.status().as_u16() != 200 {
-            let refused = self.read_json(Ok(response)).err();
-            return Err(refused.unwrap_or_else(|| unexpected_response("no file")));
+            let error = self.read_json(Ok(response)).err();
+            return Err(error.unwrap_or_else(|| unexpected_response("no file")));
         }
         let body = response.into_body();
         let bytes = body.content_length();
@@ -261,16 +261,16 @@ fn agent(config: Config, connector: impl Connector) -> Agent {
 fn bearer_auth(key: Option<&Secret>) -> Result<impl Middleware, CliError> {
     // $NANOCLAW_TOKEN may be empty.
     let key = key.map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
-    let mut line =
+    let mut header =
         key.map(|key| HeaderValue::from_str(&format!("Bearer {key}"))).transpose().map_err(|_| {
             CliError::usage("the token is invalid: it has characters that a header cannot carry")
                 .hint("it looks like nck_ and 43 letters, digits, '-' or '_'")
         })?;
-    if let Some(line) = &mut line {
-        line.set_sensitive(true);
+    if let Some(header) = &mut header {
+        header.set_sensitive(true);
     }
     Ok(move |mut request: Request<SendBody>, next: MiddlewareNext| {
-        request.headers_mut().extend(line.clone().map(|line| (AUTHORIZATION, line)));
+        request.headers_mut().extend(header.clone().map(|header| (AUTHORIZATION, header)));
         next.handle(request)
     })
 }

@@ -1,4 +1,4 @@
-//! Reads responses, and tells failures that another try may fix from final ones.
+//! Reads responses and separates retryable failures from final ones.
 
 use crate::cli::error::CliError;
 use serde_json::Value;

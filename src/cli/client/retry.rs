@@ -20,7 +20,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.since_ms.is_some()
     }
 
@@ -77,7 +77,7 @@ impl RequestRetry<'_> {
             }
             let reason = match attempt() {
                 Ok(result) => {
-                    if outage.has_begun() {
+                    if outage.is_active() {
                         (self.report)("the server is back");
                     }
                     return Ok(result);
@@ -87,7 +87,7 @@ impl RequestRetry<'_> {
                 }
                 Err(RequestError::Unavailable(reason)) => reason,
             };
-            if !outage.has_begun() {
+            if !outage.is_active() {
                 (self.report)(&format!("the server is away ({reason}); waiting for it"));
             }
             if !outage.pause(self.stop) {

@@ -51,7 +51,7 @@ impl Transport for UnixTransport {
         let amount = loop {
             match self.stream.read(input) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => break read.map_err(|error| transport_error(error, timeout))?,
+                result => break result.map_err(|error| transport_error(error, timeout))?,
             }
         };
         self.buffers.input_appended(amount);
@@ -68,7 +68,7 @@ impl Transport for UnixTransport {
 
 /// The remaining time, at least 1 ms: the socket refuses zero. `None` without a limit.
 fn remaining(timeout: NextTimeout) -> Option<Duration> {
-    timeout.not_zero().map(|left| (*left).max(Duration::from_millis(1)))
+    timeout.not_zero().map(|remaining| (*remaining).max(Duration::from_millis(1)))
 }
 
 fn transport_error(error: io::Error, timeout: NextTimeout) -> ureq::Error {

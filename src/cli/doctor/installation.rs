@@ -16,11 +16,12 @@ const MIB: u64 = 1024 * 1024;
 /// All checks; `missing` names a model key that this user does not have.
 pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<DoctorCheck> {
     let file = config.file.as_ref().map(|file| file.display().to_string());
-    let shown = file.clone().unwrap_or_else(|| "built-in defaults".to_owned());
-    let advice = missing
-        .map(|why| format!("checked without the keys of models, which only the service may have: {why}"));
+    let file_text = file.clone().unwrap_or_else(|| "built-in defaults".to_owned());
+    let advice = missing.map(|reason| {
+        format!("checked without the keys of models, which only the service may have: {reason}")
+    });
     vec![
-        DoctorCheck::good("config", shown).advised(advice).with(json!({"file": file})),
+        DoctorCheck::good("config", file_text).advised(advice).with(json!({"file": file})),
         check_models(config, missing.is_some()),
         check_data_dir(&config.data_dir),
         check_disk(config),
@@ -32,11 +33,11 @@ pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<
 fn check_models(config: &Config, is_keyless: bool) -> DoctorCheck {
     let ids: Vec<&str> = config.models.iter().map(|model| model.id.as_str()).collect();
     let models = if is_keyless { with_keys(config.models.clone()) } else { config.models.clone() };
-    let found = match Router::new(models, &config.limits) {
+    let check = match Router::new(models, &config.limits) {
         Ok(_) => DoctorCheck::good("models", ids.join(", ")),
         Err(error) => DoctorCheck::bad("models", error.to_string(), "correct models in the configuration"),
     };
-    found.with(json!({"ids": ids, "default": config.default_model}))
+    check.with(json!({"ids": ids, "default": config.default_model}))
 }
 
 /// The nearest existing directory.
@@ -45,16 +46,16 @@ fn existing(dir: &Path) -> &Path {
 }
 
 fn check_data_dir(dir: &Path) -> DoctorCheck {
-    let (shown, existing) = (dir.display().to_string(), existing(dir));
-    let found = match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
-        Ok(()) => DoctorCheck::good("data_directory", shown.clone()),
+    let (path, existing) = (dir.display().to_string(), existing(dir));
+    let check = match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => DoctorCheck::good("data_directory", path.clone()),
         Err(error) => DoctorCheck::bad(
             "data_directory",
-            format!("{shown}: {error}"),
+            format!("{path}: {error}"),
             format!("let this user write to '{}', or choose another with --data-dir", existing.display()),
         ),
     };
-    found.with(json!({"path": shown}))
+    check.with(json!({"path": path}))
 }
 
 fn check_disk(config: &Config) -> DoctorCheck {
@@ -64,67 +65,67 @@ fn check_disk(config: &Config) -> DoctorCheck {
     };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let total = stat.f_blocks.saturating_mul(stat.f_frsize);
-    let least = config.limits.disk_free_bytes;
-    let found = DoctorCheck::good("disk", format!("{} MiB of {} MiB are free", free / MIB, total / MIB));
-    let advice = (free < least).then(|| {
+    let min_free = config.limits.disk_free_bytes;
+    let check = DoctorCheck::good("disk", format!("{} MiB of {} MiB are free", free / MIB, total / MIB));
+    let advice = (free < min_free).then(|| {
         format!(
-            "below limits.disk_free_bytes = {least} new jobs are refused (507): free some space, or lower it"
+            "below limits.disk_free_bytes = {min_free} new jobs are refused (507): free some space, or lower it"
         )
     });
-    found.advised(advice).with(json!({"free_bytes": free, "total_bytes": total}))
+    check.advised(advice).with(json!({"free_bytes": free, "total_bytes": total}))
 }
 
 fn check_store(dir: &Path) -> DoctorCheck {
     let file = dir.join(STORE_FILE);
-    let shown = file.display().to_string();
-    let bytes = std::fs::metadata(&file).map(|found| found.len()).ok();
+    let path = file.display().to_string();
+    let bytes = std::fs::metadata(&file).map(|check| check.len()).ok();
     let mut version = None;
-    let found = match probe_file(&file) {
+    let check = match probe_file(&file) {
         Ok(FileProbe::Store) => {
-            let found_layout = layout(&file);
-            version = if let LayoutProbe::Known(version) = found_layout { Some(version) } else { None };
-            check_layout(&format!("{shown}: {} KiB", bytes.unwrap_or(0) / 1024), found_layout)
+            let layout_probe = layout(&file);
+            version = if let LayoutProbe::Known(version) = layout_probe { Some(version) } else { None };
+            check_layout(&format!("{path}: {} KiB", bytes.unwrap_or(0) / 1024), layout_probe)
         }
         Ok(FileProbe::Absent) => {
-            DoctorCheck::good("store", format!("{shown}: not there yet, the first start makes it"))
+            DoctorCheck::good("store", format!("{path}: not there yet, the first start makes it"))
         }
         Ok(FileProbe::Foreign) => DoctorCheck::bad(
             "store",
-            format!("{shown} is not a store, or its beginning is damaged"),
+            format!("{path} is not a store, or its beginning is damaged"),
             "restore it from a backup, or move it away and start with an empty one",
         ),
         Err(error) => {
-            DoctorCheck::bad("store", format!("{shown}: {error}"), "let this user read and write it")
+            DoctorCheck::bad("store", format!("{path}: {error}"), "let this user read and write it")
         }
     };
-    found.with(json!({"path": shown, "bytes": bytes, "layout": version, "layout_of_this_version": LAYOUT}))
+    check.with(json!({"path": path, "bytes": bytes, "layout": version, "layout_of_this_version": LAYOUT}))
 }
 
 /// The check for what was found in the file of the store.
-fn check_layout(shown: &str, found_layout: LayoutProbe) -> DoctorCheck {
-    match found_layout {
-        LayoutProbe::Known(found) if found > LAYOUT => DoctorCheck::bad(
+fn check_layout(path: &str, layout_probe: LayoutProbe) -> DoctorCheck {
+    match layout_probe {
+        LayoutProbe::Known(version) if version > LAYOUT => DoctorCheck::bad(
             "store",
-            format!("{shown}, of a newer version (layout {found}, this one supports up to {LAYOUT})"),
+            format!("{path}, of a newer version (layout {version}, this one supports up to {LAYOUT})"),
             "use the version that has written it, or restore a backup from before",
         ),
-        LayoutProbe::Known(found) if found < LAYOUT => {
+        LayoutProbe::Known(version) if version < LAYOUT => {
             let advice = format!(
                 "the next start migrates it to layout {LAYOUT}: it keeps a copy, and needs about 2.2 times its size of free \
                  disk"
             );
-            DoctorCheck::good("store", format!("{shown}, layout {found}")).advised(Some(advice))
+            DoctorCheck::good("store", format!("{path}, layout {version}")).advised(Some(advice))
         }
-        LayoutProbe::Known(found) => DoctorCheck::good("store", format!("{shown}, layout {found}")),
-        LayoutProbe::Empty => DoctorCheck::good("store", format!("{shown}, nothing in it yet")),
+        LayoutProbe::Known(version) => DoctorCheck::good("store", format!("{path}, layout {version}")),
+        LayoutProbe::Empty => DoctorCheck::good("store", format!("{path}, nothing in it yet")),
         // The process that has locked it has checked it.
-        LayoutProbe::Locked => DoctorCheck::good("store", format!("{shown}, in use")),
+        LayoutProbe::Locked => DoctorCheck::good("store", format!("{path}, in use")),
         LayoutProbe::NeedsRecovery => {
-            DoctorCheck::good("store", format!("{shown}, was not closed; the next start recovers it"))
+            DoctorCheck::good("store", format!("{path}, was not closed; the next start recovers it"))
         }
-        LayoutProbe::Damaged(why) => DoctorCheck::bad(
+        LayoutProbe::Damaged(reason) => DoctorCheck::bad(
             "store",
-            format!("{shown}, damaged: {why}"),
+            format!("{path}, damaged: {reason}"),
             "restore it from a backup, or move it away and start with an empty one",
         ),
     }
@@ -153,32 +154,34 @@ fn check_server(dir: &Path) -> DoctorCheck {
     let Ok(client) = ApiClient::new(&address, None) else {
         return DoctorCheck::bad("server", format!("not an address: {address}"), "restart the server");
     };
-    match client.answers() {
+    match client.is_responding() {
         Ok(true) => {}
         Ok(false) => {
-            let found = format!("{address} takes connections, but does not answer");
-            return DoctorCheck::bad("server", found, "see its log, and restart it").with(facts(false, None));
+            let result = format!("{address} takes connections, but does not answer");
+            return DoctorCheck::bad("server", result, "see its log, and restart it")
+                .with(facts(false, None));
         }
         Err(_) => {
-            let found = format!("no server answers at {address}; a killed server leaves its address behind");
+            let result = format!("no server answers at {address}; a killed server leaves its address behind");
             let advice = "if it should run: start it, and see its log";
-            return DoctorCheck::good("server", found)
+            return DoctorCheck::good("server", result)
                 .advised(Some(advice.to_owned()))
                 .with(facts(false, None));
         }
     }
     match client.readiness() {
         Ok(readiness) => check_readiness(&address, &readiness).with(facts(true, Some(&readiness))),
-        Err(why) => {
-            let found = format!("{address} is up, but does not say whether it is ready: {why}");
-            DoctorCheck::bad("server", found, "see its log; is it of this version?").with(facts(true, None))
+        Err(reason) => {
+            let result = format!("{address} is up, but does not say whether it is ready: {reason}");
+            DoctorCheck::bad("server", result, "see its log; is it of this version?").with(facts(true, None))
         }
     }
 }
 
 /// The check for the server's own readiness report.
 fn check_readiness(address: &str, readiness: &Value) -> DoctorCheck {
-    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+    let text =
+        |object: &Value, key: &str| object.get(key).and_then(Value::as_str).unwrap_or("unknown").to_owned();
     let status = text(readiness, "status");
     let checks = readiness.get("checks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let reasons: Vec<String> = checks
@@ -190,6 +193,6 @@ fn check_readiness(address: &str, readiness: &Value) -> DoctorCheck {
     if matches!(status.as_str(), "ok" | "degraded") {
         return DoctorCheck::good("server", format!("{address} is up: {status}")).advised(reasons);
     }
-    let found = format!("{address} is up, but not ready: {}", reasons.unwrap_or(status));
-    DoctorCheck::bad("server", found, "correct what it names; see also its log")
+    let result = format!("{address} is up, but not ready: {}", reasons.unwrap_or(status));
+    DoctorCheck::bad("server", result, "correct what it names; see also its log")
 }

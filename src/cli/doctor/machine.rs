@@ -24,7 +24,7 @@ const LANDLOCK: [(u32, &str, &str); 4] = [
 pub(super) fn check_kernel(release: &str) -> DoctorCheck {
     let required = format!("{}.{}", OLDEST.0, OLDEST.1);
     let facts = json!({"release": release, "required": required});
-    let found = match parse(release) {
+    let check = match parse(release) {
         Some(version) if version < OLDEST => DoctorCheck::bad(
             "kernel",
             format!("{release} is older than {required}"),
@@ -33,7 +33,7 @@ pub(super) fn check_kernel(release: &str) -> DoctorCheck {
         Some(_) => DoctorCheck::good("kernel", release),
         None => DoctorCheck::good("kernel", format!("{release}: unknown version")),
     };
-    found.with(facts)
+    check.with(facts)
 }
 
 /// `5.15.0-91-generic` is (5, 15).
@@ -47,16 +47,16 @@ pub(super) fn check_landlock(abi: Option<u32>) -> DoctorCheck {
         let advice = "use a kernel of 5.15 or later with 'landlock' in lsm=";
         return DoctorCheck::bad("landlock", "missing: no code runs", advice).with(json!({"abi": null}));
     };
-    let lacks: Vec<_> = LANDLOCK.iter().filter(|(since, ..)| abi < *since).collect();
-    let words: Vec<String> =
-        lacks.iter().map(|(since, _, cost)| format!("without ABI {since}, {cost}")).collect();
-    let missing: Vec<_> = lacks
+    let missing_abis: Vec<_> = LANDLOCK.iter().filter(|(since, ..)| abi < *since).collect();
+    let descriptions: Vec<String> =
+        missing_abis.iter().map(|(since, _, cost)| format!("without ABI {since}, {cost}")).collect();
+    let missing: Vec<_> = missing_abis
         .iter()
         .map(|(since, kernel, cost)| json!({"abi": since, "kernel": kernel, "cost": cost}))
         .collect();
-    let found = [format!("ABI {abi}")].into_iter().chain(words).collect::<Vec<_>>().join("; ");
-    let advice = lacks.last().map(|(_, kernel, _)| format!("kernel {kernel} or later has all of it"));
-    DoctorCheck::good("landlock", found).advised(advice).with(json!({"abi": abi, "missing": missing}))
+    let result = [format!("ABI {abi}")].into_iter().chain(descriptions).collect::<Vec<_>>().join("; ");
+    let advice = missing_abis.last().map(|(_, kernel, _)| format!("kernel {kernel} or later has all of it"));
+    DoctorCheck::good("landlock", result).advised(advice).with(json!({"abi": abi, "missing": missing}))
 }
 
 pub(super) fn check_seccomp(is_there: bool) -> DoctorCheck {
@@ -75,21 +75,21 @@ pub(super) fn check_limits(config: Option<&Config>) -> [DoctorCheck; 2] {
 
 fn check_files(connections: u64) -> DoctorCheck {
     // The server raises its own limit to the maximum.
-    let most = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let max_files = rustix::process::getrlimit(Resource::Nofile).maximum;
     let needed = connections.saturating_add(OWN_FILES);
-    let shown = most.map_or_else(|| "no limit".to_owned(), |most| format!("{most} at most"));
-    let advice = most.filter(|most| *most < needed).map(|_| {
+    let result = max_files.map_or_else(|| "no limit".to_owned(), |max_files| format!("{max_files} at most"));
+    let advice = max_files.filter(|max_files| *max_files < needed).map(|_| {
         format!("limits.connections = {connections} needs {needed}: set LimitNOFILE={needed} (ulimit -Hn), or lower it")
     });
-    DoctorCheck::good("open_files", shown).advised(advice).with(json!({"most": most, "needed": needed}))
+    DoctorCheck::good("open_files", result).advised(advice).with(json!({"most": max_files, "needed": needed}))
 }
 
 fn check_memory() -> DoctorCheck {
     let system = rustix::system::sysinfo();
     let bytes = system.totalram.saturating_mul(u64::from(system.mem_unit));
-    let shown = format!("{} MiB", bytes / MIB);
+    let result = format!("{} MiB", bytes / MIB);
     let advice = (bytes < LEAST_MEMORY).then(|| "lower workers and code_execution.max_parallel".to_owned());
-    DoctorCheck::good("memory", shown).advised(advice).with(json!({"bytes": bytes}))
+    DoctorCheck::good("memory", result).advised(advice).with(json!({"bytes": bytes}))
 }
 
 #[cfg(test)]

@@ -35,35 +35,37 @@ pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
 /// The optional layers; a missing one is not a fault. They depend on how a program is started: a server
 /// under systemd may have others than this shell.
 fn check_layers(layers: &LayersReport) -> [DoctorCheck; 2] {
-    let (held, missing): (Vec<_>, Vec<_>) = layers.namespaces.iter().partition(|kind| kind.held);
-    let mut found: Vec<String> = Vec::new();
-    if !held.is_empty() {
-        found.push(held.iter().map(|namespace| namespace.kind.as_str()).collect::<Vec<_>>().join(", "));
+    let (active, missing): (Vec<_>, Vec<_>) = layers.namespaces.iter().partition(|kind| kind.held);
+    let mut parts: Vec<String> = Vec::new();
+    if !active.is_empty() {
+        parts.push(active.iter().map(|namespace| namespace.kind.as_str()).collect::<Vec<_>>().join(", "));
     }
     // Namespaces that are missing for the same reason share one note.
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for namespace in missing {
         let reason = namespace.reason.as_deref().unwrap_or("not there");
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+        match reasons.iter_mut().find(|(listed, _)| *listed == reason) {
             Some((_, kinds)) => kinds.push(&namespace.kind),
             None => reasons.push((reason, vec![&namespace.kind])),
         }
     }
-    found.extend(reasons.iter().map(|(reason, kinds)| format!("no {}: {reason}", kinds.join(", "))));
-    let mut advice: Vec<&str> = layers.namespaces.iter().filter_map(|one| one.advice.as_deref()).collect();
+    parts.extend(reasons.iter().map(|(reason, kinds)| format!("no {}: {reason}", kinds.join(", "))));
+    let mut advice: Vec<&str> =
+        layers.namespaces.iter().filter_map(|namespace| namespace.advice.as_deref()).collect();
     advice.dedup();
     let namespaces =
-        DoctorCheck::good("namespaces", format!("optional; of this process: {}", found.join("; ")))
+        DoctorCheck::good("namespaces", format!("optional; of this process: {}", parts.join("; ")))
             .advised((!advice.is_empty()).then(|| format!("to have more: {}", advice.join("; "))))
             .with(json!({"namespaces": layers.namespaces}));
     let cgroup = &layers.cgroup;
-    let place = cgroup.path.as_ref().map(|path| match &cgroup.controllers[..] {
+    let cgroup_text = cgroup.path.as_ref().map(|path| match &cgroup.controllers[..] {
         [] => format!("{} (kill only)", path.display()),
-        some => format!("{} ({})", path.display(), some.join(", ")),
+        controllers => format!("{} ({})", path.display(), controllers.join(", ")),
     });
-    let words: Vec<String> = place.into_iter().chain(cgroup.reason.clone()).collect();
-    let cgroup = DoctorCheck::good("cgroup", format!("optional; of this process: {}", words.join("; ")))
-        .advised(cgroup.advice.as_ref().map(|advice| format!("to have more: {advice}")))
-        .with(json!({"path": cgroup.path, "controllers": cgroup.controllers}));
+    let cgroup_parts: Vec<String> = cgroup_text.into_iter().chain(cgroup.reason.clone()).collect();
+    let cgroup =
+        DoctorCheck::good("cgroup", format!("optional; of this process: {}", cgroup_parts.join("; ")))
+            .advised(cgroup.advice.as_ref().map(|advice| format!("to have more: {advice}")))
+            .with(json!({"path": cgroup.path, "controllers": cgroup.controllers}));
     [namespaces, cgroup]
 }

@@ -50,11 +50,11 @@ impl EventFollower<'_> {
     ) -> Result<(), CliError> {
         let (mut outage, never) = (Outage::default(), CancelToken::new(Arc::clone(self.clock)));
         loop {
-            let seen = self.after;
-            let lost = match self.client.events(self.job, self.after) {
+            let previous_seq = self.after;
+            let disconnect_reason = match self.client.events(self.job, self.after) {
                 Ok(None) => return Ok(()),
                 Ok(Some(mut body)) => {
-                    if outage.has_begun() {
+                    if outage.is_active() {
                         self.terminal.info(&format!("resumed after event {}", self.after));
                     }
                     self.is_known = true;
@@ -75,12 +75,14 @@ impl EventFollower<'_> {
                 }
             };
             let after = self.after;
-            if after > seen {
+            if after > previous_seq {
                 outage = Outage::default();
             }
-            if !outage.has_begun() {
-                let lost = format!("connection lost after event {after} ({lost}); waiting for the server");
-                self.terminal.info(&lost);
+            if !outage.is_active() {
+                let disconnect_reason = format!(
+                    "connection lost after event {after} ({disconnect_reason}); waiting for the server"
+                );
+                self.terminal.info(&disconnect_reason);
             }
             if !outage.pause(&never) {
                 let job = self.job;

@@ -70,15 +70,15 @@ fn json(now_ms: u64, level: Level, (message, fields): (&str, &LogFields)) -> Str
         return json;
     }
     // These occur only inside JSON strings, and all have four hexadecimal digits.
-    let mut plain = String::with_capacity(json.len());
+    let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if is_control_or_bidi(c) {
-            plain.extend(format!("\\u{:04x}", u32::from(c)).chars());
+            escaped.extend(format!("\\u{:04x}", u32::from(c)).chars());
         } else {
-            plain.push(c);
+            escaped.push(c);
         }
     }
-    plain
+    escaped
 }
 
 fn push_text(line: &mut String, message: &str, fields: &LogFields) {

@@ -78,8 +78,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = LogFields::new();
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
-            if let Some(around) = span.extensions().get::<LogFields>() {
-                fields.extend(around.iter().map(|(name, value)| (name.clone(), value.clone())));
+            if let Some(span_fields) = span.extensions().get::<LogFields>() {
+                fields.extend(span_fields.iter().map(|(name, value)| (name.clone(), value.clone())));
             }
         }
         event.record(&mut FieldVisitor(&mut fields));

@@ -48,9 +48,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(thread = thread.name(), at, reason, "a thread panicked");
 }
 
-fn line_format(wanted: LogFormat) -> LineFormat {
+fn line_format(configured: LogFormat) -> LineFormat {
     let is_journal = stderr_is_journal();
-    match wanted {
+    match configured {
         LogFormat::Auto if is_journal => LineFormat::Journal,
         LogFormat::Auto | LogFormat::Text => LineFormat::Text { in_colour: std::io::stderr().is_terminal() },
         // The journal removes the priority and keeps only the JSON.
@@ -61,14 +61,14 @@ fn line_format(wanted: LogFormat) -> LineFormat {
 /// Whether stderr is the file that `$JOURNAL_STREAM` names (systemd.exec(5)); it may have been redirected
 /// since.
 fn stderr_is_journal() -> bool {
-    let named = std::env::var_os("JOURNAL_STREAM").and_then(|named| named.into_string().ok());
-    let found = rustix::fs::fstat(std::io::stderr()).ok();
-    named.zip(found).is_some_and(|(named, found)| is_journal_stream(&named, found.st_dev, found.st_ino))
+    let stream = std::env::var_os("JOURNAL_STREAM").and_then(|stream| stream.into_string().ok());
+    let stat = rustix::fs::fstat(std::io::stderr()).ok();
+    stream.zip(stat).is_some_and(|(stream, stat)| is_journal_stream(&stream, stat.st_dev, stat.st_ino))
 }
 
 /// Compares with `device:inode` in decimal digits.
-fn is_journal_stream(named: &str, device: u64, inode: u64) -> bool {
-    named.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
+fn is_journal_stream(stream: &str, device: u64, inode: u64) -> bool {
+    stream.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
 }
 
 #[cfg(test)]

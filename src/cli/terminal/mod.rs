@@ -45,7 +45,7 @@ enum StreamTarget {
     Out,
     Err,
     #[cfg(test)]
-    Kept(Arc<Mutex<Vec<u8>>>),
+    Captured(Arc<Mutex<Vec<u8>>>),
 }
 
 impl Terminal {
@@ -79,8 +79,8 @@ impl Terminal {
 
     /// Writes data without adding a newline: unchanged to a file or a pipe, escaped to a terminal.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
-        let shown = if self.out.is_terminal { visible(text) } else { Cow::Borrowed(text) };
-        self.out.write(shown.as_bytes())
+        let escaped = if self.out.is_terminal { visible(text) } else { Cow::Borrowed(text) };
+        self.out.write(escaped.as_bytes())
     }
 
     /// Writes a line of data.
@@ -103,8 +103,8 @@ impl Terminal {
 
     /// Writes a program's own stderr output.
     pub(crate) fn program_error(&self, text: &str) -> io::Result<()> {
-        let shown = if self.err.is_terminal { visible(text) } else { Cow::Borrowed(text) };
-        self.err.write(shown.as_bytes())
+        let escaped = if self.err.is_terminal { visible(text) } else { Cow::Borrowed(text) };
+        self.err.write(escaped.as_bytes())
     }
 
     /// Writes an error message.
@@ -124,9 +124,9 @@ impl Terminal {
 
     /// Writes a message in a style, where stderr shows styles. A message that cannot be written is dropped.
     pub(crate) fn message(&self, style: Style, text: &str) {
-        let shown = visible(text);
-        let body = shown.strip_suffix('\n').unwrap_or(&shown);
-        let end = if body.len() < shown.len() { "\n" } else { "" };
+        let escaped = visible(text);
+        let body = escaped.strip_suffix('\n').unwrap_or(&escaped);
+        let end = if body.len() < escaped.len() { "\n" } else { "" };
         let is_plain = !self.err.has_colour || body.is_empty() || style == Style::new();
         let styled = if is_plain { format!("{body}{end}") } else { format!("{style}{body}{style:#}{end}") };
         drop(self.err.write(styled.as_bytes()));
@@ -139,8 +139,8 @@ impl OutputStream {
             StreamTarget::Out => write_flushed(&mut io::stdout().lock(), bytes),
             StreamTarget::Err => write_flushed(&mut io::stderr().lock(), bytes),
             #[cfg(test)]
-            StreamTarget::Kept(kept) => {
-                kept.lock().expect("not poisoned").extend_from_slice(bytes);
+            StreamTarget::Captured(captured) => {
+                captured.lock().expect("not poisoned").extend_from_slice(bytes);
                 Ok(())
             }
         }
@@ -162,7 +162,7 @@ pub(crate) const ERROR: Style = AnsiColor::Red.on_default();
 pub(crate) mod testing {
     use super::*;
 
-    /// Keeps what is written: both streams together, as on a screen, or apart, as in pipes.
+    /// Captures the output: both streams together, as on a screen, or separately, as in pipes.
     pub(crate) struct FakeTerminal {
         pub(crate) terminal: Terminal,
         out: Arc<Mutex<Vec<u8>>>,
@@ -186,8 +186,8 @@ pub(crate) mod testing {
             err: Arc<Mutex<Vec<u8>>>,
             (is_terminal, has_colour): (bool, bool),
         ) -> Self {
-            let stream_of = |kept: &Arc<Mutex<Vec<u8>>>| OutputStream {
-                stream: StreamTarget::Kept(Arc::clone(kept)),
+            let stream_of = |captured: &Arc<Mutex<Vec<u8>>>| OutputStream {
+                stream: StreamTarget::Captured(Arc::clone(captured)),
                 is_terminal,
                 has_colour,
             };

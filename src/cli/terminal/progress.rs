@@ -19,19 +19,19 @@ const TICK: Duration = Duration::from_millis(200);
 pub(crate) struct TaskProgress(ProgressBar);
 
 impl TaskProgress {
-    /// Progress in bytes, of `all` if that is known.
-    pub(crate) fn bytes(all: Option<u64>, terminal: &Terminal) -> Self {
-        let progress = Self::begin(if all.is_some() { BAR } else { COUNT }, terminal);
-        if let Some(all) = all {
-            progress.0.set_length(all);
+    /// Progress in bytes, of `total` if that is known.
+    pub(crate) fn bytes(total: Option<u64>, terminal: &Terminal) -> Self {
+        let progress = Self::begin(if total.is_some() { BAR } else { COUNT }, terminal);
+        if let Some(total) = total {
+            progress.0.set_length(total);
         }
         progress
     }
 
     /// Elapsed time.
-    pub(crate) fn time(what: &'static str, terminal: &Terminal) -> Self {
+    pub(crate) fn time(task: &'static str, terminal: &Terminal) -> Self {
         let progress = Self::begin(CLOCK, terminal);
-        progress.0.set_message(what);
+        progress.0.set_message(task);
         progress
     }
 

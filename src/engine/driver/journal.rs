@@ -21,8 +21,8 @@ pub(super) struct LogJournal<'a> {
 
 struct JournalState<'a> {
     turn: &'a mut TurnState,
-    /// The first write that failed; nothing is written after it.
-    broken: Option<LeaseError>,
+    /// The error of the first failed write; nothing is written after it.
+    write_error: Option<LeaseError>,
 }
 
 impl<'a> LogJournal<'a> {
@@ -33,19 +33,19 @@ impl<'a> LogJournal<'a> {
         turn: &'a mut TurnState,
         progress: &'a RunProgress,
     ) -> Self {
-        Self { ports, lease, state: Mutex::new(JournalState { turn, broken: None }), progress }
+        Self { ports, lease, state: Mutex::new(JournalState { turn, write_error: None }), progress }
     }
 
     /// The first failed write, if any.
     pub(super) fn close(self) -> Result<(), LeaseError> {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).broken.map_or(Ok(()), Err)
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).write_error.map_or(Ok(()), Err)
     }
 
     /// Sends the records while the state is locked and waits for the write after unlocking.
     fn append(&self, records: impl FnOnce(&TurnState) -> Vec<Record>) -> ControlFlow<()> {
         let (ticket, usage) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.broken.is_some() {
+            if state.write_error.is_some() {
                 return ControlFlow::Break(());
             }
             let records = records(state.turn);
@@ -62,7 +62,7 @@ impl<'a> LogJournal<'a> {
                 ControlFlow::Continue(())
             }
             Err(error) => {
-                self.state.lock().unwrap_or_else(PoisonError::into_inner).broken.get_or_insert(error);
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).write_error.get_or_insert(error);
                 ControlFlow::Break(())
             }
         }
@@ -89,23 +89,24 @@ impl Journal for LogJournal<'_> {
         if self.lease.cancel.reason() == Some(CancelReason::Shutdown) && self.would_rerun(call) {
             return;
         }
-        // The whole result is in the log before the model can ask for it.
-        let whole = outcome.whole.map(|whole| {
+        // The full result is in the log before the model can read it.
+        let full_result = outcome.whole.map(|whole| {
             EngineMark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into()
         });
         let settle = |turn: &TurnState| {
             let results = turn.settle(&call.id_ref, &outcome.content, outcome.skipped);
-            whole.into_iter().chain(results).collect()
+            full_result.into_iter().chain(results).collect()
         };
-        // A failed write is kept in the state and ends the run.
-        let _kept = self.append(settle);
+        // The state stores a failed write, which ends the run.
+        let _control_flow = self.append(settle);
     }
 
     fn stepped(&self, _call: &ToolCall, step: AgentStep) {
-        let _kept = self.append(|_| vec![Event::AgentStep(step).into()]);
+        let _control_flow = self.append(|_| vec![Event::AgentStep(step).into()]);
     }
 
     fn spent(&self, _call: &ToolCall, model: &str, usage: Usage) {
-        let _kept = self.append(|_| vec![EngineMark::Spent { model: model.to_owned(), usage }.into()]);
+        let _control_flow =
+            self.append(|_| vec![EngineMark::Spent { model: model.to_owned(), usage }.into()]);
     }
 }

@@ -54,7 +54,7 @@ pub struct Driver<'a> {
     estimator: TokenEstimator,
     /// The job's model, then its fallback models.
     models: Vec<String>,
-    /// The wait that a provider asked for.
+    /// The wait that the provider requested.
     retry_after_ms: Option<u64>,
     progress: Arc<RunProgress>,
     began_ms: u64,
@@ -153,10 +153,10 @@ impl<'a> Driver<'a> {
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
         let needs_approval = |name: &str| tools.needs_approval(name) && !self.is_refused(name);
         let rules = TurnApproval { needs_approval: &needs_approval, approval: spec.approval };
-        self.turn.next(&self.bounds(), &rules)
+        self.turn.next(&self.turn_limits(), &rules)
     }
 
-    fn bounds(&self) -> TurnLimits<'_> {
+    fn turn_limits(&self) -> TurnLimits<'_> {
         TurnLimits {
             max_steps: self.lease.spec.max_steps,
             max_total_tokens: self.lease.spec.max_total_tokens,
@@ -174,7 +174,7 @@ impl<'a> Driver<'a> {
 
     /// Ends the run between two steps after a cancel, a lost lease, a shutdown or the deadline.
     fn check_cancel(&mut self) -> Result<Option<DriveOutcome>, LeaseError> {
-        let ended = match self.lease.cancel.reason() {
+        let outcome = match self.lease.cancel.reason() {
             Some(CancelReason::Cancelled) => {
                 let content = "the job was cancelled".to_owned();
                 self.finish(Vec::new(), Event::Error { content, code: FailureCode::Cancelled })?
@@ -189,7 +189,7 @@ impl<'a> Driver<'a> {
             None if self.draining.reason().is_some() => self.release()?,
             None => return Ok(None),
         };
-        Ok(Some(ended))
+        Ok(Some(outcome))
     }
 
     fn release(&self) -> Result<DriveOutcome, LeaseError> {

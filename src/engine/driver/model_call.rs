@@ -1,5 +1,5 @@
 //! Calls the model: prepares the request, streams the answer into the log, records failures and waits between
-//! retries. What a failure means for the job is decided by `turn`.
+//! retries. `turn` decides what a failure means for the job.
 
 use super::prompt::PromptBudget;
 use super::reply::PartialReply;
@@ -46,7 +46,7 @@ impl Driver<'_> {
             ShortenOutcome::Deferred(drive) => return Ok(Some(drive)),
         }
         self.request.messages = self.base.messages(&self.turn, continues);
-        self.request.max_tokens = self.tokens_left();
+        self.request.max_tokens = self.remaining_tokens();
         let mut reply = PartialReply::default();
         match self.stream(&mut reply)? {
             Ok(completion) => return self.seal(completion, with_tools, &reply),
@@ -75,14 +75,14 @@ impl Driver<'_> {
         }
     }
 
-    /// The bound of the next answer, less what an answer that is continued has used.
-    fn tokens_left(&self) -> Option<u32> {
-        let spent = u32::try_from(self.turn.answer_tokens()).unwrap_or(u32::MAX);
-        let bound = self.lease.spec.max_tokens?;
-        Some(if self.turn.is_cut() { bound.saturating_sub(spent).max(1) } else { bound })
+    /// The token limit of the next answer, less the tokens that a continued answer has used.
+    fn remaining_tokens(&self) -> Option<u32> {
+        let used_tokens = u32::try_from(self.turn.answer_tokens()).unwrap_or(u32::MAX);
+        let limit_tokens = self.lease.spec.max_tokens?;
+        Some(if self.turn.is_cut() { limit_tokens.saturating_sub(used_tokens).max(1) } else { limit_tokens })
     }
 
-    /// How much the next prompt may hold; `None` while no bound is known.
+    /// The token budget of the next prompt; `None` while no limit is known.
     pub(super) fn prompt_budget(&self, prompt: u64) -> Option<PromptBudget> {
         let model = self.ports.model.model(&self.request.model).unwrap_or_default();
         let answer = self.request.max_tokens.into_iter().chain(model.max_output_tokens).min();
@@ -104,13 +104,13 @@ impl Driver<'_> {
     fn stream(&mut self, reply: &mut PartialReply) -> Result<Result<Completion, ModelError>, LeaseError> {
         let (store, fence) = (&self.ports.store, self.lease.fence());
         let mut pending: VecDeque<Ticket<(), LeaseError>> = VecDeque::new();
-        let mut broken: Option<LeaseError> = None;
+        let mut write_error: Option<LeaseError> = None;
         let mut urgency = Urgency::Now;
         let (turn, progress) = (&mut self.turn, &self.progress);
         progress.call_model(&self.request.model);
         let outcome = self.ports.model.ask(&self.request, &self.cancel, &mut |chunk| {
-            // Nothing may be written behind a lost piece, even if the model ignores `Break`.
-            if broken.is_some() {
+            // Nothing may be written after a lost piece, even if the model ignores `Break`.
+            if write_error.is_some() {
                 return ControlFlow::Break(());
             }
             let (kind, text) = match chunk {
@@ -122,16 +122,16 @@ impl Driver<'_> {
                 }
             };
             reply.text.push_str(text);
-            let record = turn.piece(kind, text);
+            let record = turn.delta(kind, text);
             turn.apply(&record);
             progress.log_grew();
             let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
             pending.push_back(store.append(fence, vec![record], urgency));
-            broken = poll_finished(&mut pending).err();
-            if broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            write_error = poll_finished(&mut pending).err();
+            if write_error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         progress.wait_for_store();
-        if let Some(error) = broken {
+        if let Some(error) = write_error {
             return Err(error);
         }
         // An answer is sealed only when all of its pieces are in the log.

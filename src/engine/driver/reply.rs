@@ -1,8 +1,8 @@
-//! What a model call has streamed beside its completion.
+//! The streamed text and the reported usage of a model call.
 
 use crate::domain::usage::Usage;
 
-/// Largest token count that a provider's usage report is believed to hold.
+/// Largest token count that a provider's usage report may hold.
 const MAX_CREDIBLE_TOKENS: u64 = 1_000_000_000;
 
 /// The answer so far and its reported cost.
@@ -15,7 +15,7 @@ pub(super) struct PartialReply {
 }
 
 impl PartialReply {
-    /// Keeps the last credible report: one wrong number must not spoil a day's accounts.
+    /// Stores the last credible report: one absurd number must not distort the usage statistics.
     pub(super) fn report(&mut self, usage: Usage) {
         let counts = [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens];
         if counts.iter().all(|tokens| *tokens <= MAX_CREDIBLE_TOKENS) {

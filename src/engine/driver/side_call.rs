@@ -1,4 +1,4 @@
-//! Model calls that are no step of the job: summaries and titles. The job pays for them.
+//! Model calls outside the steps of a job: summaries and titles. Their usage counts for the job.
 
 use super::Driver;
 use super::reply::PartialReply;
@@ -10,9 +10,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 impl Driver<'_> {
-    /// Calls a model and returns its text, which is never empty. The call ends after `timeout` or once it has
-    /// more than
-    /// `max_bytes`; its cost goes to the log.
+    /// Calls a model and returns its text, which is never empty. The call ends after `timeout` or after more
+    /// than `max_bytes`; its cost goes to the log.
     pub(super) fn call_for_text(
         &mut self,
         request: &ModelRequest,
@@ -35,7 +34,7 @@ impl Driver<'_> {
         });
         self.progress.wait_for_store();
         if let Err(error) = &outcome {
-            tracing::info!(job = %self.lease.job.id, reason = kind(error), "summary or title failed");
+            tracing::info!(job = %self.lease.job.id, reason = error_kind(error), "summary or title failed");
         }
         if reply.usage.is_some() || !reply.text.is_empty() || outcome.is_ok() {
             let usage = reply.usage.unwrap_or_else(|| self.estimate_call(request, &text));
@@ -59,7 +58,7 @@ impl Driver<'_> {
 }
 
 /// The error without the provider's text, which may quote a prompt: prompts are never logged (P9).
-fn kind(error: &ModelError) -> &'static str {
+fn error_kind(error: &ModelError) -> &'static str {
     match error {
         ModelError::NotFound(_) => "unknown model",
         ModelError::TooLarge(_) => "answer too large",

@@ -25,7 +25,7 @@ const MIN_CHARS: u64 = 200;
 const STUB: &str = "(messages are left out here: the model's context has no room for them)";
 const GAP: &str = "\n";
 
-/// What [`Driver::shorten`] did.
+/// The result of [`Driver::shorten`].
 #[derive(Debug)]
 pub(super) enum ShortenOutcome {
     /// The prompt fits, or nothing may be left out.
@@ -39,11 +39,11 @@ pub(super) enum ShortenOutcome {
 impl Driver<'_> {
     /// Replaces the oldest messages by a summary when the next prompt would not fit.
     pub(super) fn shorten(&mut self, continues: bool) -> Result<ShortenOutcome, LeaseError> {
-        let now = self.current_cut();
-        let Some(cut) = self.next_cut(now, continues) else { return Ok(ShortenOutcome::NotNeeded) };
-        let left_out = self.base.left_out(self.turn.messages(), now, cut);
-        let before = self.current_summary();
-        let text = self.transcript(before.as_deref(), &left_out);
+        let current = self.current_cut();
+        let Some(cut) = self.next_cut(current, continues) else { return Ok(ShortenOutcome::NotNeeded) };
+        let left_out = self.base.left_out(self.turn.messages(), current, cut);
+        let earlier_summary = self.current_summary();
+        let text = self.transcript(earlier_summary.as_deref(), &left_out);
         let request = ModelRequest {
             model: self.request.model.clone(),
             messages: vec![Message::System { content: INSTRUCTIONS.to_owned() }, Message::user(text)],
@@ -53,13 +53,13 @@ impl Driver<'_> {
             max_tokens: Some(self.summary_tokens()),
             thinking: false,
         };
-        let stub = before.map(|text| format!("{text}{GAP}")).unwrap_or_default() + STUB;
+        let stub = earlier_summary.map(|text| format!("{text}{GAP}")).unwrap_or_default() + STUB;
         let answer = self.call_for_text(&request, SUMMARY_TIMEOUT, SUMMARY_BYTES)?;
         if self.cancel.is_cancelled() {
             return Ok(ShortenOutcome::Shortened);
         }
         let (content, is_stub) = match answer {
-            // A summary that follows a stub does not tell of all that is left out.
+            // A summary that follows a stub does not cover all omitted messages.
             Ok(text) => (self.truncate_summary(text), self.turn.shortened().is_some_and(|s| s.is_stub)),
             Err(ModelError::Busy { message, retry_after_ms }) => {
                 return self.defer(message, retry_after_ms).map(ShortenOutcome::Deferred);
@@ -71,7 +71,7 @@ impl Driver<'_> {
             }
             Err(_) => (stub, true),
         };
-        let CutPoint { kept, said } = cut;
+        let (kept, said) = (cut.kept_history, cut.omitted_job_messages);
         self.append(vec![Event::Summary { content, kept, said, is_stub }.into()])?;
         Ok(ShortenOutcome::Shortened)
     }
@@ -87,20 +87,20 @@ impl Driver<'_> {
         }
     }
 
-    /// The bound of a summary: at most an eighth of the window.
+    /// The token limit of a summary: at most an eighth of the window.
     fn summary_tokens(&self) -> u32 {
         self.window().map_or(SUMMARY_TOKENS, |window| (window / 8).clamp(MIN_SUMMARY_TOKENS, SUMMARY_TOKENS))
     }
 
-    /// Truncates a summary of a server that ignored the bound.
+    /// Truncates a summary if the provider ignored the limit.
     fn truncate_summary(&self, text: String) -> String {
-        let (bound, tokens) = (u64::from(self.summary_tokens()), self.estimator.text(&text));
-        if tokens <= bound {
+        let (limit, tokens) = (u64::from(self.summary_tokens()), self.estimator.text(&text));
+        if tokens <= limit {
             return text;
         }
         let chars = text.chars().count() as u64;
-        let kept = usize::try_from(chars.saturating_mul(bound) / tokens.max(1)).unwrap_or(0);
-        text.chars().take(kept).chain(['…']).collect()
+        let kept_chars = usize::try_from(chars.saturating_mul(limit) / tokens.max(1)).unwrap_or(0);
+        text.chars().take(kept_chars).chain(['…']).collect()
     }
 
     /// Whether anything is left that may be cut from the prompt.
@@ -110,11 +110,14 @@ impl Driver<'_> {
     }
 
     fn current_cut(&self) -> CutPoint {
-        self.turn.shortened().map_or(self.base.no_cut(), |s| CutPoint { kept: s.kept, said: s.said })
+        self.turn.shortened().map_or(self.base.no_cut(), |shortened| CutPoint {
+            kept_history: shortened.kept_history,
+            omitted_job_messages: shortened.omitted_job_messages,
+        })
     }
 
     /// Where to cut for the next prompt to fit; `None` when it fits or nothing may be cut.
-    fn next_cut(&self, now: CutPoint, continues: bool) -> Option<CutPoint> {
+    fn next_cut(&self, current: CutPoint, continues: bool) -> Option<CutPoint> {
         if self.window().is_none() && self.turn.overflows() == 0 {
             return None;
         }
@@ -124,7 +127,7 @@ impl Driver<'_> {
         if !budget.is_full(prompt) && !self.turn.needs_shorter_prompt() {
             return None;
         }
-        self.base.cut(self.turn.messages(), now, budget, &self.estimator)
+        self.base.cut(self.turn.messages(), current, budget, &self.estimator)
     }
 
     /// The messages that are left out, as a text that fills at most half of the window.

@@ -23,20 +23,20 @@ impl Driver<'_> {
         if !self.wants_title() {
             return Ok(None);
         }
-        let first = self.lease.spec.input.iter().find_map(|message| match message {
+        let first_message = self.lease.spec.input.iter().find_map(|message| match message {
             Message::User { content, attachments } => Some(Message::user_text(content, attachments)),
             _ => None,
         });
-        let Some(first) = first else { return Ok(None) };
-        let written = match &self.limits.title_model {
+        let Some(first_message) = first_message else { return Ok(None) };
+        let model_title = match &self.limits.title_model {
             None => None,
             Some(model) => {
-                let request = title_request(model, &first, &self.turn.answer());
+                let request = title_request(model, &first_message, &self.turn.answer());
                 let answer = self.call_for_text(&request, TITLE_TIMEOUT, TITLE_BYTES)?;
                 answer.ok().and_then(|text| parse_title(&text))
             }
         };
-        Ok(Some(written.unwrap_or_else(|| first.chars().take(FIRST_CHARS).collect())))
+        Ok(Some(model_title.unwrap_or_else(|| first_message.chars().take(FIRST_CHARS).collect())))
     }
 
     /// Whether a model has to write a title.
@@ -66,11 +66,11 @@ fn title_request(model: &str, question: &str, answer: &str) -> ModelRequest {
 
 /// The first non-empty line of the model's answer without Markdown, quotes and full stop.
 fn parse_title(answer: &str) -> Option<String> {
-    let line = answer.lines().map(strip_ornament).find(|line| !line.is_empty())?;
+    let line = answer.lines().map(strip_markup).find(|line| !line.is_empty())?;
     Some(line.chars().take(TITLE_CHARS).collect())
 }
 
-fn strip_ornament(line: &str) -> &str {
+fn strip_markup(line: &str) -> &str {
     let line = line.trim().trim_start_matches(['#', '*', ' ']);
     let line = line.strip_prefix("Title:").unwrap_or(line);
     line.trim_matches(|c: char| c.is_whitespace() || "\"'`*“”„«».".contains(c))

@@ -21,17 +21,17 @@ impl Driver<'_> {
 
     fn model_parameters(&self) -> ModelParameters {
         let spec = &self.lease.spec;
-        let spent = self.turn.usage().total_tokens;
-        let left = spec.max_total_tokens.map(|most| most.saturating_sub(spent));
+        let used_tokens = self.turn.usage().total_tokens;
+        let remaining_tokens = spec.max_total_tokens.map(|max| max.saturating_sub(used_tokens));
         ModelParameters {
             model: self.request.model.clone(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
-            budget: TokenBudget::new(left),
+            budget: TokenBudget::new(remaining_tokens),
         }
     }
 
-    /// Puts the job aside until a user decides. As with `defer`, this counts neither as an attempt nor as a
+    /// Suspends the job until a user decides. As with `defer`, this counts neither as an attempt nor as a
     /// failure.
     pub(super) fn request_approval(&self, calls: Vec<ToolCall>) -> Result<DriveOutcome, LeaseError> {
         self.ports
@@ -63,9 +63,9 @@ impl Driver<'_> {
         for record in records {
             let Record::Mark(EngineMark::ToolFinished { id_ref, content, .. }) = record else { continue };
             let Some(call) = self.turn.unsettled_call(id_ref) else { continue };
-            let why =
+            let reason =
                 if content == INTERRUPTED { UnexecutedReason::Interrupted } else { UnexecutedReason::Denied };
-            self.ports.tools.settled(call, &self.tool_context(None), why, content);
+            self.ports.tools.settled(call, &self.tool_context(None), reason, content);
         }
     }
 

@@ -16,7 +16,7 @@ fn a_fenced_worker_leaves_its_successors_lease_alone() {
     let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
     let old = claim(&store);
     leases.insert(&old, &clock);
-    store.raise(CancelReason::LeaseLost);
+    store.cancel_lease(CancelReason::LeaseLost);
     let new = claim(&store);
     leases.insert(&new, &clock);
     leases.remove(&old);

@@ -1,6 +1,6 @@
-//! Answers that are cut, empty or cost something; failures that another model, or patience, makes good.
+//! Truncated, empty and billed answers; failures from which a fallback model or a retry recovers.
 
-use super::fixture::{Fixture, answers, call, say, usual};
+use super::fixture::{Fixture, answer_with_calls, answers, call, two_batches};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::domain::message::Message;
@@ -10,14 +10,14 @@ use crate::ports::{CancelReason, Chunk, ChunkSink, Completion, ModelError, Model
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An answer of these words; `spent` as its provider reports it.
-fn words(
+/// An answer with this text and the usage that its provider reports.
+fn answer_text(
     text: &str,
     finish_reason: FinishReason,
-    spent: Option<Usage>,
+    reported_usage: Option<Usage>,
     sink: ChunkSink<'_>,
 ) -> Result<Completion, ModelError> {
-    let chunks = [Some(Chunk::Text(text)).filter(|_| !text.is_empty()), spent.map(Chunk::Spent)];
+    let chunks = [Some(Chunk::Text(text)).filter(|_| !text.is_empty()), reported_usage.map(Chunk::Spent)];
     for chunk in chunks.into_iter().flatten() {
         if sink(chunk).is_break() {
             return Err(ModelError::Stopped);
@@ -26,21 +26,21 @@ fn words(
     Ok(Completion { tool_calls: Vec::new(), finish_reason, echo: None })
 }
 
-/// A fixture whose answers come one after the other; the last one is given for ever.
-fn answering(plan: &'static [(&'static str, FinishReason)]) -> Fixture {
+/// A fixture whose model returns these answers in order and repeats the last one.
+fn fixture_with_answers(plan: &'static [(&'static str, FinishReason)]) -> Fixture {
     let calls_made = AtomicUsize::new(0);
     Fixture::new(move |_, _, sink| {
         let at = calls_made.fetch_add(1, Ordering::SeqCst).min(plan.len() - 1);
-        words(plan[at].0, plan[at].1, Some(Usage::new(10, 5)), sink)
+        answer_text(plan[at].0, plan[at].1, Some(Usage::new(10, 5)), sink)
     })
 }
 
-fn ask_for(fixture: &mut Fixture, change: impl FnOnce(&mut JobSpec)) {
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(change);
+fn change_spec(fixture: &mut Fixture, change: impl FnOnce(&mut JobSpec)) {
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(change);
 }
 
 fn reason(fixture: &Fixture) -> FinishReason {
-    match fixture.store.ends()[..] {
+    match fixture.store.terminal_events()[..] {
         [Event::Done { finish_reason, .. }] => finish_reason,
         ref other => panic!("not done: {other:?}"),
     }
@@ -51,7 +51,7 @@ fn model(id: &str) -> ModelInfo {
 }
 
 fn usage(fixture: &Fixture) -> Usage {
-    match &fixture.store.ends()[..] {
+    match &fixture.store.terminal_events()[..] {
         [Event::Done { usage, .. }] => *usage,
         other => panic!("not done: {other:?}"),
     }
@@ -59,7 +59,7 @@ fn usage(fixture: &Fixture) -> Usage {
 
 #[test]
 fn an_answer_that_was_cut_goes_on_as_one_answer() {
-    let fixture = answering(&[("one ", FinishReason::Length), ("two", FinishReason::Stop)]);
+    let fixture = fixture_with_answers(&[("one ", FinishReason::Length), ("two", FinishReason::Stop)]);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.store.output(), "one two");
     assert_eq!((reason(&fixture), usage(&fixture)), (FinishReason::Stop, Usage::new(20, 10)));
@@ -79,12 +79,12 @@ fn an_answer_that_was_cut_goes_on_as_one_answer() {
 
 #[test]
 fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
-    let fixture = answering(&[("x", FinishReason::Length)]);
+    let fixture = fixture_with_answers(&[("x", FinishReason::Length)]);
     fixture.finish();
     assert_eq!((fixture.store.output().as_str(), reason(&fixture)), ("xxxx", FinishReason::Length));
     for (max_tokens, calls, left) in [(5, 1, None), (8, 2, Some(3))] {
-        let mut fixture = answering(&[("x", FinishReason::Length)]);
-        ask_for(&mut fixture, |spec| spec.max_tokens = Some(max_tokens));
+        let mut fixture = fixture_with_answers(&[("x", FinishReason::Length)]);
+        change_spec(&mut fixture, |spec| spec.max_tokens = Some(max_tokens));
         fixture.finish();
         assert_eq!((fixture.model.requests().len(), reason(&fixture)), (calls, FinishReason::Length));
         assert_eq!(fixture.model.requests().get(1).and_then(|(_, request)| request.max_tokens), left);
@@ -93,24 +93,30 @@ fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
 
 #[test]
 fn an_empty_answer_is_asked_for_again_twice() {
-    let fixture =
-        answering(&[("", FinishReason::Stop), (" ", FinishReason::Stop), ("yes", FinishReason::Stop)]);
+    let fixture = fixture_with_answers(&[
+        ("", FinishReason::Stop),
+        (" ", FinishReason::Stop),
+        ("yes", FinishReason::Stop),
+    ]);
     fixture.finish();
     assert_eq!((fixture.store.output().as_str(), fixture.model.requests().len()), ("yes", 3));
-    let silent = answering(&[("", FinishReason::Stop)]);
+    let silent = fixture_with_answers(&[("", FinishReason::Stop)]);
     silent.finish();
     assert_eq!(silent.model.requests().len(), 3);
-    assert!(matches!(silent.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
-    let withheld = answering(&[("", FinishReason::ContentFilter)]);
+    assert!(matches!(
+        silent.store.terminal_events()[..],
+        [Event::Error { code: FailureCode::ProviderError, .. }]
+    ));
+    let withheld = fixture_with_answers(&[("", FinishReason::ContentFilter)]);
     withheld.finish();
     assert_eq!((withheld.model.requests().len(), reason(&withheld)), (1, FinishReason::ContentFilter));
 }
 
 #[test]
-fn work_that_was_done_stands_without_a_last_word() {
+fn a_job_with_tool_results_succeeds_without_a_final_text() {
     let fixture = Fixture::new(|request, _, sink| match answers(request) {
-        0 => say(vec![call("a", "pure")], sink),
-        _ => words("", FinishReason::Stop, None, sink),
+        0 => answer_with_calls(vec![call("a", "pure")], sink),
+        _ => answer_text("", FinishReason::Stop, None, sink),
     });
     fixture.finish();
     assert_eq!((reason(&fixture), fixture.model.requests().len()), (FinishReason::Stop, 4));
@@ -120,18 +126,18 @@ fn work_that_was_done_stands_without_a_last_word() {
 fn p4_a_run_that_repeats_a_failing_call_is_closed() {
     let mut fixture = Fixture::new(|request, _, sink| {
         if request.may_call {
-            return say(vec![call("", "broken")], sink);
+            return answer_with_calls(vec![call("", "broken")], sink);
         }
-        words("it cannot be done", FinishReason::Stop, None, sink)
+        answer_text("it cannot be done", FinishReason::Stop, None, sink)
     });
-    ask_for(&mut fixture, |spec| spec.max_steps = 15);
+    change_spec(&mut fixture, |spec| spec.max_steps = 15);
     fixture.finish();
     assert_eq!((fixture.tools.runs().len(), reason(&fixture)), (3, FinishReason::RepeatedFailure));
     assert_eq!(fixture.store.output(), "it cannot be done");
 }
 
 #[test]
-fn another_model_stands_in_for_one_that_fails() {
+fn a_fallback_model_replaces_a_failing_one() {
     for (error, calls) in [
         (ModelError::Unavailable { message: "down".into(), retry_after_ms: None }, 4),
         (ModelError::Unavailable { message: "down".into(), retry_after_ms: Some(60_000) }, 1),
@@ -140,7 +146,7 @@ fn another_model_stands_in_for_one_that_fails() {
         let failure = error.clone();
         let fixture = Fixture::new(move |request, cancel, sink| match request.model.as_str() {
             "fake" => Err(failure.clone()),
-            _ => usual(request, cancel, sink),
+            _ => two_batches(request, cancel, sink),
         });
         fixture.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
         fixture.finish();
@@ -178,7 +184,10 @@ fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
     }
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!((fixture.model.requests().len(), fixture.store.postponed_ms()), (4, vec![90_000; 3]));
-    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert!(matches!(
+        fixture.store.terminal_events()[..],
+        [Event::Error { code: FailureCode::ProviderError, .. }]
+    ));
 }
 
 #[test]
@@ -187,7 +196,7 @@ fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
     let fixture =
         Fixture::new(move |request, cancel, sink| match calls_made.fetch_add(1, Ordering::SeqCst) {
             0..20 => Err(ModelError::Busy { message: "many calls".into(), retry_after_ms: 1_500 }),
-            _ => usual(request, cancel, sink),
+            _ => two_batches(request, cancel, sink),
         });
     for _ in 0..20 {
         assert_eq!(fixture.drive(), DriveOutcome::Postponed);
@@ -197,7 +206,7 @@ fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
 }
 
 #[test]
-fn spent_is_spent_whatever_became_of_the_answer() {
+fn failed_answers_are_billed() {
     let failed = AtomicUsize::new(0);
     let fixture = Fixture::new(move |_, _, sink| {
         if failed.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -205,15 +214,15 @@ fn spent_is_spent_whatever_became_of_the_answer() {
             assert!(sink(Chunk::Text("half")).is_continue());
             return Err(ModelError::Unavailable { message: "cut".into(), retry_after_ms: None });
         }
-        words("whole", FinishReason::Stop, Some(Usage::new(100, 9)), sink)
+        answer_text("whole", FinishReason::Stop, Some(Usage::new(100, 9)), sink)
     });
     fixture.finish();
     assert_eq!(usage(&fixture), Usage::new(200, 16));
 }
 
 #[test]
-fn what_nobody_reports_is_estimated_and_priced() {
-    let fixture = Fixture::new(|_, _, sink| words(&"word ".repeat(80), FinishReason::Stop, None, sink));
+fn unreported_usage_is_estimated_and_priced() {
+    let fixture = Fixture::new(|_, _, sink| answer_text(&"word ".repeat(80), FinishReason::Stop, None, sink));
     let price = Price { prompt_micros: 1_000_000, completion_micros: 2_000_000 };
     fixture.configure(vec![ModelInfo { price, ..model("fake") }]);
     fixture.finish();
@@ -229,12 +238,12 @@ fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
         if cancel.is_cancelled() {
             return Err(ModelError::Stopped);
         }
-        words(" and more", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
+        answer_text(" and more", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
     let store = Arc::clone(&fixture.store);
-    fixture.store.break_by::<StoreError>(move |op, nth| {
+    fixture.store.fail_when::<StoreError>(move |op, nth| {
         if op == super::store::Op::Append && nth == 1 {
-            store.raise(CancelReason::Shutdown);
+            store.cancel_lease(CancelReason::Shutdown);
         }
         None
     });
@@ -250,20 +259,20 @@ fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
 fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() {
     for (title_model, title) in [(None, "go"), (Some("t"), "A fine title"), (Some("broken"), "go")] {
         let mut fixture = Fixture::new(|request, _, sink| match request.model.as_str() {
-            "t" => words("\"A fine title\"", FinishReason::Stop, Some(Usage::new(3, 2)), sink),
+            "t" => answer_text("\"A fine title\"", FinishReason::Stop, Some(Usage::new(3, 2)), sink),
             "broken" => Err(ModelError::Refused("no".into())),
-            _ => words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink),
+            _ => answer_text("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink),
         });
-        ask_for(&mut fixture, |spec| {
+        change_spec(&mut fixture, |spec| {
             spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"));
         });
-        Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").forget_history();
+        Arc::get_mut(&mut fixture.store).expect("no other owner yet").forget_history();
         let limits = crate::engine::EngineLimits {
             title_model: title_model.map(Into::into),
             ..super::fixture::LIMITS
         };
         drop(fixture.tick_within(limits));
-        let [Event::Done { suggested_title, usage, .. }] = &fixture.store.ends()[..] else {
+        let [Event::Done { suggested_title, usage, .. }] = &fixture.store.terminal_events()[..] else {
             panic!("not done")
         };
         assert_eq!(suggested_title.as_deref(), Some(title), "{title_model:?}");
@@ -273,11 +282,11 @@ fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() 
 }
 
 #[test]
-fn a_provider_that_is_closed_for_long_is_stood_in_for_and_not_waited_for() {
+fn a_fallback_model_replaces_a_provider_that_is_closed_for_long() {
     for (retry_after_ms, status) in [(600_000, JobStatus::Succeeded), (3_000, JobStatus::Queued)] {
         let fixture = Fixture::new(move |request, cancel, sink| match request.model.as_str() {
             "fake" => Err(ModelError::Busy { message: "closed".into(), retry_after_ms }),
-            _ => usual(request, cancel, sink),
+            _ => two_batches(request, cancel, sink),
         });
         fixture.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
         drop(fixture.tick());
@@ -286,7 +295,7 @@ fn a_provider_that_is_closed_for_long_is_stood_in_for_and_not_waited_for() {
 }
 
 #[test]
-fn what_came_of_an_answer_counts_where_its_provider_reports_at_the_end_only() {
+fn a_partial_answer_is_billed_when_its_provider_reports_only_at_the_end() {
     let failed = AtomicUsize::new(0);
     let fixture = Fixture::new(move |_, _, sink| {
         if failed.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -294,7 +303,7 @@ fn what_came_of_an_answer_counts_where_its_provider_reports_at_the_end_only() {
             assert!(sink(Chunk::Text(&"word ".repeat(100))).is_continue());
             return Err(ModelError::Unavailable { message: "cut".into(), retry_after_ms: None });
         }
-        words("whole", FinishReason::Stop, Some(Usage::new(100, 2)), sink)
+        answer_text("whole", FinishReason::Stop, Some(Usage::new(100, 2)), sink)
     });
     fixture.finish();
     let usage = usage(&fixture);
@@ -311,13 +320,15 @@ fn a_title_that_takes_too_long_costs_no_answer() {
             return Err(ModelError::Stopped);
         }
         cancel.sleep(std::time::Duration::from_secs(super::store::TIMEOUT_S - 5));
-        words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
+        answer_text("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
-    ask_for(&mut fixture, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").forget_history();
+    change_spec(&mut fixture, |spec| {
+        spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"))
+    });
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").forget_history();
     let limits = crate::engine::EngineLimits { title_model: Some("t".into()), ..super::fixture::LIMITS };
     drop(fixture.tick_within(limits));
     assert!(
-        matches!(&fixture.store.ends()[..], [Event::Done { suggested_title: Some(title), .. }] if title == "go")
+        matches!(&fixture.store.terminal_events()[..], [Event::Done { suggested_title: Some(title), .. }] if title == "go")
     );
 }

@@ -1,7 +1,6 @@
-//! `CallBatch` that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept,
-//! wherever the process dies.
+//! Calls that need approval: no call of a batch runs before a decision, and a crash loses no decision.
 
-use super::fixture::{Fixture, LIMITS, answers, call, say, usual};
+use super::fixture::{Fixture, LIMITS, answer_with_calls, answers, call, two_batches};
 use super::store::Op;
 use crate::domain::approval::{ApprovalDecision, denied_result};
 use crate::domain::event::{EngineMark, Event, Record};
@@ -13,14 +12,14 @@ use crate::engine::turn::{INTERRUPTED, TurnState};
 use crate::ports::{JobChangeError, Store, StoreError, UnexecutedReason};
 use std::sync::Arc;
 
-/// The usual plan, where calls of `effect` need approval.
-fn guarded() -> Fixture {
-    let fixture = Fixture::new(usual);
-    fixture.tools.guard(&["effect"]);
+/// The standard plan, in which calls of `effect` need approval.
+fn fixture_with_approval() -> Fixture {
+    let fixture = Fixture::new(two_batches);
+    fixture.tools.require_approval(&["effect"]);
     fixture
 }
 
-/// What waits.
+/// The ids of the calls that wait for approval.
 fn pending(fixture: &Fixture) -> Vec<String> {
     let job = fixture.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
     job.approval.map(|pending| pending.id_refs()).unwrap_or_default()
@@ -39,33 +38,33 @@ fn results(fixture: &Fixture) -> Vec<(String, String, bool)> {
     fixture.store.records().into_iter().filter_map(result).collect()
 }
 
-fn ran(fixture: &Fixture) -> Vec<String> {
+fn run_ids(fixture: &Fixture) -> Vec<String> {
     fixture.tools.runs().into_iter().map(|call| call.id_ref).collect()
 }
 
-fn said(id_ref: &str) -> (String, String, bool) {
+fn success_result(id_ref: &str) -> (String, String, bool) {
     (id_ref.to_owned(), format!("ran {id_ref}"), false)
 }
 
 #[test]
-fn nothing_of_a_batch_runs_before_somebody_has_approved() {
-    let fixture = guarded();
+fn no_call_of_a_batch_runs_before_the_approval() {
+    let fixture = fixture_with_approval();
     assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     assert_eq!(
-        (fixture.status(), pending(&fixture), ran(&fixture)),
+        (fixture.status(), pending(&fixture), run_ids(&fixture)),
         (JobStatus::Waiting, vec!["b".to_owned()], vec![])
     );
     assert!(!fixture.store.is_ready(), "nobody claims it");
     decide(&fixture, true, "").expect("decided");
     assert_eq!(fixture.drive(), DriveOutcome::Postponed, "the second batch asks anew");
-    assert_eq!((pending(&fixture), ran(&fixture).len()), (vec!["d".to_owned()], 3));
+    assert_eq!((pending(&fixture), run_ids(&fixture).len()), (vec!["d".to_owned()], 3));
     decide(&fixture, true, "").expect("decided");
     fixture.finish();
-    assert_eq!(results(&fixture), ["a", "b", "c", "d"].map(said));
-    let told: Vec<String> = fixture.store.records().iter().filter_map(approval_text).collect();
+    assert_eq!(results(&fixture), ["a", "b", "c", "d"].map(success_result));
+    let reasons: Vec<String> = fixture.store.records().iter().filter_map(approval_text).collect();
     assert!(
-        told.len() == 2 && told[0].starts_with("effect (b) waits for approval: POST /v1/jobs/job_"),
-        "{told:?}"
+        reasons.len() == 2 && reasons[0].starts_with("effect (b) waits for approval: POST /v1/jobs/job_"),
+        "{reasons:?}"
     );
 }
 
@@ -78,34 +77,34 @@ fn approval_text(record: &Record) -> Option<String> {
 
 #[test]
 fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() {
-    let fixture = guarded();
+    let fixture = fixture_with_approval();
     fixture.drive();
     decide(&fixture, false, "not on a \"Sunday\"").expect("decided");
     fixture.drive();
     let denied = ("b".to_owned(), denied_result("not on a \"Sunday\""), true);
-    assert_eq!(results(&fixture), [said("a"), denied, said("c")]);
-    assert!(!ran(&fixture).contains(&"b".to_owned()));
+    assert_eq!(results(&fixture), [success_result("a"), denied, success_result("c")]);
+    assert!(!run_ids(&fixture).contains(&"b".to_owned()));
     assert_eq!(
         fixture.tools.settled(),
         [("b".to_owned(), UnexecutedReason::Denied)],
         "the audit log hears of it"
     );
-    let asked = fixture.model.requests();
-    let last = format!("{:?}", asked.last().expect("asked again").1.messages);
-    assert!(last.contains("denied: not on a"), "{last}");
+    let requests = fixture.model.requests();
+    let last_messages = format!("{:?}", requests.last().expect("asked again").1.messages);
+    assert!(last_messages.contains("denied: not on a"), "{last_messages}");
 }
 
 #[test]
-fn a_job_that_says_auto_deny_waits_for_nobody() {
-    let mut fixture = guarded();
+fn a_job_with_auto_deny_does_not_wait() {
+    let mut fixture = fixture_with_approval();
     Arc::get_mut(&mut fixture.store)
-        .expect("nobody else has it yet")
-        .ask_for(|spec| spec.approval = ApprovalMode::AutoDeny);
+        .expect("no other owner yet")
+        .change_spec(|spec| spec.approval = ApprovalMode::AutoDeny);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
-    assert_eq!(ran(&fixture), ["c", "a"]);
-    let told: Vec<_> =
+    assert_eq!(run_ids(&fixture), ["c", "a"]);
+    let auto_denied: Vec<_> =
         results(&fixture).into_iter().filter(|(_, content, _)| content.contains("auto-deny")).collect();
-    assert_eq!(told.len(), 2);
+    assert_eq!(auto_denied.len(), 2);
     let denied = fixture
         .store
         .records()
@@ -116,28 +115,28 @@ fn a_job_that_says_auto_deny_waits_for_nobody() {
 }
 
 #[test]
-fn nobody_is_asked_about_what_is_refused_anyway() {
+fn no_approval_is_requested_for_refused_calls() {
     for tools in [ToolChoice::Named(vec!["pure".into()]), ToolChoice::All(false)] {
-        let mut fixture = guarded();
+        let mut fixture = fixture_with_approval();
         Arc::get_mut(&mut fixture.store)
-            .expect("nobody else has it yet")
-            .ask_for(|spec| spec.tools = tools.clone());
+            .expect("no other owner yet")
+            .change_spec(|spec| spec.tools = tools.clone());
         assert_eq!(fixture.drive(), DriveOutcome::Finished, "{tools:?}");
     }
     // An alias may stand for any tool.
     let mut fixture = Fixture::new(|request, _, sink| {
-        say(if answers(request) == 0 { vec![call("a", "other_name")] } else { vec![] }, sink)
+        answer_with_calls(if answers(request) == 0 { vec![call("a", "other_name")] } else { vec![] }, sink)
     });
-    fixture.tools.guard(&["other_name"]);
+    fixture.tools.require_approval(&["other_name"]);
     Arc::get_mut(&mut fixture.store)
-        .expect("nobody else has it yet")
-        .ask_for(|spec| spec.tools = ToolChoice::Named(vec!["effect".into()]));
+        .expect("no other owner yet")
+        .change_spec(|spec| spec.tools = ToolChoice::Named(vec!["effect".into()]));
     assert_eq!(fixture.drive(), DriveOutcome::Postponed);
 }
 
 #[test]
 fn the_wait_costs_no_attempt_no_failure_and_none_of_the_jobs_time() {
-    let fixture = guarded();
+    let fixture = fixture_with_approval();
     fixture.drive();
     fixture.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
     decide(&fixture, true, "").expect("decided");
@@ -150,17 +149,17 @@ fn the_wait_costs_no_attempt_no_failure_and_none_of_the_jobs_time() {
 }
 
 #[test]
-fn a_store_that_cannot_take_the_question_is_asked_again() {
-    let fixture = guarded();
-    fixture.store.break_by(|op, nth| (op == Op::Release && nth == 1).then(|| StoreError::Io("no".into())));
+fn a_failed_approval_request_is_repeated() {
+    let fixture = fixture_with_approval();
+    fixture.store.fail_when(|op, nth| (op == Op::Release && nth == 1).then(|| StoreError::Io("no".into())));
     drop(fixture.tick());
-    assert_eq!((pending(&fixture), ran(&fixture)), (vec![], vec![]));
+    assert_eq!((pending(&fixture), run_ids(&fixture)), (vec![], vec![]));
     fixture.drive();
     assert_eq!(pending(&fixture), ["b"]);
 }
 
-/// Decides whatever waits, in turns, as somebody does who may be cut off as well.
-fn decide_what_waits(fixture: &Fixture, approve: bool) {
+/// Decides about all waiting calls. The store may fail here too.
+fn decide_pending(fixture: &Fixture, approve: bool) {
     if fixture.status() == JobStatus::Waiting {
         drop(decide(fixture, approve, "no"));
     }
@@ -170,41 +169,41 @@ fn decide_what_waits(fixture: &Fixture, approve: bool) {
 fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effect() {
     let (mut interrupted, mut points) = (0, 0);
     for writes in 0.. {
-        let fixture = guarded();
+        let fixture = fixture_with_approval();
         fixture.store.die_after(writes);
         // "b" is approved, "d" denied.
         for _ in 0..4 {
             drop(fixture.tick());
-            decide_what_waits(&fixture, pending(&fixture) == ["b"]);
+            decide_pending(&fixture, pending(&fixture) == ["b"]);
         }
-        let died = fixture.store.ends().is_empty();
+        let died = fixture.store.terminal_events().is_empty();
         fixture.store.restart();
         for _ in 0..20 {
-            if fixture.store.ends().is_empty() {
+            if fixture.store.terminal_events().is_empty() {
                 drop(fixture.tick());
-                decide_what_waits(&fixture, pending(&fixture) == ["b"]);
+                decide_pending(&fixture, pending(&fixture) == ["b"]);
             }
         }
-        let at = format!("dead after {writes} writes");
-        assert_eq!(fixture.status(), JobStatus::Succeeded, "{at}");
-        assert_eq!(fixture.store.ends().len(), 1, "{at}");
-        let count = |id_ref: &str| ran(&fixture).iter().filter(|ran| *ran == id_ref).count();
-        assert!(count("b") <= 1 && count("d") == 0, "{at}: {:?}", ran(&fixture));
+        let case = format!("dead after {writes} writes");
+        assert_eq!(fixture.status(), JobStatus::Succeeded, "{case}");
+        assert_eq!(fixture.store.terminal_events().len(), 1, "{case}");
+        let count = |id_ref: &str| run_ids(&fixture).iter().filter(|ran| *ran == id_ref).count();
+        assert!(count("b") <= 1 && count("d") == 0, "{case}: {:?}", run_ids(&fixture));
         let all = results(&fixture);
         assert_eq!(
             all.iter().map(|(id_ref, ..)| id_ref.as_str()).collect::<Vec<_>>(),
             ["a", "b", "c", "d"],
-            "{at}"
+            "{case}"
         );
-        assert!(all[1].1 == "ran b" || all[1].1 == INTERRUPTED, "{at}: {}", all[1].1);
-        assert_eq!(all[3].1, denied_result("no"), "{at}");
+        assert!(all[1].1 == "ran b" || all[1].1 == INTERRUPTED, "{case}: {}", all[1].1);
+        assert_eq!(all[3].1, denied_result("no"), "{case}");
         let is_interrupted = all[1].1 == INTERRUPTED;
         assert_eq!(
             fixture.tools.settled().contains(&("b".to_owned(), UnexecutedReason::Interrupted)),
             is_interrupted,
-            "{at}"
+            "{case}"
         );
-        assert!(fixture.tools.settled().contains(&("d".to_owned(), UnexecutedReason::Denied)), "{at}");
+        assert!(fixture.tools.settled().contains(&("d".to_owned(), UnexecutedReason::Denied)), "{case}");
         interrupted += usize::from(is_interrupted);
         if !died {
             break;
@@ -217,14 +216,14 @@ fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effec
 
 #[test]
 fn only_a_decision_counts_and_the_wait_is_bounded_by_the_configuration() {
-    let fixture = guarded();
+    let fixture = fixture_with_approval();
     fixture.drive();
     let job = fixture.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
     assert_eq!(job.approval.expect("waits").expires_at_ms, LIMITS.approval_timeout_ms);
-    // The mark alone decides nothing: a job that failed and is tried again asks anew.
+    // The mark alone decides nothing: a retried job requests approval again.
     let log: Vec<Record> = fixture.store.records();
-    let asked = TurnState::fold(&log);
-    let without: Vec<Record> =
+    let with_marks = TurnState::fold(&log);
+    let without_marks: Vec<Record> =
         log.into_iter().filter(|r| !matches!(r, Record::Mark(EngineMark::ApprovalAsked { .. }))).collect();
-    assert_eq!(asked, TurnState::fold(&without));
+    assert_eq!(with_marks, TurnState::fold(&without_marks));
 }

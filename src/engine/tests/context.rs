@@ -18,18 +18,18 @@ fn summaries(fixture: &Fixture) -> Vec<String> {
     texts.collect()
 }
 
-fn is_aside(request: &ModelRequest) -> bool {
+fn is_summary_request(request: &ModelRequest) -> bool {
     matches!(request.messages.first(), Some(Message::System { content }) if content.contains("compress"))
 }
 
-fn noted(sink: ChunkSink<'_>) -> Completion {
+fn summary_answer(sink: ChunkSink<'_>) -> Completion {
     assert!(sink(Chunk::Text("they talked")).is_continue());
     assert!(sink(Chunk::Spent(Usage::new(50, 3))).is_continue());
     Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None }
 }
 
-/// A model that calls a tool again and again, each time with a long word on it.
-fn talker(request: &ModelRequest, sink: ChunkSink<'_>) -> Completion {
+/// A model that calls a tool in every answer, each time with a long text.
+fn verbose_answer(request: &ModelRequest, sink: ChunkSink<'_>) -> Completion {
     let round = request.messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count();
     assert!(sink(Chunk::Text(&"word ".repeat(200))).is_continue());
     let calls = if request.may_call { vec![call(&format!("c{round}"), "pure")] } else { Vec::new() };
@@ -43,14 +43,14 @@ fn window(tokens: u32) -> Vec<ModelInfo> {
 
 fn long_run(limit: u32, summarise: bool) -> Fixture {
     let mut fixture = Fixture::new(move |request, _, sink| match () {
-        () if !is_aside(request) => Ok(talker(request, sink)),
-        () if summarise => Ok(noted(sink)),
+        () if !is_summary_request(request) => Ok(verbose_answer(request, sink)),
+        () if summarise => Ok(summary_answer(sink)),
         () => Err(ModelError::Refused("no summaries here".into())),
     });
     fixture.configure(window(limit));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| spec.max_steps = 12);
     fixture.finish();
-    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.terminal_events());
     fixture
 }
 
@@ -59,7 +59,7 @@ fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
     let fixture = long_run(2_000, true);
     let texts = summaries(&fixture);
     assert!(!texts.is_empty() && texts.iter().all(|text| text == "they talked"), "{texts:?}");
-    for (_, request) in fixture.model.requests().iter().filter(|(_, request)| !is_aside(request)) {
+    for (_, request) in fixture.model.requests().iter().filter(|(_, request)| !is_summary_request(request)) {
         let tokens = TokenEstimator::of_model("fake").messages(&request.messages);
         assert!(tokens <= 2_000, "{tokens} tokens are sent");
         assert!(
@@ -72,7 +72,7 @@ fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
 }
 
 #[test]
-fn a_summary_that_cannot_be_had_is_a_word_on_what_is_missing() {
+fn a_failed_summary_is_replaced_by_a_stub() {
     let fixture = long_run(2_000, false);
     assert!(
         summaries(&fixture).iter().all(|text| text
@@ -88,39 +88,39 @@ fn a_wide_window_is_left_alone() {
 }
 
 #[test]
-fn a_provider_s_word_that_it_is_too_long_shortens_the_prompt() {
+fn a_context_error_of_the_provider_shortens_the_prompt() {
     for configured in [Vec::new(), window(1_000_000)] {
         let mut fixture = Fixture::new(|request, _, sink| {
             let bytes: usize = request.messages.iter().map(Message::bytes).sum();
             match () {
-                () if is_aside(request) => Ok(noted(sink)),
+                () if is_summary_request(request) => Ok(summary_answer(sink)),
                 () if bytes > 4_000 => Err(ModelError::ContextTooLong("the window is 1,000 tokens".into())),
-                () => Ok(talker(request, sink)),
+                () => Ok(verbose_answer(request, sink)),
             }
         });
         fixture.configure(configured);
         if fixture.model_is_unknown() {
             fixture.configure(vec![ModelInfo { id: "fake".into(), ..ModelInfo::default() }]);
         }
-        Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 8);
+        Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| spec.max_steps = 8);
         fixture.finish();
-        assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+        assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.terminal_events());
         assert!(!summaries(&fixture).is_empty());
         assert_eq!(fixture.clock_ms(), 0, "nothing is waited for");
     }
 }
 
 #[test]
-fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
+fn a_question_that_alone_does_not_fit_fails_with_the_providers_error() {
     let fixture = Fixture::new(|request, _, sink| {
-        if is_aside(request) {
-            return Ok(noted(sink));
+        if is_summary_request(request) {
+            return Ok(summary_answer(sink));
         }
         Err(ModelError::ContextTooLong("too long".into()))
     });
     fixture.configure(window(8_000));
     fixture.finish();
-    let ends = fixture.store.ends();
+    let ends = fixture.store.terminal_events();
     assert!(
         matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "too long"),
         "{ends:?}"
@@ -129,22 +129,26 @@ fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
     assert_eq!(answers(&fixture.model.requests()[0].1), 0);
 }
 
-/// A long run whose first so many summaries fail like this.
+/// A long run whose first `times` summaries fail with this error.
 fn with_summaries_failing(times: usize, error: ModelError) -> Fixture {
-    let asides = AtomicUsize::new(0);
+    let summary_calls = AtomicUsize::new(0);
     let mut fixture = Fixture::new(move |request, _, sink| {
-        if !is_aside(request) {
-            return Ok(talker(request, sink));
+        if !is_summary_request(request) {
+            return Ok(verbose_answer(request, sink));
         }
-        if asides.fetch_add(1, Ordering::SeqCst) < times { Err(error.clone()) } else { Ok(noted(sink)) }
+        if summary_calls.fetch_add(1, Ordering::SeqCst) < times {
+            Err(error.clone())
+        } else {
+            Ok(summary_answer(sink))
+        }
     });
     fixture.configure(window(2_000));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| {
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| {
         spec.max_steps = 12;
         spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"));
     });
     fixture.finish();
-    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.terminal_events());
     fixture
 }
 
@@ -159,34 +163,34 @@ fn a_summary_waits_for_a_provider_that_is_busy_or_away_for_a_moment() {
 }
 
 #[test]
-fn a_conversation_keeps_summaries_and_never_a_word_on_what_is_missing() {
+fn a_conversation_keeps_summaries_and_no_stubs() {
     let refused = ModelError::Refused("no".into());
-    let bare = with_summaries_failing(usize::MAX, refused);
-    assert!(!summaries(&bare).is_empty() && bare.store.summary().is_none());
-    let whole = with_summaries_failing(0, ModelError::Refused("no".into()));
-    assert_eq!(whole.store.summary().map(|summary| summary.content), Some("they talked".into()));
+    let without_summaries = with_summaries_failing(usize::MAX, refused);
+    assert!(!summaries(&without_summaries).is_empty() && without_summaries.store.summary().is_none());
+    let with_summaries = with_summaries_failing(0, ModelError::Refused("no".into()));
+    assert_eq!(with_summaries.store.summary().map(|summary| summary.content), Some("they talked".into()));
 }
 
 #[test]
 fn instructions_that_fill_half_the_window_do_not_make_every_step_cut() {
     let mut fixture = Fixture::new(|request, _, sink| {
-        Ok(if is_aside(request) { noted(sink) } else { talker(request, sink) })
+        Ok(if is_summary_request(request) { summary_answer(sink) } else { verbose_answer(request, sink) })
     });
     fixture.configure(window(3_000));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| {
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| {
         spec.max_steps = 12;
         spec.system_prompt = Some("rule ".repeat(900));
     });
     fixture.finish();
-    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.terminal_events());
     assert!((1..=6).contains(&summaries(&fixture).len()), "{} cuts in 12 rounds", summaries(&fixture).len());
 }
 
 #[test]
 fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
     let mut fixture = Fixture::new(|request, _, sink| {
-        if !is_aside(request) {
-            return Ok(talker(request, sink));
+        if !is_summary_request(request) {
+            return Ok(verbose_answer(request, sink));
         }
         assert_eq!(request.max_tokens, Some(250));
         for _ in 0..20 {
@@ -197,9 +201,9 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
         Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Length, echo: None })
     });
     fixture.configure(window(2_000));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| spec.max_steps = 12);
     fixture.finish();
-    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.ends());
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{:?}", fixture.store.terminal_events());
     let texts = summaries(&fixture);
     assert!(
         !texts.is_empty() && texts.iter().all(|text| TokenEstimator::of_model("fake").text(text) <= 252),
@@ -208,18 +212,18 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
 }
 
 #[test]
-fn a_summary_behind_a_stub_is_no_summary_of_what_the_stub_stands_for() {
-    let asides = AtomicUsize::new(0);
-    let mut fixture = Fixture::new(move |request, _, sink| match asides.load(Ordering::SeqCst) {
-        _ if !is_aside(request) => Ok(talker(request, sink)),
+fn a_summary_after_a_stub_is_not_kept_by_the_conversation() {
+    let summary_calls = AtomicUsize::new(0);
+    let mut fixture = Fixture::new(move |request, _, sink| match summary_calls.load(Ordering::SeqCst) {
+        _ if !is_summary_request(request) => Ok(verbose_answer(request, sink)),
         0 => {
-            asides.store(1, Ordering::SeqCst);
+            summary_calls.store(1, Ordering::SeqCst);
             Err(ModelError::Refused("no".into()))
         }
-        _ => Ok(noted(sink)),
+        _ => Ok(summary_answer(sink)),
     });
     fixture.configure(window(2_000));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| spec.max_steps = 12);
     fixture.finish();
     let texts = summaries(&fixture);
     assert!(texts.len() > 1 && texts.last().is_some_and(|text| text == "they talked"), "{texts:?}");

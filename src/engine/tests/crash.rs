@@ -1,6 +1,6 @@
 //! The process dies between any two writes of a job, twice (P3).
 
-use super::fixture::{Fixture, usual};
+use super::fixture::{Fixture, two_batches};
 use crate::domain::event::{Event, Record};
 use crate::domain::job::JobStatus;
 use crate::engine::turn::INTERRUPTED;
@@ -13,12 +13,12 @@ fn results(fixture: &Fixture) -> HashMap<String, String> {
         _ => None,
     };
     let listed: Vec<_> = fixture.store.records().into_iter().filter_map(result).collect();
-    let all: HashMap<_, _> = listed.iter().cloned().collect();
-    assert_eq!(all.len(), listed.len(), "a result was published twice: {listed:?}");
-    all
+    let by_id: HashMap<_, _> = listed.iter().cloned().collect();
+    assert_eq!(by_id.len(), listed.len(), "a result was published twice: {listed:?}");
+    by_id
 }
 
-/// The calls whose outcome stands in the log.
+/// The calls with an outcome in the log.
 fn recorded(fixture: &Fixture) -> Vec<String> {
     use crate::domain::event::EngineMark;
     let outcome = |record: Record| match record {
@@ -29,15 +29,19 @@ fn recorded(fixture: &Fixture) -> Vec<String> {
     fixture.store.records().into_iter().filter_map(outcome).collect()
 }
 
-/// Runs until the process dies or the job ends; whether it died.
+/// Runs until the process dies or the job ends; returns whether it died.
 fn run_until_death(fixture: &Fixture, writes: usize) -> bool {
-    let (known, runs_before) = (recorded(fixture), fixture.tools.runs().len());
+    let (recorded_before, runs_before) = (recorded(fixture), fixture.tools.runs().len());
     fixture.store.die_after(writes);
     drop(fixture.tick());
     for run in fixture.tools.runs().iter().skip(runs_before) {
-        assert!(!known.contains(&run.id_ref), "{} had its result and was run again (P3)", run.id_ref);
+        assert!(
+            !recorded_before.contains(&run.id_ref),
+            "{} had its result and was run again (P3)",
+            run.id_ref
+        );
     }
-    let died = fixture.store.ends().is_empty();
+    let died = fixture.store.terminal_events().is_empty();
     fixture.store.restart();
     died
 }
@@ -48,25 +52,25 @@ fn p3_p4_a_crash_between_any_two_writes_repeats_no_effect_and_the_job_ends() {
     for first in 0.. {
         let mut died = false;
         for second in 0.. {
-            let fixture = Fixture::new(usual);
+            let fixture = Fixture::new(two_batches);
             died = run_until_death(&fixture, first);
             if !died || !run_until_death(&fixture, second) {
                 break;
             }
             fixture.finish();
-            let (at, results) = (format!("crashes after {first} and {second} writes"), results(&fixture));
-            assert_eq!(fixture.status(), JobStatus::Succeeded, "{at}");
-            assert_eq!(results.len(), 4, "{at}: every call has a result");
+            let (case, results) = (format!("crashes after {first} and {second} writes"), results(&fixture));
+            assert_eq!(fixture.status(), JobStatus::Succeeded, "{case}");
+            assert_eq!(results.len(), 4, "{case}: every call has a result");
             for (id_ref, name) in [("a", "pure"), ("b", "effect"), ("c", "pure"), ("d", "effect")] {
                 let runs = fixture.tools.runs().iter().filter(|run| run.id_ref == id_ref).count();
                 let result = &results[id_ref];
-                assert!(name == "pure" || runs <= 1, "{at}: {id_ref} had its effect {runs} times");
+                assert!(name == "pure" || runs <= 1, "{case}: {id_ref} had its effect {runs} times");
                 if result == INTERRUPTED {
-                    assert_eq!(name, "effect", "{at}: {id_ref} could have been made again");
+                    assert_eq!(name, "effect", "{case}: {id_ref} could have been made again");
                     interrupted += 1;
                 } else {
-                    assert_eq!(*result, format!("ran {id_ref}"), "{at}");
-                    assert!(runs >= 1, "{at}: {id_ref} has a result and never ran");
+                    assert_eq!(*result, format!("ran {id_ref}"), "{case}");
+                    assert!(runs >= 1, "{case}: {id_ref} has a result and never ran");
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! One lease from claim to end, where the store does as it is told.
+//! One lease from claim to end, with a scripted store.
 
-use super::fixture::{Bell, Fixture, LIMITS, answers, call, say, usual};
+use super::fixture::{DeferredAction, Fixture, LIMITS, answer_with_calls, answers, call, two_batches};
 use super::store::Op;
 use crate::app::system::SystemClock;
 use crate::domain::event::{Event, FailureCode, FinishReason};
@@ -15,8 +15,8 @@ fn unavailable(retry_after_ms: Option<u64>) -> ModelError {
 }
 
 #[test]
-fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
-    let fixture = Fixture::new(usual);
+fn each_request_extends_the_previous_one() {
+    let fixture = Fixture::new(two_batches);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     let requests = fixture.model.requests();
     assert_eq!(requests.iter().map(|(_, r)| r.messages.len()).collect::<Vec<_>>(), [4, 8, 10]);
@@ -28,39 +28,44 @@ fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
 
 #[test]
 fn the_closing_call_offers_no_tools() {
-    let fixture = Fixture::new(|_, _, sink| say(vec![call("", "pure")], sink));
+    let fixture = Fixture::new(|_, _, sink| answer_with_calls(vec![call("", "pure")], sink));
     fixture.finish();
     let may_call: Vec<_> = fixture.model.requests().iter().map(|(_, request)| request.may_call).collect();
     assert_eq!(may_call, [true, true, true, false]);
-    assert!(matches!(fixture.store.ends()[..], [Event::Done { finish_reason: FinishReason::MaxSteps, .. }]));
+    assert!(matches!(
+        fixture.store.terminal_events()[..],
+        [Event::Done { finish_reason: FinishReason::MaxSteps, .. }]
+    ));
 }
 
 #[test]
 fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
-    let fixture = Fixture::new(usual);
+    let fixture = Fixture::new(two_batches);
     fixture.drive();
-    let whole = fixture.model.requests().last().expect("the last call").1.clone();
-    let cut = Fixture::new(usual);
-    let (bell, store) = (Bell::default(), Arc::clone(&cut.store));
-    bell.hang(move || store.raise(CancelReason::Shutdown));
-    cut.tools.on_call(move || bell.ring());
-    cut.finish();
-    assert_eq!(cut.model.requests().last().expect("the last call").1, whole);
+    let uninterrupted = fixture.model.requests().last().expect("the last call").1.clone();
+    let interrupted = Fixture::new(two_batches);
+    let (action, store) = (DeferredAction::default(), Arc::clone(&interrupted.store));
+    action.set(move || store.cancel_lease(CancelReason::Shutdown));
+    interrupted.tools.on_call(move || action.run_once());
+    interrupted.finish();
+    assert_eq!(interrupted.model.requests().last().expect("the last call").1, uninterrupted);
 }
 
 #[test]
 fn retry_after_is_honoured() {
-    for (asked_ms, waited_ms) in [(None, 1000), (Some(7000), 7000), (Some(0), 0), (Some(30_000), 30_000)] {
+    for (retry_after_ms, waited_ms) in
+        [(None, 1000), (Some(7000), 7000), (Some(0), 0), (Some(30_000), 30_000)]
+    {
         let failed = AtomicBool::new(false);
         let fixture = Fixture::new(move |request, cancel, sink| {
             if !failed.swap(true, Ordering::SeqCst) {
-                return Err(unavailable(asked_ms));
+                return Err(unavailable(retry_after_ms));
             }
-            usual(request, cancel, sink)
+            two_batches(request, cancel, sink)
         });
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
         let second_ms = fixture.model.requests()[1].0;
-        assert_eq!(second_ms, waited_ms, "{asked_ms:?}");
+        assert_eq!(second_ms, waited_ms, "{retry_after_ms:?}");
     }
 }
 
@@ -70,16 +75,19 @@ fn the_wait_doubles_and_the_budget_ends_the_job() {
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     let times: Vec<_> = fixture.model.requests().iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [0, 1000, 3000, 7000]);
-    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert!(matches!(
+        fixture.store.terminal_events()[..],
+        [Event::Error { code: FailureCode::ProviderError, .. }]
+    ));
 }
 
 #[test]
 fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts() {
     let mut fixture = Fixture::new(|request, cancel, sink| match answers(request) {
-        0 => usual(request, cancel, sink),
+        0 => two_batches(request, cancel, sink),
         _ => Err(unavailable(None)),
     });
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").allow_attempts(3);
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").allow_attempts(3);
     assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     assert_eq!(fixture.drive(), DriveOutcome::Postponed);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
@@ -90,13 +98,16 @@ fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts
     );
     assert_eq!(fixture.model.requests().len(), 1 + 3 * 4, "the recorded answer is not requested again");
     assert_eq!(fixture.tools.runs().iter().filter(|call| call.id_ref == "b").count(), 1, "P3");
-    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert!(matches!(
+        fixture.store.terminal_events()[..],
+        [Event::Error { code: FailureCode::ProviderError, .. }]
+    ));
 }
 
 #[test]
-fn what_another_attempt_cannot_mend_ends_at_once() {
+fn a_permanent_failure_ends_the_job_at_once() {
     let mut fixture = Fixture::new(|_, _, _| Err(ModelError::Refused("no such account".into())));
-    Arc::get_mut(&mut fixture.store).expect("nobody else has it yet").allow_attempts(3);
+    Arc::get_mut(&mut fixture.store).expect("no other owner yet").allow_attempts(3);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert!(fixture.store.postponed_ms().is_empty());
 }
@@ -108,20 +119,23 @@ fn p4_a_model_that_stops_unasked_fails_the_job() {
         Err(ModelError::Stopped)
     });
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
-    assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    assert!(matches!(
+        fixture.store.terminal_events()[..],
+        [Event::Error { code: FailureCode::ProviderError, .. }]
+    ));
     assert_eq!(fixture.model.requests().len(), 1);
 }
 
 #[test]
-fn nothing_is_written_behind_a_piece_that_was_lost() {
-    // Deaf to `Break`, as a model must not be.
+fn nothing_is_written_after_a_lost_piece() {
+    // A model must not ignore `Break`; this one does.
     let fixture = Fixture::new(|_, _, sink| {
         for piece in ["one ", "two ", "three ", "four "] {
-            let _deaf = sink(Chunk::Text(piece));
+            let _ignored = sink(Chunk::Text(piece));
         }
-        say(Vec::new(), sink)
+        answer_with_calls(Vec::new(), sink)
     });
-    fixture.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("first".into())));
+    fixture.store.fail_when(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("first".into())));
     let lease = fixture.store.claim(1).wait().expect("a claim").pop().expect("a job");
     let (ports, draining) = (fixture.ports(), CancelToken::new(Arc::new(SystemClock::new())));
     let driver = Driver::new(&ports, &LIMITS, &lease, &draining).expect("a readable job");
@@ -130,10 +144,10 @@ fn nothing_is_written_behind_a_piece_that_was_lost() {
 }
 
 #[test]
-fn p2_an_answer_is_not_sealed_over_a_piece_whose_loss_is_heard_of_late() {
-    let fixture = Fixture::new(usual);
-    fixture.store.answer_late();
-    fixture.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("late".into())));
+fn p2_an_answer_is_not_sealed_after_a_late_write_error() {
+    let fixture = Fixture::new(two_batches);
+    fixture.store.delay_appends();
+    fixture.store.fail_when(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("late".into())));
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     assert_eq!(fixture.store.count(Op::Append), 2, "two pieces, and no seal");
     fixture.finish();
@@ -141,26 +155,29 @@ fn p2_an_answer_is_not_sealed_over_a_piece_whose_loss_is_heard_of_late() {
 }
 
 #[test]
-fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_what_was_said() {
+fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_its_partial_answer() {
     let model = Fixture::new(|_, _, sink| {
         assert!(sink(Chunk::Text("half")).is_continue());
         panic!("on purpose")
     });
-    let tools = Fixture::new(usual);
+    let tools = Fixture::new(two_batches);
     tools.tools.on_call(|| panic!("on purpose"));
     for fixture in [model, tools] {
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
-        assert!(matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
+        assert!(matches!(
+            fixture.store.terminal_events()[..],
+            [Event::Error { code: FailureCode::Internal, .. }]
+        ));
         assert_eq!(fixture.leases.count(), 0);
     }
 }
 
 #[test]
 fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
-    let fixture = Fixture::new(usual);
-    fixture.store.slip_in(Event::Error { content: "over".into(), code: FailureCode::Poison });
+    let fixture = Fixture::new(two_batches);
+    fixture.store.insert_event(Event::Error { content: "over".into(), code: FailureCode::Poison });
     assert_eq!(fixture.drive(), DriveOutcome::Abandoned);
-    assert_eq!(fixture.store.ends().len(), 1);
+    assert_eq!(fixture.store.terminal_events().len(), 1);
     assert_eq!(
         (fixture.store.count(Op::Append), fixture.store.count(Op::Release)),
         (0, 0),
@@ -171,8 +188,8 @@ fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
 
 #[test]
 fn p4_a_second_panic_while_the_job_is_failed_ends_it_all_the_same() {
-    let fixture = Fixture::new(usual);
-    fixture.store.break_by::<StoreError>(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
+    let fixture = Fixture::new(two_batches);
+    fixture.store.fail_when::<StoreError>(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.status(), JobStatus::Failed);
     assert_eq!(fixture.leases.count(), 0);

@@ -1,7 +1,7 @@
-//! A store that fails: what is passing goes back to the queue, what is lasting ends the job, nothing turns
-//! for ever.
+//! A failing store: temporary faults return the job to the queue, permanent ones end it. No fault causes an
+//! endless loop.
 
-use super::fixture::{Fixture, usual};
+use super::fixture::{Fixture, two_batches};
 use super::store::Op;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
@@ -19,30 +19,30 @@ fn corrupt() -> StoreError {
 }
 
 fn failed_internally(fixture: &Fixture) -> bool {
-    matches!(fixture.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }])
+    matches!(fixture.store.terminal_events()[..], [Event::Error { code: FailureCode::Internal, .. }])
 }
 
-/// A fixture whose store fails at operations of this kind, as far as `hits` says of their number.
+/// A fixture whose store fails in operations of this kind for which `fails_at` accepts the number.
 fn failing(
     op: Op,
     error: impl Into<LeaseError>,
-    hits: impl Fn(usize) -> bool + Send + Sync + 'static,
+    fails_at: impl Fn(usize) -> bool + Send + Sync + 'static,
 ) -> Fixture {
-    let (fixture, error) = (Fixture::new(usual), error.into());
-    fixture.store.break_by(move |what, nth| (what == op && hits(nth)).then(|| error.clone()));
+    let (fixture, error) = (Fixture::new(two_batches), error.into());
+    fixture.store.fail_when(move |operation, nth| (operation == op && fails_at(nth)).then(|| error.clone()));
     fixture
 }
 
-fn appends_of_a_whole_run() -> usize {
-    let fixture = Fixture::new(usual);
+fn appends_of_full_run() -> usize {
+    let fixture = Fixture::new(two_batches);
     fixture.finish();
     fixture.store.count(Op::Append)
 }
 
 #[test]
-fn p3_p4_any_append_that_fails_for_a_moment_is_made_good_by_another_run() {
+fn p3_p4_another_run_recovers_from_any_temporary_append_failure() {
     for error in [io(), StoreError::Full, StoreError::Busy] {
-        for n in 1..=appends_of_a_whole_run() {
+        for n in 1..=appends_of_full_run() {
             let fixture = failing(Op::Append, error.clone(), move |nth| nth == n);
             assert_eq!(fixture.drive(), DriveOutcome::Released, "append {n}: {error}");
             fixture.finish();
@@ -57,7 +57,7 @@ fn p3_p4_any_append_that_fails_for_a_moment_is_made_good_by_another_run() {
 
 #[test]
 fn p4_any_append_that_never_works_fails_the_job_at_once() {
-    for n in 1..=appends_of_a_whole_run() {
+    for n in 1..=appends_of_full_run() {
         let fixture = failing(Op::Append, corrupt(), move |nth| nth >= n);
         assert_eq!(fixture.drive(), DriveOutcome::Finished, "append {n}");
         assert!(failed_internally(&fixture), "append {n}");
@@ -67,7 +67,7 @@ fn p4_any_append_that_never_works_fails_the_job_at_once() {
 
 #[test]
 fn a_fenced_worker_leaves_the_job_and_a_closed_store_leaves_the_worker() {
-    for n in 1..=appends_of_a_whole_run() {
+    for n in 1..=appends_of_full_run() {
         let fenced =
             failing(Op::Append, LeaseError::Fenced { job: JobId::from_bits(7) }, move |nth| nth == n);
         assert_eq!(fenced.drive(), DriveOutcome::Abandoned);
@@ -112,8 +112,8 @@ fn a_read_that_fails_for_a_moment_costs_no_event() {
 #[test]
 fn a_store_that_is_down_altogether_costs_no_job() {
     for error in [io(), StoreError::Full] {
-        let (fixture, hit) = (Fixture::new(usual), error.clone());
-        fixture.store.break_by(move |op, nth| match (op, nth) {
+        let (fixture, hit) = (Fixture::new(two_batches), error.clone());
+        fixture.store.fail_when(move |op, nth| match (op, nth) {
             (Op::Log | Op::Probe, 1) | (Op::Release, ..=9) => Some(hit.clone()),
             _ => None,
         });
@@ -124,10 +124,10 @@ fn a_store_that_is_down_altogether_costs_no_job() {
 }
 
 #[test]
-fn a_stop_ends_the_patience_with_a_read() {
+fn a_stop_ends_the_retries_of_a_read() {
     let fixture = failing(Op::Log, io(), |_| true);
     let store = std::sync::Arc::clone(&fixture.store);
-    fixture.clock.on_pause(move || store.raise(CancelReason::Shutdown));
+    fixture.clock.on_pause(move || store.cancel_lease(CancelReason::Shutdown));
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     assert_eq!(fixture.store.count(Op::Log), 2);
 }
@@ -142,7 +142,7 @@ fn p4_an_end_that_fails_for_a_moment_is_written_by_another_run() {
 }
 
 #[test]
-fn p4_an_end_that_cannot_be_written_is_told_shorter_and_then_given_up() {
+fn p4_an_unwritable_end_is_written_without_its_answer_and_then_given_up() {
     for (refused, reached) in [(1, 2), (2, 3)] {
         let fixture = failing(Op::Finish, corrupt(), move |nth| nth <= refused);
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
@@ -158,7 +158,7 @@ fn p4_an_end_that_cannot_be_written_is_told_shorter_and_then_given_up() {
 #[test]
 fn p4_a_failed_job_waits_for_a_store_that_is_down() {
     let fixture = Fixture::new(|_, _, _| panic!("on purpose"));
-    fixture.store.break_by(|op, nth| (op == Op::Finish && nth <= 5).then(io));
+    fixture.store.fail_when(|op, nth| (op == Op::Finish && nth <= 5).then(io));
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.store.count(Op::Release), 0, "another run would panic, too");
     assert!(fixture.clock.monotonic_ms() >= 2500, "with patience");
@@ -166,8 +166,8 @@ fn p4_a_failed_job_waits_for_a_store_that_is_down() {
 
 #[test]
 fn p4_a_lease_is_given_back_until_it_works() {
-    let fixture = Fixture::new(usual);
-    fixture.store.break_by(|op, nth| match (op, nth) {
+    let fixture = Fixture::new(two_batches);
+    fixture.store.fail_when(|op, nth| match (op, nth) {
         (Op::Append, 1) | (Op::Release, ..=4) => Some(io()),
         _ => None,
     });
@@ -187,9 +187,9 @@ fn giving_back_ends_with_the_lease_the_store_or_the_server() {
         (StoreError::Closed.into(), WorkerTick::StoreFailed(StoreError::Closed)),
         (corrupt().into(), WorkerTick::StoreFailed(corrupt())),
     ] {
-        let fixture = Fixture::new(usual);
+        let fixture = Fixture::new(two_batches);
         let hit = error.clone();
-        fixture.store.break_by(move |op, _| match op {
+        fixture.store.fail_when(move |op, _| match op {
             Op::Append => Some(io().into()),
             Op::Release => Some(hit.clone()),
             _ => None,
@@ -197,8 +197,8 @@ fn giving_back_ends_with_the_lease_the_store_or_the_server() {
         assert_eq!(fixture.tick(), tick);
         assert_eq!(fixture.store.count(Op::Release), 1, "{error}");
     }
-    let fixture = Fixture::new(usual);
-    fixture.store.break_by(|op, _| matches!(op, Op::Append | Op::Release).then(io));
+    let fixture = Fixture::new(two_batches);
+    fixture.store.fail_when(|op, _| matches!(op, Op::Append | Op::Release).then(io));
     let draining = fixture.draining.clone();
     fixture.clock.on_pause(move || draining.cancel(CancelReason::Shutdown));
     assert_eq!(fixture.tick(), WorkerTick::StoreFailed(io()));

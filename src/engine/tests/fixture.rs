@@ -1,4 +1,4 @@
-//! A worker with everything around it scripted.
+//! A worker with scripted ports.
 
 use super::store::FakeStore;
 use crate::app::system::SystemClock;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Fails, once asked too often: four tries in a row.
+/// Limits of the tests: a model may fail four times in a row.
 pub(super) const LIMITS: EngineLimits = EngineLimits {
     model_failures: 4,
     repeated_failures: 3,
@@ -34,21 +34,21 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Something that a test wants done on the way.
+/// A test's callback.
 pub(super) type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// A bell that can be built into a script before there is anything to ring; it rings once.
+/// An action that a script can run before the test has set it. It runs at most once.
 #[derive(Clone, Default)]
-pub(super) struct Bell(Arc<Mutex<Option<Once>>>);
+pub(super) struct DeferredAction(Arc<Mutex<Option<Once>>>);
 
 type Once = Box<dyn FnOnce() + Send>;
 
-impl Bell {
-    pub(super) fn hang(&self, act: impl FnOnce() + Send + 'static) {
+impl DeferredAction {
+    pub(super) fn set(&self, act: impl FnOnce() + Send + 'static) {
         *lock(&self.0) = Some(Box::new(act));
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn run_once(&self) {
         let act = lock(&self.0).take();
         if let Some(act) = act {
             act();
@@ -56,7 +56,7 @@ impl Bell {
     }
 }
 
-/// Time that passes only in pauses.
+/// A clock that advances only in pauses.
 #[derive(Default)]
 pub(super) struct FakeClock {
     now_ms: AtomicU64,
@@ -90,7 +90,7 @@ impl Clock for FakeClock {
         }
         if stop.reason().is_none() {
             self.advance(u64::try_from(timeout.as_millis()).expect("a short pause"));
-            // Real time passes much slower, but it passes: other threads get on.
+            // Some real time must pass, so that other threads can continue.
             stop.wait(Duration::from_micros(100));
         }
     }
@@ -107,7 +107,7 @@ impl Entropy for NoJitter {
 type Script =
     dyn Fn(&ModelRequest, &CancelToken, ChunkSink<'_>) -> Result<Completion, ModelError> + Send + Sync;
 
-/// A model that follows a script and remembers what it was asked, and when.
+/// A model that follows a script and records its requests with their times.
 pub(super) struct FakeModel {
     script: Box<Script>,
     clock: Arc<FakeClock>,
@@ -116,7 +116,7 @@ pub(super) struct FakeModel {
 }
 
 impl FakeModel {
-    /// When it was asked, and what.
+    /// The requests with their times.
     pub(super) fn requests(&self) -> Vec<(u64, ModelRequest)> {
         lock(&self.requests).clone()
     }
@@ -150,18 +150,18 @@ pub(super) struct FakeTools {
 }
 
 impl FakeTools {
-    /// Every run that there was, over all restarts.
+    /// All runs, across restarts.
     pub(super) fn runs(&self) -> Vec<ToolCall> {
         lock(&self.runs).clone()
     }
 
-    /// The calls that had their outcome without a run, and why.
+    /// The calls that were settled without a run, with the reason.
     pub(super) fn settled(&self) -> Vec<(String, UnexecutedReason)> {
         lock(&self.settled).clone()
     }
 
-    /// `CallBatch` of these tools need somebody's approval.
-    pub(super) fn guard(&self, names: &[&str]) {
+    /// Calls of these tools need approval.
+    pub(super) fn require_approval(&self, names: &[&str]) {
         *lock(&self.guarded) = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
@@ -232,7 +232,7 @@ impl Toolbox for FakeTools {
     }
 }
 
-/// A worker and its surroundings.
+/// A worker with its ports.
 pub(super) struct Fixture {
     pub(super) store: Arc<FakeStore>,
     pub(super) model: Arc<FakeModel>,
@@ -267,7 +267,7 @@ impl Fixture {
         }
     }
 
-    /// The model is configured like this.
+    /// Sets the configured models.
     pub(super) fn configure(&self, infos: Vec<ModelInfo>) {
         *lock(&self.model.infos) = infos;
     }
@@ -292,7 +292,7 @@ impl Fixture {
         Worker::new(self.ports(), limits, self.draining.clone(), self.leases.clone()).tick()
     }
 
-    /// What the one job came to in one tick.
+    /// The outcome of the job in one tick.
     pub(super) fn drive(&self) -> DriveOutcome {
         match self.tick() {
             WorkerTick::Drove(_, drive) => drive,
@@ -303,36 +303,41 @@ impl Fixture {
     /// Ticks until the job has ended, which it must (P4).
     pub(super) fn finish(&self) {
         for _ in 0..20 {
-            if self.store.ends().is_empty() {
+            if self.store.terminal_events().is_empty() {
                 drop(self.tick());
             }
         }
-        assert_eq!(self.store.ends().len(), 1, "one terminal event (P4): {:?}", self.store.records());
+        assert_eq!(
+            self.store.terminal_events().len(),
+            1,
+            "one terminal event (P4): {:?}",
+            self.store.records()
+        );
     }
 
     pub(super) fn model_is_unknown(&self) -> bool {
         lock(&self.model.infos).is_empty()
     }
 
-    /// How much time has passed.
+    /// The elapsed time.
     pub(super) fn clock_ms(&self) -> u64 {
         self.clock.monotonic_ms()
     }
 
-    /// Where the job stands.
+    /// The job's status.
     pub(super) fn status(&self) -> JobStatus {
         let job = self.store.job(crate::domain::id::UserId::SINGLE, crate::domain::id::JobId::from_bits(7));
         job.expect("readable").expect("there").status
     }
 }
 
-/// A call as the models of these tests write it.
+/// A tool call with this id and name.
 pub(super) fn call(id_ref: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id_ref.into(), name: name.into(), arguments: "{}".into() }
 }
 
-/// An answer that streams two pieces and then asks for these calls.
-pub(super) fn say(calls: Vec<ToolCall>, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
+/// An answer that streams two pieces and then makes these calls.
+pub(super) fn answer_with_calls(calls: Vec<ToolCall>, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
     for piece in ["so ", "on"] {
         if sink(Chunk::Text(piece)).is_break() {
             return Err(ModelError::Stopped);
@@ -345,14 +350,14 @@ pub(super) fn say(calls: Vec<ToolCall>, sink: ChunkSink<'_>) -> Result<Completio
     Ok(Completion { tool_calls: calls, finish_reason, echo: None })
 }
 
-/// How many answers this job already has.
+/// Number of answers that this job already has.
 pub(super) fn answers(request: &ModelRequest) -> usize {
     // The conversation's history holds one.
     request.messages.iter().filter(|m| matches!(m, Message::Assistant { .. })).count() - 1
 }
 
 /// The plan of most tests: two batches of calls, then an answer.
-pub(super) fn usual(
+pub(super) fn two_batches(
     request: &ModelRequest,
     _: &CancelToken,
     sink: ChunkSink<'_>,
@@ -362,10 +367,10 @@ pub(super) fn usual(
         1 => vec![call("d", "effect")],
         _ => Vec::new(),
     };
-    say(calls, sink)
+    answer_with_calls(calls, sink)
 }
 
-/// Nobody has a project.
+/// No user has a project.
 struct NoProjects;
 
 impl ProjectDirectories for NoProjects {

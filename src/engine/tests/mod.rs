@@ -1,4 +1,4 @@
-//! Driver, worker and pool against a store, a model, tools and a clock that do as a test tells them.
+//! Driver, worker and pool against a scripted store, model, tools and clock.
 
 mod active_leases;
 mod answers;

@@ -1,6 +1,6 @@
 //! Every reason to stop, in every phase of a job.
 
-use super::fixture::{Bell, Fixture, answers, usual};
+use super::fixture::{DeferredAction, Fixture, answers, two_batches};
 use super::store::{Op, TIMEOUT_S};
 use crate::app::system::SystemClock;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record};
@@ -24,24 +24,24 @@ const PHASES: [Phase; 5] =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
-    Raised(CancelReason),
+    Cancel(CancelReason),
     Deadline,
     Drain,
 }
 
 const REASONS: [Reason; 5] = [
-    Reason::Raised(CancelReason::Cancelled),
-    Reason::Raised(CancelReason::LeaseLost),
-    Reason::Raised(CancelReason::Shutdown),
+    Reason::Cancel(CancelReason::Cancelled),
+    Reason::Cancel(CancelReason::LeaseLost),
+    Reason::Cancel(CancelReason::Shutdown),
     Reason::Deadline,
     Reason::Drain,
 ];
 
-/// A job that meets the reason in the phase. The flag tells whether it has.
-fn staged(phase: Phase, reason: Reason) -> (Fixture, Arc<AtomicBool>) {
-    let bell = Bell::default();
-    let met = Arc::new(AtomicBool::new(false));
-    let (in_stream, failed) = (bell.clone(), AtomicBool::new(false));
+/// A job that is stopped for this reason in this phase. The flag reports whether the phase was reached.
+fn fixture_stopped_in(phase: Phase, reason: Reason) -> (Fixture, Arc<AtomicBool>) {
+    let action = DeferredAction::default();
+    let reached = Arc::new(AtomicBool::new(false));
+    let (action_in_model, failed) = (action.clone(), AtomicBool::new(false));
     let fixture = Fixture::new(move |request, cancel, sink| {
         if phase == Phase::InTheBackoff && !failed.swap(true, Ordering::SeqCst) {
             return Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(20_000) });
@@ -51,83 +51,90 @@ fn staged(phase: Phase, reason: Reason) -> (Fixture, Arc<AtomicBool>) {
             if sink(Chunk::Text("well, ")).is_break() {
                 return Err(ModelError::Stopped);
             }
-            in_stream.ring();
+            action_in_model.run_once();
             if cancel.is_cancelled() {
                 return Err(ModelError::Stopped);
             }
         }
-        let answer = usual(request, cancel, sink);
+        let answer = two_batches(request, cancel, sink);
         if phase == Phase::BeforeTheEnd && last {
-            in_stream.ring();
+            action_in_model.run_once();
         }
         answer
     });
-    let ringing = bell.clone();
+    let deferred = action.clone();
     match phase {
-        Phase::BeforeTheModel => fixture.store.break_by::<StoreError>(move |op, _| {
+        Phase::BeforeTheModel => fixture.store.fail_when::<StoreError>(move |op, _| {
             if op == Op::History {
-                ringing.ring();
+                deferred.run_once();
             }
             None
         }),
-        Phase::InTheBackoff => fixture.clock.on_pause(move || ringing.ring()),
-        Phase::DuringTools => fixture.tools.on_call(move || ringing.ring()),
+        Phase::InTheBackoff => fixture.clock.on_pause(move || deferred.run_once()),
+        Phase::DuringTools => fixture.tools.on_call(move || deferred.run_once()),
         Phase::InMidStream | Phase::BeforeTheEnd => {}
     }
-    let (store, clock, draining, has_stopped) =
-        (Arc::clone(&fixture.store), Arc::clone(&fixture.clock), fixture.draining.clone(), Arc::clone(&met));
-    bell.hang(move || {
-        has_stopped.store(true, Ordering::SeqCst);
+    let (store, clock, draining, reached_flag) = (
+        Arc::clone(&fixture.store),
+        Arc::clone(&fixture.clock),
+        fixture.draining.clone(),
+        Arc::clone(&reached),
+    );
+    action.set(move || {
+        reached_flag.store(true, Ordering::SeqCst);
         match reason {
-            Reason::Raised(reason) => store.raise(reason),
+            Reason::Cancel(reason) => store.cancel_lease(reason),
             Reason::Deadline => clock.advance(TIMEOUT_S * 1000),
             Reason::Drain => draining.cancel(CancelReason::Shutdown),
         }
     });
-    (fixture, met)
+    (fixture, reached)
 }
 
 fn check(phase: Phase, reason: Reason) {
-    let at = format!("{reason:?} {phase:?}");
-    let (mut fixture, met) = staged(phase, reason);
+    let case = format!("{reason:?} {phase:?}");
+    let (mut fixture, reached) = fixture_stopped_in(phase, reason);
     let drive = fixture.drive();
-    assert!(met.load(Ordering::SeqCst), "{at}: the phase was never met");
+    assert!(reached.load(Ordering::SeqCst), "{case}: the phase was never met");
     let calls = fixture.model.requests().len();
-    let ended = |wanted: FailureCode| {
-        assert_eq!(drive, DriveOutcome::Finished, "{at}");
+    let assert_ended = |expected_code: FailureCode| {
+        assert_eq!(drive, DriveOutcome::Finished, "{case}");
         assert!(
-            matches!(fixture.store.ends()[..], [Event::Error { code, .. }] if code == wanted),
-            "{at}: {:?}",
-            fixture.store.ends()
+            matches!(fixture.store.terminal_events()[..], [Event::Error { code, .. }] if code == expected_code),
+            "{case}: {:?}",
+            fixture.store.terminal_events()
         );
     };
     match reason {
-        Reason::Raised(CancelReason::Cancelled) => return ended(FailureCode::Cancelled),
-        // What is over the deadline before the end is has_stopped is over the deadline.
-        Reason::Deadline => return ended(FailureCode::Timeout),
-        Reason::Raised(CancelReason::LeaseLost) => assert_eq!(drive, DriveOutcome::Abandoned, "{at}"),
-        Reason::Raised(CancelReason::Shutdown) | Reason::Drain => {
-            assert_eq!(drive, DriveOutcome::Released, "{at}");
+        Reason::Cancel(CancelReason::Cancelled) => return assert_ended(FailureCode::Cancelled),
+        // A deadline that passes before the end is written counts as a timeout.
+        Reason::Deadline => return assert_ended(FailureCode::Timeout),
+        Reason::Cancel(CancelReason::LeaseLost) => assert_eq!(drive, DriveOutcome::Abandoned, "{case}"),
+        Reason::Cancel(CancelReason::Shutdown) | Reason::Drain => {
+            assert_eq!(drive, DriveOutcome::Released, "{case}");
         }
     }
-    assert!(fixture.store.is_ready() && fixture.store.ends().is_empty(), "{at}: another worker goes on");
+    assert!(
+        fixture.store.is_ready() && fixture.store.terminal_events().is_empty(),
+        "{case}: another worker goes on"
+    );
     let expected = match phase {
         Phase::BeforeTheModel => 0,
         Phase::InTheBackoff | Phase::DuringTools => 1,
         Phase::InMidStream | Phase::BeforeTheEnd => 3,
     };
-    assert_eq!(calls, expected, "{at}: no model is asked after the word to stop");
+    assert_eq!(calls, expected, "{case}: no model is asked after the word to stop");
     fixture.draining = CancelToken::new(Arc::new(SystemClock::new()));
     fixture.finish();
-    assert_eq!(fixture.status(), JobStatus::Succeeded, "{at}: the next run ends the job");
+    assert_eq!(fixture.status(), JobStatus::Succeeded, "{case}: the next run ends the job");
     for effect in ["b", "d"] {
         let runs = fixture.tools.runs().iter().filter(|run| run.id_ref == effect).count();
-        assert!(runs <= 1, "{at}: {effect} had its effect {runs} times");
+        assert!(runs <= 1, "{case}: {effect} had its effect {runs} times");
     }
 }
 
 #[test]
-fn p3_p4_every_reason_to_stop_is_heeded_in_every_phase() {
+fn p3_p4_every_stop_reason_ends_the_run_in_every_phase() {
     for phase in PHASES {
         for reason in REASONS {
             check(phase, reason);
@@ -137,19 +144,19 @@ fn p3_p4_every_reason_to_stop_is_heeded_in_every_phase() {
 
 #[test]
 fn a_drain_ends_the_backoff_at_once() {
-    let (fixture, _) = staged(Phase::InTheBackoff, Reason::Drain);
+    let (fixture, _) = fixture_stopped_in(Phase::InTheBackoff, Reason::Drain);
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     let slept_ms = crate::ports::Clock::monotonic_ms(&*fixture.clock);
     assert!(slept_ms <= 100, "{slept_ms} ms");
 }
 
 #[test]
-fn p3_a_call_that_shutdown_never_let_begin_is_made_by_the_next_run() {
-    let fixture = Fixture::new(usual);
-    let bell = Bell::default();
-    let (store, ringing) = (Arc::clone(&fixture.store), bell.clone());
-    bell.hang(move || store.raise(CancelReason::Shutdown));
-    fixture.tools.on_start(move || ringing.ring());
+fn p3_a_call_that_shutdown_prevented_runs_in_the_next_run() {
+    let fixture = Fixture::new(two_batches);
+    let action = DeferredAction::default();
+    let (store, deferred) = (Arc::clone(&fixture.store), action.clone());
+    action.set(move || store.cancel_lease(CancelReason::Shutdown));
+    fixture.tools.on_start(move || deferred.run_once());
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     assert!(fixture.tools.runs().is_empty());
     fixture.finish();
@@ -158,14 +165,15 @@ fn p3_a_call_that_shutdown_never_let_begin_is_made_by_the_next_run() {
 }
 
 #[test]
-fn p3_an_effect_that_ended_as_shutdown_came_keeps_its_result() {
-    let fixture = Fixture::new(usual);
+fn p3_an_effect_that_ended_during_shutdown_keeps_its_result() {
+    let fixture = Fixture::new(two_batches);
     let store = Arc::clone(&fixture.store);
-    let seen = Arc::clone(&fixture.store);
+    let log_source = Arc::clone(&fixture.store);
     fixture.tools.on_call(move || {
-        let in_effect = matches!(seen.records().last(), Some(Record::Mark(EngineMark::ToolStarted { .. })));
+        let in_effect =
+            matches!(log_source.records().last(), Some(Record::Mark(EngineMark::ToolStarted { .. })));
         if in_effect {
-            store.raise(CancelReason::Shutdown);
+            store.cancel_lease(CancelReason::Shutdown);
         }
     });
     fixture.finish();

@@ -1,4 +1,4 @@
-//! A store for one job, in memory: it keeps the contract, and breaks it where a test says so.
+//! An in-memory store for one job. It keeps the contract of the port and fails where a test requests it.
 
 use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::{EngineMark, Event, Record, StatusPhase};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Seconds that the job may take.
 pub(super) const TIMEOUT_S: u64 = 600;
 
-/// What a fault can hit.
+/// An operation that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Op {
     Claim,
@@ -34,7 +34,7 @@ pub(super) enum Op {
     Probe,
 }
 
-/// Called with the operation and how many of its kind there have been, this one included.
+/// Receives the operation and its number, counted from 1 for each kind.
 type Fault = dyn Fn(Op, usize) -> Option<LeaseError> + Send + Sync;
 
 struct State {
@@ -43,8 +43,8 @@ struct State {
     stop: Option<CancelToken>,
     ready: bool,
     counts: HashMap<Op, usize>,
-    /// Writes that may linger are answered later, as by a disk.
-    late: bool,
+    /// Writes that may linger are acknowledged later, as by a disk.
+    delays_appends: bool,
     writes_left: Option<usize>,
     postponed_ms: Vec<u64>,
     ending: Option<JobOutcome>,
@@ -94,7 +94,7 @@ impl FakeStore {
             stop: None,
             ready: true,
             counts: HashMap::new(),
-            late: false,
+            delays_appends: false,
             writes_left: None,
             postponed_ms: Vec::new(),
             ending: None,
@@ -112,8 +112,8 @@ impl FakeStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks `fault` before every operation from now on.
-    pub(super) fn break_by<E: Into<LeaseError>>(
+    /// Calls `fault` before every further operation.
+    pub(super) fn fail_when<E: Into<LeaseError>>(
         &self,
         fault: impl Fn(Op, usize) -> Option<E> + Send + Sync + 'static,
     ) {
@@ -121,17 +121,17 @@ impl FakeStore {
             Arc::new(move |op, nth| fault(op, nth).map(Into::into));
     }
 
-    /// Something stands in the log that no worker wrote.
-    pub(super) fn slip_in(&self, event: Event) {
+    /// Adds an event that no worker wrote.
+    pub(super) fn insert_event(&self, event: Event) {
         self.state().log.push(event.into());
     }
 
-    /// Answers pieces of a stream only after the model has gone on.
-    pub(super) fn answer_late(&self) {
-        self.state().late = true;
+    /// Acknowledges streamed pieces only after the model has continued.
+    pub(super) fn delay_appends(&self) {
+        self.state().delays_appends = true;
     }
 
-    /// The process dies after so many more writes: the disk keeps what it has, everything else is lost.
+    /// The process dies after `writes` more writes: only data on the disk survives.
     pub(super) fn die_after(&self, writes: usize) {
         self.state().writes_left = Some(writes);
     }
@@ -144,11 +144,11 @@ impl FakeStore {
         state.ready = !state.job.status.is_terminal() && state.job.status != JobStatus::Waiting;
     }
 
-    /// Raises the flag of whoever holds the job; one that is fenced out loses it to the queue.
-    pub(super) fn raise(&self, reason: CancelReason) {
+    /// Cancels the job's lease. With `LeaseLost` the job also returns to the queue.
+    pub(super) fn cancel_lease(&self, reason: CancelReason) {
         let mut state = self.state();
-        if let Some(flag) = state.stop.clone() {
-            flag.cancel(reason);
+        if let Some(token) = state.stop.clone() {
+            token.cancel(reason);
         }
         if reason == CancelReason::LeaseLost {
             state.stop = None;
@@ -165,7 +165,7 @@ impl FakeStore {
     }
 
     /// The terminal events in the log.
-    pub(super) fn ends(&self) -> Vec<Event> {
+    pub(super) fn terminal_events(&self) -> Vec<Event> {
         let terminal = |record: Record| match record {
             Record::Event(event) if event.is_terminal() => Some(event),
             _ => None,
@@ -178,12 +178,12 @@ impl FakeStore {
         self.state().ending.as_ref().map(|ending| ending.output_text.clone()).unwrap_or_default()
     }
 
-    /// What the conversation gained.
+    /// The messages that the job added to the conversation.
     pub(super) fn messages(&self) -> Vec<Message> {
         self.state().ending.as_ref().map(|ending| ending.messages.clone()).unwrap_or_default()
     }
 
-    /// What stands for the conversation's oldest turns when the job has ended.
+    /// The summary of the conversation's oldest turns after the job's end.
     pub(super) fn summary(&self) -> Option<ConversationSummary> {
         self.state().ending.as_ref().and_then(|ending| ending.summary.clone())
     }
@@ -193,17 +193,17 @@ impl FakeStore {
         self.state().has_history = false;
     }
 
-    /// How long each failed run has to wait for the next.
+    /// The delay after each failed run.
     pub(super) fn postponed_ms(&self) -> Vec<u64> {
         self.state().postponed_ms.clone()
     }
 
-    /// Changes what was asked.
-    pub(super) fn ask_for(&mut self, change: impl FnOnce(&mut JobSpec)) {
+    /// Changes the request.
+    pub(super) fn change_spec(&mut self, change: impl FnOnce(&mut JobSpec)) {
         change(Arc::make_mut(&mut self.spec));
     }
 
-    /// The job may fail so often before it has failed.
+    /// Sets the number of attempts.
     pub(super) fn allow_attempts(&mut self, max_attempts: u32) {
         Arc::make_mut(&mut self.spec).max_attempts = max_attempts;
     }
@@ -236,8 +236,8 @@ impl FakeStore {
         {
             return Err(LeaseError::Fenced { job: fence.job });
         }
-        if let Some(left) = &mut state.writes_left {
-            *left = left.checked_sub(1).ok_or(StoreError::Closed)?;
+        if let Some(remaining) = &mut state.writes_left {
+            *remaining = remaining.checked_sub(1).ok_or(StoreError::Closed)?;
         }
         Ok(state)
     }
@@ -355,7 +355,7 @@ impl Store for FakeStore {
 
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         let outcome = self.write(Op::Append, Some(fence)).map(|mut state| state.log.extend(records));
-        if urgency == Urgency::Now || !self.state().late {
+        if urgency == Urgency::Now || !self.state().delays_appends {
             return Ticket::resolved(outcome);
         }
         let (sender, ticket) = Ticket::new();

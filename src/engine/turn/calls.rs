@@ -10,7 +10,7 @@ use crate::domain::tool::ToolCall;
 pub const INTERRUPTED: &str =
     r#"{"success":false,"data":null,"error":"interrupted, outcome unknown","execution_time":0.0}"#;
 
-/// The result of a call that was never made or whose result is gone.
+/// The result of a call that was never made or whose result is lost.
 pub(in crate::engine) const CANCELLED: &str =
     r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
 
@@ -60,7 +60,7 @@ impl CallBatch {
         self.states.iter().map(|state| state.call.clone()).collect()
     }
 
-    /// Notes a decision about these calls; the last one counts.
+    /// Records a decision about these calls; the last one counts.
     pub(super) fn decide(&mut self, id_refs: &[String], decision: &CallApproval) {
         for id_ref in id_refs {
             if let Some(state) = self.unsettled_mut(id_ref) {
@@ -94,7 +94,7 @@ impl CallBatch {
 
     /// The call with this id, if it has neither a result nor an outcome.
     pub(super) fn find(&self, id_ref: &str) -> Option<&ToolCall> {
-        self.left().map(|s| &s.call).find(|call| call.id_ref == id_ref)
+        self.without_outcome().map(|s| &s.call).find(|call| call.id_ref == id_ref)
     }
 
     pub(super) fn has_started(&self, id_ref: &str) -> bool {
@@ -104,13 +104,13 @@ impl CallBatch {
     /// Marks for the calls that may or may not have run. Only calls that must not run twice have a start
     /// mark.
     pub(super) fn interrupted(&self) -> Vec<Record> {
-        let lost = self.left().filter(|s| s.started);
-        lost.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
+        let started = self.without_outcome().filter(|s| s.started);
+        started.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
     }
 
     /// Marks for the calls that were denied.
     pub(super) fn denied(&self) -> Vec<Record> {
-        let refused = self.left().filter_map(|s| match &s.decision {
+        let refused = self.without_outcome().filter_map(|s| match &s.decision {
             Some(CallApproval::Denied(reason)) => Some((&s.call, reason)),
             Some(CallApproval::Approved) | None => None,
         });
@@ -119,7 +119,8 @@ impl CallBatch {
 
     /// The calls that need approval and have no decision yet.
     pub(super) fn undecided(&self, needs_approval: &dyn Fn(&str) -> bool) -> Vec<ToolCall> {
-        let undecided = self.left().filter(|s| s.decision.is_none() && needs_approval(&s.call.name));
+        let undecided =
+            self.without_outcome().filter(|s| s.decision.is_none() && needs_approval(&s.call.name));
         undecided.map(|s| s.call.clone()).collect()
     }
 
@@ -131,17 +132,17 @@ impl CallBatch {
 
     /// The calls that have neither a result nor an outcome.
     pub(super) fn unsettled(&self) -> Vec<ToolCall> {
-        self.left().map(|s| s.call.clone()).collect()
+        self.without_outcome().map(|s| s.call.clone()).collect()
     }
 
-    fn left(&self) -> impl Iterator<Item = &CallState> {
+    fn without_outcome(&self) -> impl Iterator<Item = &CallState> {
         self.states.iter().filter(|s| !s.published && s.outcome.is_none())
     }
 
     /// The results that may be published now, numbered from `first_index`: up to the first call without an
     /// outcome.
-    pub(super) fn publishable(&self, first_index: u32, fresh: NewOutcome<'_>) -> Vec<Record> {
-        let outcome = |state: &CallState| match (&state.outcome, fresh) {
+    pub(super) fn publishable(&self, first_index: u32, new_outcome: NewOutcome<'_>) -> Vec<Record> {
+        let outcome = |state: &CallState| match (&state.outcome, new_outcome) {
             (Some((content, skipped)), _) => Some((content.clone(), *skipped)),
             (None, Some((id_ref, content, skipped))) if state.call.id_ref == id_ref => {
                 Some((content.to_owned(), skipped))

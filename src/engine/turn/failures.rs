@@ -27,13 +27,13 @@ pub(super) struct ModelFailures {
     is_shortened: bool,
     /// The backoff for the last failure is over.
     has_waited: bool,
-    /// How the current run ends, as far as the log says.
+    /// How the current run ended according to the log.
     run_end: RunEnd,
     /// The fallback model that is called instead of the job's model.
     model: Option<String>,
 }
 
-/// How a run that did not end its job came to its end.
+/// How a run ended that did not end its job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum RunEnd {
     /// By a crash or a shutdown, without a record.
@@ -143,10 +143,10 @@ impl ModelFailures {
     }
 
     pub(super) fn fallback<'m>(&self, models: &'m [String]) -> Option<&'m str> {
-        let at = match &self.model {
+        let position = match &self.model {
             None => 0,
             Some(current) => models.iter().position(|model| model == current)?,
         };
-        models.get(at.saturating_add(1)).map(String::as_str)
+        models.get(position.saturating_add(1)).map(String::as_str)
     }
 }

@@ -92,10 +92,10 @@ fn auto_denied(calls: &[ToolCall]) -> Record {
 }
 
 impl TurnState {
-    /// The next step. Must be called only while no step is running: whatever the log shows as started and not
-    /// ended counts as interrupted.
+    /// The next step. Must be called only while no step is running: a step that the log shows as started and
+    /// not ended counts as interrupted.
     pub fn next(&self, limits: &TurnLimits<'_>, rules: &TurnApproval<'_>) -> NextStep {
-        if self.ended {
+        if self.is_ended {
             return NextStep::AlreadyEnded;
         }
         if let Some(step) = self.next_discard().or_else(|| self.next_failure(limits)) {
@@ -128,8 +128,8 @@ impl TurnState {
         })
     }
 
-    /// What the batch of tool calls still needs: marks for interrupted and denied calls, results, approval,
-    /// or runs.
+    /// The step that the batch of tool calls still needs: marks for interrupted and denied calls, results,
+    /// approval, or runs.
     fn next_in_batch(&self, rules: &TurnApproval<'_>) -> Option<NextStep> {
         let interrupted = self.calls.interrupted();
         if !interrupted.is_empty() {
@@ -156,16 +156,18 @@ impl TurnState {
 
     fn next_call(&self, limits: &TurnLimits<'_>) -> NextStep {
         let closing = self.closing_reason(limits);
-        let is_spent = limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max);
+        let is_budget_spent = limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max);
         match self.last_reply {
             LastReply::Complete(reason) => NextStep::Finish(closing.unwrap_or(reason)),
             LastReply::Truncated
-                if is_spent || self.continuations >= CONTINUATIONS || self.has_reached_max_tokens(limits) =>
+                if is_budget_spent
+                    || self.continuations >= CONTINUATIONS
+                    || self.has_reached_max_tokens(limits) =>
             {
                 NextStep::Finish(closing.unwrap_or(FinishReason::Length))
             }
             LastReply::Empty if self.empties > EMPTY_RETRIES => self.end_with_empty_answer(closing),
-            LastReply::None | LastReply::ToolCalls | LastReply::Empty if is_spent => NextStep::Fail {
+            LastReply::None | LastReply::ToolCalls | LastReply::Empty if is_budget_spent => NextStep::Fail {
                 code: FailureCode::MaxTotalTokens,
                 content: format!(
                     "{} tokens are spent; max_total_tokens is {}",
@@ -184,9 +186,9 @@ impl TurnState {
         }
     }
 
-    /// Why the next answer has to be the closing one, if it has to.
+    /// The reason why the next answer must be the closing one, if there is one.
     fn closing_reason(&self, limits: &TurnLimits<'_>) -> Option<FinishReason> {
-        if self.repeats.worst() >= limits.repeated_failures {
+        if self.repeats.max_failures() >= limits.repeated_failures {
             return Some(FinishReason::RepeatedFailure);
         }
         (self.rounds >= limits.max_steps).then_some(FinishReason::MaxSteps)

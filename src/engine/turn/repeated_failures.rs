@@ -10,7 +10,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RepeatedFailures(HashMap<(String, String), u32>);
 
-/// The field of a tool result that matters here.
+/// The only field of a tool result that is read here.
 #[derive(Deserialize)]
 struct ResultStatus {
     success: bool,
@@ -18,9 +18,9 @@ struct ResultStatus {
 
 impl RepeatedFailures {
     /// Counts a result. A result that does not report a failure is a success.
-    pub(super) fn note(&mut self, call: &ToolCall, content: &str) {
+    pub(super) fn record(&mut self, call: &ToolCall, content: &str) {
         let failed = serde_json::from_str::<ResultStatus>(content).is_ok_and(|status| !status.success);
-        let key = (call.name.clone(), plain(&call.arguments));
+        let key = (call.name.clone(), canonical_arguments(&call.arguments));
         if failed {
             let count = self.0.entry(key).or_default();
             *count = count.saturating_add(1);
@@ -30,13 +30,13 @@ impl RepeatedFailures {
     }
 
     /// The most failures of one call.
-    pub(super) fn worst(&self) -> u32 {
+    pub(super) fn max_failures(&self) -> u32 {
         self.0.values().copied().max().unwrap_or(0)
     }
 }
 
 /// Arguments in canonical form, so that spaces and key order do not matter.
-fn plain(arguments: &str) -> String {
+fn canonical_arguments(arguments: &str) -> String {
     serde_json::from_str::<Value>(arguments)
         .map_or_else(|_| arguments.trim().to_owned(), |value| canonical(&value))
 }
@@ -55,15 +55,15 @@ mod tests {
     #[test]
     fn the_same_failing_call_is_counted_and_a_success_forgets_it() {
         let mut repeats = RepeatedFailures::default();
-        repeats.note(&call(r#"{"a":1,"b":2}"#), FAILED);
-        repeats.note(&call(r#"{ "b": 2, "a": 1 }"#), FAILED);
-        assert_eq!(repeats.worst(), 2);
-        repeats.note(&call(r#"{"a":2}"#), FAILED);
-        assert_eq!(repeats.worst(), 2, "another call");
-        repeats.note(&call(r#"{"a":1,"b":2}"#), WORKED);
-        assert_eq!(repeats.worst(), 1);
-        repeats.note(&call("{bad"), FAILED);
-        repeats.note(&call("{bad"), "no JSON");
-        assert_eq!(repeats.worst(), 1);
+        repeats.record(&call(r#"{"a":1,"b":2}"#), FAILED);
+        repeats.record(&call(r#"{ "b": 2, "a": 1 }"#), FAILED);
+        assert_eq!(repeats.max_failures(), 2);
+        repeats.record(&call(r#"{"a":2}"#), FAILED);
+        assert_eq!(repeats.max_failures(), 2, "another call");
+        repeats.record(&call(r#"{"a":1,"b":2}"#), WORKED);
+        assert_eq!(repeats.max_failures(), 1);
+        repeats.record(&call("{bad"), FAILED);
+        repeats.record(&call("{bad"), "no JSON");
+        assert_eq!(repeats.max_failures(), 1);
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
 
-/// What the newest answer was.
+/// The kind of the newest answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LastReply {
     /// There is none yet.
@@ -31,15 +31,15 @@ pub(super) struct OpenStep {
     pub(super) text: String,
 }
 
-/// What replaces the oldest messages in the prompt.
+/// The summary that replaces the oldest messages in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShortenedContext {
     /// The summary.
     pub content: String,
     /// How many of the newest messages of history and input are still sent.
-    pub kept: usize,
+    pub kept_history: usize,
     /// How many of the oldest messages of this job are not sent.
-    pub said: usize,
+    pub omitted_job_messages: usize,
     /// The summary does not cover all that is left out.
     pub is_stub: bool,
 }
@@ -61,7 +61,7 @@ pub struct TurnState {
     pub(super) open: Vec<OpenStep>,
     /// The cost of the open steps is in the log.
     pub(super) is_billed: bool,
-    /// A tool result was too long for the model and is kept whole.
+    /// A tool result was too long for the model; the log has it in full.
     has_results: bool,
     pub(super) calls: CallBatch,
     pub(super) repeats: RepeatedFailures,
@@ -70,7 +70,7 @@ pub struct TurnState {
     used_refs: Vec<String>,
     pub(super) usage: Usage,
     answer: String,
-    pub(super) ended: bool,
+    pub(super) is_ended: bool,
 }
 
 impl TurnState {
@@ -83,12 +83,12 @@ impl TurnState {
         turn
     }
 
-    /// What this job has added to the conversation so far.
+    /// The messages that this job has added to the conversation so far.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// What replaces the oldest messages, if they are left out.
+    /// The summary that replaces the oldest messages, if they are left out.
     pub fn shortened(&self) -> Option<&ShortenedContext> {
         self.shortened.as_ref()
     }
@@ -178,51 +178,53 @@ impl TurnState {
         match event {
             Event::Status { status, .. } => self.enter_phase(*status),
             Event::Delta { index, kind, text, .. } => {
-                self.see_index(*index);
+                self.reserve_index(*index);
                 match self.open.last_mut().filter(|step| step.index == *index) {
                     Some(step) => step.text.push_str(text),
                     None => self.open.push(OpenStep { index: *index, kind: *kind, text: text.clone() }),
                 }
             }
             Event::ToolCall { index, call } => {
-                self.see_index(*index);
+                self.reserve_index(*index);
                 self.used_refs.push(call.id_ref.clone());
                 self.calls.add(call.clone());
             }
             Event::ToolResult { index, id_ref, content, skipped, .. } => {
-                self.see_index(*index);
+                self.reserve_index(*index);
                 self.publish_result(id_ref, content, *skipped);
             }
             Event::StepDiscarded { index } => {
                 // The index stays used even when retention has deleted the step itself.
-                self.see_index(*index);
+                self.reserve_index(*index);
                 self.open.retain(|step| step.index != *index);
                 self.is_billed &= !self.open.is_empty();
             }
             Event::Summary { content, kept, said, is_stub } => {
                 let (content, is_stub) = (content.clone(), *is_stub);
                 self.failures.note_shortened();
-                self.shortened = Some(ShortenedContext { content, kept: *kept, said: *said, is_stub });
+                let (kept_history, omitted_job_messages) = (*kept, *said);
+                self.shortened =
+                    Some(ShortenedContext { content, kept_history, omitted_job_messages, is_stub });
             }
             Event::WaitingApproval { .. } | Event::AgentStep(_) => {}
-            Event::Done { .. } | Event::Error { .. } => self.ended = true,
+            Event::Done { .. } | Event::Error { .. } => self.is_ended = true,
         }
     }
 
     fn publish_result(&mut self, id_ref: &str, content: &str, skipped: bool) {
         let Some(call) = self.calls.publish(id_ref) else { return };
         if !skipped {
-            self.repeats.note(call, content);
+            self.repeats.record(call, content);
         }
         self.messages.push(result_message(call, content.to_owned()));
     }
 
     /// A new phase of the job. A retried job has not ended; its conversation may have grown meanwhile, so the
-    /// prompt is shortened anew. A new run has its full budget of empty answers, unless the job was only
+    /// prompt is shortened again. A new run has its full budget of empty answers, unless the job was only
     /// deferred.
     fn enter_phase(&mut self, phase: StatusPhase) {
         match phase {
-            StatusPhase::Queued if std::mem::take(&mut self.ended) => {
+            StatusPhase::Queued if std::mem::take(&mut self.is_ended) => {
                 self.shortened = None;
                 self.failures.end_run_failed();
             }
@@ -267,7 +269,7 @@ impl TurnState {
         let content = self.open_text(StepKind::Text);
         let thinking = self.open_text(StepKind::Thinking);
         let tool_calls = self.calls.seal();
-        let before = self.last_reply;
+        let previous = self.last_reply;
         self.usage += usage;
         self.failures.reset();
         self.open.clear();
@@ -276,7 +278,7 @@ impl TurnState {
             _ if !tool_calls.is_empty() => LastReply::ToolCalls,
             FinishReason::ContentFilter => LastReply::Complete(finish_reason),
             // A continuation that added nothing.
-            _ if content.trim().is_empty() && before == LastReply::Truncated => {
+            _ if content.trim().is_empty() && previous == LastReply::Truncated => {
                 LastReply::Complete(FinishReason::Stop)
             }
             _ if content.trim().is_empty() => LastReply::Empty,
@@ -284,8 +286,8 @@ impl TurnState {
             FinishReason::ToolCalls => LastReply::Complete(FinishReason::Stop),
             _ => LastReply::Complete(finish_reason),
         };
-        self.count(before, usage);
-        let continues = before == LastReply::Truncated;
+        self.count_reply(previous, usage);
+        let continues = previous == LastReply::Truncated;
         if continues {
             self.answer.push_str(&content);
         } else if self.last_reply != LastReply::Empty {
@@ -308,13 +310,13 @@ impl TurnState {
     }
 
     /// Counts rounds, continuations and empty answers.
-    fn count(&mut self, before: LastReply, usage: Usage) {
-        let tokens = if before == LastReply::Truncated { self.answer_tokens } else { 0 };
+    fn count_reply(&mut self, previous: LastReply, usage: Usage) {
+        let tokens = if previous == LastReply::Truncated { self.answer_tokens } else { 0 };
         self.answer_tokens = tokens.saturating_add(usage.completion_tokens);
         match self.last_reply {
             LastReply::ToolCalls => self.rounds = self.rounds.saturating_add(1),
             LastReply::Empty => self.empties = self.empties.saturating_add(1),
-            LastReply::Truncated if before == LastReply::Truncated => {
+            LastReply::Truncated if previous == LastReply::Truncated => {
                 self.continuations = self.continuations.saturating_add(1);
             }
             LastReply::None | LastReply::Complete(_) | LastReply::Truncated => {}
@@ -327,7 +329,7 @@ impl TurnState {
         }
     }
 
-    fn see_index(&mut self, index: u32) {
+    fn reserve_index(&mut self, index: u32) {
         self.next_index = self.next_index.max(index.saturating_add(1));
     }
 
@@ -350,8 +352,8 @@ impl TurnState {
         self.calls.approved()
     }
 
-    /// The record of a piece of the model's answer.
-    pub fn piece(&self, kind: StepKind, text: &str) -> Record {
+    /// The record of a streamed piece of the model's answer.
+    pub fn delta(&self, kind: StepKind, text: &str) -> Record {
         let (index, offset) = match self.open.last() {
             Some(step) if step.kind == kind => (step.index, step.text.len() as u64),
             _ => (self.next_index, 0),
@@ -364,15 +366,15 @@ impl TurnState {
     pub fn seal(&self, completion: Completion, with_tools: bool, usage: Usage) -> Vec<Record> {
         let Completion { tool_calls, finish_reason, echo } = completion;
         let mut records: Vec<Record> = Vec::new();
-        let mut taken = self.used_refs.clone();
-        let kept = if with_tools { tool_calls } else { Vec::new() };
-        for (index, mut call) in (self.next_index..).zip(kept) {
+        let mut used_refs = self.used_refs.clone();
+        let accepted_calls = if with_tools { tool_calls } else { Vec::new() };
+        for (index, mut call) in (self.next_index..).zip(accepted_calls) {
             // Some providers send no id or count from zero in every answer; an id must be unique within the
             // job.
-            if call.id_ref.is_empty() || taken.contains(&call.id_ref) {
-                call.id_ref = free_ref(index, &taken);
+            if call.id_ref.is_empty() || used_refs.contains(&call.id_ref) {
+                call.id_ref = free_ref(index, &used_refs);
             }
-            taken.push(call.id_ref.clone());
+            used_refs.push(call.id_ref.clone());
             records.push(Event::ToolCall { index, call }.into());
         }
         let model = self.failures.model().map(str::to_owned);
@@ -388,9 +390,12 @@ impl TurnState {
     }
 }
 
-/// A new id for a call that has none of its own.
-fn free_ref(index: u32, taken: &[String]) -> String {
-    let plain = format!("call_{index}");
+/// A new id for a call without a usable one.
+fn free_ref(index: u32, used_refs: &[String]) -> String {
+    let first_choice = format!("call_{index}");
     let numbered = (2_u64..).map(|n| format!("call_{index}_{n}"));
-    std::iter::once(plain).chain(numbered).find(|id_ref| !taken.contains(id_ref)).unwrap_or_default()
+    std::iter::once(first_choice)
+        .chain(numbered)
+        .find(|id_ref| !used_refs.contains(id_ref))
+        .unwrap_or_default()
 }

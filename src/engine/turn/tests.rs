@@ -1,4 +1,4 @@
-//! The loop's rules, one by one and under random plans.
+//! The rules of the agent loop, one by one and under random plans.
 
 use super::*;
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
@@ -52,7 +52,7 @@ fn next(turn: &TurnState) -> NextStep {
 /// A log up to a batch of these calls.
 fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, TurnState) {
     let (mut log, mut turn) = (Vec::new(), TurnState::default());
-    let piece = turn.piece(StepKind::Text, "let me see");
+    let piece = turn.delta(StepKind::Text, "let me see");
     extend(&mut log, &mut turn, vec![piece]);
     let sealed = turn.seal(completion(calls), true, Usage::new(10, 5));
     extend(&mut log, &mut turn, sealed);
@@ -121,12 +121,12 @@ fn results_are_published_in_call_order() {
 #[test]
 fn a_cut_step_is_discarded_and_its_successor_has_a_new_index() {
     let mut turn = TurnState::default();
-    let piece = turn.piece(StepKind::Text, "half a tho");
+    let piece = turn.delta(StepKind::Text, "half a tho");
     turn.apply(&piece);
     assert_eq!(next(&turn), NextStep::Discard { indices: vec![0], unbilled: Some("half a tho".into()) });
     turn.apply(&Event::StepDiscarded { index: 0 }.into());
     assert!(matches!(
-        turn.piece(StepKind::Text, "again"),
+        turn.delta(StepKind::Text, "again"),
         Record::Event(Event::Delta { index: 1, offset: 0, .. })
     ));
 }
@@ -145,7 +145,7 @@ fn ids_that_a_provider_repeats_are_made_unique() {
 }
 
 #[test]
-fn an_id_that_the_engine_makes_up_is_not_one_that_is_taken() {
+fn a_generated_call_id_is_unique() {
     // The third call sits at index 3, and the model has named another one `call_3` and `call_3_2` already.
     let (_, turn) = after_batch(vec![call("call_3", "pure"), call("call_3_2", "pure"), call("", "pure")]);
     let NextStep::RunTools(calls) = next(&turn) else { panic!("wants the tools run") };
@@ -165,7 +165,7 @@ fn the_last_call_has_no_tools_and_ends_the_job() {
         extend(&mut log, &mut turn, settled);
     }
     assert_eq!(next(&turn), closing());
-    let piece = turn.piece(StepKind::Text, "so it is");
+    let piece = turn.delta(StepKind::Text, "so it is");
     extend(&mut log, &mut turn, vec![piece]);
     let sealed = turn.seal(completion(vec![call("y", "pure")]), false, Usage::new(10, 5));
     extend(&mut log, &mut turn, sealed);
@@ -236,12 +236,12 @@ fn p4_nothing_follows_a_terminal_event() {
 }
 
 /// Plays one job against a scripted model: `plan[i]` is the number of calls in answer `i`.
-/// Returns the log, the calls that ran, and the state that was carried along.
-/// Wherever the log is cut, folding the rest must lead to the same end.
+/// Returns the log, the calls that ran, and the live state.
+/// A restart at any point of the log must lead to the same end.
 fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnState) {
     let (mut log, mut turn, mut runs) = (Vec::<Record>::new(), TurnState::default(), Vec::new());
     for _ in 0..500 {
-        if cut.is_some_and(|at| log.len() == at) {
+        if cut.is_some_and(|length| log.len() == length) {
             turn = TurnState::fold(&log);
         }
         match next(&turn) {
@@ -255,7 +255,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
                 let name = |n: usize| if n % 2 == 1 { "guarded" } else { "pure" };
                 let calls =
                     (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), name(n)));
-                let piece = turn.piece(StepKind::Text, "so ");
+                let piece = turn.delta(StepKind::Text, "so ");
                 extend(&mut log, &mut turn, vec![piece]);
                 if cut == Some(log.len()) {
                     turn = TurnState::fold(&log);
@@ -265,8 +265,9 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
                 extend(&mut log, &mut turn, sealed);
             }
             NextStep::RequestApproval(calls) => {
-                // By place: ids differ where a discarded step has shifted the indices.
-                let ids = |rest| calls.iter().skip(rest).step_by(2).map(|call| call.id_ref.clone()).collect();
+                // Chosen by position: ids differ where a discarded step has shifted the indices.
+                let ids =
+                    |first| calls.iter().skip(first).step_by(2).map(|call| call.id_ref.clone()).collect();
                 let (approved, denied) = (ids(0), ids(1));
                 let denied = EngineMark::Denied { id_refs: denied, reason: "no".into() };
                 extend(
@@ -293,28 +294,28 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
     panic!("the loop does not end (P4)")
 }
 
-/// Messages less the ids that the engine made up: a discarded step shifts the indices that those are made of.
+/// Messages without generated ids: a discarded step shifts the indices in them.
 fn shape(messages: &[Message]) -> Vec<(String, usize)> {
-    let of = |message: &Message| match message {
+    let summary = |message: &Message| match message {
         Message::Assistant { content, tool_calls, .. } => (content.clone(), tool_calls.len()),
         Message::Tool { name, content, .. } => (format!("{name}: {content}"), 0),
         Message::System { content } | Message::User { content, .. } => (content.clone(), 0),
     };
-    messages.iter().map(of).collect()
+    messages.iter().map(summary).collect()
 }
 
 proptest! {
     #[test]
     fn p3_p4_any_plan_ends_and_runs_each_call_once(plan in prop::collection::vec(0usize..4, 0..6), cut in 0usize..40) {
-        let (whole, runs, _) = play(&plan, None);
+        let (full, runs, _) = play(&plan, None);
         let (cut_log, cut_runs, _) = play(&plan, Some(cut));
         let mut unique = cut_runs.clone();
         unique.sort();
         unique.dedup();
         prop_assert_eq!(unique.len(), cut_runs.len(), "a call ran twice");
         prop_assert_eq!(runs.len(), cut_runs.len());
-        let (whole, cut) = (TurnState::fold(&whole), TurnState::fold(&cut_log));
-        prop_assert_eq!(shape(whole.messages()), shape(cut.messages()));
+        let (full, cut) = (TurnState::fold(&full), TurnState::fold(&cut_log));
+        prop_assert_eq!(shape(full.messages()), shape(cut.messages()));
     }
 
     #[test]
@@ -348,9 +349,9 @@ fn phase(status: StatusPhase) -> Record {
 }
 
 #[test]
-fn what_a_failure_has_paid_for_is_not_paid_for_again_by_the_next_run() {
+fn the_next_run_does_not_bill_a_failed_call_again() {
     let mut turn = TurnState::default();
-    let piece = turn.piece(StepKind::Text, "half");
+    let piece = turn.delta(StepKind::Text, "half");
     for record in [piece, failed(false), phase(StatusPhase::Running)] {
         turn.apply(&record);
     }
@@ -358,7 +359,7 @@ fn what_a_failure_has_paid_for_is_not_paid_for_again_by_the_next_run() {
 }
 
 #[test]
-fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
+fn the_next_run_repeats_an_empty_answer() {
     let mut turn = TurnState::default();
     for _ in 0..3 {
         for record in turn.seal(completion(Vec::new()), true, Usage::new(10, 0)) {
@@ -372,7 +373,7 @@ fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
 }
 
 #[test]
-fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
+fn a_fallback_model_stays_after_a_crash_and_not_in_the_next_attempt() {
     let models = ["a".to_owned(), "b".to_owned()];
     let limits = TurnLimits { models: &models, ..LIMITS };
     let mut turn = TurnState::default();
@@ -395,7 +396,7 @@ fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
 }
 
 #[test]
-fn a_retried_job_sees_what_was_said_since_it_failed() {
+fn a_retried_job_sees_messages_since_its_failure() {
     let mut turn = TurnState::default();
     turn.apply(&Event::Summary { content: "x".into(), kept: 1, said: 0, is_stub: false }.into());
     turn.apply(&phase(StatusPhase::Queued));

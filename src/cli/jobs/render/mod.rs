@@ -164,7 +164,7 @@ impl<'a> JobRenderer<'a> {
 
     fn discard(&mut self, step: &str) -> Result<(), CliError> {
         let before = self.buffered.len();
-        self.buffered.retain(|(kept, _)| kept != step);
+        self.buffered.retain(|(buffered_step, _)| buffered_step != step);
         if self.buffered.len() == before {
             self.note("(the step above was cut off and is repeated)")?;
         }
@@ -189,14 +189,16 @@ impl<'a> JobRenderer<'a> {
 /// Token use, and an unusual end, from the `done` event.
 fn summary(done: &Value) -> String {
     let tokens = |key: &str| done.pointer(&format!("/usage/{key}")).and_then(Value::as_u64);
-    let used = match (tokens("total_tokens"), tokens("prompt_tokens"), tokens("completion_tokens")) {
-        (Some(all), Some(read), Some(written)) => format!("{all} tokens ({read} in, {written} out)"),
+    let token_use = match (tokens("total_tokens"), tokens("prompt_tokens"), tokens("completion_tokens")) {
+        (Some(total), Some(prompt), Some(completion)) => {
+            format!("{total} tokens ({prompt} in, {completion} out)")
+        }
         _ => "done".to_owned(),
     };
     match done.get("finish_reason").and_then(Value::as_str) {
-        None | Some("stop") => used,
-        Some("length") => format!("{used}, cut off at max_tokens"),
-        Some(reason) => format!("{used}, ended by {}", reason.replace('_', " ")),
+        None | Some("stop") => token_use,
+        Some("length") => format!("{token_use}, cut off at max_tokens"),
+        Some(reason) => format!("{token_use}, ended by {}", reason.replace('_', " ")),
     }
 }
 

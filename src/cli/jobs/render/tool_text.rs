@@ -28,10 +28,10 @@ pub(crate) fn result(name: &str, content: &str, columns: usize) -> (bool, Vec<St
     let Some(is_success) = parsed.get("success").and_then(Value::as_bool) else {
         return (true, text(&format!("← {name}"), content, columns));
     };
-    let mark = if is_success { '✓' } else { '✗' };
-    let head = format!("← {name} {mark}{}", time(&parsed));
-    let shown = if is_success { parsed.get("data") } else { parsed.get("error") };
-    let lines = match shown {
+    let symbol = if is_success { '✓' } else { '✗' };
+    let head = format!("← {name} {symbol}{}", time(&parsed));
+    let payload = if is_success { parsed.get("data") } else { parsed.get("error") };
+    let lines = match payload {
         None | Some(Value::Null) => vec![head],
         Some(Value::Object(map)) => object(&head, map, (RESULT_LINES, columns)),
         Some(Value::String(string)) => text(&head, string, columns),
@@ -60,11 +60,11 @@ fn text(head: &str, content: &str, columns: usize) -> Vec<String> {
 }
 
 /// An object's members after the head if they fit on the line, else on lines of their own.
-fn object(head: &str, map: &Map<String, Value>, (most, columns): (usize, usize)) -> Vec<String> {
+fn object(head: &str, map: &Map<String, Value>, (max_lines, columns): (usize, usize)) -> Vec<String> {
     let members: Vec<(&str, String)> = map
         .iter()
         .filter(|(_, value)| !value.is_null())
-        .map(|(key, value)| (key.as_str(), word(value)))
+        .map(|(key, value)| (key.as_str(), value_text(value)))
         .collect();
     if members.is_empty() {
         return vec![head.to_owned()];
@@ -78,7 +78,7 @@ fn object(head: &str, map: &Map<String, Value>, (most, columns): (usize, usize))
     for (key, value) in &members {
         if value.trim_end().contains('\n') {
             lines.push(cut(&format!("    {key}:"), columns));
-            lines.extend(block(value, "      │ ", (most, columns)));
+            lines.extend(block(value, "      │ ", (max_lines, columns)));
         } else {
             lines.push(cut(&format!("    {key}: {}", value.trim_end()), columns));
         }
@@ -87,22 +87,22 @@ fn object(head: &str, map: &Map<String, Value>, (most, columns): (usize, usize))
 }
 
 /// A value; strings without quotation marks.
-fn word(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The first lines of a text, each cut to the width.
-fn block(text: &str, margin: &str, (most, columns): (usize, usize)) -> Vec<String> {
+fn block(text: &str, margin: &str, (max_lines, columns): (usize, usize)) -> Vec<String> {
     let lines = text.trim_end().lines().map(|line| cut(&format!("{margin}{line}"), columns));
-    shorten(lines.collect(), most, margin)
+    shorten(lines.collect(), max_lines, margin)
 }
 
-fn shorten(mut lines: Vec<String>, most: usize, margin: &str) -> Vec<String> {
-    let left = lines.len().saturating_sub(most);
+fn shorten(mut lines: Vec<String>, max_lines: usize, margin: &str) -> Vec<String> {
+    let omitted = lines.len().saturating_sub(max_lines);
     // The note would take as much room as a single omitted line.
-    if left > 1 {
-        lines.truncate(most);
-        lines.push(format!("{margin}… {left} more lines"));
+    if omitted > 1 {
+        lines.truncate(max_lines);
+        lines.push(format!("{margin}… {omitted} more lines"));
     }
     lines
 }

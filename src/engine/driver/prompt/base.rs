@@ -1,4 +1,4 @@
-//! What a job's prompts have in common: instructions, history and input, which existed before the job's first
+//! The common part of a job's prompts: instructions, history and input, which exist before the job's first
 //! answer.
 
 use super::repair;
@@ -12,7 +12,7 @@ use crate::engine::turn::{ShortenedContext, TurnState};
 pub(super) const CONTINUE: &str = "Your answer was cut off because it reached the length limit. Go on exactly where it stops. \
                      Repeat nothing, and do not comment on the interruption.";
 
-/// Everything that was there before the job's first answer.
+/// The messages that exist before the job's first answer.
 #[derive(Debug, Clone)]
 pub(in crate::engine) struct PromptBase {
     system_prompt: Option<String>,
@@ -47,11 +47,12 @@ impl PromptBase {
     /// The messages of the next request. `continues`: the last answer was truncated and has to be continued.
     pub(in crate::engine) fn messages(&self, turn: &TurnState, continues: bool) -> Vec<Message> {
         let shortened = turn.shortened();
-        let (kept, said) = shortened.map_or((self.earlier.len(), 0), |s| (s.kept, s.said));
-        let first = self.first_kept(kept);
+        let (kept_history, omitted) =
+            shortened.map_or((self.earlier.len(), 0), |s| (s.kept_history, s.omitted_job_messages));
+        let first = self.first_kept(kept_history);
         let instructions = self.earlier.iter().take(first).filter(|m| matches!(m, Message::System { .. }));
-        let own = turn.messages().iter().skip(said);
-        let conversation = self.earlier.iter().skip(first).chain(own).cloned();
+        let job_messages = turn.messages().iter().skip(omitted);
+        let conversation = self.earlier.iter().skip(first).chain(job_messages).cloned();
         let conversation = repair::repair_calls(conversation);
         let system = self.system_prompt.iter().map(|content| Message::System { content: content.clone() });
         let mut messages: Vec<Message> = system.chain(instructions.cloned()).collect();
@@ -72,7 +73,7 @@ impl PromptBase {
         shortened: Option<&ShortenedContext>,
     ) -> Option<ConversationSummary> {
         let shortened = shortened.filter(|shortened| !shortened.is_stub)?;
-        let first = self.first_kept(shortened.kept);
+        let first = self.first_kept(shortened.kept_history);
         let (_, through) = self.turn_ends.iter().rev().find(|(end, _)| *end <= first)?;
         Some(ConversationSummary { content: shortened.content.clone(), through: *through })
     }
@@ -80,11 +81,11 @@ impl PromptBase {
     /// Tokens of the instructions, which no cut removes.
     pub(in crate::engine) fn instruction_tokens(&self, estimator: &TokenEstimator) -> u64 {
         let system = self.system_prompt.as_deref().map_or(0, |text| estimator.text(text));
-        let within = self.earlier.iter().filter(|message| matches!(message, Message::System { .. }));
-        system.saturating_add(estimator.messages(within))
+        let in_messages = self.earlier.iter().filter(|message| matches!(message, Message::System { .. }));
+        system.saturating_add(estimator.messages(in_messages))
     }
 
-    /// The index of the first message that is kept when the newest `kept` are.
+    /// The index of the first message that stays if the newest `kept` messages stay.
     pub(super) fn first_kept(&self, kept: usize) -> usize {
         self.earlier.len().saturating_sub(kept)
     }

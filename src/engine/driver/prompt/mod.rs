@@ -1,5 +1,4 @@
-//! The messages of a model call: instructions, summary, history, input, and what the job has said and done.
-//! Pure.
+//! The messages of a model call: instructions, summary, history, input, and the job's own messages. Pure.
 
 mod base;
 mod cut;

@@ -1,4 +1,4 @@
-//! Requests as they are put together, mended and cut.
+//! Building, repairing and shortening of requests.
 
 use super::*;
 use crate::domain::event::{EngineMark, Event, FinishReason, Record};
@@ -16,7 +16,7 @@ fn call(id: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: "t".into(), arguments: "{}".into() }
 }
 
-fn asks(ids: &[&str]) -> Message {
+fn assistant_with_calls(ids: &[&str]) -> Message {
     Message::Assistant {
         content: String::new(),
         thinking: String::new(),
@@ -29,14 +29,14 @@ fn result(id: &str, content: &str) -> Message {
     Message::Tool { id_ref: id.into(), name: "t".into(), content: content.into() }
 }
 
-/// A history of so many turns with a tool call each, before a job that asks `now`.
+/// A history of `turns` turns with one tool call each, before a job with the input `now`.
 fn base(turns: u64, words: usize) -> PromptBase {
     let text = "word ".repeat(words);
     let turn = |number| ConversationTurn {
         number,
         messages: vec![
             Message::user(format!("question {number} {text}")),
-            asks(&["a"]),
+            assistant_with_calls(&["a"]),
             result("a", &text),
             Message::assistant(format!("answer {number} {text}")),
         ],
@@ -48,7 +48,7 @@ fn base(turns: u64, words: usize) -> PromptBase {
     PromptBase::new(&spec, history)
 }
 
-/// A job that has made so many rounds of calls.
+/// A job after `count` rounds of calls.
 fn rounds(count: usize, words: usize) -> TurnState {
     let mut log: Vec<Record> = Vec::new();
     let text = "word ".repeat(words);
@@ -68,11 +68,11 @@ fn rounds(count: usize, words: usize) -> TurnState {
 }
 
 fn shorten(turn: &mut TurnState, content: &str, cut: CutPoint) {
-    let CutPoint { kept, said } = cut;
+    let (kept, said) = (cut.kept_history, cut.omitted_job_messages);
     turn.apply(&Event::Summary { content: content.into(), kept, said, is_stub: false }.into());
 }
 
-fn is_whole(messages: &[Message]) -> bool {
+fn has_paired_calls(messages: &[Message]) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
         match message {
@@ -91,7 +91,7 @@ fn is_whole(messages: &[Message]) -> bool {
 }
 
 #[test]
-fn a_request_is_instructions_history_input_and_what_was_done() {
+fn a_request_has_instructions_history_input_and_the_jobs_own_messages() {
     let messages = base(1, 1).messages(&rounds(1, 1), false);
     assert_eq!(messages.len(), 1 + 4 + 2 + 2);
     assert!(matches!(&messages[0], Message::System { content } if content == "be brief"));
@@ -101,18 +101,18 @@ fn a_request_is_instructions_history_input_and_what_was_done() {
 }
 
 #[test]
-fn orphans_go_and_gaps_are_filled() {
+fn results_without_a_call_are_dropped_and_missing_results_are_added() {
     let broken = vec![
         result("lost", "1"),
-        asks(&["a", "b"]),
+        assistant_with_calls(&["a", "b"]),
         result("b", "2"),
         result("b", "twice"),
         Message::user("next"),
         result("a", "late"),
-        asks(&["c"]),
+        assistant_with_calls(&["c"]),
     ];
     let mended = repair::repair_calls(broken);
-    assert!(is_whole(&mended), "{mended:?}");
+    assert!(has_paired_calls(&mended), "{mended:?}");
     let texts: Vec<_> = mended
         .iter()
         .filter_map(|m| match m {
@@ -129,11 +129,15 @@ fn the_oldest_turns_go_first_and_the_question_stays() {
     let estimator = TokenEstimator::of_model("gpt-4");
     let budget = PromptBudget { tokens: 1_400, fixed: 10 };
     let cut = base.cut(turn.messages(), base.no_cut(), budget, &estimator).expect("a cut");
-    assert_eq!(cut, CutPoint { kept: 2 + 4, said: 0 }, "one turn of some 390 tokens, and the input, stay");
+    assert_eq!(
+        cut,
+        CutPoint { kept_history: 2 + 4, omitted_job_messages: 0 },
+        "one turn of some 390 tokens, and the input, stay"
+    );
     let mut short = turn.clone();
     shorten(&mut short, "five questions", cut);
     let messages = base.messages(&short, false);
-    assert!(is_whole(&messages), "{messages:?}");
+    assert!(has_paired_calls(&messages), "{messages:?}");
     let Message::User { content, .. } = &messages[1] else { panic!("{messages:?}") };
     assert!(content.contains("five questions") && content.contains("question 6"), "{content}");
     assert_eq!(base.summary_of(short.shortened()).map(|s| s.through), Some(5));
@@ -146,18 +150,18 @@ fn a_long_run_of_one_job_loses_its_oldest_rounds_and_keeps_its_question_and_inst
     let estimator = TokenEstimator::of_model("gpt-4");
     let budget = PromptBudget { tokens: 1_000, fixed: 0 };
     let cut = base.cut(turn.messages(), base.no_cut(), budget, &estimator).expect("a cut");
-    assert_eq!((cut.kept, cut.said), (1, 14), "only the newest round fits");
+    assert_eq!((cut.kept_history, cut.omitted_job_messages), (1, 14), "only the newest round fits");
     shorten(&mut turn, "", cut);
     let messages = base.messages(&turn, false);
     assert!(matches!(&messages[1], Message::System { content } if content == "rules"), "{messages:?}");
     assert!(matches!(&messages[2], Message::User { content, .. } if content.ends_with("now")));
-    assert!(is_whole(&messages) && messages.len() == 5, "{messages:?}");
+    assert!(has_paired_calls(&messages) && messages.len() == 5, "{messages:?}");
     assert_eq!(base.cut(turn.messages(), cut, budget, &estimator), None, "the newest round stays");
     assert_eq!(base.summary_of(turn.shortened()).map(|s| s.through), Some(1));
 }
 
 #[test]
-fn rooms_shrink_with_every_prompt_that_did_not_fit() {
+fn budgets_shrink_with_every_prompt_that_did_not_fit() {
     let budget = PromptBudget::of_window(8_000, Some(1_000), 0);
     assert_eq!(budget.tokens, 7_000);
     assert!(budget.is_full(6_301) && !budget.is_full(6_300));
@@ -167,7 +171,7 @@ fn rooms_shrink_with_every_prompt_that_did_not_fit() {
 }
 
 #[test]
-fn a_transcript_is_bounded_and_says_what_it_leaves_out() {
+fn a_transcript_is_bounded_and_counts_omitted_entries() {
     let messages: Vec<Message> =
         (0..50).map(|n| Message::user(format!("{n} {}", "x".repeat(5_000)))).collect();
     let refs: Vec<&Message> = messages.iter().collect();
@@ -179,18 +183,21 @@ fn a_transcript_is_bounded_and_says_what_it_leaves_out() {
 
 proptest! {
     #[test]
-    fn no_cut_parts_a_call_from_its_result(turns in 0u64..5, count in 0usize..6, tokens in 0u64..3_000) {
+    fn no_cut_separates_a_call_from_its_result(turns in 0u64..5, count in 0usize..6, tokens in 0u64..3_000) {
         let (base, mut turn) = (base(turns, 40), rounds(count, 40));
         let estimator = TokenEstimator::of_model("x");
         let (mut now, budget) = (base.no_cut(), PromptBudget { tokens, fixed: 0 });
         while let Some(cut) = base.cut(turn.messages(), now, budget, &estimator) {
-            prop_assert!(cut.kept < now.kept || cut.said > now.said, "{cut:?} behind {now:?}");
+            prop_assert!(
+                cut.kept_history < now.kept_history || cut.omitted_job_messages > now.omitted_job_messages,
+                "{cut:?} behind {now:?}"
+            );
             now = cut;
             shorten(&mut turn, "in short", cut);
             let messages = base.messages(&turn, false);
-            prop_assert!(is_whole(&messages), "{messages:?}");
-            let asked = messages.iter().any(|m| matches!(m, Message::User { content, .. } if content.ends_with("now")));
-            prop_assert!(asked, "the question stays");
+            prop_assert!(has_paired_calls(&messages), "{messages:?}");
+            let has_question = messages.iter().any(|m| matches!(m, Message::User { content, .. } if content.ends_with("now")));
+            prop_assert!(has_question, "the question stays");
         }
     }
 }

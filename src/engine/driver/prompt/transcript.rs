@@ -21,10 +21,10 @@ pub(in crate::engine) fn transcript(
         left_out = left_out.saturating_add(1);
     }
     lines.drain(..left_out);
-    let before = earlier_summary
+    let summary_text = earlier_summary
         .map(|summary| format!("Summary of what came before: {}", excerpt(summary, chars / 4)));
-    let gap = (left_out > 0).then(|| format!("({left_out} older entries are left out here)"));
-    before.into_iter().chain(gap).chain(lines).collect::<Vec<_>>().join("\n\n")
+    let omission_note = (left_out > 0).then(|| format!("({left_out} older entries are left out here)"));
+    summary_text.into_iter().chain(omission_note).chain(lines).collect::<Vec<_>>().join("\n\n")
 }
 
 fn render(message: &Message) -> Vec<String> {
