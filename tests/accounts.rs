@@ -46,11 +46,11 @@ fn the_first_account_is_an_administrator_and_the_next_a_user() {
     let (ann, bob) = (register(&server, "ann"), register(&server, "bob"));
     assert_eq!((&ann["user"]["role"], &bob["user"]["role"]), (&json!("admin"), &json!("user")));
     let names: Vec<&str> = ann["user"].as_object().expect("a user").keys().map(String::as_str).collect();
-    let wanted = ["id", "username", "email", "avatar", "role", "is_active", "created_at", "last_login_at"];
-    assert_eq!(names, wanted);
+    let expected = ["id", "username", "email", "avatar", "role", "is_active", "created_at", "last_login_at"];
+    assert_eq!(names, expected);
     assert_eq!(with(&server, &token(&bob), "HEAD /v1/backup", &Value::Null).status, 403);
     assert_eq!(with(&server, &token(&ann), "HEAD /v1/backup", &Value::Null).status, 200);
-    for (body, status, word) in [
+    for (body, status, text) in [
         (json!({"username": "ANN", "password": PASSWORD}), 409, "taken"),
         (json!({"username": "x", "password": PASSWORD}), 400, "username"),
         (json!({"username": "carl", "password": "short"}), 400, "password"),
@@ -65,7 +65,7 @@ fn the_first_account_is_an_administrator_and_the_next_a_user() {
     ] {
         let reply = ask(&server, "POST /api/auth/register", &[], &body);
         assert_eq!(reply.status, status, "{}", reply.body);
-        assert!(reply.body.contains(word), "{}", reply.body);
+        assert!(reply.body.contains(text), "{}", reply.body);
     }
     // P9: the log contains no password and no token.
     let log = server.log();
@@ -255,8 +255,11 @@ fn p9_responses_have_security_headers_and_allowed_origins_get_cors() {
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, HEAD, POST, OPTIONS"));
     assert!(preflight.header("access-control-allow-headers").is_some_and(|h| h.contains("authorization")));
-    let plain = server.get("/healthz");
-    assert_eq!((plain.header("access-control-allow-origin"), plain.header("vary")), (None, Some("Origin")));
+    let without_origin = server.get("/healthz");
+    assert_eq!(
+        (without_origin.header("access-control-allow-origin"), without_origin.header("vary")),
+        (None, Some("Origin"))
+    );
     let evil = server.get_with("/healthz", &[("origin", "https://evil.example")]);
     assert_eq!((evil.status, evil.header("access-control-allow-origin")), (403, None));
 }
@@ -266,8 +269,8 @@ fn p9_an_api_key_survives_a_password_change_but_not_a_disabled_account() {
     let server = Server::start_with("auth_mode: multi\nregistration: invite\n");
     let admin = token(&register(&server, "ann"));
     let invite = with(&server, &admin, "POST /api/invites", &json!({})).json()["data"]["code"].clone();
-    let newcomer = json!({"username": "bob", "password": PASSWORD, "invite": invite});
-    let reply = ask(&server, "POST /api/auth/register", &[], &newcomer);
+    let account = json!({"username": "bob", "password": PASSWORD, "invite": invite});
+    let reply = ask(&server, "POST /api/auth/register", &[], &account);
     assert_eq!(reply.status, 200, "{}", reply.body);
     let bob = reply.json()["data"].clone();
     let made = with(&server, &token(&bob), "POST /api/tokens", &json!({"name": "script"}));
@@ -279,13 +282,13 @@ fn p9_an_api_key_survives_a_password_change_but_not_a_disabled_account() {
     assert_eq!(with(&server, &token(&bob), "GET /v1/jobs", &Value::Null).status, 401);
     assert_eq!(with(&server, &key, "GET /v1/jobs", &Value::Null).status, 200);
     assert_eq!(with(&server, &key, "GET /api/users", &Value::Null).status, 403);
-    let off = with(
+    let disabled = with(
         &server,
         &admin,
         &format!("PATCH /api/users/{}", bob["user"]["id"]),
         &json!({"is_active": false}),
     );
-    assert_eq!(off.status, 200, "{}", off.body);
+    assert_eq!(disabled.status, 200, "{}", disabled.body);
     assert_eq!(with(&server, &key, "GET /v1/jobs", &Value::Null).status, 401);
     assert_eq!(login(&server, "bob", "another horse").status, 403);
     assert_eq!(
@@ -302,10 +305,10 @@ fn send_slowly(server: &Server, token: &str, path: &str, body: &Value, between: 
     let address = server.url.strip_prefix("http://").expect("an address");
     let mut socket = std::net::TcpStream::connect(address).expect("a connection");
     let body = body.to_string();
-    let (early, late) = body.split_at(body.len() - 1);
+    let (sent, held_back) = body.split_at(body.len() - 1);
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{early}",
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{sent}",
         body.len()
     );
     socket.write_all(head.as_bytes()).expect("sent");
@@ -313,7 +316,7 @@ fn send_slowly(server: &Server, token: &str, path: &str, body: &Value, between: 
     assert_eq!(server.get("/healthz").status, 200);
     std::thread::sleep(std::time::Duration::from_millis(200));
     between();
-    socket.write_all(late.as_bytes()).expect("sent");
+    socket.write_all(held_back.as_bytes()).expect("sent");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
     answer.split(' ').nth(1).unwrap_or_default().to_owned()
@@ -323,12 +326,12 @@ fn send_slowly(server: &Server, token: &str, path: &str, body: &Value, between: 
 fn p9_access_revoked_while_the_body_arrives_rejects_the_request() {
     let server = Server::start_with(MULTI);
     let (root, ann) = (token(&register(&server, "root")), register(&server, "ann"));
-    let place = format!("PATCH /api/users/{}", ann["user"]["id"]);
-    let change = |change: Value| assert_eq!(with(&server, &root, &place, &change).status, 200);
+    let route = format!("PATCH /api/users/{}", ann["user"]["id"]);
+    let change = |change: Value| assert_eq!(with(&server, &root, &route, &change).status, 200);
     change(json!({"role": "admin"}));
-    let newcomer = json!({"username": "evil", "password": PASSWORD, "role": "admin"});
+    let account = json!({"username": "evil", "password": PASSWORD, "role": "admin"});
     let demote = || change(json!({"role": "user"}));
-    assert_eq!(send_slowly(&server, &token(&ann), "/api/users", &newcomer, demote), "401");
+    assert_eq!(send_slowly(&server, &token(&ann), "/api/users", &account, demote), "401");
     let key =
         with(&server, &token(&ann), "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
     let (id, key) = (key["id"].as_str().expect("an id"), key["key"].as_str().expect("a key"));

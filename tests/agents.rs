@@ -31,10 +31,10 @@ fn call_once(request: &Value, name: &str, arguments: Value) -> Answer {
     }
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
+    while !condition() {
+        assert!(Instant::now() < deadline, "never: {event}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -144,9 +144,12 @@ fn a_background_job_runs_in_parallel_and_answers_in_its_conversation() {
     let server = Server::start_against(&upstream, "");
     let chat = |text: &str| server.submit(&json!({"input": text, "conversation_id": "chat"}));
     let parent = chat("begin");
-    let begun = tool_result_of(&server.wait(&parent));
-    assert_eq!((&begun["data"]["status"], &begun["data"]["label"]), (&json!("queued"), &json!("slow one")));
-    let child = begun["data"]["job_id"].as_str().expect("an id").to_owned();
+    let spawned = tool_result_of(&server.wait(&parent));
+    assert_eq!(
+        (&spawned["data"]["status"], &spawned["data"]["label"]),
+        (&json!("queued"), &json!("slow one"))
+    );
+    let child = spawned["data"]["job_id"].as_str().expect("an id").to_owned();
     let shown = server.get(&format!("/v1/jobs/{child}")).json();
     assert_eq!((&shown["parent_id"], &shown["conversation_id"]), (&json!(parent), &json!("chat")));
     assert_eq!(shown["metadata"], json!({"label": "slow one", "spawned_by": parent}));
@@ -165,14 +168,17 @@ fn a_background_job_runs_in_parallel_and_answers_in_its_conversation() {
     assert_eq!(children(&server, &parent).len(), 1);
     assert_eq!(children(&server, &child).len(), 0);
     assert_eq!(server.get("/v1/jobs?parent=x").status, 400);
-    let own = upstream
+    let background_request = upstream
         .requests()
         .into_iter()
         .find(|r| last_question(r).starts_with("[Background"))
         .expect("its request");
-    let tools = own["tools"].to_string();
+    let tools = background_request["tools"].to_string();
     assert!(tools.contains("\"calculator\"") && !tools.contains("\"spawn\"") && !tools.contains("\"cron\""));
-    assert!(!own["messages"].to_string().contains("begin"), "the background job sees only its task: {own}");
+    assert!(
+        !background_request["messages"].to_string().contains("begin"),
+        "the background job sees only its task: {background_request}"
+    );
 }
 
 #[test]
@@ -260,9 +266,9 @@ fn a_model_can_create_a_schedule_but_a_scheduled_job_cannot() {
     let tried =
         upstream.requests().into_iter().find(|r| last_question(r) == "tick" && newest_result(r).is_some());
     let results = tool_results(&tried.expect("it made the calls"));
-    let own = results.rchunks(2).next().expect("two results");
+    let own_results = results.rchunks(2).next().expect("two results");
     let is_refused = |result: &Value| result.to_string().contains("\\\"success\\\":false");
-    assert!(own.len() == 2 && own.iter().all(is_refused), "{results:?}");
+    assert!(own_results.len() == 2 && own_results.iter().all(is_refused), "{results:?}");
 }
 
 #[test]

@@ -72,14 +72,14 @@ fn a_waiting_job_survives_a_crash_and_continues_after_approval() {
     assert!(
         job["approval"]["expires_at"].as_u64().expect("a time") > job["created_at"].as_u64().expect("a time")
     );
-    let behind = server.submit(&json!({"input": "me too", "conversation_id": "chat", "tools": false}));
+    let queued = server.submit(&json!({"input": "me too", "conversation_id": "chat", "tools": false}));
     let server = server.crash_and_restart(&against(&upstream, GUARDED));
     assert_eq!(
         server.get(&format!("/v1/jobs/{id}")).json()["status"],
         "waiting",
         "a restart changes nothing"
     );
-    assert_eq!(server.get(&format!("/v1/jobs/{behind}")).json()["status"], "queued");
+    assert_eq!(server.get(&format!("/v1/jobs/{queued}")).json()["status"], "queued");
     let shown = server.get("/api/conversations/chat/messages").json().to_string();
     assert!(shown.contains("\"waiting\""), "{shown}");
     let events: Vec<_> = server.stream(&format!("/v1/jobs/{id}/events?follow=false"), 0).collect();
@@ -94,7 +94,7 @@ fn a_waiting_job_survives_a_crash_and_continues_after_approval() {
     assert_eq!((&done["approval"], &done["attempt"]), (&Value::Null, &json!(1)));
     let phases = ["queued", "running", "waiting_approval", "queued", "running"];
     assert_eq!(statuses(&server, &id), phases);
-    assert_eq!(ended(&server, &behind)["status"], "succeeded");
+    assert_eq!(ended(&server, &queued)["status"], "succeeded");
     assert_eq!(server.post(&format!("/v1/jobs/{id}/deny"), &json!({})).status, 409);
 }
 
@@ -127,9 +127,9 @@ fn a_denial_on_the_command_line_reaches_the_model_with_its_reason() {
 fn a_call_without_a_decision_or_with_auto_deny_is_denied() {
     let upstream = upstream();
     let server = Server::start_against(&upstream, &format!("{GUARDED}\nlimits: {{approval_timeout_s: 1}}"));
-    let late = ended(&server, &server.submit(&json!({"input": "go", "timeout_s": 60})));
-    let answer = late["output_text"].as_str().expect("a text");
-    assert!(answer.contains("denied: nobody decided within 1 s"), "{late}");
+    let undecided = ended(&server, &server.submit(&json!({"input": "go", "timeout_s": 60})));
+    let answer = undecided["output_text"].as_str().expect("a text");
+    assert!(answer.contains("denied: nobody decided within 1 s"), "{undecided}");
     let unattended = server.submit(&json!({"input": "go", "approval": "auto-deny"}));
     let answer = ended(&server, &unattended)["output_text"].as_str().expect("a text").to_owned();
     assert!(answer.contains("approval: auto-deny"), "{answer}");

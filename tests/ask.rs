@@ -32,10 +32,10 @@ fn run(arguments: &[&str], url: &str) -> Ran {
     command(arguments).args(["--server", url]).output().expect("the binary runs").into()
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
+    while !condition() {
+        assert!(Instant::now() < deadline, "never: {event}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -89,9 +89,9 @@ fn p2_ask_prints_the_whole_answer_once_although_the_server_is_killed() {
     assert!(ran.err.contains("resumed after event"), "{}", ran.err);
 }
 
-/// What the proxy does to the first request of a kind.
+/// How the proxy fails the first request of a kind.
 #[derive(Clone)]
-enum Disturbance {
+enum ProxyFault {
     /// Closes the connection of `POST /v1/jobs` once the server has answered it.
     Cut,
     /// Answers a request for events with 502, like a proxy whose server restarts.
@@ -102,7 +102,7 @@ enum Disturbance {
     Late(Arc<AtomicBool>),
 }
 
-impl Disturbance {
+impl ProxyFault {
     fn concerns(&self, request: &[u8]) -> bool {
         match self {
             Self::Cut | Self::Late(_) => request.starts_with(b"POST /v1/jobs "),
@@ -112,34 +112,34 @@ impl Disturbance {
     }
 }
 
-/// Starts a proxy before a server; counts the requests of the kind that it disturbs.
-fn start_proxy(server: &str, disturbance: &Disturbance) -> (String, Arc<AtomicUsize>) {
+/// Starts a proxy before a server; counts the requests of the kind that the fault affects.
+fn start_faulty_proxy(server: &str, fault: &ProxyFault) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let server = server.trim_start_matches("http://").to_owned();
-    let (seen, disturbance) = (Arc::new(AtomicUsize::new(0)), disturbance.clone());
+    let (seen, fault) = (Arc::new(AtomicUsize::new(0)), fault.clone());
     let counted = Arc::clone(&seen);
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let server = TcpStream::connect(&server).expect("the server");
-            let (disturbance, counted) = (disturbance.clone(), Arc::clone(&counted));
-            std::thread::spawn(move || forward(client, server, &disturbance, &counted));
+            let (fault, counted) = (fault.clone(), Arc::clone(&counted));
+            std::thread::spawn(move || forward(client, server, &fault, &counted));
         }
     });
     (url, seen)
 }
 
-fn forward(mut client: TcpStream, mut server: TcpStream, disturbance: &Disturbance, seen: &AtomicUsize) {
+fn forward(mut client: TcpStream, mut server: TcpStream, fault: &ProxyFault, seen: &AtomicUsize) {
     let mut back = (server.try_clone().expect("a clone"), client.try_clone().expect("a clone"));
-    let is_disturbed = Arc::new(AtomicBool::new(false));
-    let (was_disturbed, kind) = (Arc::clone(&is_disturbed), disturbance.clone());
+    let is_faulty = Arc::new(AtomicBool::new(false));
+    let (has_failed, kind) = (Arc::clone(&is_faulty), fault.clone());
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = back.0.read(&mut bytes) {
             match &kind {
-                Disturbance::Cut if was_disturbed.load(Ordering::SeqCst) => break,
-                Disturbance::Late(may_pass) if was_disturbed.load(Ordering::SeqCst) => {
-                    wait_until("the response may pass", || may_pass.load(Ordering::SeqCst));
+                ProxyFault::Cut if has_failed.load(Ordering::SeqCst) => break,
+                ProxyFault::Late(may_forward) if has_failed.load(Ordering::SeqCst) => {
+                    wait_until("the proxy may forward the response", || may_forward.load(Ordering::SeqCst));
                 }
                 _ => {}
             }
@@ -151,14 +151,14 @@ fn forward(mut client: TcpStream, mut server: TcpStream, disturbance: &Disturban
     });
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = client.read(&mut bytes) {
-        if disturbance.concerns(&bytes[..count]) && seen.fetch_add(1, Ordering::SeqCst) == 0 {
-            is_disturbed.store(true, Ordering::SeqCst);
-            if matches!(disturbance, Disturbance::BadGateway) {
+        if fault.concerns(&bytes[..count]) && seen.fetch_add(1, Ordering::SeqCst) == 0 {
+            is_faulty.store(true, Ordering::SeqCst);
+            if matches!(fault, ProxyFault::BadGateway) {
                 let bad_gateway =
                     b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                 drop(client.write_all(bad_gateway));
             }
-            if matches!(disturbance, Disturbance::BadGateway | Disturbance::HangUp) {
+            if matches!(fault, ProxyFault::BadGateway | ProxyFault::HangUp) {
                 break;
             }
         }
@@ -174,7 +174,7 @@ fn p2_ask_and_tail_retry_after_a_502_from_a_proxy() {
     let server = Server::start();
     let job = run(&["ask", "--detach", "hello"], &server.url).out;
     for arguments in [&["ask", "hello"][..], &["tail", job.trim()]] {
-        let (url, requests) = start_proxy(&server.url, &Disturbance::BadGateway);
+        let (url, requests) = start_faulty_proxy(&server.url, &ProxyFault::BadGateway);
         let ran = run(arguments, &url);
         assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
         assert!(ran.out.contains("hello") && ran.err.contains("502"), "{} {}", ran.out, ran.err);
@@ -185,7 +185,7 @@ fn p2_ask_and_tail_retry_after_a_502_from_a_proxy() {
 #[test]
 fn a_server_that_closes_the_probe_connection_counts_as_reachable() {
     let server = Server::start();
-    let (url, probes) = start_proxy(&server.url, &Disturbance::HangUp);
+    let (url, probes) = start_faulty_proxy(&server.url, &ProxyFault::HangUp);
     let ran = run(&["ask", "hello"], &url);
     assert!(ran.code == 0 && ran.out.contains("hello"), "{}\n{}", ran.out, ran.err);
     assert_eq!(probes.load(Ordering::SeqCst), 1);
@@ -204,8 +204,8 @@ fn ask_refuses_an_empty_prompt_before_it_connects() {
 #[test]
 fn an_interrupt_during_submission_cancels_the_submitted_job() {
     let server = Server::start();
-    let may_pass = Arc::new(AtomicBool::new(false));
-    let (url, posts) = start_proxy(&server.url, &Disturbance::Late(Arc::clone(&may_pass)));
+    let may_forward = Arc::new(AtomicBool::new(false));
+    let (url, posts) = start_faulty_proxy(&server.url, &ProxyFault::Late(Arc::clone(&may_forward)));
     let child = spawned(command(&["ask", "--server", &url, "--cancel-on-interrupt", ENDLESS]));
     wait_until("the job is submitted", || posts.load(Ordering::SeqCst) == 1);
     wait_until("the job is accepted", || server.get("/v1/jobs").json()["data"][0]["id"].is_string());
@@ -213,7 +213,7 @@ fn an_interrupt_during_submission_cancels_the_submitted_job() {
     // Long enough that the client handles the interrupt before the response arrives; the test passes in
     // either order.
     std::thread::sleep(Duration::from_millis(500));
-    may_pass.store(true, Ordering::SeqCst);
+    may_forward.store(true, Ordering::SeqCst);
     let ran: Ran = child.wait_with_output().expect("it ends").into();
     assert!(ran.code == 130 && ran.err.contains("is cancelled"), "{} {}", ran.code, ran.err);
     wait_until("cancelled", || server.get("/v1/jobs").json()["data"][0]["status"] == "cancelled");
@@ -222,7 +222,7 @@ fn an_interrupt_during_submission_cancels_the_submitted_job() {
 #[test]
 fn p1_a_submission_that_lost_its_response_is_repeated_and_makes_one_job() {
     let server = Server::start();
-    let (url, posts) = start_proxy(&server.url, &Disturbance::Cut);
+    let (url, posts) = start_faulty_proxy(&server.url, &ProxyFault::Cut);
     let ran = run(&["ask", "hello"], &url);
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
     assert!(ran.out.contains("hello") && ran.err.contains("the server is back"), "{} {}", ran.out, ran.err);
@@ -281,8 +281,12 @@ fn client_commands_work_over_a_unix_socket() {
     assert_eq!(page["data"].as_array().map(Vec::len), Some(1), "{page}");
     let token: Value = serde_json::from_str(&made.out).expect("JSON");
     assert!(token["key"].as_str().is_some_and(|key| key.starts_with("nck_")), "{token} {}", made.err);
-    let gone = run(&["jobs"], &url);
-    assert!(gone.code == 1 && gone.err.contains(&url) && gone.err.contains("\nhint: "), "{}", gone.err);
+    let unreachable = run(&["jobs"], &url);
+    assert!(
+        unreachable.code == 1 && unreachable.err.contains(&url) && unreachable.err.contains("\nhint: "),
+        "{}",
+        unreachable.err
+    );
 }
 
 #[test]

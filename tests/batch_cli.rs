@@ -97,8 +97,8 @@ fn jobs(server: &Server) -> usize {
 }
 
 /// The batch id: the first word of the first line of stderr that contains `what`.
-fn batch_id(err: &str, what: &str) -> String {
-    let line = err.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("'{what}' in: {err}"));
+fn batch_id(err: &str, text: &str) -> String {
+    let line = err.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("'{text}' in: {err}"));
     line.split([' ', ':']).next().expect("a word").to_owned()
 }
 
@@ -211,7 +211,7 @@ fn a_bad_line_is_reported_with_file_and_number_however_long_the_file() {
 fn invalid_arguments_are_refused_before_anything_is_sent() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&["a"]));
-    for (arguments, code, word) in [
+    for (arguments, code, message) in [
         (vec!["absent.jsonl"], 1, "nanoclaw: cannot read 'absent.jsonl'"),
         (vec!["."], 1, "not a file"),
         (vec!["jobs.jsonl", "-o", "."], 2, "it is a directory"),
@@ -224,7 +224,7 @@ fn invalid_arguments_are_refused_before_anything_is_sent() {
     ] {
         let ran = home.run(&server.url, &arguments);
         assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{arguments:?}: {}", ran.err);
-        assert!(ran.err.contains(word), "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(message), "{arguments:?}: {}", ran.err);
     }
     let ran = home.run("http://127.0.0.1:9", &["jobs.jsonl"]);
     assert!(ran.code == 1 && ran.err.contains("cannot reach the server"), "{}", ran.err);
@@ -272,8 +272,8 @@ fn p1_a_client_killed_before_it_read_the_batch_id_gets_the_same_batch() {
 fn detach_prints_the_id_and_new_starts_another_batch() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&["a"]));
-    let detach = |more: &[&str]| {
-        let ran = home.run(&server.url, &[&["jobs.jsonl", "--detach"], more].concat());
+    let detach = |options: &[&str]| {
+        let ran = home.run(&server.url, &[&["jobs.jsonl", "--detach"], options].concat());
         assert_eq!((ran.code, ran.out.lines().count()), (0, 1), "{}", ran.err);
         ran.out.trim().to_owned()
     };
@@ -415,11 +415,11 @@ fn p1_a_waiting_client_reconnects_after_the_server_restarts() {
 
 /// A proxy that cuts each connection after a number of bytes up and down; connections beyond the list are
 /// not cut.
-fn start_cutting_proxy(server: &Server, cuts: Vec<(u64, u64)>) -> String {
+fn start_cutting_proxy(server: &Server, limits: Vec<(u64, u64)>) -> String {
     let target = server.url.trim_start_matches("http://").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let copy_some = |from: &TcpStream, to: &TcpStream, limit: u64| {
+    let copy_limited = |from: &TcpStream, to: &TcpStream, limit: u64| {
         let (from, mut to) = (from.try_clone().expect("a clone"), to.try_clone().expect("a clone"));
         std::thread::spawn(move || {
             let mut limited = (&from).take(limit);
@@ -432,9 +432,9 @@ fn start_cutting_proxy(server: &Server, cuts: Vec<(u64, u64)>) -> String {
         for (number, client) in listener.incoming().enumerate() {
             let (client, server) =
                 (client.expect("a client"), TcpStream::connect(&target).expect("the server"));
-            let (up, down) = cuts.get(number).copied().unwrap_or((u64::MAX, u64::MAX));
-            copy_some(&client, &server, up);
-            copy_some(&server, &client, down);
+            let (upload_bytes, download_bytes) = limits.get(number).copied().unwrap_or((u64::MAX, u64::MAX));
+            copy_limited(&client, &server, upload_bytes);
+            copy_limited(&server, &client, download_bytes);
         }
     });
     url
@@ -445,9 +445,9 @@ fn p1_connections_cut_during_upload_response_and_results_lose_nothing() {
     let (server, home) = (Server::start(), Home::new());
     let inputs: Vec<String> = (0..60).map(|n| format!("{n} {}", "x".repeat(10_000))).collect();
     home.file(lines(&inputs.iter().map(String::as_str).collect::<Vec<_>>()));
-    let whole = u64::MAX;
+    let unlimited = u64::MAX;
     // Cuts in the upload, before the response, and in the results.
-    let url = start_cutting_proxy(&server, vec![(200_000, whole), (whole, 0), (whole, 100_000)]);
+    let url = start_cutting_proxy(&server, vec![(200_000, unlimited), (unlimited, 0), (unlimited, 100_000)]);
     let ran = home.run(&url, &["jobs.jsonl"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(custom_ids(&ran.out), (0..60).map(|n| format!("line-{n}")).collect::<Vec<_>>());

@@ -119,7 +119,7 @@ fn exec_obeys_the_most_lenient_level_allowed() {
 #[test]
 fn exec_explains_why_a_program_text_is_invalid() {
     let home = tempfile::tempdir().expect("a directory");
-    for (name, bytes, word) in [
+    for (name, bytes, text) in [
         ("utf8.py", &b"x = 1\ny = '\xff'"[..], "not UTF-8 text (line 2"),
         ("utf16.py", b"\xff\xfep\0", "not UTF-8 text (line 1"),
         ("nul.py", b"x = 1\n\0", "line 2: the program holds a NUL byte"),
@@ -130,7 +130,7 @@ fn exec_explains_why_a_program_text_is_invalid() {
         std::fs::write(&path, bytes).expect("written");
         let ran = run(&["exec", path.to_str().expect("UTF-8")]);
         assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{name}: {}", ran.err);
-        assert!(ran.err.contains(word), "{name}: {}", ran.err);
+        assert!(ran.err.contains(text), "{name}: {}", ran.err);
     }
     let long = home.path().join("long.py");
     for (bytes, code) in [(1_048_576, 0), (1_048_577, 1)] {
@@ -178,7 +178,7 @@ fn exec_json_prints_the_result_record() {
 
 #[test]
 fn exec_refuses_invalid_arguments_and_names_valid_ones() {
-    for (arguments, word) in [
+    for (arguments, text) in [
         (vec!["exec", "/nonexistent/x.py"], "x.py"),
         (vec!["exec", "--lang", "cobol", "-"], "bash"),
         (vec!["exec", "--lang", "python", "--strictness", "none", "-"], "standard"),
@@ -187,7 +187,7 @@ fn exec_refuses_invalid_arguments_and_names_valid_ones() {
     ] {
         let ran = run(&arguments);
         assert!(ran.code == 1 || ran.code == 2, "{arguments:?}: {}", ran.code);
-        assert!(ran.err.contains(word) && ran.out.is_empty(), "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(text) && ran.out.is_empty(), "{arguments:?}: {}", ran.err);
     }
 }
 
@@ -196,8 +196,8 @@ fn ask_streams_thinking_tool_calls_results_and_the_answer() {
     let server = Server::start();
     let ran = run(&["ask", "--server", &server.url, "tool: calculator {\"expression\": \"17*23\"}"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let talked = ran.err.contains("→ calculator") && ran.err.contains("← calculator ✓");
-    assert!(talked && ran.out.contains("391"), "{}\n{}", ran.out, ran.err);
+    let has_tool_call = ran.err.contains("→ calculator") && ran.err.contains("← calculator ✓");
+    assert!(has_tool_call && ran.out.contains("391"), "{}\n{}", ran.out, ran.err);
     let ran = run(&["ask", "--server", &server.url, "--json", "--thinking", "hello"]);
     let lines: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).expect("JSON lines")).collect();
     assert!(lines.iter().any(|l| l["data"]["type"] == "thinking"));
@@ -285,7 +285,7 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("c.yml");
     let path = file.to_str().expect("UTF-8");
-    for (text, word) in [
+    for (config, message) in [
         ("lisen: 127.0.0.1:1", "listen"),
         ("listen: 0.0.0.0:80", "auth_mode: multi"),
         (
@@ -300,14 +300,14 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         ("models: [{id: demo, rate: {concurrent: 0}}]", "rate.concurrent"),
         ("title_model: nope", "title_model"),
     ] {
-        std::fs::write(&file, text).expect("written");
+        std::fs::write(&file, config).expect("written");
         let ran = run(&["config", "check", "--config", path]);
-        assert_eq!(ran.code, 78, "{text}: {}", ran.err);
-        assert!(ran.err.contains(word) && ran.err.contains("\nhint: "), "{text}: {}", ran.err);
+        assert_eq!(ran.code, 78, "{config}: {}", ran.err);
+        assert!(ran.err.contains(message) && ran.err.contains("\nhint: "), "{config}: {}", ran.err);
         let data = dir.path().join("data");
         let serve = ["serve", "--config", path, "--data-dir", data.to_str().expect("UTF-8")];
-        assert_eq!(run(&serve).code, 78, "{text}");
-        assert!(!data.exists(), "{text}: nothing is created before the configuration is valid");
+        assert_eq!(run(&serve).code, 78, "{config}");
+        assert!(!data.exists(), "{config}: nothing is created before the configuration is valid");
     }
     std::fs::write(&file, "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: sk-very-secret}]")
         .expect("written");
@@ -323,20 +323,21 @@ fn p9_a_key_file_is_named_but_its_content_is_never_shown() {
     let dir = tempfile::tempdir().expect("a directory");
     let (file, key) = (dir.path().join("c.yml"), dir.path().join("provider.key"));
     let (path, key_path) = (file.to_str().expect("UTF-8"), key.to_str().expect("UTF-8"));
-    let model = |more: &str| format!("{{id: a, api_url: \"{}/v1\", api_key_file: {more}}}", upstream.url);
+    let model =
+        |key_file: &str| format!("{{id: a, api_url: \"{}/v1\", api_key_file: {key_file}}}", upstream.url);
     let write = |model: &str| std::fs::write(&file, format!("models: [{model}]")).expect("written");
     write(&model(key_path));
-    let checks = |code: i32, words: &str| {
+    let checks = |code: i32, text: &str| {
         for command in [["config", "check"], ["config", "show"]] {
             let ran = run(&[command[0], command[1], "--config", path]);
             assert_eq!(ran.code, code, "{command:?}: {}{}", ran.out, ran.err);
-            assert!(ran.err.contains(words), "{words}: {}", ran.err);
+            assert!(ran.err.contains(text), "{text}: {}", ran.err);
             assert!(!format!("{}{}", ran.out, ran.err).contains("very-secret"), "{}{}", ran.out, ran.err);
         }
         let ran = run(&["doctor", "--config", path]);
         // The service may read a key that this user may not: doctor continues without it and reports that.
         assert!(ran.out.contains("ok    config"), "{}", ran.out);
-        assert!(code == 0 || ran.out.contains(words), "{}", ran.out);
+        assert!(code == 0 || ran.out.contains(text), "{}", ran.out);
         assert!(!ran.out.contains("very-secret"), "{}", ran.out);
     };
     checks(78, "models[0].api_key_file");
@@ -365,8 +366,8 @@ fn p9_a_key_file_is_named_but_its_content_is_never_shown() {
 #[test]
 fn doctor_reports_each_check_and_a_broken_store() {
     let ran = run(&["doctor"]);
-    for word in ["landlock", "seccomp", "python", "strict", "standard", "lenient", "kernel", "config"] {
-        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    for text in ["landlock", "seccomp", "python", "strict", "standard", "lenient", "kernel", "config"] {
+        assert!(ran.out.contains(text), "{text}: {}", ran.out);
     }
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("nanoclaw.redb"), "not a store, but long enough").expect("written");

@@ -111,15 +111,15 @@ fn walk(server: &Server, path: &str, limit: usize, mut between: impl FnMut(usize
 fn pages_stay_consistent_while_rows_are_added() {
     let server = Server::start_against(&echo(), "");
     let mut made: Vec<String> = (0..7).map(|_| new(&server)).collect();
-    let late = std::cell::RefCell::new(Vec::new());
-    let found = walk(&server, "/api/conversations", 3, |_| late.borrow_mut().push(new(&server)));
+    let added = std::cell::RefCell::new(Vec::new());
+    let found = walk(&server, "/api/conversations", 3, |_| added.borrow_mut().push(new(&server)));
     made.reverse();
     assert_eq!(found, made, "newest first; conversations made meanwhile come before the first page");
     let all = walk(&server, "/api/conversations", 4, |_| {});
-    assert_eq!(all.len(), 7 + late.borrow().len());
-    let behind = page(&server, &format!("/api/conversations?cursor={}", made[4]));
+    assert_eq!(all.len(), 7 + added.borrow().len());
+    let next_page = page(&server, &format!("/api/conversations?cursor={}", made[4]));
     let rest: Vec<_> =
-        behind["items"].as_array().expect("items").iter().map(|item| item["id"].clone()).collect();
+        next_page["items"].as_array().expect("items").iter().map(|item| item["id"].clone()).collect();
     assert_eq!(rest, made[5..], "an id as cursor continues behind that conversation");
     let id = &made[6];
     for number in 0..4 {
@@ -182,8 +182,8 @@ fn the_tool_list_uses_the_format_that_models_get() {
 #[test]
 fn token_statistics_cover_every_hour_and_day_by_model() {
     let server = Server::start_against(&echo(), "");
-    let nothing = page(&server, "/api/stats/tokens?period=daily");
-    assert_eq!((&nothing["total_tokens"], &nothing["by_model"]), (&json!(0), &json!({})));
+    let empty = page(&server, "/api/stats/tokens?period=daily");
+    assert_eq!((&empty["total_tokens"], &empty["by_model"]), (&json!(0), &json!({})));
     for model in ["scripted", "demo"] {
         let id = create(&server, &json!({"model": model}))["id"].as_str().expect("an id").to_owned();
         say(&server, &id, &json!({"text": "hi"}));

@@ -1,4 +1,4 @@
-//! `kill -9` at awkward moments: accepted jobs end, seen events stay, finished tool calls are not repeated.
+//! `kill -9` at awkward moments: accepted jobs end, sent events remain, finished tool calls are not repeated.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Event, Server, against, assert_whole, command, text_of};
@@ -75,8 +75,8 @@ fn p1_a_failed_start_on_a_used_port_costs_a_queued_job_no_attempt() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = Server::start_in(dir.path(), "workers: 1");
     let taken = server.url.trim_start_matches("http://").to_owned();
-    let other = tempfile::tempdir().expect("a directory");
-    let mut first = Server::start_in(other.path(), "");
+    let second_dir = tempfile::tempdir().expect("a directory");
+    let mut first = Server::start_in(second_dir.path(), "");
     let soon =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs() + 2;
     let id = first.submit(&json!({"input": "x", "run_at": soon}));
@@ -84,12 +84,12 @@ fn p1_a_failed_start_on_a_used_port_costs_a_queued_job_no_attempt() {
     std::thread::sleep(Duration::from_secs(3));
     for _ in 0..4 {
         let failed = crate::support::command(&["serve", "--listen", &taken, "--data-dir"])
-            .arg(other.path().join("data"))
+            .arg(second_dir.path().join("data"))
             .output()
             .expect("it runs");
         assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
     }
-    let server = Server::start_in(other.path(), "");
+    let server = Server::start_in(second_dir.path(), "");
     let job = server.wait(&id);
     assert_eq!((&job["status"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
 }

@@ -171,8 +171,8 @@ tools:
     let server = Server::start_with(config);
     let text = "it's \"quoted\" $HOME `x`";
     assert_eq!(call(&server, "echo_json", &json!({"text": text}), None)["data"], json!({"text": text}));
-    let misfit = call(&server, "echo_json", &json!({"txt": 1}), None);
-    assert!(misfit["error"].as_str().expect("a text").contains("missing required text"), "{misfit}");
+    let invalid = call(&server, "echo_json", &json!({"txt": 1}), None);
+    assert!(invalid["error"].as_str().expect("a text").contains("missing required text"), "{invalid}");
     let failed = call(&server, "fails", &json!({}), None);
     assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Exit code 3: why")));
     let printed = call(&server, "prints", &json!({}), None)["data"]["output"].clone();

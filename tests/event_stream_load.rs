@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Readers that reconnect at once after the crash.
 const RESUMERS: usize = 1_000;
-/// The memory that they may cost together: connections, a page in rendering, and what the allocator keeps. A
+/// The memory that they may cost together: connections, a page in rendering, and the allocator's reserve. A
 /// busy machine renders more pages at once: 31 KiB each on a quiet machine, 51 KiB beside twenty compilers.
 const RESUMERS_KB: u64 = 1_000 * 64;
 /// Readers at one byte a second.
@@ -22,8 +22,7 @@ const SLOW_KB: u64 = 64 * 256;
 /// Pieces of 16 KiB in the long answer: slightly below the 4 MiB limit on an answer.
 const PIECES: usize = 250;
 
-/// A stream on a bare socket, which reads only what the test asks for. HTTP/1.0, so that there are no
-/// chunks.
+/// A stream on a socket, which reads only the bytes that the test requests. HTTP/1.0 avoids chunks.
 struct RawStream(TcpStream);
 
 impl RawStream {
@@ -106,15 +105,23 @@ fn p2_a_thousand_readers_resume_after_kill_9_without_gaps_or_repeats() {
     let seen: Vec<(u64, Vec<Event>)> =
         readers.into_iter().map(|(after, reader)| (after, reader.events(0))).collect();
     let cost_kb = status_kb(&server, "VmHWM").saturating_sub(idle_kb);
-    let whole = server.events(&id);
-    assert_whole(&whole);
-    assert_contiguous(&whole);
-    assert_eq!(whole[..before.len()], before, "events seen before the crash have not changed");
-    assert!(whole.iter().any(|event| event.name == "step_discarded"), "the crash interrupted the answer");
-    assert_eq!(server.get(&format!("/v1/jobs/{id}/output")).body, text_of(&whole));
+    let all_events = server.events(&id);
+    assert_whole(&all_events);
+    assert_contiguous(&all_events);
+    assert_eq!(all_events[..before.len()], before, "events seen before the crash have not changed");
+    assert!(
+        all_events.iter().any(|event| event.name == "step_discarded"),
+        "the crash interrupted the answer"
+    );
+    assert_eq!(server.get(&format!("/v1/jobs/{id}/output")).body, text_of(&all_events));
     for (after, events) in seen {
-        let rest = usize::try_from(after).expect("small");
-        assert!(events == whole[rest..], "after {after}: {} of {}", events.len(), whole.len() - rest);
+        let start = usize::try_from(after).expect("small");
+        assert!(
+            events == all_events[start..],
+            "after {after}: {} of {}",
+            events.len(),
+            all_events.len() - start
+        );
     }
     eprintln!("{RESUMERS} resumers (live: {is_live}) cost at most {cost_kb} KiB");
     assert!(cost_kb < RESUMERS_KB, "{cost_kb} KiB for {RESUMERS} readers");
@@ -147,8 +154,8 @@ fn p8_slow_readers_of_a_4_mb_answer_cost_one_page_of_memory_each() {
     let path = format!("/v1/jobs/{id}/events");
     let mut live: Vec<RawStream> = (0..SLOW / 2).map(|_| RawStream::open(&server, &path, 0)).collect();
     assert_eq!(server.wait(&id)["status"], "succeeded");
-    let whole: Vec<Event> = server.stream(&path, 0).collect();
-    let frames = contents(&whole);
+    let all_events: Vec<Event> = server.stream(&path, 0).collect();
+    let frames = contents(&all_events);
     let (last, earlier) = frames.split_last().expect("a frame");
     assert!(*last == text, "one frame carries the whole text, however long");
     // A page that ends at exactly 64 KiB has its own frame.
@@ -170,10 +177,10 @@ fn p8_slow_readers_of_a_4_mb_answer_cost_one_page_of_memory_each() {
     let (first, last) = (live.remove(0).events(8), live.pop().expect("a reader").events(8));
     for events in [&first, &last] {
         assert_eq!(contents(events).last(), Some(&text.as_str()), "a slow reader gets the whole text");
-        assert_eq!(events.last(), whole.last());
+        assert_eq!(events.last(), all_events.last());
         assert!(events.windows(2).all(|pair| pair[0].seq < pair[1].seq), "ids rise");
     }
-    assert_eq!(last, whole);
+    assert_eq!(last, all_events);
 }
 
 #[test]
@@ -199,8 +206,8 @@ fn a_cursor_beyond_the_newest_event_of_a_job_is_refused() {
         let last = server.wait(&id)["last_event_id"].as_u64().expect("an id");
         (format!("/v1/jobs/{id}/events?format=delta"), last)
     };
-    let ((short, end), (long, far)) = (ended("short"), ended("long"));
-    assert!(far > end, "{far} {end}");
+    let ((short, end), (long, long_end)) = (ended("short"), ended("long"));
+    assert!(long_end > end, "{long_end} {end}");
     let all: Vec<Event> = server.stream(&short, 0).collect();
     assert_whole(&all);
     for after in ["0", "00"] {
@@ -218,12 +225,12 @@ fn a_cursor_beyond_the_newest_event_of_a_job_is_refused() {
             assert!(matches!(param.as_deref(), Some("after" | "last-event-id")), "{error}");
         }
     };
-    for cursor in [far.to_string(), u64::MAX.to_string(), "-1".into(), "NaN".into(), "1e1".into()] {
+    for cursor in [long_end.to_string(), u64::MAX.to_string(), "-1".into(), "NaN".into(), "1e1".into()] {
         refused(&short, &cursor);
     }
     // An id from another job is only a number: below the end of this job, the stream resumes there.
-    let rest: Vec<Event> = server.stream(&long, end).collect();
-    assert_eq!(rest.first().map(|event| event.seq), Some(end + 1));
+    let resumed: Vec<Event> = server.stream(&long, end).collect();
+    assert_eq!(resumed.first().map(|event| event.seq), Some(end + 1));
     assert_eq!(server.get(&format!("{short}&after={end}")).status, 204);
     let running = server.submit(&json!({"input": "hang"}));
     let path = format!("/v1/jobs/{running}/events?format=delta");

@@ -175,7 +175,7 @@ fn a_stream_without_follow_ends_at_the_end_of_the_log() {
 fn a_disconnect_cancels_the_job_only_with_on_disconnect_cancel() {
     let upstream = Upstream::start(|_, _| Answer::paced_text(&"word ".repeat(30), Duration::from_millis(50)));
     let server = Server::start_against(&upstream, "");
-    for (mode, wanted) in [("cancel", "cancelled"), ("continue", "succeeded")] {
+    for (mode, expected) in [("cancel", "cancelled"), ("continue", "succeeded")] {
         let body = json!({"input": "x", "on_disconnect": mode}).to_string();
         let mut stream =
             std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("connect");
@@ -196,20 +196,21 @@ fn a_disconnect_cancels_the_job_only_with_on_disconnect_cancel() {
             .expect("a line")
             .to_uppercase();
         drop(stream);
-        assert_eq!(server.wait(&format!("job_{}", id.trim()))["status"], wanted);
+        assert_eq!(server.wait(&format!("job_{}", id.trim()))["status"], expected);
     }
 }
 
 #[test]
 fn newlines_and_control_characters_survive_the_event_stream() {
-    let nasty = "a\nb\r\nc\rd\u{0}e\u{2028}f\u{85}g\tdata: x\n\nevent: done\n\nid: 99\n\n✓\u{1F980}";
+    let control_characters =
+        "a\nb\r\nc\rd\u{0}e\u{2028}f\u{85}g\tdata: x\n\nevent: done\n\nid: 99\n\n✓\u{1F980}";
     let upstream = Upstream::start(move |_, _| {
-        Answer::stream(vec![Act::Data(content(nasty)), Act::Data(finish("stop"))])
+        Answer::stream(vec![Act::Data(content(control_characters)), Act::Data(finish("stop"))])
     });
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "x"}));
-    assert_eq!(server.wait(&id)["output_text"], json!(nasty));
+    assert_eq!(server.wait(&id)["output_text"], json!(control_characters));
     let events = server.events(&id);
     assert_whole(&events);
-    assert_eq!(text_of(&events), nasty);
+    assert_eq!(text_of(&events), control_characters);
 }

@@ -176,13 +176,13 @@ fn concurrent_changes_of_one_file_are_all_kept() {
     let (p, dir) = fixture.project("app");
     let lines: String = (0..24).map(|n| format!("<{n}>\n")).collect::<Vec<_>>().concat();
     fs::write(dir.join("f"), lines).expect("a file");
-    let one = |n: u32| match n % 4 {
+    let change = |n: u32| match n % 4 {
         3 => ("file_write", json!({"path": "f", "content": format!("[{n}]\n"), "mode": "append"})),
         _ => ("file_edit", json!({"path": "f", "old_text": format!("<{n}>"), "new_text": format!("[{n}]")})),
     };
     let jobs: Vec<String> = (0..3)
         .map(|job| {
-            let calls: Vec<_> = (job * 8..job * 8 + 8).map(one).collect();
+            let calls: Vec<_> = (job * 8..job * 8 + 8).map(change).collect();
             let input = serde_json::to_string(&calls).expect("JSON");
             fixture.server.submit(&json!({"input": input, "project_id": p}))
         })

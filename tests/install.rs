@@ -153,7 +153,7 @@ fn uninstall_keeps_data_and_configuration_until_a_confirmed_purge() {
 #[test]
 fn an_invalid_install_is_refused_before_anything_changes() {
     let root = tempfile::tempdir().expect("a directory");
-    for (arguments, why) in [
+    for (arguments, message) in [
         (vec!["/nonexistent"], "there is no binary at '/nonexistent'"),
         (vec!["/bin/false"], "does not run here"),
         (vec!["--strat"], "there is no option --strat"),
@@ -161,7 +161,7 @@ fn an_invalid_install_is_refused_before_anything_changes() {
     ] {
         let refused = install(root.path(), &arguments);
         assert!(
-            !refused.status.success() && output_of(&refused).contains(why),
+            !refused.status.success() && output_of(&refused).contains(message),
             "{arguments:?}: {}",
             output_of(&refused)
         );
@@ -177,8 +177,8 @@ fn an_upgrade_that_cannot_read_the_configuration_changes_nothing() {
     std::fs::write(&config, "lisen: 127.0.0.1:1\n").expect("written");
     let refused = install(root.path(), &[BINARY]);
     assert!(!refused.status.success(), "{}", output_of(&refused));
-    let why = output_of(&refused);
-    assert!(why.contains("nothing was changed") && why.contains("unknown key 'lisen'"), "{why}");
+    let message = output_of(&refused);
+    assert!(message.contains("nothing was changed") && message.contains("unknown key 'lisen'"), "{message}");
     assert_eq!(files(root.path()), FILES[..1]);
     let keys = "models: [{id: m, api_url: \"https://x.test/v1\", api_key: \"${NOBODY_HAS_THIS_KEY}\"},\n\
                 \x20        {id: n, api_url: \"https://x.test/v1\", api_key_file: nowhere}]\n";

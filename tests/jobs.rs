@@ -25,10 +25,10 @@ fn p1_a_submitted_job_is_accepted_with_a_location_and_runs() {
 #[test]
 fn a_body_that_is_not_a_json_object_is_the_prompt() {
     let server = Server::start();
-    for (body, wanted) in [("just text", "just text"), (r#"{"input": "from json"}"#, "from json")] {
+    for (body, expected) in [("just text", "just text"), (r#"{"input": "from json"}"#, "from json")] {
         let reply = server.post_text("/v1/jobs?wait=20", body);
         assert_eq!(reply.status, 200, "{}", reply.body);
-        assert!(reply.json()["output_text"].as_str().is_some_and(|t| t.contains(wanted)), "{}", reply.body);
+        assert!(reply.json()["output_text"].as_str().is_some_and(|t| t.contains(expected)), "{}", reply.body);
     }
     let output = server.get(&format!(
         "/v1/jobs/{}/output",
@@ -356,19 +356,19 @@ fn malformed_http_requests_are_refused() {
     let server = Server::start();
     let long = "a".repeat(40_000);
     let many = "x: a\r\n".repeat(150);
-    let more = "x: a\r\n".repeat(1000);
-    for (request, wanted) in [
+    let very_many = "x: a\r\n".repeat(1000);
+    for (request, expected) in [
         ("GARBAGE\r\n\r\n".to_owned(), 400),
         ("GET /healthz HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n".to_owned(), 400),
         (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {long}\r\nconnection: close\r\n\r\n"), 431),
         (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}connection: close\r\n\r\n"), 431),
-        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{more}connection: close\r\n\r\n"), 431),
+        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{very_many}connection: close\r\n\r\n"), 431),
         (format!("GET /{long}{long} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), 431),
         ("GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(), 400),
     ] {
         let (status, body) = raw(&server, &request);
         let shown = &request[..request.len().min(60)];
-        assert_eq!(status, wanted, "{shown}: {body}");
+        assert_eq!(status, expected, "{shown}: {body}");
         // hyper answers a request that it cannot parse with an empty body; a parsed request gets our JSON.
         if !body.is_empty() {
             let error: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{shown}: {e}: {body}"));

@@ -23,8 +23,8 @@ fn wait_for(log: impl Fn() -> String, matches: impl Fn(&str) -> bool) -> String 
     let deadline = Instant::now() + LOG_TIMEOUT;
     loop {
         let log = log();
-        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        if let Some(line) = whole.lines().find(|line| matches(line)) {
+        let complete_lines = log.rfind('\n').map_or("", |end| &log[..end]);
+        if let Some(line) = complete_lines.lines().find(|line| matches(line)) {
             return line.to_owned();
         }
         assert!(Instant::now() < deadline, "no such line:\n{log}");
@@ -66,21 +66,21 @@ fn p9_json_logs_describe_requests_and_jobs_without_secrets() {
 
     let parsed = lines(&log[..=log.rfind('\n').expect("a line")]);
     assert!(parsed.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
-    let of = |message: &str, field: &str, value: &Value| {
+    let find = |message: &str, field: &str, value: &Value| {
         let found: Vec<&Value> =
             parsed.iter().filter(|line| line["message"] == message && line[field] == *value).collect();
         assert_eq!(found.len(), 1, "{message} {field} {value}:\n{log}");
         found[0].clone()
     };
-    let accepted = of("request", "request", &json!("from-the-proxy.1"));
+    let accepted = find("request", "request", &json!("from-the-proxy.1"));
     assert_eq!((&accepted["status"], &accepted["route"]), (&json!(202), &json!("/v1/jobs")));
     assert_eq!((&accepted["method"], &accepted["job"]), (&json!("POST"), &json!(job)));
     assert!(accepted["bytes"].as_u64() > Some(0) && accepted["duration_ms"].is_u64(), "{accepted}");
-    let streamed = of("request", "request", &json!("the-stream"));
+    let streamed = find("request", "request", &json!("the-stream"));
     assert_eq!((&streamed["route"], &streamed["job"]), (&json!("/v1/jobs/{id}/events"), &json!(job)));
-    let started = of("job started", "job", &json!(job));
+    let started = find("job started", "job", &json!(job));
     assert_eq!((&started["attempt"], &started["level"]), (&json!(1), &json!("DEBUG")));
-    let ended = of("job ended", "job", &json!(job));
+    let ended = find("job ended", "job", &json!(job));
     assert_eq!(
         (&ended["attempt"], &ended["status"], &ended["steps"]),
         (&json!(1), &json!("succeeded"), &json!(1))

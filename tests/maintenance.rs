@@ -13,15 +13,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An address where no server listens.
-const NOWHERE: &str = "http://127.0.0.1:1";
+const UNREACHABLE: &str = "http://127.0.0.1:1";
 
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("runs")
 }
 
-fn backup(file: &Path, server: &str, data_dir: &Path, more: &[&str]) -> Output {
+fn backup(file: &Path, server: &str, data_dir: &Path, extra: &[&str]) -> Output {
     let mut arguments = vec!["backup", text(file), "--server", server, "--data-dir", text(data_dir)];
-    arguments.extend(more);
+    arguments.extend(extra);
     run(&arguments)
 }
 
@@ -68,8 +68,8 @@ fn p1_a_backup_under_load_contains_every_job_acknowledged_before_it() {
     assert!(backup(&file, &server.url, dir.path(), &["--force"]).status.success());
     assert!(!dir.path().join("copy.redb.part").exists());
 
-    let held = restore(&file, &server.dir.join("data"));
-    assert!(!held.status.success() && stderr(&held).contains("stop it first"), "{}", stderr(&held));
+    let refused = restore(&file, &server.dir.join("data"));
+    assert!(!refused.status.success() && stderr(&refused).contains("stop it first"), "{}", stderr(&refused));
 
     let fresh = tempfile::tempdir().expect("a directory");
     let restored = restore(&file, &fresh.path().join("data"));
@@ -87,13 +87,13 @@ fn a_backup_without_a_server_reads_the_file_and_restore_refuses_garbage() {
     server.wait(&id);
     let data = server.dir.join("data");
     let file = server.dir.join("copy.redb");
-    let locked = backup(&file, NOWHERE, &data, &[]);
+    let locked = backup(&file, UNREACHABLE, &data, &[]);
     assert!(!locked.status.success() && stderr(&locked).contains("--server"), "{}", stderr(&locked));
     assert!(!file.exists() && !server.dir.join("copy.redb.part").exists());
     server.terminate();
-    let made = backup(&file, NOWHERE, &data, &[]);
+    let made = backup(&file, UNREACHABLE, &data, &[]);
     assert!(made.status.success(), "{}", stderr(&made));
-    let nothing = backup(&server.dir.join("other"), NOWHERE, &server.dir.join("no"), &[]);
+    let nothing = backup(&server.dir.join("other"), UNREACHABLE, &server.dir.join("no"), &[]);
     assert!(stderr(&nothing).contains("no server answers"), "{}", stderr(&nothing));
 
     let garbage = server.dir.join("garbage");
@@ -125,7 +125,7 @@ fn a_backup_without_a_server_reads_the_file_and_restore_refuses_garbage() {
 #[test]
 fn a_nearly_full_disk_refuses_only_new_jobs_and_backups() {
     let server = Server::start();
-    let early = server.submit(&json!({"input": "hello"}));
+    let first_job = server.submit(&json!({"input": "hello"}));
     let server = server.crash_and_restart("limits: {disk_free_bytes: 1152921504606846976}");
     let refused = server.post("/v1/jobs", &json!({"input": "hello"}));
     assert_eq!(refused.status, 507, "{}", refused.body);
@@ -135,11 +135,11 @@ fn a_nearly_full_disk_refuses_only_new_jobs_and_backups() {
     assert!(message.contains("MiB are free") && message.contains("1099511627776 MiB"), "{message}");
     assert!(message.contains("limits.disk_free_bytes"), "{message}");
     assert_eq!(server.get("/healthz").status, 200);
-    assert_eq!(server.wait(&early)["status"], "succeeded", "an accepted job may finish");
+    assert_eq!(server.wait(&first_job)["status"], "succeeded", "an accepted job may finish");
     assert_eq!(server.get("/v1/backup").status, 507, "a backup would fill the disk");
     let server = server.crash_and_restart("");
-    let late = server.submit(&json!({"input": "hello"}));
-    assert_eq!(server.wait(&late)["status"], "succeeded");
+    let second_job = server.submit(&json!({"input": "hello"}));
+    assert_eq!(server.wait(&second_job)["status"], "succeeded");
 }
 
 /// A clock whose monotonic part the test sets.
@@ -180,9 +180,9 @@ fn p2_a_resumed_stream_reports_events_removed_by_retention_as_a_gap() {
     let mut server = Server::start();
     let id = server.submit(&json!({"input": "stream: 20 words, 20 ms"}));
     let answer = server.wait(&id)["output_text"].clone();
-    let whole = server.events(&id);
-    crate::support::assert_whole(&whole);
-    let last = whole.last().expect("events").seq;
+    let all_events = server.events(&id);
+    crate::support::assert_whole(&all_events);
+    let last = all_events.last().expect("events").seq;
     server.terminate();
     let dir = server.dir.clone();
     let file = dir.join("data/nanoclaw.redb");
@@ -205,19 +205,19 @@ fn p2_a_resumed_stream_reports_events_removed_by_retention_as_a_gap() {
     folded.terminate();
 
     sweep(&file, RetentionOptions { deltas: never, events: now, jobs: never });
-    let mut cut = Server::start_in(&dir, "");
-    let frames: Vec<_> = cut.stream(&events, 2).collect();
+    let mut without_events = Server::start_in(&dir, "");
+    let frames: Vec<_> = without_events.stream(&events, 2).collect();
     assert_eq!(frames[0].name, "gap");
     assert_eq!(frames[0].data, json!({"from": 3, "to": last - 1}));
     assert_eq!((frames[1].name.as_str(), frames[1].seq, frames.len()), ("done", last, 2));
-    assert_eq!(cut.get(&format!("{events}?after={last}")).status, 204);
-    assert_eq!(cut.get(&format!("{events}?after={}", last + 1)).status, 400);
-    assert_eq!(cut.get(&format!("/v1/jobs/{id}")).json()["output_text"], answer);
-    cut.terminate();
+    assert_eq!(without_events.get(&format!("{events}?after={last}")).status, 204);
+    assert_eq!(without_events.get(&format!("{events}?after={}", last + 1)).status, 400);
+    assert_eq!(without_events.get(&format!("/v1/jobs/{id}")).json()["output_text"], answer);
+    without_events.terminate();
 
     sweep(&file, RetentionOptions { deltas: never, events: never, jobs: now });
-    let gone = Server::start_in(&dir, "");
+    let without_jobs = Server::start_in(&dir, "");
     for path in [format!("/v1/jobs/{id}"), events] {
-        assert_eq!(gone.get(&path).status, 404, "{path}");
+        assert_eq!(without_jobs.get(&path).status, 404, "{path}");
     }
 }

@@ -46,10 +46,10 @@ fn start(upstream: &Upstream, servers: &str) -> Server {
     Server::start_against(upstream, &format!("mcp_servers:\n{servers}"))
 }
 
-fn wait_until(server: &Server, what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
+fn wait_until(server: &Server, event: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < WAIT_TIMEOUT, "timed out waiting until {what}\n{}", server.log());
+        assert!(started.elapsed() < WAIT_TIMEOUT, "timed out waiting until {event}\n{}", server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -143,11 +143,11 @@ fn a_broken_mcp_server_does_not_affect_the_others() {
     let tools = upstream.requests()[0]["tools"].clone();
     let names: Vec<&str> =
         tools.as_array().expect("tools").iter().filter_map(|t| t["function"]["name"].as_str()).collect();
-    let ours: Vec<&str> =
+    let listed_tools: Vec<&str> =
         names.into_iter().filter(|n| n.starts_with("mcp_good") || n.starts_with("mcp_none")).collect();
-    assert_eq!(ours, ["mcp_good_echo", "mcp_good_fail"]);
-    for why in ["did not tell its tools within 2 s", "no-such-program-at-all", "onnection refused"] {
-        wait_until(&server, why, || server.log().contains(why));
+    assert_eq!(listed_tools, ["mcp_good_echo", "mcp_good_fail"]);
+    for message in ["did not tell its tools within 2 s", "no-such-program-at-all", "onnection refused"] {
+        wait_until(&server, message, || server.log().contains(message));
     }
     wait_for_tools(&server, "slow");
     assert_eq!(call_one(&server, "mcp_slow_echo", json!({"text": "late"}))["data"], "late");
@@ -191,8 +191,8 @@ fn a_timed_out_or_cancelled_call_is_cancelled_at_the_mcp_server() {
     let server = start(&upstream, &servers);
     wait_for_tools(&server, "fake");
     wait_for_tools(&server, "quick");
-    let late = call_one(&server, "mcp_quick_hang", json!({}));
-    assert_eq!(late["error"], "the MCP server 'quick' gave no answer within 1 s", "{late}");
+    let timed_out = call_one(&server, "mcp_quick_hang", json!({}));
+    assert_eq!(timed_out["error"], "the MCP server 'quick' gave no answer within 1 s", "{timed_out}");
     let flooded = call_one(&server, "mcp_quick_flood", json!({}));
     assert_eq!(flooded["success"], json!(false), "a message over the limit is dropped");
     let reasons = |name: &str| {
@@ -237,9 +237,9 @@ fn shutdown_ends_mcp_sessions() {
     let upstream = calling_model();
     let mut server = start(&upstream, &(fake("fake", "normal", "") + &fake("mute", "mute", "")));
     wait_for_tools(&server, "fake");
-    let begun = Instant::now();
+    let started = Instant::now();
     assert!(server.terminate().success());
-    assert!(begun.elapsed() < WAIT_TIMEOUT, "{:?}", begun.elapsed());
+    assert!(started.elapsed() < WAIT_TIMEOUT, "{:?}", started.elapsed());
     let log = server.log();
     assert!(log.contains("stopped") && !log.contains("panicked"), "{log}");
 }
@@ -290,16 +290,16 @@ fn mcp_servers_work_over_http_with_json_and_sse_responses() {
         );
         assert_eq!((&results[0]["data"], &results[1]["data"]), (&json!("over HTTP"), &json!({"sum": 1})));
         assert_eq!(results[2]["error"], "no such thing");
-        let lost = call_one(&server, &format!("mcp_{name}_die"), json!({}));
-        assert!(lost["error"].as_str().expect("an error").contains("HTTP 500"), "{lost}");
+        let ended = call_one(&server, &format!("mcp_{name}_die"), json!({}));
+        assert!(ended["error"].as_str().expect("an error").contains("HTTP 500"), "{ended}");
         wait_until(&server, "a session that the server lost is opened again", || {
             call_one(&server, &format!("mcp_{name}_echo"), json!({"text": "again"}))["data"] == "again"
         });
     }
-    let late = call_one(&server, "mcp_sse_hang", json!({}));
-    assert_eq!(late["error"], "the MCP server 'sse' gave no answer within 2 s", "{late}");
-    for why in ["HTTP 401; put what it wants", "HTTP 307; redirects are not followed"] {
-        wait_until(&server, why, || server.log().contains(why));
+    let timed_out = call_one(&server, "mcp_sse_hang", json!({}));
+    assert_eq!(timed_out["error"], "the MCP server 'sse' gave no answer within 2 s", "{timed_out}");
+    for message in ["HTTP 401; put what it wants", "HTTP 307; redirects are not followed"] {
+        wait_until(&server, message, || server.log().contains(message));
     }
     assert!(!server.log().contains("sk-fake-123"), "P9");
 }

@@ -48,9 +48,9 @@ fn a_reload_shows_the_same_steps_as_the_stream() {
     let function = json!({"name": "calculator", "arguments": "{\"expression\":\"6*7\"}"});
     assert_eq!((&call["function"], call["execution_time"].is_number()), (&function, true));
     assert!(call["result"].as_str().is_some_and(|result| result.contains("42")), "{call}");
-    let kept: Value = serde_json::from_str(answered["content"].as_str().expect("a text")).expect("JSON");
+    let stored: Value = serde_json::from_str(answered["content"].as_str().expect("a text")).expect("JSON");
     for (field, name) in [("text", "text"), ("tool_calls", "tool_calls"), ("steps", "process_steps")] {
-        assert_eq!(kept[field], answered[name], "{field}");
+        assert_eq!(stored[field], answered[name], "{field}");
     }
     let shown = show(&server, &id);
     assert_eq!((&shown["title"], &shown["message_count"]), (&json!("calculate, please"), &json!(2)));
@@ -91,8 +91,8 @@ fn files_reach_the_model_as_fenced_blocks() {
     assert_eq!(texts, [format!("explain\n\n{block}"), block.to_owned()]);
     let found = messages(&server, &id);
     assert_eq!((&found[0]["text"], &found[0]["attachments"]), (&json!("explain"), &files));
-    let kept: Value = serde_json::from_str(found[0]["content"].as_str().expect("a text")).expect("JSON");
-    assert_eq!(kept, json!({"text": "explain", "attachments": files}));
+    let stored: Value = serde_json::from_str(found[0]["content"].as_str().expect("a text")).expect("JSON");
+    assert_eq!(stored, json!({"text": "explain", "attachments": files}));
     assert_eq!((&found[2]["text"], &found[2]["attachments"]), (&json!(""), &files));
 }
 
@@ -132,12 +132,12 @@ fn a_partial_answer_is_kept_when_the_job_is_cancelled() {
     let again = format!("/api/conversations/{id}/regenerate/{answer}");
     fails(&server.post(&again, &json!({})), 409, "has not ended");
     // A second message waits in the queue and is cancelled as well.
-    let (second, behind) = begin(&server, &id, &json!({"text": "next"}));
+    let (second, second_stream) = begin(&server, &id, &json!({"text": "next"}));
     let cancelled = server.post(&format!("/api/conversations/{id}/cancel"), &json!({}));
     assert_eq!(cancelled.json(), json!({"code": 0, "data": {"cancelled": 2}}));
     let end = events.last().expect("an end");
     assert_eq!((end.name.as_str(), &end.data["code"]), ("error", &json!("cancelled")));
-    assert_eq!(behind.last().expect("an end").data["code"], "cancelled");
+    assert_eq!(second_stream.last().expect("an end").data["code"], "cancelled");
     assert_eq!(server.wait(&second)["status"], "cancelled");
     let found = messages(&server, &id);
     assert_eq!((&found[1]["status"], &found[1]["text"]), (&json!("cancelled"), &json!("So far so good")));
@@ -146,8 +146,8 @@ fn a_partial_answer_is_kept_when_the_job_is_cancelled() {
     let cancelled = server.post(&format!("/api/conversations/{id}/cancel"), &Value::Null);
     assert_eq!(cancelled.json()["data"]["cancelled"], 0);
     fails(&server.post("/api/conversations/nope/cancel", &json!({})), 404, "conversation not found");
-    let spoken = say(&server, &id, &json!({"text": "and now?"}));
-    assert_eq!(spoken.last().expect("an end").name, "done", "the conversation continues");
+    let continued = say(&server, &id, &json!({"text": "and now?"}));
+    assert_eq!(continued.last().expect("an end").name, "done", "the conversation continues");
 }
 
 #[test]
@@ -324,10 +324,10 @@ fn messages_of_one_conversation_are_answered_in_order() {
         assert_eq!(seen(&events)[0]["content"], format!("You said: {text}"));
     }
     let found = messages(&server, &id);
-    let spoken: Vec<_> = found.iter().map(|message| message["text"].as_str().expect("a text")).collect();
+    let contents: Vec<_> = found.iter().map(|message| message["text"].as_str().expect("a text")).collect();
     let expected: Vec<String> =
         texts.iter().flat_map(|text| [text.clone(), format!("You said: {text}")]).collect();
-    assert_eq!(spoken, expected);
+    assert_eq!(contents, expected);
 }
 
 #[test]

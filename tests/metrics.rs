@@ -27,7 +27,7 @@ impl Scrape {
         let reply = server.get("/metrics");
         assert_eq!(reply.status, 200, "{}", reply.body);
         assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-        let samples = exposition::read(&reply.body).unwrap_or_else(|why| panic!("{why}\n{}", reply.body));
+        let samples = exposition::read(&reply.body).unwrap_or_else(|error| panic!("{error}\n{}", reply.body));
         Self { text: reply.body, samples }
     }
 
@@ -65,7 +65,7 @@ fn wait_for(server: &Server, name: &str, labels: &[(&str, &str)], value: f64) ->
 fn upstream() -> Upstream {
     Upstream::start(|request, _| {
         let messages = request["messages"].to_string();
-        let has = |word: &str| messages.contains(word);
+        let has = |text: &str| messages.contains(text);
         if has("please-fail") {
             return Answer::error(400, "no");
         }

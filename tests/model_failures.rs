@@ -14,8 +14,8 @@ fn models(upstream: &Upstream, models: &[&str], extra: &str) -> String {
     format!("models:\n{list}{extra}")
 }
 
-fn one(words: &str, reason: &str) -> Answer {
-    Answer::stream(vec![Act::Data(content(words)), Act::Data(finish(reason))])
+fn answer(text: &str, reason: &str) -> Answer {
+    Answer::stream(vec![Act::Data(content(text)), Act::Data(finish(reason))])
 }
 
 fn last_message(request: &Value) -> &Value {
@@ -25,9 +25,9 @@ fn last_message(request: &Value) -> &Value {
 #[test]
 fn a_truncated_answer_is_continued_and_stays_one_answer() {
     let upstream = Upstream::start(|_, number| match number {
-        0 => one("The answer ", "length"),
-        1 => one("is long.", "stop"),
-        _ => one("unasked", "stop"),
+        0 => answer("The answer ", "length"),
+        1 => answer("is long.", "stop"),
+        _ => answer("unasked", "stop"),
     });
     let server = Server::start_with(&models(&upstream, &["id: m"], ""));
     let job = server.submit(&json!({"input": "speak", "conversation_id": "c"}));
@@ -51,9 +51,9 @@ fn a_truncated_answer_is_continued_and_stays_one_answer() {
 #[test]
 fn an_empty_answer_is_retried_and_finally_fails_the_job() {
     let upstream = Upstream::start(|request, number| match last_message(request)["content"].as_str() {
-        Some("never") => one("", "stop"),
-        _ if number < 2 => one("", "stop"),
-        _ => one("at last", "stop"),
+        Some("never") => answer("", "stop"),
+        _ if number < 2 => answer("", "stop"),
+        _ => answer("at last", "stop"),
     });
     let server = Server::start_with(&models(&upstream, &["id: m"], ""));
     let job = server.submit(&json!({"input": "speak"}));
@@ -73,8 +73,8 @@ fn a_fallback_model_answers_when_a_model_fails() {
             )],
             ..Answer::error(429, "")
         },
-        Some("cut") => Answer { acts: vec![Act::Data(content("half "))], ..one("", "stop") },
-        _ => one("from the fallback", "stop"),
+        Some("cut") => Answer { acts: vec![Act::Data(content("half "))], ..answer("", "stop") },
+        _ => answer("from the fallback", "stop"),
     });
     let config = models(
         &upstream,
@@ -110,7 +110,7 @@ fn jobs_wait_while_a_provider_is_at_its_concurrency_limit() {
         peak.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(1_600));
         inside.fetch_sub(1, Ordering::SeqCst);
-        one("done", "stop")
+        answer("done", "stop")
     });
     let extra = "workers: 3\nlimits: {model_wait_s: 1}\n";
     let server = Server::start_with(&models(&upstream, &["id: m, rate: {concurrent: 1}"], extra));
@@ -132,7 +132,7 @@ fn jobs_wait_while_a_provider_is_at_its_concurrency_limit() {
 fn p4_a_job_that_repeats_a_failing_call_ends_with_a_final_answer() {
     let upstream = Upstream::start(|request, _| match request.get("tools") {
         Some(_) => Answer::calls(&[("calculator", json!({"expression": "1/0"}))]),
-        None => one("it cannot be done", "stop"),
+        None => answer("it cannot be done", "stop"),
     });
     let server = Server::start_with(&models(&upstream, &["id: m"], ""));
     let job = server.submit(&json!({"input": "divide"}));
@@ -146,9 +146,9 @@ fn p8_a_conversation_too_long_for_its_model_is_summarised_and_continues() {
     let upstream = Upstream::start(|request, _| {
         let prompt = request["messages"][0]["content"].as_str().unwrap_or_default();
         if prompt.starts_with("You compress conversations") {
-            return one("They counted words.", "stop");
+            return answer("They counted words.", "stop");
         }
-        one(&"word ".repeat(300), "stop")
+        answer(&"word ".repeat(300), "stop")
     });
     let server =
         Server::start_with(&models(&upstream, &["id: m, context_window: 4096, max_output_tokens: 512"], ""));
@@ -175,7 +175,7 @@ fn a_prompt_refused_as_too_long_is_summarised_and_sent_again() {
     let upstream = Upstream::start(|request, _| {
         let size = request["messages"].to_string().len();
         match size {
-            _ if request["messages"][0]["content"].to_string().contains("compress") => one("In short.", "stop"),
+            _ if request["messages"][0]["content"].to_string().contains("compress") => answer("In short.", "stop"),
             4_000.. => Answer {
                 acts: vec![Act::Raw(
                     json!({"error": {"message": "the prompt is too long", "code": "context_length_exceeded"}}).to_string(),
@@ -186,7 +186,7 @@ fn a_prompt_refused_as_too_long_is_summarised_and_sent_again() {
                 let text = format!("{} {}", size, "x ".repeat(300));
                 Answer::calls(&[("text_process", json!({"text": text, "operation": "upper"}))])
             }
-            _ => one("done", "stop"),
+            _ => answer("done", "stop"),
         }
     });
     let server = Server::start_with(&models(&upstream, &["id: m"], ""));
@@ -199,8 +199,8 @@ fn a_prompt_refused_as_too_long_is_summarised_and_sent_again() {
 #[test]
 fn titles_come_from_the_configured_title_model() {
     let upstream = Upstream::start(|request, _| match request["model"].as_str() {
-        Some("titles") => one("\"Greetings\"", "stop"),
-        _ => one("hello", "stop"),
+        Some("titles") => answer("\"Greetings\"", "stop"),
+        _ => answer("hello", "stop"),
     });
     let config = models(&upstream, &["id: m", "id: titles"], "title_model: titles\n");
     let server = Server::start_with(&config);

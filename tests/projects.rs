@@ -81,10 +81,10 @@ fn directories(server: &Server) -> Vec<String> {
 }
 
 /// Waits until the user's directory has exactly these entries.
-fn wait_for_directories(server: &Server, wanted: &[&str]) {
+fn wait_for_directories(server: &Server, expected: &[&str]) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while directories(server) != wanted {
-        assert!(Instant::now() < deadline, "{:?}, not {wanted:?}", directories(server));
+    while directories(server) != expected {
+        assert!(Instant::now() < deadline, "{:?}, not {expected:?}", directories(server));
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -107,8 +107,8 @@ fn a_project_can_be_created_read_renamed_listed_and_deleted() {
     assert_eq!(directories(&server), ["app"], "a refused request creates no directory");
     let other = make(&server, "other");
     assert_eq!(send(&server, "PUT", &other, &json!({"name": "app"})).0, 400);
-    let amended = data(send(&server, "PATCH", &path, &json!({"name": "renamed", "description": null})));
-    assert_eq!((&amended["name"], &amended["description"]), (&json!("renamed"), &json!("d")));
+    let updated = data(send(&server, "PATCH", &path, &json!({"name": "renamed", "description": null})));
+    assert_eq!((&updated["name"], &updated["description"]), (&json!("renamed"), &json!("d")));
     let shown = data(get(&server, &path));
     assert_eq!(shown["stats"], json!({"files": 0, "directories": 0, "total_size": 0}));
     let absolute = shown["absolute_path"].as_str().expect("the one user is an administrator");
@@ -184,20 +184,23 @@ fn an_uploaded_folder_becomes_a_project_in_any_order_of_parts() {
         data(get(&server, &format!("/api/projects/{id}/files/{path}")))["content"].clone()
     };
     assert_eq!((read(&named, "js/deep/b.js"), read(&named, "css/a.css")), (json!(long), json!("")));
-    let late: Vec<_> =
+    let fields_after: Vec<_> =
         files.into_iter().chain([("name", None, "late"), ("description", None, "d")]).collect();
-    let late = data(upload(&server, "/api/projects/upload", &late));
-    assert_eq!((&late["name"], &late["description"]), (&json!("late"), &json!("d")));
-    let early: Vec<_> = [("name", None, "early")].into_iter().chain(files).collect();
-    assert_eq!(data(upload(&server, "/api/projects/upload", &early))["path"], "user_1/early");
+    let fields_after = data(upload(&server, "/api/projects/upload", &fields_after));
+    assert_eq!((&fields_after["name"], &fields_after["description"]), (&json!("late"), &json!("d")));
+    let fields_before: Vec<_> = [("name", None, "early")].into_iter().chain(files).collect();
+    assert_eq!(data(upload(&server, "/api/projects/upload", &fields_before))["path"], "user_1/early");
     assert_eq!(upload(&server, "/api/projects/upload", &files).0, 400, "the name is taken");
     wait_for_directories(&server, &["early", "site", "site_1"]);
-    let more = format!("/api/projects/{}/upload", named["id"].as_str().expect("an id"));
-    let added =
-        data(upload(&server, &more, &[("files", Some("new/x.txt"), "x"), ("files", Some("y.txt"), "y")]));
+    let upload_path = format!("/api/projects/{}/upload", named["id"].as_str().expect("an id"));
+    let added = data(upload(
+        &server,
+        &upload_path,
+        &[("files", Some("new/x.txt"), "x"), ("files", Some("y.txt"), "y")],
+    ));
     assert_eq!(added["stats"]["files"], 5);
-    let clash = [("files", Some("z.txt"), "z"), ("files", Some("t/index.html"), "other")];
-    let (status, refused) = upload(&server, &more, &clash);
+    let conflicting = [("files", Some("z.txt"), "z"), ("files", Some("t/index.html"), "other")];
+    let (status, refused) = upload(&server, &upload_path, &conflicting);
     assert!(status == 400 && refused["message"].as_str().expect("words").contains("index.html"), "{refused}");
     assert_eq!(read(&named, "index.html"), "<p>", "an existing file is not replaced");
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -246,9 +249,9 @@ fn a_refused_upload_leaves_nothing_behind() {
         "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a/b\"\r\n\r\nhalf"
     );
     assert_eq!(answer(broken.send(head)).0, 400, "the upload is incomplete");
-    let plain =
+    let wrong_type =
         agent().post(format!("{}/api/projects/upload", server.url)).content_type("text/plain").send("x");
-    assert_eq!(answer(plain).0, 400);
+    assert_eq!(answer(wrong_type).0, 400);
     assert_eq!(data(get(&server, "/api/projects"))["total"], 0);
     wait_for_directories(&server, &[]);
     assert_eq!(
@@ -330,14 +333,14 @@ fn p7_file_routes_cannot_leave_the_project() {
     data(send(&server, "PUT", &format!("{project}/files/in.txt"), &json!({"content": "in"})));
     let outside = workspaces(&server).join("user_1/secret");
     std::fs::write(&outside, "secret").expect("a file");
-    let up = [
+    let traversals = [
         "..%2Fsecret",
         "%2E%2E%2Fsecret",
         "a%2F..%2F..%2Fsecret",
         "%2Fetc%2Fpasswd",
         "..%2F..%2F..%2Fconfig.yml",
     ];
-    for path in up {
+    for path in traversals {
         let file = format!("{project}/files/{path}");
         let content = json!({"content": "gone"});
         let answers = [

@@ -28,7 +28,7 @@ fn p8_a_provider_never_gets_more_concurrent_calls_than_its_limit() {
     let (now, seen) = (Arc::clone(&inside), Arc::clone(&peak));
     let upstream = Upstream::start(move |_, _| {
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        // The first call stays until there is a second one, so that a limit of one would be noticed.
+        // The first call waits for a second one, so that the test detects a limit of one.
         let deadline = Instant::now() + Duration::from_secs(4);
         while seen.load(Ordering::SeqCst) < 2 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));

@@ -10,7 +10,7 @@ const CHINESE: &str = include_str!("../README.zh-CN.md");
 const BENCHMARKS: &str = include_str!("../BENCHMARKS.md");
 
 /// The output of the lines if the text around them is true.
-const WANTED: [&str; 13] = [
+const EXPECTED_OUTPUT: [&str; 13] = [
     "HTTP/1.1 202",
     "391",
     "5050",
@@ -48,8 +48,8 @@ fn paste_curl_lines(readme: &str) {
     let ran = Command::new("bash").arg("-c").arg(&script).current_dir(&server.dir).output().expect("bash");
     let out = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{out}\n{}", String::from_utf8_lossy(&ran.stderr));
-    for wanted in WANTED {
-        assert!(out.contains(wanted), "'{wanted}' is missing in:\n{out}");
+    for expected in EXPECTED_OUTPUT {
+        assert!(out.contains(expected), "'{expected}' is missing in:\n{out}");
     }
 }
 

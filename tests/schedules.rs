@@ -90,14 +90,14 @@ fn runs_missed_while_the_server_was_down_are_made_up_once() {
     let checked = Instant::now();
     let runs = server.get(&path).json()["runs"].as_u64().expect("runs");
     server.kill();
-    let up = checked.elapsed();
+    let uptime = checked.elapsed();
     std::thread::sleep(Duration::from_secs(10));
     let started = Instant::now();
     let next = Server::start_in(&dir, "");
     let seen = wait_until_fired(&next, &path, runs + 1)["runs"].as_u64().expect("runs");
     // One run for the missed ones, and one for each started second in which a server ran.
-    let most = runs + 3 + (up + started.elapsed()).as_secs();
-    assert!(seen <= most, "{seen} runs, at most {most}");
+    let max_runs = runs + 3 + (uptime + started.elapsed()).as_secs();
+    assert!(seen <= max_runs, "{seen} runs, at most {max_runs}");
     drop(next);
 }
 
@@ -128,7 +128,9 @@ fn schedules_are_listed_in_pages_and_limited_in_number() {
     );
     let ids = |page: &Value| -> Vec<String> {
         let data = page["data"].as_array().expect("data");
-        data.iter().map(|one| format!("/v1/schedules/{}", one["id"].as_str().expect("an id"))).collect()
+        data.iter()
+            .map(|schedule| format!("/v1/schedules/{}", schedule["id"].as_str().expect("an id")))
+            .collect()
     };
     let first = server.get("/v1/schedules?limit=2").json();
     assert_eq!((ids(&first), &first["has_more"]), (vec![paths[2].clone(), paths[1].clone()], &json!(true)));
@@ -142,7 +144,7 @@ fn schedules_are_listed_in_pages_and_limited_in_number() {
 fn a_bad_schedule_request_names_the_invalid_field() {
     let server = Server::start();
     let job = json!({"input": "x"});
-    for (body, param, word) in [
+    for (body, param, text) in [
         (json!({"job": job}), Value::Null, "exactly one"),
         (json!({"job": job, "every_s": 1, "cron": "@daily"}), Value::Null, "exactly one"),
         (json!({"job": job, "every_s": 0}), json!("every_s"), "1 to"),
@@ -166,7 +168,7 @@ fn a_bad_schedule_request_names_the_invalid_field() {
         let reply = server.post("/v1/schedules", &body);
         let error = &reply.json()["error"];
         assert_eq!((reply.status, &error["param"]), (400, &param), "{body}: {}", reply.body);
-        assert!(error["message"].as_str().expect("words").contains(word), "{body}: {}", reply.body);
+        assert!(error["message"].as_str().expect("words").contains(text), "{body}: {}", reply.body);
     }
     // Idempotency keys are not supported here, so they are refused and not ignored.
     let (json, key) = (("content-type", "application/json"), ("idempotency-key", "k"));

@@ -123,14 +123,14 @@ impl Manager {
     }
 
     /// The next message that contains this.
-    fn receive_until(&self, what: &str) -> String {
+    fn receive_until(&self, text: &str) -> String {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         loop {
             let message = self.receive();
-            if message.contains(what) {
+            if message.contains(text) {
                 return message;
             }
-            assert!(Instant::now() < deadline, "no message contains '{what}'");
+            assert!(Instant::now() < deadline, "no message contains '{text}'");
         }
     }
 
@@ -309,8 +309,8 @@ fn p9_child_processes_get_neither_the_socket_nor_manager_variables() {
     let server = Running::start(&mut start, dir.path());
     let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
     let socket_name = std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("the socket's name");
-    if let Some(own) = descriptor_targets(server.child.id()) {
-        assert!(own.contains(&socket_name), "the server itself has the socket");
+    if let Some(server_descriptors) = descriptor_targets(server.child.id()) {
+        assert!(server_descriptors.contains(&socket_name), "the server itself has the socket");
     }
     // The self-test at the start starts the broker and, if Python is installed, its zygote.
     let deadline = Instant::now() + WAIT_TIMEOUT;

@@ -52,8 +52,8 @@ fn commands_and_clients_share_a_project() {
 
     assert_eq!(files.read(&project, "in/from_client").as_deref(), Ok("hello\nmore\n"));
     assert_eq!(files.read(&project, "out/deep/file").as_deref(), Ok("made\n"));
-    for planted in ["link", "root/etc/passwd"] {
-        assert!(matches!(files.read(&project, planted), Err(FileError::WrongKind(_))), "{planted}");
+    for path in ["link", "root/etc/passwd"] {
+        assert!(matches!(files.read(&project, path), Err(FileError::WrongKind(_))), "{path}");
     }
     files.write(&project, "out/deep/file", "client's", ALLOWANCE).expect("written over a command's file");
     files.write(&project, "link", "client's", ALLOWANCE).expect("written in a link's place");

@@ -25,16 +25,16 @@ const FILTERS: &[(&str, &str)] = &[
 
 fn check(name: &str, text: &str) {
     let mut text = text.to_owned();
-    for (pattern, word) in FILTERS {
-        text = Regex::new(pattern).expect("a pattern").replace_all(&text, *word).into_owned();
+    for (pattern, replacement) in FILTERS {
+        text = Regex::new(pattern).expect("a pattern").replace_all(&text, *replacement).into_owned();
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(&path, &text).expect("written");
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, kept, "{name}: UPDATE_SNAPSHOTS=1 rewrites it, if this is how it should be");
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, stored, "{name}: UPDATE_SNAPSHOTS=1 rewrites it, if this is how it should be");
 }
 
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -64,11 +64,11 @@ fn commands(dir: &Path) -> Vec<Vec<String>> {
     let listed = String::from_utf8(output.stdout).expect("UTF-8");
     let pages: Vec<PathBuf> = listed.lines().map(PathBuf::from).collect();
     assert!(pages.len() > 25 && pages.iter().all(|page| page.is_file()), "{listed}");
-    let words = |page: &PathBuf| {
+    let command_words = |page: &PathBuf| {
         let stem = page.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         stem.split('-').skip(1).map(str::to_owned).collect()
     };
-    pages.iter().map(words).collect()
+    pages.iter().map(command_words).collect()
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn every_help_page_fits_a_screen() {
         let output = run(&arguments, &[]);
         let page = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(output.status.success() && output.stderr.is_empty(), "{words:?}");
-        let most = if words.is_empty() { FIRST_PAGE_LINES } else { PAGE_LINES };
-        assert!(page.lines().count() <= most, "{words:?} has {} lines:\n{page}", page.lines().count());
+        let max_lines = if words.is_empty() { FIRST_PAGE_LINES } else { PAGE_LINES };
+        assert!(page.lines().count() <= max_lines, "{words:?} has {} lines:\n{page}", page.lines().count());
         for line in page.lines() {
             // An example is one line, so that it can be copied.
             let is_example = line.trim_start().contains("nanoclaw ");
@@ -101,26 +101,26 @@ fn errors_have_a_hint() {
     std::fs::write(dir.path().join("bad.yml"), "lisen: 127.0.0.1:1\n").expect("written");
     let bad = dir.path().join("bad.yml").to_str().expect("UTF-8").to_owned();
     let server = Server::start();
-    let on = |words: &[&str]| transcript(words, &[("NANOCLAW_SERVER", server.url.as_str())]);
-    let off = |words: &[&str]| transcript(words, &[("NANOCLAW_SERVER", "http://127.0.0.1:9")]);
+    let online = |words: &[&str]| transcript(words, &[("NANOCLAW_SERVER", server.url.as_str())]);
+    let offline = |words: &[&str]| transcript(words, &[("NANOCLAW_SERVER", "http://127.0.0.1:9")]);
     let unknown = "job_01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let all = [
-        off(&["batchs"]),
-        off(&["ask"]),
-        off(&["ask", "x", "--strict", "lenient"]),
-        off(&["ask", "x", "--strictness", "none"]),
-        off(&["jobs", "--status", "lost"]),
-        off(&["ask", "x"]),
-        off(&["jobs", "--json"]),
-        off(&["tail", "../x"]),
-        off(&["jobs", "--server", "nonsense"]),
-        off(&["exec", "noending"]),
-        off(&["config", "check", "--config", &bad]),
-        off(&["config", "check", "--json", "--config", &bad]),
-        on(&["ask", "x", "--model", "nope"]),
-        on(&["ask", "x", "--project", "proj_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
-        on(&["tail", unknown]),
-        on(&["cancel", unknown, "--json"]),
+        offline(&["batchs"]),
+        offline(&["ask"]),
+        offline(&["ask", "x", "--strict", "lenient"]),
+        offline(&["ask", "x", "--strictness", "none"]),
+        offline(&["jobs", "--status", "lost"]),
+        offline(&["ask", "x"]),
+        offline(&["jobs", "--json"]),
+        offline(&["tail", "../x"]),
+        offline(&["jobs", "--server", "nonsense"]),
+        offline(&["exec", "noending"]),
+        offline(&["config", "check", "--config", &bad]),
+        offline(&["config", "check", "--json", "--config", &bad]),
+        online(&["ask", "x", "--model", "nope"]),
+        online(&["ask", "x", "--project", "proj_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+        online(&["tail", unknown]),
+        online(&["cancel", unknown, "--json"]),
     ];
     let dir = dir.path().display().to_string();
     check("errors", &all.concat().replace(&dir, "DIR"));

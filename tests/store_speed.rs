@@ -101,11 +101,13 @@ fn measure_opening_a_large_store_after_a_kill() {
     }
     std::fs::copy(&path, &midway).unwrap();
     store.close();
-    for (what, file) in [("closed", &path), ("killed when quiet", &killed), ("killed under load", &midway)] {
+    for (shutdown, file) in
+        [("closed", &path), ("killed when quiet", &killed), ("killed under load", &midway)]
+    {
         std::fs::File::open(file).unwrap().sync_all().unwrap();
         let watch = Watch::start();
         let store = open(file);
-        println!("{what}: {number} jobs, open in {:.1} ms", watch.seconds() * 1e3);
+        println!("{shutdown}: {number} jobs, open in {:.1} ms", watch.seconds() * 1e3);
         assert!(store.job(ANN, id(1)).unwrap().is_some());
     }
 }

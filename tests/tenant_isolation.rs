@@ -188,11 +188,14 @@ fn p7_every_route_treats_ids_of_other_users_as_unknown() {
         };
         for message in [&anns.ask, &anns.answer] {
             let (kind, body) = body(&method, &path);
-            let theirs = bob.send(&method, &filled(&path, id, message), (kind, &body));
-            let none = bob.send(&method, &filled(&path, &unknown_id(id), message), (kind, &body));
-            assert_eq!(theirs, none, "{method} {path}: the answers for a foreign and an unknown id differ");
-            let wanted = if path.starts_with("/api/users") { 403 } else { 404 };
-            assert_eq!(theirs.0, wanted, "{method} {path}: {}", theirs.1);
+            let foreign = bob.send(&method, &filled(&path, id, message), (kind, &body));
+            let missing = bob.send(&method, &filled(&path, &unknown_id(id), message), (kind, &body));
+            assert_eq!(
+                foreign, missing,
+                "{method} {path}: the answers for a foreign and an unknown id differ"
+            );
+            let expected = if path.starts_with("/api/users") { 403 } else { 404 };
+            assert_eq!(foreign.0, expected, "{method} {path}: {}", foreign.1);
             if path.contains("{mid}") {
                 let inside = bob.send(&method, &filled(&path, &bobs, message), (kind, &body));
                 let unknown = bob.send(&method, &filled(&path, &bobs, &unknown_id(message)), (kind, &body));
@@ -285,9 +288,9 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
             send(&format!("/api/conversations/{own}/messages"), &text),
         ]
     };
-    let (theirs, none) = (use_project(project), use_project(&unknown));
-    assert_eq!(theirs, none);
-    assert!(theirs.iter().all(|(status, _)| *status == 404 || *status == 400), "{theirs:?}");
+    let (foreign, missing) = (use_project(project), use_project(&unknown));
+    assert_eq!(foreign, missing);
+    assert!(foreign.iter().all(|(status, _)| *status == 404 || *status == 400), "{foreign:?}");
 
     // Each user has their own conversation names and idempotency keys.
     let history = bob.json("POST", "/v1/jobs?wait=30", &json!({"input": "hello", "conversation_id": "chat"}));

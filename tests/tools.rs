@@ -69,7 +69,7 @@ fn tool_calls_are_repaired_refused_and_deduplicated() {
     assert_eq!((&results[4]["success"], &results[4]["data"]["valid"]), (&json!(true), &json!(false)));
     assert_eq!((&results[5]["data"]["result"], &results[5]["duplicate"]), (&json!(42), &json!(true)));
     let skipped: Vec<Value> = audit(&server, &id).iter().map(|entry| entry["skipped"].clone()).collect();
-    let count = |why: &Value| skipped.iter().filter(|skipped| *skipped == why).count();
+    let count = |reason: &Value| skipped.iter().filter(|skipped| *skipped == reason).count();
     assert_eq!(skipped.len(), 6, "the audit log has every call");
     assert_eq!((count(&json!("refused")), count(&json!("duplicate")), count(&Value::Null)), (2, 1, 3));
 }
@@ -109,8 +109,8 @@ fn p9_the_audit_log_contains_every_call_and_no_secret() {
     let id = run(&server, &json!({"input": "go"}));
     let entries = audit(&server, &id);
     assert_eq!(entries.len(), 4);
-    let of = |name: &str| entries.iter().find(|entry| entry["tool"] == name).expect("an entry").clone();
-    let python = of("execute_python");
+    let entry_of = |name: &str| entries.iter().find(|entry| entry["tool"] == name).expect("an entry").clone();
+    let python = entry_of("execute_python");
     assert_eq!((&python["success"], &python["level"]), (&json!(true), &json!("strict")), "{python}");
     assert_eq!((&python["job"], &python["object"]), (&json!(id), &json!("audit_entry")));
     assert!(python["time_ms"].as_u64() > Some(1_600_000_000_000) && python["duration_ms"].is_u64());

@@ -48,10 +48,10 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&ok(dir, arguments, "")).expect("JSON")
 }
 
-fn refused(dir: &Path, arguments: &[&str], line: &str, why: &str) {
+fn refused(dir: &Path, arguments: &[&str], line: &str, message: &str) {
     let ran = run(dir, arguments, line);
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{arguments:?}: {}", ran.err);
-    assert!(ran.err.contains(why), "{arguments:?}: {}", ran.err);
+    assert!(ran.err.contains(message), "{arguments:?}: {}", ran.err);
 }
 
 /// A server directory without a running server.
@@ -199,9 +199,13 @@ fn client_commands_send_their_token_and_explain_how_to_create_one() {
         let arguments = [&["jobs", "--server", &server.url], token].concat();
         run(&dir, &arguments, "")
     };
-    let bare = with(&[]);
-    assert_eq!(bare.code, Some(1), "{}", bare.err);
-    assert!(bare.err.contains("hint: set $NANOCLAW_TOKEN (nanoclaw token new)"), "{}", bare.err);
+    let without_token = with(&[]);
+    assert_eq!(without_token.code, Some(1), "{}", without_token.err);
+    assert!(
+        without_token.err.contains("hint: set $NANOCLAW_TOKEN (nanoclaw token new)"),
+        "{}",
+        without_token.err
+    );
     let wrong = with(&["--token", "nck_wrong"]);
     assert!(wrong.code == Some(1) && wrong.err.contains("$NANOCLAW_TOKEN"), "{}", wrong.err);
     let shown = with(&["--token", &key]);
@@ -270,9 +274,13 @@ fn p8_a_quota_limits_only_the_jobs_of_its_account() {
     assert_eq!(send("PATCH", "/api/users/3", &ann, &quota).status, 200);
     let first = send("POST", "/v1/jobs", &bob, &slow);
     assert_eq!(first.status, 202, "{}", first.body);
-    let held = send("POST", "/v1/jobs", &bob, &slow);
-    assert_eq!(held.status, 429, "{}", held.body);
-    assert!(held.header("retry-after").is_some() && held.body.contains("1 unfinished jobs"), "{}", held.body);
+    let over_quota = send("POST", "/v1/jobs", &bob, &slow);
+    assert_eq!(over_quota.status, 429, "{}", over_quota.body);
+    assert!(
+        over_quota.header("retry-after").is_some() && over_quota.body.contains("1 unfinished jobs"),
+        "{}",
+        over_quota.body
+    );
     assert_eq!(send("POST", "/v1/jobs", &ann, &json!({"input": "hi"})).status, 202, "ann has no quota");
     let id = first.json()["id"].as_str().expect("an id").to_owned();
     send("POST", &format!("/v1/jobs/{id}/cancel"), &bob, &json!({}));

@@ -54,21 +54,21 @@ fn serve(
     script: &dyn Fn(&str) -> SiteReply,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let (mut whole, mut length) = (String::new(), 0);
-    while !whole.ends_with("\r\n\r\n") {
-        let before = whole.len();
-        if reader.read_line(&mut whole)? == 0 {
+    let (mut request, mut length) = (String::new(), 0);
+    while !request.ends_with("\r\n\r\n") {
+        let before = request.len();
+        if reader.read_line(&mut request)? == 0 {
             return Ok(());
         }
-        if let Some(value) = whole[before..].to_ascii_lowercase().strip_prefix("content-length:") {
+        if let Some(value) = request[before..].to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().expect("a length");
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    whole.push_str(&String::from_utf8_lossy(&body));
-    let target = whole.split(' ').nth(1).unwrap_or_default().to_owned();
-    log.lock().expect("no panic").push(whole);
+    request.push_str(&String::from_utf8_lossy(&body));
+    let target = request.split(' ').nth(1).unwrap_or_default().to_owned();
+    log.lock().expect("no panic").push(request);
     match script(&target) {
         SiteReply::Whole(bytes) => stream.write_all(&bytes),
         SiteReply::Drip => {

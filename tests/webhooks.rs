@@ -21,8 +21,8 @@ fn is_signed(arrival: &Arrival, secret: &str) -> bool {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key");
     let (id, time) = (arrival.header("webhook-id"), arrival.header("webhook-timestamp"));
     mac.update(format!("{id}.{time}.{}", arrival.body).as_bytes());
-    let wanted = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
-    arrival.header("webhook-signature").split(' ').any(|one| one == wanted)
+    let expected = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+    arrival.header("webhook-signature").split(' ').any(|signature| signature == expected)
 }
 
 /// Submits a job that reports to `host`, and waits for its end.
@@ -68,8 +68,8 @@ fn p9_a_webhook_contains_the_job_signed_with_each_secret() {
     assert_eq!(delivered["id"], arrived.header("webhook-id"));
     assert_eq!((&delivered["subject"], &delivered["last_status"]), (&json!(id), &json!(204)));
     assert_eq!(delivered["url"], format!("http://127.0.0.1:{}/hook?***", receiver.port));
-    let one = server.get(&format!("/v1/webhooks/{}", arrived.header("webhook-id")));
-    assert_eq!(one.json(), delivered);
+    let fetched = server.get(&format!("/v1/webhooks/{}", arrived.header("webhook-id")));
+    assert_eq!(fetched.json(), delivered);
     assert!(!server.log().contains("s3cret"), "no token in the log");
 }
 
@@ -108,7 +108,7 @@ fn p1_a_webhook_delivery_survives_a_crash_and_keeps_its_id() {
     // No secret is configured: the generated secret survives the crash as well.
     let file = server.dir.join("data/webhook_secret");
     let secret = std::fs::read_to_string(&file).expect("the secret");
-    assert!(arrived.iter().all(|one| is_signed(one, &secret)));
+    assert!(arrived.iter().all(|arrival| is_signed(arrival, &secret)));
     assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
 }
 
@@ -141,10 +141,10 @@ fn each_ended_job_has_a_webhook_delivery_with_its_own_id() {
     let submit = |n: usize| server.submit(&json!({"input": format!("{n}"), "webhook_url": url}));
     let jobs: BTreeSet<String> = (0..40).map(submit).collect();
     let arrived = receiver.arrivals(40);
-    let job_of = |one: &Arrival| -> Value { serde_json::from_str(&one.body).expect("JSON") };
+    let job_of = |arrival: &Arrival| -> Value { serde_json::from_str(&arrival.body).expect("JSON") };
     let subjects: BTreeSet<String> =
-        arrived.iter().map(|one| job_of(one)["id"].as_str().expect("an id").to_owned()).collect();
-    let ids: BTreeSet<&str> = arrived.iter().map(|one| one.header("webhook-id")).collect();
+        arrived.iter().map(|arrival| job_of(arrival)["id"].as_str().expect("an id").to_owned()).collect();
+    let ids: BTreeSet<&str> = arrived.iter().map(|arrival| arrival.header("webhook-id")).collect();
     assert_eq!((subjects, ids.len()), (jobs, 40));
 }
 

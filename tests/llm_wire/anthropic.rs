@@ -1,7 +1,7 @@
 //! The Anthropic wire format over real sockets: path and headers, paused turns, and errors.
 
 use super::openai::{
-    STREAM_HEAD, answer, cancel, chunk, limits, linger, provider, read_request, request, write,
+    STREAM_HEAD, answer, cancel, chunk, hold_open, limits, provider, read_request, request, write,
 };
 use nanoclaw::domain::event::FinishReason;
 use nanoclaw::domain::usage::Usage;
@@ -61,7 +61,7 @@ fn message(blocks: &[Value], stop_reason: &str, tokens: u64) -> Vec<Value> {
     std::iter::once(start).chain(blocks).chain([end, json!({"type": "message_stop"})]).collect()
 }
 
-fn said(text: &str) -> Value {
+fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
@@ -87,8 +87,8 @@ fn ask(router: &Router, request: &ModelRequest, cancel: &CancelToken) -> Call {
 
 #[test]
 fn a_request_has_the_anthropic_path_and_headers() {
-    let whole = streamed(&message(&[said("hello")], "end_turn", 3));
-    let (address, seen) = scripted(vec![whole.clone(), whole]);
+    let response = streamed(&message(&[text_block("hello")], "end_turn", 3));
+    let (address, seen) = scripted(vec![response.clone(), response]);
     let options = json!({
         "upstream_id": "claude-x",
         "extra_body": {"metadata": {"user_id": "u"}},
@@ -107,14 +107,14 @@ fn a_request_has_the_anthropic_path_and_headers() {
         }
         assert!(!head.contains("authorization"), "{head}");
         assert_eq!((&body["model"], &body["max_tokens"]), (&json!("claude-x"), &json!(8192)));
-        assert_eq!(body["messages"], json!([{"role": "user", "content": [said("hi")]}]));
+        assert_eq!(body["messages"], json!([{"role": "user", "content": [text_block("hi")]}]));
         assert_eq!(body["metadata"], json!({"user_id": "u"}));
     }
 }
 
 #[test]
 fn a_loopback_provider_needs_no_key() {
-    let (address, seen) = scripted(vec![streamed(&message(&[said("x")], "end_turn", 1))]);
+    let (address, seen) = scripted(vec![streamed(&message(&[text_block("x")], "end_turn", 1))]);
     let call = ask(&router(address, &json!({"api_key": ""})), &request(), &cancel());
     assert!(call.result.is_ok(), "{:?}", call.result);
     let (head, _) = seen.recv_timeout(Duration::from_secs(30)).expect("a request");
@@ -126,24 +126,25 @@ fn a_paused_turn_is_continued_until_it_ends() {
     let search =
         json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "q"}});
     let found = json!({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []});
-    let first = streamed(&message(&[search.clone(), found.clone(), said("I look. ")], "pause_turn", 10));
-    let second = streamed(&message(&[said("Found it.")], "end_turn", 20));
+    let first =
+        streamed(&message(&[search.clone(), found.clone(), text_block("I look. ")], "pause_turn", 10));
+    let second = streamed(&message(&[text_block("Found it.")], "end_turn", 20));
     let (address, seen) = scripted(vec![first, second]);
     let call = ask(&router(address, &json!({})), &request(), &cancel());
     assert_eq!((call.text.as_str(), call.spent), ("I look. Found it.", Usage::new(30, 10)));
     let completion = call.result.expect("complete");
     let echo = completion.echo.expect("an echo").parts;
-    assert_eq!(echo, json!([search, found, said("I look. "), said("Found it.")]));
+    assert_eq!(echo, json!([search, found, text_block("I look. "), text_block("Found it.")]));
     let (_, first) = seen.recv_timeout(Duration::from_secs(30)).expect("the first request");
     let (_, second) = seen.recv_timeout(Duration::from_secs(30)).expect("the second request");
     assert_eq!(second["messages"][0], first["messages"][0]);
-    let so_far = json!({"role": "assistant", "content": [search, found, said("I look.")]});
+    let so_far = json!({"role": "assistant", "content": [search, found, text_block("I look.")]});
     assert_eq!(second["messages"].as_array().map(|all| &all[1..]), Some(&[so_far][..]));
 }
 
 #[test]
 fn a_turn_that_pauses_more_than_five_times_ends_as_truncated() {
-    let paused = streamed(&message(&[said("on ")], "pause_turn", 1));
+    let paused = streamed(&message(&[text_block("on ")], "pause_turn", 1));
     let (address, seen) = scripted(vec![paused; 9]);
     let call = ask(&router(address, &json!({})), &request(), &cancel());
     assert_eq!(call.text, "on on on on on on ");
@@ -153,21 +154,21 @@ fn a_turn_that_pauses_more_than_five_times_ends_as_truncated() {
 
 #[test]
 fn cancelling_ends_a_paused_turn_and_keeps_its_usage() {
-    let first = streamed(&message(&[said("I look. ")], "pause_turn", 10));
-    let (told, asked_again) = channel();
-    let told = Mutex::new(told);
+    let first = streamed(&message(&[text_block("I look. ")], "pause_turn", 10));
+    let (second_request, has_second_request) = channel();
+    let second_request = Mutex::new(second_request);
     let address = provider(move |stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
         write(&stream, &first);
         read_request(&mut stream);
-        told.lock().expect("unpoisoned").send(()).expect("the test listens");
-        linger(&mut stream);
+        second_request.lock().expect("unpoisoned").send(()).expect("the test listens");
+        hold_open(&mut stream);
     });
     let cancel = cancel();
     let stop = cancel.clone();
     std::thread::spawn(move || {
-        asked_again.recv_timeout(Duration::from_secs(30)).expect("it goes on");
+        has_second_request.recv_timeout(Duration::from_secs(30)).expect("it goes on");
         stop.cancel(CancelReason::Cancelled);
     });
     let call = ask(&router(address, &json!({})), &request(), &cancel);
@@ -177,8 +178,8 @@ fn cancelling_ends_a_paused_turn_and_keeps_its_usage() {
 
 #[test]
 fn p9_provider_errors_contain_neither_key_nor_address() {
-    let said = "the key topsecret at http://127.0.0.1/v1 is bad";
-    let error = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": said}});
+    let message = "the key topsecret at http://127.0.0.1/v1 is bad";
+    let error = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": message}});
     let refusal = |head: &str, kind: &str| answer(head, &error(kind).to_string());
     for bad in [
         refusal("401 Unauthorized", "authentication_error"),
@@ -188,14 +189,14 @@ fn p9_provider_errors_contain_neither_key_nor_address() {
         answer("200 OK", &error("permission_error").to_string()),
     ] {
         let (address, _seen) = scripted(vec![bad.clone()]);
-        let told = ask(&router(address, &json!({})), &request(), &cancel()).result.expect_err("a failure");
+        let error = ask(&router(address, &json!({})), &request(), &cancel()).result.expect_err("a failure");
         for secret in [KEY, "127.0.0.1", "http://"] {
-            assert!(!told.to_string().contains(secret), "{told} after {bad}");
+            assert!(!error.to_string().contains(secret), "{error} after {bad}");
         }
     }
     let long = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens"}});
     let (address, _seen) = scripted(vec![answer("400 Bad Request", &long.to_string())]);
-    let told = ask(&router(address, &json!({})), &request(), &cancel()).result;
-    assert!(matches!(told, Err(ModelError::ContextTooLong(_))), "{told:?}");
+    let error = ask(&router(address, &json!({})), &request(), &cancel()).result;
+    assert!(matches!(error, Err(ModelError::ContextTooLong(_))), "{error:?}");
     assert!(!format!("{:?}", router(address, &json!({}))).contains(KEY));
 }

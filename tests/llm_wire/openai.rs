@@ -65,7 +65,7 @@ pub(super) fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String,
 }
 
 /// Holds the connection open until the client closes it.
-pub(super) fn linger(stream: &mut impl Read) {
+pub(super) fn hold_open(stream: &mut impl Read) {
     drop(std::io::copy(stream, &mut std::io::sink()));
 }
 
@@ -126,9 +126,9 @@ pub(super) fn ask(router: &Router, cancel: CancelToken) -> Call {
         }
         ControlFlow::Continue(())
     };
-    let begun = cancel.clock().monotonic_ms();
+    let started = cancel.clock().monotonic_ms();
     let result = router.ask(&request(), &cancel, &mut sink);
-    let took = Duration::from_millis(cancel.clock().monotonic_ms() - begun);
+    let took = Duration::from_millis(cancel.clock().monotonic_ms() - started);
     Call { cancel, text, result, took }
 }
 
@@ -180,7 +180,7 @@ fn an_answer_streams_and_the_connection_is_reused() {
 
 #[test]
 fn cancelling_ends_a_call_without_any_answer_within_a_second() {
-    let address = provider(|mut stream| linger(&mut stream));
+    let address = provider(|mut stream| hold_open(&mut stream));
     assert_cancels(&router(&base(address), &limits()));
 }
 
@@ -190,7 +190,7 @@ fn cancelling_ends_a_stalled_stream_within_a_second() {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
         write(&stream, &(STREAM_HEAD.to_owned() + &event("first", None)));
-        linger(&mut stream);
+        hold_open(&mut stream);
     });
     let call = assert_cancels(&router(&base(address), &limits()));
     assert_eq!(call.text, "first");
@@ -214,12 +214,12 @@ fn cancelling_ends_a_stream_of_slow_comments_within_a_second() {
 #[test]
 fn a_stream_of_only_comments_or_empty_deltas_times_out() {
     let empty = event("", None);
-    for what in [":\n\n".to_owned(), empty] {
+    for event in [":\n\n".to_owned(), empty] {
         let address = provider(move |stream| {
             let mut stream = BufReader::new(stream);
             read_request(&mut stream);
             write(&stream, STREAM_HEAD);
-            while write(&stream, &chunk(&what)) {
+            while write(&stream, &chunk(&event)) {
                 CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(100));
             }
         });
@@ -231,7 +231,7 @@ fn a_stream_of_only_comments_or_empty_deltas_times_out() {
 
 #[test]
 fn cancelling_ends_a_hanging_tls_handshake_within_a_second() {
-    let address = provider(|mut stream| linger(&mut stream));
+    let address = provider(|mut stream| hold_open(&mut stream));
     assert_cancels(&router(&format!("https://{address}/v1"), &limits()));
 }
 
@@ -244,7 +244,7 @@ fn a_provider_without_tls_is_reported_as_a_failed_secure_connection() {
 }
 
 /// A listener whose backlog is full: the kernel drops further connection attempts.
-fn deaf() -> (TcpListener, Vec<TcpStream>) {
+fn full_backlog() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     rustix::net::listen(&listener, 0).expect("the backlog shrinks");
     let address = listener.local_addr().expect("has an address");
@@ -255,11 +255,11 @@ fn deaf() -> (TcpListener, Vec<TcpStream>) {
 
 #[test]
 fn cancelling_ends_a_hanging_connect_within_a_second() {
-    let (listener, _full) = deaf();
+    let (listener, _full) = full_backlog();
     let address = listener.local_addr().expect("has an address");
     assert_cancels(&router(&base(address), &limits()));
-    let hasty = Limits { model_connect_timeout_s: 1, ..limits() };
-    let call = ask(&router(&base(address), &hasty), cancel());
+    let short_timeout = Limits { model_connect_timeout_s: 1, ..limits() };
+    let call = ask(&router(&base(address), &short_timeout), cancel());
     let message = "no connection to the model's provider within 1 s".to_owned();
     assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
     assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
@@ -279,10 +279,10 @@ fn shutdown_ends_an_upload_that_the_provider_does_not_read() {
         stop.cancel(CancelReason::Shutdown);
     });
     let long = ModelRequest { messages: vec![Message::user("x".repeat(32 << 20))], ..request() };
-    let begun = cancel.clock().monotonic_ms();
+    let started = cancel.clock().monotonic_ms();
     let result = router.ask(&long, &cancel, &mut |_| ControlFlow::Continue(()));
     assert_eq!(result, Err(ModelError::Stopped));
-    assert!(cancel.clock().monotonic_ms() - begun < 3_000, "building 32 MiB and one second");
+    assert!(cancel.clock().monotonic_ms() - started < 3_000, "building 32 MiB and one second");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_deadline_or_a_breaking_sink_ends_a_call() {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
         write(&stream, &(STREAM_HEAD.to_owned() + &event("first", None)));
-        linger(&mut stream);
+        hold_open(&mut stream);
     });
     let router = router(&base(address), &limits());
     let short = cancel().with_timeout(Duration::from_millis(300));
@@ -307,7 +307,7 @@ fn a_deadline_or_a_breaking_sink_ends_a_call() {
 
 #[test]
 fn silence_beyond_the_idle_timeout_makes_the_provider_unavailable() {
-    let address = provider(|mut stream| linger(&mut stream));
+    let address = provider(|mut stream| hold_open(&mut stream));
     let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), cancel());
     let message = "the model's provider was silent for 1 s".to_owned();
     assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
@@ -320,7 +320,7 @@ fn an_answer_with_a_finish_reason_is_complete_without_a_stream_end() {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
         write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
-        linger(&mut stream);
+        hold_open(&mut stream);
     });
     let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), cancel());
     assert!(call.result.is_ok() && call.text == "all", "{:?}", call.result);
@@ -337,7 +337,7 @@ fn an_answer_with_a_finish_reason_is_complete_without_a_stream_end() {
 }
 
 /// The error for this answer of the provider.
-fn told(answer: String) -> ModelError {
+fn error_for(answer: String) -> ModelError {
     let address = provider(move |stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream);
@@ -356,34 +356,34 @@ pub(super) fn answer(head: &str, body: &str) -> String {
 
 #[test]
 fn provider_errors_are_mapped_to_model_errors() {
-    let said = r#"{"error":{"message":"the key topsecret at http://127.0.0.1/v1 is bad"}}"#;
-    assert!(matches!(told(answer("401 Unauthorized", said)), ModelError::Denied(_)));
-    let error = told(answer("400 Bad Request", said));
+    let refusal = r#"{"error":{"message":"the key topsecret at http://127.0.0.1/v1 is bad"}}"#;
+    assert!(matches!(error_for(answer("401 Unauthorized", refusal)), ModelError::Denied(_)));
+    let error = error_for(answer("400 Bad Request", refusal));
     assert_eq!(
         error.to_string(),
         "the model's provider refused the request (HTTP 400): the key [key] at [url] is bad"
     );
-    let busy = told(answer("429 Too Many Requests\r\nretry-after: 3", "{}"));
+    let busy = error_for(answer("429 Too Many Requests\r\nretry-after: 3", "{}"));
     assert!(matches!(busy, ModelError::Unavailable { retry_after_ms: Some(3_000), .. }), "{busy:?}");
-    let moved = told(answer("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""));
+    let moved = error_for(answer("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""));
     assert!(matches!(moved, ModelError::Denied(_)), "{moved:?}");
-    let reset = told(answer("429 Too Many Requests\r\nx-ratelimit-reset-tokens: 6m0s", "{}"));
+    let reset = error_for(answer("429 Too Many Requests\r\nx-ratelimit-reset-tokens: 6m0s", "{}"));
     assert!(matches!(reset, ModelError::Unavailable { retry_after_ms: Some(360_000), .. }), "{reset:?}");
-    let long = told(answer("400 Bad Request", r#"{"error":{"code":"context_length_exceeded"}}"#));
+    let long = error_for(answer("400 Bad Request", r#"{"error":{"code":"context_length_exceeded"}}"#));
     assert!(matches!(long, ModelError::ContextTooLong(_)), "{long:?}");
-    let page = told(answer("502 Bad Gateway", "<html><body>nginx</body></html>"));
+    let page = error_for(answer("502 Bad Gateway", "<html><body>nginx</body></html>"));
     assert_eq!(page.to_string(), "the model's provider is in trouble (HTTP 502)");
     for body in ["", "<!DOCTYPE html><title>login</title>"] {
-        let odd = told(answer("200 OK", body));
-        assert!(matches!(odd, ModelError::Unavailable { .. }), "{odd:?}");
+        let invalid = error_for(answer("200 OK", body));
+        assert!(matches!(invalid, ModelError::Unavailable { .. }), "{invalid:?}");
     }
-    let brotli = told(answer("200 OK\r\ncontent-encoding: br", "xx"));
+    let brotli = error_for(answer("200 OK\r\ncontent-encoding: br", "xx"));
     assert!(brotli.to_string().contains("content coding"), "{brotli:?}");
-    let cut = told(format!("{STREAM_HEAD}{}", event("half", None)));
-    assert!(matches!(cut, ModelError::Unavailable { .. }), "{cut:?}");
-    let endless = told(format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(100_000)));
+    let truncated = error_for(format!("{STREAM_HEAD}{}", event("half", None)));
+    assert!(matches!(truncated, ModelError::Unavailable { .. }), "{truncated:?}");
+    let endless = error_for(format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(100_000)));
     assert!(matches!(endless, ModelError::TooLarge(_) | ModelError::Unavailable { .. }), "{endless:?}");
-    assert!(matches!(told("SSH-2.0-OpenSSH\r\n\r\n".to_owned()), ModelError::Unavailable { .. }));
+    assert!(matches!(error_for("SSH-2.0-OpenSSH\r\n\r\n".to_owned()), ModelError::Unavailable { .. }));
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn an_unreachable_address_makes_the_provider_unavailable() {
 #[test]
 fn an_unknown_model_gives_not_found() {
     let router = router("http://127.0.0.1:1/v1", &limits());
-    let other = ModelRequest { model: "other".into(), ..request() };
-    let result = router.ask(&other, &cancel(), &mut |_| ControlFlow::Continue(()));
+    let unknown = ModelRequest { model: "other".into(), ..request() };
+    let result = router.ask(&unknown, &cancel(), &mut |_| ControlFlow::Continue(()));
     assert_eq!(result, Err(ModelError::NotFound("other".into())));
 }

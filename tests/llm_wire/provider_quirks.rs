@@ -15,12 +15,14 @@ const GOOD: &str =
     "data: {\"choices\":[{\"delta\":{\"content\":\"fine\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 /// The heads and bodies of the requests to a provider.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+type ReceivedRequests = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A provider that answers each request with `answer` of its body.
-fn strict(answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static) -> (String, Asked) {
-    let asked = Asked::default();
-    let seen = Arc::clone(&asked);
+fn scripted_provider(
+    answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static,
+) -> (String, ReceivedRequests) {
+    let received = ReceivedRequests::default();
+    let seen = Arc::clone(&received);
     let address = provider(move |stream| {
         let mut stream = BufReader::new(stream);
         while let Some((head, body)) = read_request(&mut stream) {
@@ -33,19 +35,19 @@ fn strict(answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static) -> (
             }
         }
     });
-    (format!("http://{address}/v1"), asked)
+    (format!("http://{address}/v1"), received)
 }
 
-fn router(url: &str, more: &Value) -> Router {
+fn router(url: &str, options: &Value) -> Router {
     let mut model = json!({"id": "m", "api_url": url, "api_key": "topsecret"});
     let fields = model.as_object_mut().expect("an object");
-    fields.extend(more.as_object().expect("an object").clone());
+    fields.extend(options.as_object().expect("an object").clone());
     Router::new(serde_json::from_value(json!([model])).expect("options"), &limits()).expect("valid")
 }
 
 #[test]
 fn a_field_unknown_to_the_provider_is_omitted_from_then_on() {
-    let (url, asked) = strict(|body| {
+    let (url, received) = scripted_provider(|body| {
         let unknown = ["stream_options", "max_tokens"].iter().find(|field| body.get(**field).is_some());
         match unknown {
             Some(field) => {
@@ -58,9 +60,9 @@ fn a_field_unknown_to_the_provider_is_omitted_from_then_on() {
     for requests in [3, 4] {
         let call = ask(&router, cancel());
         assert!(call.result.is_ok() && call.text == "fine", "{:?}", call.result);
-        let asked = asked.lock().expect("no panic");
-        assert_eq!(asked.len(), requests);
-        let body = &asked.last().expect("was asked").1;
+        let received = received.lock().expect("no panic");
+        assert_eq!(received.len(), requests);
+        let body = &received.last().expect("was asked").1;
         assert!(body.get("stream_options").is_none() && body.get("max_tokens").is_none(), "{body}");
         assert_eq!(body["max_completion_tokens"], 7);
     }
@@ -68,24 +70,25 @@ fn a_field_unknown_to_the_provider_is_omitted_from_then_on() {
 
 #[test]
 fn an_unhelpful_omission_of_fields_is_not_repeated() {
-    let said = json!({"error": {"message": "Unsupported: stream_options, temperature, model"}}).to_string();
-    let (url, asked) = strict(move |_| (400, said.clone()));
+    let refusal =
+        json!({"error": {"message": "Unsupported: stream_options, temperature, model"}}).to_string();
+    let (url, received) = scripted_provider(move |_| (400, refusal.clone()));
     let call = ask(&router(&url, &json!({})), cancel());
     assert!(matches!(call.result, Err(ModelError::Refused(_))), "{:?}", call.result);
-    assert_eq!(asked.lock().expect("no panic").len(), 2);
+    assert_eq!(received.lock().expect("no panic").len(), 2);
 }
 
 #[test]
 fn the_configured_model_name_fields_and_headers_are_sent() {
-    let (url, asked) = strict(|_| (200, GOOD.to_owned()));
-    let more = json!({
+    let (url, received) = scripted_provider(|_| (200, GOOD.to_owned()));
+    let options = json!({
         "upstream_id": "vendor/model",
         "extra_body": {"top_k": 3, "stream_options": null},
         "extra_headers": {"X-Title": "claw", "Authorization": "Basic abc"},
     });
-    assert!(ask(&router(&url, &more), cancel()).result.is_ok());
-    let asked = asked.lock().expect("no panic");
-    let (head, body) = asked.first().expect("was asked");
+    assert!(ask(&router(&url, &options), cancel()).result.is_ok());
+    let received = received.lock().expect("no panic");
+    let (head, body) = received.first().expect("was asked");
     assert_eq!((&body["model"], &body["top_k"]), (&json!("vendor/model"), &json!(3)));
     assert!(body.get("stream_options").is_none());
     let head = head.to_ascii_lowercase();

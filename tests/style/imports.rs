@@ -12,7 +12,7 @@ type Segments = Vec<String>;
 struct Module {
     path: String,
     /// Its module path in the crate.
-    place: Segments,
+    module_path: Segments,
     /// Its top-level items.
     items: BTreeSet<String>,
     /// Its re-exports, by name.
@@ -28,13 +28,13 @@ fn segments(path: &str) -> Segments {
 }
 
 /// `foo/mod.rs` and `foo.rs` are the module `foo`.
-fn place(folder: &str, path: &str) -> Segments {
+fn module_path(folder: &str, path: &str) -> Segments {
     let inside = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/').trim_end_matches(".rs");
-    let mut place: Segments = inside.split('/').map(str::to_owned).collect();
-    if place.last().is_some_and(|last| last == "mod") || place == ["lib"] {
-        place.pop();
+    let mut module_path: Segments = inside.split('/').map(str::to_owned).collect();
+    if module_path.last().is_some_and(|last| last == "mod") || module_path == ["lib"] {
+        module_path.pop();
     }
-    place
+    module_path
 }
 
 /// The parts of a list in braces, without splitting inner lists.
@@ -57,13 +57,13 @@ fn flatten(tree: &str) -> Vec<(Segments, String)> {
     if let Some((head, list)) = tree.split_once('{') {
         let list = list.rsplit_once('}').map_or(list, |(list, _)| list);
         let inner = parts(list).into_iter().filter(|part| !part.trim().is_empty()).flat_map(flatten);
-        let whole = |(path, name): (Segments, String)| {
+        let joined = |(path, name): (Segments, String)| {
             let path = [segments(head), path].concat();
             // `self` imports the module before the braces.
             let name = if name.is_empty() { path.last().cloned().unwrap_or_default() } else { name };
             (path, name)
         };
-        return inner.map(whole).collect();
+        return inner.map(joined).collect();
     }
     let (path, alias) = tree.rsplit_once(" as ").map_or((tree, None), |(path, alias)| (path, Some(alias)));
     let mut path = segments(path);
@@ -103,9 +103,9 @@ fn paths(pattern: &Regex, text: &str) -> Vec<Segments> {
         .collect()
 }
 
-fn module(folder: &str, source: &Source, places: &BTreeSet<Segments>) -> Module {
+fn module(folder: &str, source: &Source, module_paths: &BTreeSet<Segments>) -> Module {
     let import = regex(r"(?m)^([ \t]*)(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);");
-    let place = place(folder, &source.path);
+    let module_path = module_path(folder, &source.path);
     let (mut exports, mut globs, mut imports) = (BTreeMap::new(), Vec::new(), Vec::new());
     for capture in import.captures_iter(&source.text) {
         let is_export = capture[1].is_empty() && capture.get(2).is_some();
@@ -123,12 +123,19 @@ fn module(folder: &str, source: &Source, places: &BTreeSet<Segments>) -> Module 
     let body = import.replace_all(&source.text, " ");
     imports.extend(paths(&regex(r"(?:crate|super|self)(?:\s*::\s*\w+)+"), &body));
     for mut path in paths(&regex(r"[a-z_]\w*(?:\s*::\s*\w+)+"), &body) {
-        if places.contains(&[place.clone(), vec![path[0].clone()]].concat()) {
+        if module_paths.contains(&[module_path.clone(), vec![path[0].clone()]].concat()) {
             path.insert(0, "self".to_owned());
             imports.push(path);
         }
     }
-    Module { path: source.path.clone(), place, items: top_level_items(&source.text), exports, globs, imports }
+    Module {
+        path: source.path.clone(),
+        module_path,
+        items: top_level_items(&source.text),
+        exports,
+        globs,
+        imports,
+    }
 }
 
 /// The modules of one crate.
@@ -137,8 +144,14 @@ struct Crate(BTreeMap<Segments, Module>);
 impl Crate {
     fn read(folder: &str) -> Self {
         let all = sources(folder);
-        let places: BTreeSet<Segments> = all.iter().map(|source| place(folder, &source.path)).collect();
-        Self(all.iter().map(|source| module(folder, source, &places)).map(|m| (m.place.clone(), m)).collect())
+        let module_paths: BTreeSet<Segments> =
+            all.iter().map(|source| module_path(folder, &source.path)).collect();
+        Self(
+            all.iter()
+                .map(|source| module(folder, source, &module_paths))
+                .map(|m| (m.module_path.clone(), m))
+                .collect(),
+        )
     }
 
     /// The file that defines the target of a path as seen from a module; `None` for items of other crates.
@@ -178,22 +191,23 @@ impl Crate {
             return Some(module);
         };
         if let Some(exported) = module.exports.get(name) {
-            let whole = [exported.clone(), path[1..].to_vec()].concat();
-            return self.defining(&here, &whole, depth + 1).or(Some(module));
+            let joined = [exported.clone(), path[1..].to_vec()].concat();
+            return self.defining(&here, &joined, depth + 1).or(Some(module));
         }
         let mut all = module.globs.iter().filter_map(|glob| self.defining(&here, glob, depth + 1));
-        let behind = all.find(|m| m.items.contains(name) || m.exports.contains_key(name));
-        let of = |m: &Module| self.defining(&m.place, &["self".to_owned(), name.clone()], depth + 1);
-        behind.and_then(of).or(Some(module))
+        let exporter = all.find(|m| m.items.contains(name) || m.exports.contains_key(name));
+        let resolve =
+            |m: &Module| self.defining(&m.module_path, &["self".to_owned(), name.clone()], depth + 1);
+        exporter.and_then(resolve).or(Some(module))
     }
 
     /// For each file the files of its top-level module that it imports from, with the imported names.
-    fn graph(&self, is_one_room: bool) -> BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> {
+    fn graph(&self, is_one_module: bool) -> BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> {
         let mut graph: BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
         for module in self.0.values() {
             for import in &module.imports {
-                let Some(other) = self.defining(&module.place, import, 0) else { continue };
-                let is_inside = is_one_room || module.place.first() == other.place.first();
+                let Some(other) = self.defining(&module.module_path, import, 0) else { continue };
+                let is_inside = is_one_module || module.module_path.first() == other.module_path.first();
                 if is_inside && other.path != module.path {
                     let names = graph.entry(&module.path).or_default().entry(&other.path).or_default();
                     names.insert(import.join("::"));
@@ -225,8 +239,8 @@ fn files_import_each_other_in_one_direction() {
         let reach: BTreeMap<&str, BTreeSet<&str>> =
             graph.keys().map(|f| (*f, reachable(&graph, f))).collect();
         for (file, imports) in &graph {
-            let back = |to: &&str| reach.get(*to).is_some_and(|reach| reach.contains(*file));
-            for (to, names) in imports.iter().filter(|(to, _)| back(to)) {
+            let is_cyclic = |to: &&str| reach.get(*to).is_some_and(|reach| reach.contains(*file));
+            for (to, names) in imports.iter().filter(|(to, _)| is_cyclic(to)) {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 circles.push(format!("{file} -> {to}   ({})", names.join(", ")));
             }

@@ -160,7 +160,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with("//"))
 }
 
-fn room(path: &Path) -> Option<String> {
+fn top_level_module(path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root().join("src")).ok()?;
     let first = inside.iter().next()?.to_str()?;
     Some(first.trim_end_matches(".rs").to_owned())
@@ -169,19 +169,19 @@ fn room(path: &Path) -> Option<String> {
 #[test]
 fn modules_import_only_allowed_modules() {
     for path in production_files() {
-        let Some(room) = room(&path).filter(|r| r != "lib" && r != "main") else { continue };
+        let Some(module) = top_level_module(&path).filter(|r| r != "lib" && r != "main") else { continue };
         let (_, allowed) = MAY_IMPORT
             .iter()
-            .find(|(name, _)| *name == room)
-            .unwrap_or_else(|| panic!("{}: ARCHITECTURE.md has no module '{room}'", name(&path)));
+            .find(|(name, _)| *name == module)
+            .unwrap_or_else(|| panic!("{}: ARCHITECTURE.md has no module '{module}'", name(&path)));
         for line in code_lines(&production_code(&path)) {
             for import in line.split("crate::").skip(1) {
                 let target: String =
                     import.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 assert!(!target.is_empty(), "{}: write one import per line: {}", name(&path), line.trim());
                 let known = MAY_IMPORT.iter().any(|(name, _)| *name == target);
-                let fine = target == room || allowed.contains(&target.as_str()) || !known;
-                assert!(fine, "{}: {room} must not import {target}: {}", name(&path), line.trim());
+                let fine = target == module || allowed.contains(&target.as_str()) || !known;
+                assert!(fine, "{}: {module} must not import {target}: {}", name(&path), line.trim());
             }
         }
     }
@@ -190,9 +190,9 @@ fn modules_import_only_allowed_modules() {
 #[test]
 fn external_crates_are_used_only_in_their_modules() {
     for path in production_files() {
-        let Some(room) = room(&path) else { continue };
+        let Some(module) = top_level_module(&path) else { continue };
         let text = production_code(&path);
-        for (krate, rooms) in CRATES {
+        for (krate, modules) in CRATES {
             let path_of = format!("{krate}::");
             let named = code_lines(&text).any(|l| {
                 l.match_indices(&path_of).any(|(at, _)| {
@@ -200,7 +200,7 @@ fn external_crates_are_used_only_in_their_modules() {
                     !before.is_alphanumeric() && before != '_' && before != ':'
                 })
             });
-            assert!(!named || rooms.contains(&room.as_str()), "{} must not name {krate}", name(&path));
+            assert!(!named || modules.contains(&module.as_str()), "{} must not name {krate}", name(&path));
         }
     }
 }
@@ -208,9 +208,9 @@ fn external_crates_are_used_only_in_their_modules() {
 #[test]
 fn only_http_and_mcp_use_async() {
     for path in rust_files("src") {
-        let room = room(&path).unwrap_or_default();
+        let module = top_level_module(&path).unwrap_or_default();
         // `ports` turns its ticket into a future for HTTP; the SDK of `mcp` is async.
-        if ["http", "mcp", "ports"].contains(&room.as_str()) {
+        if ["http", "mcp", "ports"].contains(&module.as_str()) {
             continue;
         }
         for line in code_lines(&production_code(&path)) {
@@ -278,8 +278,9 @@ fn no_file_has_a_generic_name() {
     for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
         for part in path.iter().filter_map(|p| p.to_str()) {
             let stem = part.trim_end_matches(".rs");
-            let drawer = ["util", "utils", "helper", "helpers", "common", "manager", "misc"].contains(&stem);
-            assert!(!drawer, "{}: name the file after its content", name(&path));
+            let is_generic =
+                ["util", "utils", "helper", "helpers", "common", "manager", "misc"].contains(&stem);
+            assert!(!is_generic, "{}: name the file after its content", name(&path));
         }
     }
 }
@@ -307,7 +308,7 @@ fn engine_http_and_ports_name_no_tool() {
         "the list of tools was parsed wrongly: {tools:?}"
     );
     for path in production_files() {
-        let inside = room(&path).unwrap_or_default();
+        let inside = top_level_module(&path).unwrap_or_default();
         if inside != "engine" && inside != "http" && inside != "ports" {
             continue;
         }
@@ -315,9 +316,9 @@ fn engine_http_and_ports_name_no_tool() {
         for tool in &tools {
             // Names that are ordinary words count only in quotes; HTTP has fields of these names.
             let is_word = ["cron", "message", "spawn"].contains(tool);
-            let wanted = if is_word { format!("\"{tool}\"") } else { (*tool).to_owned() };
+            let pattern = if is_word { format!("\"{tool}\"") } else { (*tool).to_owned() };
             assert!(
-                (is_word && inside == "http") || !code_lines(&text).any(|l| l.contains(&wanted)),
+                (is_word && inside == "http") || !code_lines(&text).any(|l| l.contains(&pattern)),
                 "{} names the tool {tool} (P6)",
                 name(&path)
             );

@@ -75,14 +75,18 @@ fn types(source: &Source) -> Vec<(String, usize)> {
 fn no_two_types_share_a_name() {
     let mut offenders = Vec::new();
     for folder in ["src", "sandbox/src"] {
-        let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut locations: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for source in sources(folder) {
             for (name, line) in types(&source) {
-                places.entry(name).or_default().push(format!("{}:{line}", source.path));
+                locations.entry(name).or_default().push(format!("{}:{line}", source.path));
             }
         }
-        places.retain(|name, places| places.len() > 1 && !SHARED.iter().any(|(shared, _)| shared == name));
-        offenders.extend(places.into_iter().map(|(name, places)| format!("{name}: {}", places.join(", "))));
+        locations.retain(|name, locations| {
+            locations.len() > 1 && !SHARED.iter().any(|(shared, _)| shared == name)
+        });
+        offenders.extend(
+            locations.into_iter().map(|(name, locations)| format!("{name}: {}", locations.join(", "))),
+        );
     }
     assert!(offenders.is_empty(), "{} names have two meanings:\n{}", offenders.len(), offenders.join("\n"));
 }
@@ -91,7 +95,7 @@ fn no_two_types_share_a_name() {
 fn no_identifier_has_a_private_word() {
     let (identifier, segment) = (regex(r"\b[A-Za-z_]\w*"), regex(r"[A-Z]?[a-z0-9]+|[A-Z]+"));
     let mut found = BTreeSet::new();
-    for path in ["src", "sandbox", "tests"].iter().flat_map(|below| rust_files(below)) {
+    for path in ["src", "sandbox", "tests"].iter().flat_map(|folder| rust_files(folder)) {
         let text = masked(&fs::read_to_string(&path).expect("readable source"));
         for word in identifier.find_iter(&text) {
             let segments = segment.find_iter(word.as_str()).map(|part| part.as_str().to_lowercase());

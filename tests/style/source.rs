@@ -31,8 +31,8 @@ fn blank(out: &mut [u8], range: std::ops::Range<usize>) {
     out[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
 }
 
-fn end_of(text: &str, from: usize, what: &str) -> usize {
-    text[from..].find(what).map_or(text.len(), |at| from + at + what.len())
+fn end_of(text: &str, from: usize, pattern: &str) -> usize {
+    text[from..].find(pattern).map_or(text.len(), |at| from + at + pattern.len())
 }
 
 /// The end of the string whose quote opens at `from`.
