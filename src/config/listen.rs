@@ -16,7 +16,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Parses `text`; the error says what is allowed.
+    /// Parses `text`; the error names the allowed values.
     pub(crate) fn parse(text: &str, mode: AuthMode) -> Result<Self, &'static str> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
@@ -40,7 +40,7 @@ impl Listen {
 }
 
 impl Listen {
-    /// Checks that the address may be used; the error says why not and what is allowed (P9).
+    /// Checks that the address may be used; the error names the reason and the allowed addresses (P9).
     pub fn admit(address: SocketAddr, mode: AuthMode) -> Result<(), &'static str> {
         if address.ip().is_loopback() || mode == AuthMode::Multi {
             return Ok(());

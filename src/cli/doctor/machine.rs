@@ -13,7 +13,7 @@ const OWN_FILES: u64 = 256;
 /// Least memory for a server with clients and a sandbox, bytes.
 const LEAST_MEMORY: u64 = 128 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
-/// For each ABI of landlock: its kernel, and what is missing without it.
+/// For each ABI of landlock: its kernel, and the feature that is missing without it.
 const LANDLOCK: [(u32, &str, &str); 4] = [
     (2, "5.19", "code cannot move files between directories"),
     (3, "6.2", "code cannot cut files short by name"),

@@ -323,7 +323,7 @@ fn a_title_that_takes_too_long_costs_no_answer() {
         answer_text("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
     change_spec(&mut fixture, |spec| {
-        spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"))
+        spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"));
     });
     Arc::get_mut(&mut fixture.store).expect("no other owner yet").forget_history();
     let limits = crate::engine::EngineLimits { title_model: Some("t".into()), ..super::fixture::LIMITS };
