@@ -112,7 +112,7 @@ impl Dispatcher {
         self.ports.clock.sleep(stop, Duration::from_millis(WAIT_MIN_MS));
     }
 
-    /// Records attempts that the store refused earlier. Runs without the lock, so that other threads continue.
+    /// Records attempts that the store refused earlier. Runs unlocked, so that other threads continue.
     /// Returns `false` while another thread does this.
     fn record_pending(&self) -> Result<bool, StoreError> {
         let mut pending = {
