@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthMode {
-    /// One user, `default`, without a password: everybody who reaches the server is that user.
+    /// One user, `default`, without a password: every client is that user.
     #[default]
     Single,
     /// Accounts with sessions and API tokens.
@@ -29,10 +29,10 @@ impl AuthMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Registration {
-    /// Everybody.
+    /// Anyone may register.
     #[default]
     Open,
-    /// Nobody.
+    /// Only administrators create accounts.
     Closed,
     /// Holders of an invite.
     Invite,
@@ -73,8 +73,8 @@ impl TryFrom<String> for Username {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let text = text.trim().to_owned();
-        let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
-        if (2..=50).contains(&text.chars().count()) && text.chars().all(plain) {
+        let has_valid_chars = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
+        if (2..=50).contains(&text.chars().count()) && text.chars().all(has_valid_chars) {
             Ok(Self(text))
         } else {
             Err("must be 2 to 50 letters, digits, '.', '_', '-', '@' or '+'")
@@ -111,9 +111,10 @@ impl TryFrom<String> for Email {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let text = text.trim().to_owned();
-        let halves = text.rsplit_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
-        let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
-        if halves && plain && text.chars().count() <= 120 {
+        let has_both_parts =
+            text.rsplit_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
+        let has_valid_chars = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
+        if has_both_parts && has_valid_chars && text.chars().count() <= 120 {
             Ok(Self(text))
         } else {
             Err("must be an address as in ann@example.org, at most 120 characters")
@@ -182,7 +183,7 @@ pub struct Account {
     pub created_at_ms: u64,
     /// Last login, unix milliseconds.
     pub last_login_at_ms: Option<u64>,
-    /// Password hash; without one nobody can log in.
+    /// Password hash; without one, login is impossible.
     pub password: Option<PasswordHash>,
     /// Rises with every password change, which ends all earlier sessions.
     pub generation: u32,
@@ -221,7 +222,7 @@ pub struct ApiToken {
     pub created_at_ms: u64,
     /// Expiry, unix milliseconds; `None` for never.
     pub expires_at_ms: Option<u64>,
-    /// Last characters of the key, to tell keys apart.
+    /// Last characters of the key, to distinguish keys.
     pub hint: String,
 }
 

@@ -27,7 +27,7 @@ const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
 const GLOBAL_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
 /// Special ranges inside [`GLOBAL_V6`]. All other forms that embed an IPv4 address (mapped, compatible,
-/// NAT64) lie outside.
+/// NAT64) are outside.
 const SPECIAL_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments: Teredo, benchmarks, ORCHID
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
@@ -89,11 +89,12 @@ impl Range {
         };
         let network: IpAddr = network.parse().map_err(|_| AddressRangeError)?;
         let width = if network.is_ipv4() { 32 } else { 128 };
-        let plain = |digits: &&str| digits.bytes().all(|b| b.is_ascii_digit());
+        let is_decimal = |digits: &&str| digits.bytes().all(|b| b.is_ascii_digit());
         let prefix = match prefix {
-            Some(digits) => {
-                Some(digits).filter(plain).and_then(|digits| digits.parse().ok()).ok_or(AddressRangeError)?
-            }
+            Some(digits) => Some(digits)
+                .filter(is_decimal)
+                .and_then(|digits| digits.parse().ok())
+                .ok_or(AddressRangeError)?,
             None => width,
         };
         if prefix <= width { Ok(Self { network, prefix }) } else { Err(AddressRangeError) }

@@ -4,11 +4,11 @@ use super::id::JobId;
 use super::job::PendingApproval;
 use super::tool::ToolCall;
 
-/// Told to the model for a call that needs an approval in a job that asks nobody.
+/// Message to the model for a call that needs an approval in a job without approvals.
 pub const AUTO_DENIED: &str = "the job was submitted with approval: auto-deny, so nobody is asked; go on without this call, \
                                or say that it needs approval";
 
-/// Told to the model for a call that was denied without a reason.
+/// Message to the model for a call that was denied without a reason.
 pub const DENIED: &str =
     "the user did not approve this call; do not repeat it, go on without it or ask what to do instead";
 
@@ -26,7 +26,7 @@ pub struct ApprovalDecision {
     pub reason: Option<String>,
 }
 
-/// Told to the model when nobody decided in time.
+/// Message to the model when no decision was made in time.
 pub fn expired(timeout_ms: u64) -> String {
     format!(
         "nobody decided within {} s; go on without this call, or say that it needs approval",
@@ -42,12 +42,12 @@ pub fn denied_result(reason: &str) -> String {
 
 impl PendingApproval {
     /// Waiting calls and their expiry. Long arguments are cut, because every read of the job loads them; the
-    /// log has them whole.
+    /// log has the complete ones.
     pub fn new(calls: Vec<ToolCall>, expires_at_ms: u64) -> Self {
         Self { calls: calls.into_iter().map(cut).collect(), expires_at_ms }
     }
 
-    /// Text for users while the job waits: which tools, and how to decide.
+    /// Text for users while the job waits: names the tools and how to decide.
     pub fn approval_text(&self, job: JobId) -> String {
         let named = |call: &ToolCall| format!("{} ({})", call.name, call.id_ref);
         let calls: Vec<String> = self.calls.iter().map(named).collect();
@@ -65,13 +65,13 @@ impl PendingApproval {
 }
 
 fn cut(mut call: ToolCall) -> ToolCall {
-    let whole = call.arguments.len();
-    if whole > SHOWN_BYTES {
+    let total_bytes = call.arguments.len();
+    if total_bytes > SHOWN_BYTES {
         let end = (0..=SHOWN_BYTES).rev().find(|end| call.arguments.is_char_boundary(*end));
         call.arguments.truncate(end.unwrap_or_default());
-        let left = whole.saturating_sub(call.arguments.len());
-        let told = format!("… [{left} more bytes: the job's tool_call event has them]");
-        call.arguments.push_str(&told);
+        let left = total_bytes.saturating_sub(call.arguments.len());
+        let marker = format!("… [{left} more bytes: the job's tool_call event has them]");
+        call.arguments.push_str(&marker);
     }
     call
 }
@@ -106,17 +106,17 @@ mod tests {
         let long = format!("x{}", "é".repeat(SHOWN_BYTES));
         let pending = PendingApproval::new(vec![call(long.clone()), call("{}".into())], 1);
         let shown = &pending.calls[0].arguments;
-        let (head, told) = shown.split_once('…').unwrap();
+        let (head, marker) = shown.split_once('…').unwrap();
         assert!(long.starts_with(head) && head.len() <= SHOWN_BYTES && shown.len() < SHOWN_BYTES + 100);
-        assert!(told.contains(&format!("[{} more bytes", long.len() - head.len())), "{told}");
+        assert!(marker.contains(&format!("[{} more bytes", long.len() - head.len())), "{marker}");
         assert_eq!(pending.calls[1].arguments, "{}");
     }
 
     #[test]
     fn a_denial_is_json_whatever_its_reason_says() {
-        let told: serde_json::Value = serde_json::from_str(&denied_result("\"no\"\n\\")).unwrap();
-        assert_eq!(told["error"], "denied: \"no\"\n\\");
-        assert_eq!((&told["success"], &told["data"]), (&false.into(), &serde_json::Value::Null));
+        let result: serde_json::Value = serde_json::from_str(&denied_result("\"no\"\n\\")).unwrap();
+        assert_eq!(result["error"], "denied: \"no\"\n\\");
+        assert_eq!((&result["success"], &result["data"]), (&false.into(), &serde_json::Value::Null));
         assert!(denied_result("x").ends_with(r#""error":"denied: x","execution_time":0.0}"#));
     }
 }

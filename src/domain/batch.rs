@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchStatus {
-    /// Lines are being worked on.
+    /// Lines are being processed.
     InProgress,
     /// All lines have ended.
     Completed,
@@ -21,7 +21,7 @@ pub enum BatchStatus {
 }
 
 impl BatchStatus {
-    /// Whether nothing of it runs or will run.
+    /// Whether all its jobs have ended and none will start.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled)
     }
@@ -57,7 +57,7 @@ pub struct Batch {
     pub status: BatchStatus,
     /// When the server accepted it, unix milliseconds.
     pub created_at_ms: u64,
-    /// When somebody cancelled it, unix milliseconds.
+    /// When it was cancelled, unix milliseconds.
     pub cancelling_at_ms: Option<u64>,
     /// When its last line ended, unix milliseconds.
     pub finished_at_ms: Option<u64>,

@@ -1,4 +1,4 @@
-//! Counts the characters of a text by what they cost in tokens.
+//! Counts the characters of a text by token cost.
 
 /// First code point (CJK radicals) that counts as a syllable or word.
 const WIDE: char = '\u{2E80}';

@@ -81,8 +81,8 @@ impl Conversation {
     }
 }
 
-fn put<T>(place: &mut T, value: Option<T>) {
+fn put<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value;
+        *field = value;
     }
 }

@@ -31,8 +31,8 @@ impl From<EngineMark> for Record {
 }
 
 impl UsageByModel {
-    /// Adds the usage in a log record. `asked` is the job's model, for records without a model.
-    pub fn add_record(&mut self, record: &Record, asked: &str) {
+    /// Adds the usage in a log record. `job_model` applies to records without a model.
+    pub fn add_record(&mut self, record: &Record, job_model: &str) {
         let Record::Mark(mark) = record else { return };
         let (model, usage) = match mark {
             EngineMark::ModelFinished { usage, model, .. } | EngineMark::ModelFailed { usage, model, .. } => {
@@ -41,7 +41,7 @@ impl UsageByModel {
             EngineMark::Spent { model, usage } => (Some(model.as_str()), *usage),
             _ => return,
         };
-        self.add(model.unwrap_or(asked), usage);
+        self.add(model.unwrap_or(job_model), usage);
     }
 }
 
@@ -247,9 +247,11 @@ pub enum Event {
         /// The model's summary, or a stub.
         content: String,
         /// How many of the newest messages of history and input are still sent.
-        kept: usize,
+        #[serde(rename = "kept")]
+        kept_messages: usize,
         /// How many of the oldest messages of this job are no longer sent.
-        said: usize,
+        #[serde(rename = "said")]
+        omitted_messages: usize,
         /// The summary failed for some messages, so the text does not cover them. It applies to this job
         /// only.
         #[serde(default)]

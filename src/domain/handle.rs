@@ -41,8 +41,8 @@ impl ResultHandle {
 }
 
 fn is_handy(call: &str) -> bool {
-    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
-    (1..=CALL_CHARS).contains(&call.len()) && call.bytes().all(plain)
+    let is_plain_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+    (1..=CALL_CHARS).contains(&call.len()) && call.bytes().all(is_plain_char)
 }
 
 impl fmt::Display for ResultHandle {

@@ -36,7 +36,7 @@ impl JobStatus {
     }
 
     /// Whether the transition to `next` is allowed. `Running → Queued` is a released or lost lease, or
-    /// another attempt; `Failed → Queued` is a retry that a user asked for.
+    /// another attempt; `Failed → Queued` is a retry that a user requested.
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled | Self::Failed),
@@ -100,7 +100,7 @@ pub enum ApprovalMode {
     /// The job waits, up to `approval_timeout_s`.
     #[default]
     Wait,
-    /// They are denied at once, and the model learns it.
+    /// They are denied at once, and the model is informed.
     AutoDeny,
 }
 

@@ -88,7 +88,7 @@ impl JobObject {
     }
 
     /// The object with the answer, as far as there is one.
-    pub fn whole(job: Job, output_text: Option<String>) -> Self {
+    pub fn with_output(job: Job, output_text: Option<String>) -> Self {
         let mut object = Self::brief(job);
         object.output_text = Output::Told(output_text);
         object
@@ -96,7 +96,7 @@ impl JobObject {
 
     /// The object of a job that was just stored.
     pub fn fresh(job: Job) -> Self {
-        Self::whole(job, None)
+        Self::with_output(job, None)
     }
 }
 

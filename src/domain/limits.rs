@@ -76,7 +76,7 @@ limits! {
     queue_jobs: u64 = 1_000_000, 1..=100_000_000;
     /// Queue ageing: waiting for so long counts as one priority level, seconds; 0 turns it off.
     queue_ageing_s: u64 = 60, 0..=DAY_S;
-    /// How long an `Idempotency-Key` is kept, seconds.
+    /// Retention of an `Idempotency-Key`, seconds.
     idempotency_s: u64 = 86_400, 1..=30 * DAY_S;
     /// Maximum `max_attempts` of a job.
     job_attempts: u32 = 20, 1..=1_000;
@@ -91,10 +91,10 @@ limits! {
     spawned_jobs: u64 = 8, 0..=1_000;
     /// Maximum characters of one message to a channel.
     message_chars: usize = 4_000, 1..=65_536;
-    /// Free disk space to keep, bytes; below it new work gets a 507. 0 turns it off.
+    /// Free disk space to reserve, bytes; below it new work gets a 507. 0 turns it off.
     disk_free_bytes: u64 = 256 * 1024 * 1024, 0..=EIB;
-    /// Free disk space to keep, percent of the disk, at most 4 GiB. The larger of both limits holds; 0 turns
-    /// it off.
+    /// Free disk space to reserve, percent of the disk, at most 4 GiB. The larger of both limits holds; 0
+    /// turns it off.
     disk_free_percent: u64 = 5, 0..=100;
     /// Default `timeout_s` of a job.
     job_timeout_s: u64 = 3_600, 1..=30 * DAY_S;
@@ -116,7 +116,7 @@ limits! {
     model_failures: u32 = 4, 1..=100;
     /// How long calls wait for an approval before they count as denied, seconds.
     approval_timeout_s: u64 = 86_400, 1..=30 * DAY_S;
-    /// Failures of the same tool call after which a run is closed with what it has.
+    /// Failures of the same tool call after which a run ends with a partial answer.
     repeated_failures: u32 = 3, 1..=1_000;
     /// Maximum time between two pieces of a model's answer, seconds. Five times as long may pass while only
     /// comments and pings arrive.
@@ -162,7 +162,7 @@ limits! {
     project_bytes: u64 = 1024 * 1024 * 1024, 0..=EIB;
     /// Maximum files and directories of a project; else 413.
     project_entries: u64 = 50_000, 0..=100_000_000;
-    /// Maximum text file that is read or written whole, bytes; else 400.
+    /// Maximum text file in one read or write, bytes; else 400.
     file_bytes: u64 = 5 * 1024 * 1024, KIB..=GIB;
     /// Maximum upload, bytes; else 413.
     upload_bytes: u64 = 200 * 1024 * 1024, KIB..=64 * GIB;

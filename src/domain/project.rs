@@ -30,9 +30,9 @@ impl TryFrom<String> for ProjectName {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let text = text.trim().to_owned();
-        let plain = text.chars().all(|c| !c.is_control() && !matches!(c, '/' | '\\'));
+        let has_valid_chars = text.chars().all(|c| !c.is_control() && !matches!(c, '/' | '\\'));
         let fits = (1..=NAME_CHARS).contains(&text.chars().count()) && text.len() <= NAME_BYTES;
-        if plain && fits && !text.starts_with('.') {
+        if has_valid_chars && fits && !text.starts_with('.') {
             Ok(Self(text))
         } else {
             Err("must be 1 to 100 characters without '/' and '\\', and not begin with a dot")

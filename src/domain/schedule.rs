@@ -64,7 +64,7 @@ impl Schedule {
     }
 
     /// Records that the occurrence `due_ms` became `job`. Missed occurrences are not caught up: the next one
-    /// lies after now.
+    /// is after now.
     pub fn fire(&mut self, due_ms: u64, job: JobId, now_ms: u64) {
         self.next_run_ms = self.timing.next_after(due_ms.max(now_ms));
         self.armed_at_ms = now_ms;

@@ -22,8 +22,8 @@ impl Secret {
 
     /// The texts to mask: the secret, and for "Bearer sk-…" also its second word.
     pub fn parts(&self) -> impl Iterator<Item = Self> {
-        let mut words = self.0.split_whitespace().skip(1);
-        let credential = words.next().filter(|_| words.next().is_none());
+        let mut rest = self.0.split_whitespace().skip(1);
+        let credential = rest.next().filter(|_| rest.next().is_none());
         let credential = credential.map(|word| Self(word.to_owned()));
         std::iter::once(self.clone()).chain(credential)
     }
@@ -47,7 +47,7 @@ impl Serialize for Secret {
     }
 }
 
-/// Masks known secrets in texts of others.
+/// Masks known secrets in other texts.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor(Vec<Secret>);
 
@@ -56,7 +56,7 @@ impl Redactor {
     pub fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
         let parts = secrets.flat_map(Secret::parts).filter(|secret| secret.0.len() >= SECRET_BYTES);
         let mut parts: Vec<Secret> = parts.collect();
-        // One may be part of another.
+        // A secret may be part of another one: mask the longest first.
         parts.sort_by_key(|secret| std::cmp::Reverse(secret.0.len()));
         Self(parts)
     }
@@ -96,10 +96,10 @@ mod tests {
         let secrets =
             ["Bearer sk-12345", "sk-12345-long", "1", "7777777"].map(|text| Secret::from(text.to_owned()));
         let redactor = Redactor::new(secrets.iter());
-        let said =
+        let value =
             json!({"sk-12345": [1, true, "a sk-12345-long b", 17_777_777], "n": {"x": "Bearer sk-12345"}});
         let shown = json!({"***": [1, true, "a *** b", "1***"], "n": {"x": "***"}});
-        assert_eq!(redactor.redact_value(said), shown);
+        assert_eq!(redactor.redact_value(value), shown);
         let harmless = json!({"n": [1, 2.5, "Bearer of news", null]});
         assert_eq!(redactor.redact_value(harmless.clone()), harmless);
     }

@@ -114,7 +114,7 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
                 Some(StepContent::Thinking { content } | StepContent::Text { content }) if offset > 0 => {
                     content.push_str(&text);
                 }
-                _ => drop(parts.insert(index, said(kind, text))),
+                _ => drop(parts.insert(index, text_step(kind, text))),
             },
             Event::ToolCall { index, call } => drop(parts.insert(index, StepContent::ToolCall(call))),
             Event::ToolResult { index, id_ref, name, content, skipped } => {
@@ -132,13 +132,13 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
     parts.into_iter().map(|(index, part)| Step { id: StepId(index), index, part }).collect()
 }
 
-/// The steps in messages, numbered anew.
+/// The steps in messages, numbered from 0.
 pub fn of_messages(messages: &[Message]) -> Vec<Step> {
     let parts = messages.iter().flat_map(parts_of);
     (0..).zip(parts).map(|(index, part)| Step { id: StepId(index), index, part }).collect()
 }
 
-fn said(kind: StepKind, content: String) -> StepContent {
+fn text_step(kind: StepKind, content: String) -> StepContent {
     match kind {
         StepKind::Thinking => StepContent::Thinking { content },
         StepKind::Text => StepContent::Text { content },
@@ -151,7 +151,7 @@ fn parts_of(message: &Message) -> Vec<StepContent> {
             let texts = [(StepKind::Thinking, thinking), (StepKind::Text, content)];
             let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
             let calls = tool_calls.iter().cloned().map(StepContent::ToolCall);
-            texts.map(|(kind, text)| said(kind, text.clone())).chain(calls).collect()
+            texts.map(|(kind, text)| text_step(kind, text.clone())).chain(calls).collect()
         }
         Message::Tool { id_ref, name, content } => {
             let (id_ref, name, content) = (id_ref.clone(), name.clone(), content.clone());
@@ -184,7 +184,7 @@ pub fn calls(steps: &[Step]) -> Vec<CallRecord> {
     called.map(|(at, call)| record(call, steps.get(at..).unwrap_or_default())).collect()
 }
 
-/// What a tool result says about itself.
+/// The fields of a tool result.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ResultFields {
@@ -201,16 +201,16 @@ fn record(call: &ToolCall, behind: &[Step]) -> CallRecord {
         _ => None,
     });
     // A result of another shape has none of these fields.
-    let told: ResultFields =
+    let fields: ResultFields =
         found.and_then(|(content, _)| serde_json::from_str(content).ok()).unwrap_or_default();
     CallRecord {
         id: call.id_ref.clone(),
         kind: "function",
         function: CalledFunction { name: call.name.clone(), arguments: call.arguments.clone() },
         result: found.map(|(content, _)| content.clone()),
-        success: told.success,
+        success: fields.success,
         skipped: found.is_some_and(|(_, skipped)| skipped),
-        execution_time: told.execution_time,
+        execution_time: fields.execution_time,
     }
 }
 
@@ -276,13 +276,13 @@ mod tests {
             result(4, "a", "no JSON"),
         ]);
         let records = calls(&steps);
-        let told: Vec<_> = records
+        let fields: Vec<_> = records
             .iter()
             .map(|r| (r.id.as_str(), r.success, r.execution_time, r.result.is_some()))
             .collect();
         let expected =
             [("a", Some(false), Some(1.5), true), ("b", None, None, false), ("a", None, None, true)];
-        assert_eq!(told, expected);
+        assert_eq!(fields, expected);
         let shown = serde_json::to_value(&records).expect("JSON");
         assert_eq!(
             shown[1],
@@ -300,14 +300,14 @@ mod tests {
     #[test]
     fn where_the_log_was_cut_messages_make_the_steps() {
         let tool_call = ToolCall { id_ref: "a".into(), name: "calculator".into(), arguments: "{}".into() };
-        let asked = Message::Assistant {
+        let with_calls = Message::Assistant {
             content: "look".into(),
             thinking: "hm".into(),
             tool_calls: vec![tool_call],
             echo: None,
         };
         let tool = Message::Tool { id_ref: "a".into(), name: "calculator".into(), content: "{}".into() };
-        let steps = of_messages(&[asked, tool, Message::assistant("42")]);
+        let steps = of_messages(&[with_calls, tool, Message::assistant("42")]);
         let live = folded(vec![
             delta(0, StepKind::Thinking, 0, "hm"),
             delta(1, StepKind::Text, 0, "look"),

@@ -92,7 +92,7 @@ impl TokenEstimator {
     }
 
     fn weigh(&self, text: &str) -> u64 {
-        // One pass over bytes for the common case, which is most of what is sent.
+        // One pass over bytes for ASCII, the most common case.
         if text.is_ascii() {
             return (text.len() as u64).saturating_mul(self.weights.ascii);
         }
@@ -121,8 +121,8 @@ mod tests {
     fn families_differ_and_wide_characters_weigh_more() {
         let gpt = TokenEstimator::of_model("GPT-4o-mini");
         assert_eq!(gpt.text(&"abcd".repeat(100)), 100);
-        let words = "hello world ".repeat(50);
-        assert!(TokenEstimator::of_model("claude-sonnet-4").text(&words) > gpt.text(&words));
+        let prose = "hello world ".repeat(50);
+        assert!(TokenEstimator::of_model("claude-sonnet-4").text(&prose) > gpt.text(&prose));
         assert!(gpt.text("漢字漢字") >= 3 && gpt.text("漢字漢字") > gpt.text("abcd"));
         assert_eq!(TokenEstimator::of_model("who knows").text(""), 0);
     }
@@ -144,13 +144,13 @@ mod tests {
     #[test]
     fn whatever_a_message_carries_counts() {
         let estimator = TokenEstimator::of_model("gpt-4");
-        let plain = estimator.messages(&[Message::user("hi")]);
+        let without_files = estimator.messages(&[Message::user("hi")]);
         let file = super::super::attachment::Attachment {
             name: "a".into(),
             extension: String::new(),
             content: "x".repeat(400),
         };
         let with = Message::User { content: "hi".into(), attachments: vec![file] };
-        assert!(estimator.messages(&[with]) >= plain + 100);
+        assert!(estimator.messages(&[with]) >= without_files + 100);
     }
 }

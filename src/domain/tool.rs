@@ -47,12 +47,12 @@ struct Told {
 }
 
 impl ToolDefinition {
-    /// Characters of the whole definition, by cost class.
+    /// Characters of the complete definition, by cost class.
     pub fn letters(&self) -> CharacterCounts {
         self.0.letters
     }
 
-    /// Bytes of the whole definition.
+    /// Bytes of the complete definition.
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
@@ -121,7 +121,7 @@ impl ToolTraits {
     pub const READ: Self = Self { idempotent: true, cacheable: false, files: FileAccess::None };
 }
 
-/// What a call starts outside its own job.
+/// The work that a call starts outside its own job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolReach {
     /// Nothing.
@@ -208,6 +208,6 @@ pub enum Strictness {
     Strict,
     /// Pure computation with a wide module list, 10 s.
     Standard,
-    /// The whole standard library and a private directory, 30 s.
+    /// The complete standard library and a private directory, 30 s.
     Lenient,
 }

@@ -47,8 +47,8 @@ impl WebhookUrl {
 /// The authority: everything between `scheme://` and the path.
 fn authority(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
-    let plain = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    plain.then(|| rest.split(['/', '?', '#']).next().unwrap_or_default())
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    is_http.then(|| rest.split(['/', '?', '#']).next().unwrap_or_default())
 }
 
 /// The host (an IPv6 address in brackets) and the digits of the port.
@@ -68,8 +68,8 @@ fn is_host(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         return rest.strip_suffix(']').is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
     }
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-    !host.is_empty() && host.bytes().all(plain)
+    let is_host_byte = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    !host.is_empty() && host.bytes().all(is_host_byte)
 }
 
 impl TryFrom<String> for WebhookUrl {
@@ -112,7 +112,7 @@ impl fmt::Debug for WebhookUrl {
     }
 }
 
-/// What a webhook reports, and what an idempotency key created.
+/// The subject of a webhook, and the result of an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "lowercase")]
 pub enum WebhookSubject {
@@ -175,7 +175,7 @@ pub struct Delivery {
     pub id: DeliveryId,
     /// Owner of the subject.
     pub user: UserId,
-    /// What it reports.
+    /// The job or batch that it reports.
     pub subject: WebhookSubject,
     /// Receiver.
     pub url: WebhookUrl,
@@ -244,11 +244,11 @@ pub struct DeliveryAttempt {
     pub status: Option<u16>,
     /// Why it failed, without secrets.
     pub error: Option<String>,
-    /// What follows.
+    /// The next state.
     pub next: AfterAttempt,
 }
 
-/// What follows an attempt.
+/// The next state after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterAttempt {
     /// Nothing: it was delivered.

@@ -34,8 +34,8 @@ pub struct AuditEntry {
     /// Sandbox level, for tools that run code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Why the call did not run: refused, duplicate, cached, cancelled or denied. `interrupted` means that
-    /// the server ended during the call, so its effect is unknown. Absent when the call ran.
+    /// The reason why the call did not run: refused, duplicate, cached, cancelled or denied. `interrupted`
+    /// means that the server ended during the call, so its effect is unknown. Absent when the call ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
@@ -53,7 +53,7 @@ pub struct AuditPage {
 pub trait Audit: Send + Sync {
     /// Writes an entry. A failure is logged and never affects the job.
     fn record(&self, entry: &AuditEntry);
-    /// The newest kept entries of a user's job, at most `max`. Skips files from before `since_ms` (unix
+    /// The newest stored entries of a user's job, at most `max`. Skips files from before `since_ms` (unix
     /// milliseconds).
     fn of_job(&self, user: UserId, job: JobId, since_ms: u64, max: usize) -> Result<AuditPage, StoreError>;
 }

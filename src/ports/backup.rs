@@ -5,7 +5,7 @@ use std::fs::File;
 
 /// Copies the store while it is in use.
 pub trait Backup: Send + Sync {
-    /// Writes all committed data to an unlinked temporary file. Blocks the caller for the whole copy, and
-    /// nobody else.
+    /// Writes all committed data to an unlinked temporary file. Blocks the caller until the copy is complete,
+    /// but no other code.
     fn copy(&self) -> Result<File, StoreError>;
 }

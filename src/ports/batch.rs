@@ -1,4 +1,5 @@
-//! Batches: many jobs handed in as one. Lines are stored first; accepting the batch is one small transaction.
+//! Batches: many jobs submitted together. Lines are stored first; accepting the batch is one small
+//! transaction.
 
 use super::store::{ChangeWatch, Idempotent};
 use super::store_error::StoreError;
@@ -12,7 +13,7 @@ use crate::domain::webhook::WebhookUrl;
 /// Why a batch was not accepted. The texts are for the caller, but for [`BatchError::Abandoned`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// The batch was abandoned before it could be accepted, because its client had gone.
+    /// The batch was abandoned before it could be accepted, because its client disconnected.
     #[error("the batch was given up before it was accepted")]
     Abandoned,
     /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
@@ -78,7 +79,7 @@ pub enum LineOutcome {
     NotStarted,
     /// The job was deleted later.
     Deleted,
-    /// The job failed, its failure was reported, and somebody has retried it since.
+    /// The job failed, its failure was reported, and it was retried since.
     Again(JobId),
     /// The stored row is corrupt.
     Unreadable,
@@ -87,11 +88,11 @@ pub enum LineOutcome {
 /// A page of ended lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultPage {
-    /// In the order that the caller asked for.
+    /// In the requested order.
     pub results: Vec<LineResult>,
     /// Start of the next page.
     pub next: u32,
-    /// No line will ever follow.
+    /// No more lines will follow.
     pub is_last: bool,
 }
 

@@ -4,7 +4,7 @@ use crate::domain::usage::Usage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is left of a job's `max_total_tokens`. Clones share one counter; the default has no limit.
+/// The remaining part of a job's `max_total_tokens`. Clones share one counter; the default has no limit.
 #[derive(Debug, Clone, Default)]
 pub struct TokenBudget {
     left: Option<u64>,
@@ -17,12 +17,12 @@ impl TokenBudget {
         Self { left, spent: Arc::default() }
     }
 
-    /// Subtracts what one model call used.
+    /// Subtracts the usage of one model call.
     pub fn spend(&self, usage: Usage) {
         self.spent.fetch_add(usage.total_tokens, Ordering::Relaxed);
     }
 
-    /// Whether nothing is left.
+    /// Whether the budget is used up.
     pub fn is_used_up(&self) -> bool {
         self.left.is_some_and(|left| self.spent.load(Ordering::Relaxed) >= left)
     }

@@ -26,8 +26,8 @@ pub trait Entropy: Send + Sync {
     /// 256 random bits for secrets and keys.
     fn random_key(&self) -> [u8; 32] {
         let mut key = [0; 32];
-        let halves = [self.random(), self.random()];
-        for (slot, byte) in key.iter_mut().zip(halves.into_iter().flat_map(u128::to_be_bytes)) {
+        let parts = [self.random(), self.random()];
+        for (slot, byte) in key.iter_mut().zip(parts.into_iter().flat_map(u128::to_be_bytes)) {
             *slot = byte;
         }
         key
@@ -61,7 +61,7 @@ struct Signal {
 }
 
 impl CancelToken {
-    /// A token without a deadline that nobody has cancelled. Its deadlines will be measured on `clock`.
+    /// A new token without a deadline. Later deadlines are measured on `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { signal: Arc::default(), clock, deadline_ms: None }
     }

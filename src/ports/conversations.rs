@@ -109,10 +109,10 @@ pub enum ChatMessage {
     Answer {
         /// State of the job.
         job: Box<Job>,
-        /// The job's events, as far as retention has kept them.
+        /// The job's events that retention has not removed.
         events: Vec<SequencedEvent>,
         /// The full answer where retention has cut the log; otherwise empty.
-        said: Vec<Message>,
+        answer: Vec<Message>,
     },
 }
 
@@ -137,9 +137,13 @@ pub struct RegenerateRequest {
 /// Stores conversations. A job that names an unknown conversation creates it. Deleting a conversation deletes
 /// its jobs.
 pub trait Conversations: Send + Sync {
-    /// Creates a conversation. Fails with [`ConversationError::ConversationsFull`] when the user has `most`
+    /// Creates a conversation. Fails with [`ConversationError::ConversationsFull`] when the user has `limit`
     /// of them, and with [`ConversationError::NameTaken`] when the id exists.
-    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation, ConversationError>;
+    fn create_conversation(
+        &self,
+        conversation: Conversation,
+        limit: u64,
+    ) -> Ticket<Conversation, ConversationError>;
     /// Changes a conversation and returns the new state; `None` when the user has no such conversation.
     fn update(
         &self,
@@ -152,7 +156,7 @@ pub trait Conversations: Send + Sync {
     fn remove_conversation(&self, user: UserId, id: ConversationId) -> Ticket<bool>;
     /// Deletes all conversations of a project. Returns their number.
     fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64>;
-    /// Deletes a message from the conversation and from later prompts; a deleted answer's text is gone.
+    /// Deletes a message from the conversation and from later prompts; a deleted answer's text is erased.
     /// Returns whether it existed. Fails with [`ConversationError::WrongState`] while its job runs.
     fn delete_message(
         &self,
@@ -163,8 +167,9 @@ pub trait Conversations: Send + Sync {
     /// Deletes an answer and everything after it, and stores a job that answers the same question again. The
     /// question keeps its id and position. `None` when there is no such answer. Fails with
     /// [`ConversationError::WrongState`] while a job of the conversation runs,
-    /// [`ConversationError::NoConversation`] when the conversation is gone, [`ConversationError::NoQuestion`]
-    /// when the question was deleted, and [`ConversationError::TooLate`] when too many messages follow.
+    /// [`ConversationError::NoConversation`] when the conversation does not exist,
+    /// [`ConversationError::NoQuestion`] when the question was deleted, and [`ConversationError::TooLate`]
+    /// when too many messages follow.
     fn regenerate(
         &self,
         user: UserId,

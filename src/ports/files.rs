@@ -18,7 +18,7 @@ pub trait ProjectFiles: Send + Sync {
 pub trait ProjectFolder: Send + Sync {
     /// Opens a regular file for reading, with its current size.
     fn open(&self, path: &str) -> Result<(File, u64), FileError>;
-    /// What a path holds; `None` when it does not exist.
+    /// Type of the file at a path; `None` when it does not exist.
     fn kind(&self, path: &str) -> Result<Option<FileKind>, FileError>;
     /// Files and directories below `path` that match the glob, sorted by path.
     fn find(&self, path: &str, glob: &str) -> Result<DirectoryListing, FileError>;
@@ -27,7 +27,7 @@ pub trait ProjectFolder: Send + Sync {
     /// Writes a file atomically. Creates missing directories.
     fn replace(&self, path: &str, bytes: &[u8]) -> Result<WrittenFile, FileError>;
     /// Replaces a file's content atomically; concurrent changes wait for each other. `None` when the change
-    /// left the file as it was.
+    /// left the file unchanged.
     fn revise(&self, path: &str, change: FileChange<'_>) -> Result<Option<WrittenFile>, FileError>;
     /// Deletes a file or link, but no directory.
     fn delete(&self, path: &str) -> Result<(), FileError>;

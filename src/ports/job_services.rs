@@ -1,4 +1,4 @@
-//! Work that a job's model hands in: background jobs and schedules. The owner always comes from the calling
+//! Work that a job's model submits: background jobs and schedules. The owner always comes from the calling
 //! job.
 
 use super::schedule::{ScheduleError, ScheduleStatus};
@@ -12,7 +12,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
 use crate::domain::tool::ToolChoice;
 
-/// The tool call that hands in work.
+/// The tool call that submits work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCaller {
     /// Owner of the job.
@@ -116,9 +116,9 @@ pub trait BackgroundJobs: Send + Sync {
     /// The request of a job, or `None` when it is not this user's.
     fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError>;
     /// Stores a job that another job started, once per key ([`super::Store::submit_once`]). Fails with
-    /// [`SpawnError::SpawnedFull`] when the user has `most` unfinished ones. The job runs beside its
+    /// [`SpawnError::SpawnedFull`] when the user has `limit` unfinished ones. The job runs beside its
     /// conversation.
-    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>, SpawnError>;
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, limit: u64) -> Ticket<Idempotent<Job>, SpawnError>;
     /// A user's unfinished background jobs, oldest first.
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Metrics: what happens in the server, and the state of the store.
+//! Metrics: events of the server, and the state of the store.
 //!
 //! No measurement carries a user, job or conversation (P7). Labels are `'static` or come from the
 //! configuration or a catalogue, and the meter keeps a bounded number of those (P8).
@@ -9,7 +9,7 @@ use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
 use std::fmt::Debug;
 
-/// Something that happened. Times are microseconds.
+/// A measured event. Times are microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measurement<'a> {
     /// Jobs were durably accepted.

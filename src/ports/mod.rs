@@ -1,4 +1,4 @@
-//! The interfaces between modules: traits for the store, models, tools, clock and their like, and the values
+//! The interfaces between modules: traits for the store, models, tools, clock and others, and the values
 //! that cross them. Implementations live in the modules that `app` wires together.
 
 mod accounts;

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 pub struct ModelRequest {
     /// Configured model id.
     pub model: String,
-    /// System prompt, history, input, and what the job has said and done so far.
+    /// System prompt, history, input, and the job's own messages so far.
     pub messages: Vec<Message>,
     /// Tools offered to the model; empty for none.
     pub tools: Vec<ToolDefinition>,
@@ -67,7 +67,7 @@ pub enum ModelError {
     /// A rate limit postponed the call. It was not made, and nothing failed.
     #[error("{message}")]
     Busy {
-        /// What the call waits for.
+        /// The limit that the call waits for.
         message: String,
         /// Suggested delay, milliseconds.
         retry_after_ms: u64,
@@ -75,9 +75,9 @@ pub enum ModelError {
     /// The provider was unreachable or busy, or broke off. A retry may help.
     #[error("{message}")]
     Unavailable {
-        /// What happened.
+        /// The failure.
         message: String,
-        /// Delay that the provider asked for, milliseconds.
+        /// Delay that the provider requested, milliseconds.
         retry_after_ms: Option<u64>,
     },
     /// The answer exceeded a limit.

@@ -38,8 +38,8 @@ pub trait Outbox: Send + Sync {
     fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError>;
     /// When the next delivery is due, unix milliseconds; overdue ones count.
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError>;
-    /// Records an attempt. A delivery that is no longer pending stays as it is. Finished ones are kept for 30
-    /// days.
+    /// Records an attempt. A delivery that is no longer pending stays as it is. Finished ones are stored for
+    /// 30 days.
     fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()>;
     /// Makes a delivery due now. One that was given up starts again; a delivered one stays as it is. Returns
     /// the delivery, or `None` when the user has no such delivery.
@@ -58,7 +58,7 @@ pub trait Outbox: Send + Sync {
 pub enum Payload {
     /// JSON body.
     Body(Vec<u8>),
-    /// There is nothing to send any more, and why.
+    /// There is nothing to send any more, with the reason.
     Nothing(&'static str),
 }
 

@@ -38,8 +38,8 @@ pub struct GuestPipes {
 pub trait GuestProcess: Send {
     /// The pipes; `Some` once.
     fn take_pipes(&mut self) -> Option<GuestPipes>;
-    /// How the program ended, without secrets. Waits for the end up to the given time.
-    fn ended(&self, patience: Duration) -> Option<String>;
+    /// Exit status as a text without secrets. Waits for the end, at most `timeout`.
+    fn ended(&self, timeout: Duration) -> Option<String>;
 }
 
 /// Starts programs. Blocking: a start may take seconds.

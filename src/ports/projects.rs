@@ -45,16 +45,16 @@ pub struct ProjectPage {
 /// Stores projects.
 ///
 /// The store knows every project directory: its name is reserved before the directory is created, and
-/// forgotten after it was removed. [`Projects::pending_removals`] lists what a crash left behind.
+/// released after it was removed. [`Projects::pending_removals`] lists the leftovers of a crash.
 pub trait Projects: Send + Sync {
     /// Reserves a directory name for a new project: the wanted name, with a number when another project uses
     /// it. The project stays invisible and pending removal until [`Projects::create_project`]. Fails with
-    /// [`ProjectError::ProjectsFull`] when the user has `most` projects.
-    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError>;
+    /// [`ProjectError::ProjectsFull`] when the user has `limit` projects.
+    fn reserve_project(&self, project: Project, limit: u64) -> Ticket<Project, ProjectError>;
     /// Creates a project. A reserved one keeps its directory name; another one gets its name now. Fails with
-    /// [`ProjectError::ProjectsFull`] when the user has `most` projects, and with [`ProjectError::NameTaken`]
-    /// when one of them has this name.
-    fn create_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError>;
+    /// [`ProjectError::ProjectsFull`] when the user has `limit` projects, and with
+    /// [`ProjectError::NameTaken`] when one of them has this name.
+    fn create_project(&self, project: Project, limit: u64) -> Ticket<Project, ProjectError>;
     /// Changes name or description; `None` when the user has no such project.
     fn update_project(
         &self,
@@ -66,7 +66,7 @@ pub trait Projects: Send + Sync {
     /// Deletes a project and all its conversations. The store remembers the directory until
     /// [`Projects::mark_removed`]. Returns the project, or `None` when the user has no such project.
     fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>>;
-    /// Records that the directory of a deleted or never created project is gone.
+    /// Records that the directory of a deleted or never created project was removed.
     fn mark_removed(&self, project: Project) -> Ticket<()>;
 
     /// The project, or `None` when it is not this user's.

@@ -21,7 +21,7 @@ pub enum QuotaRefusal {
         /// Seconds until the next day begins (UTC).
         retry_after_s: u64,
     },
-    /// There are as many unfinished jobs as there may be.
+    /// The limit of unfinished jobs is reached.
     #[error("this account has {limit} unfinished jobs, as many as it may have")]
     Jobs {
         /// Unfinished jobs.
@@ -36,12 +36,12 @@ pub enum QuotaRefusal {
         new: u64,
         /// Unfinished jobs.
         unfinished: u64,
-        /// Unfinished jobs that there may be.
+        /// Limit of unfinished jobs.
         limit: u64,
     },
 }
 
-/// What an account has used of its quota for work. What has no limit is not counted.
+/// The used part of an account's quota for work. Unlimited quotas are not counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WorkQuota {
     /// The limits.
@@ -53,7 +53,7 @@ pub struct WorkQuota {
 }
 
 impl WorkQuota {
-    /// Reads what the account has used.
+    /// Reads the used part of the quota.
     pub fn read(
         (store, users, accounts): (&dyn Store, &dyn Users, &dyn Accounts),
         user: UserId,
@@ -75,7 +75,7 @@ impl WorkQuota {
         Ok(Self { quota, unfinished_jobs, tokens_today })
     }
 
-    /// Whether so many new jobs may be submitted.
+    /// Checks whether this many new jobs may be submitted.
     pub fn admit(&self, new: u64, now_ms: u64) -> Result<(), QuotaRefusal> {
         if let Some(limit) = self.quota.tokens_per_day.filter(|limit| self.tokens_today >= *limit) {
             let retry_after_s = ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000);
@@ -111,11 +111,11 @@ impl QuotaShare {
 /// The ports that the share is computed from.
 #[derive(Clone, Copy)]
 pub struct QuotaSources<'a> {
-    /// Knows the quota.
+    /// Provides the quota.
     pub users: &'a dyn Users,
-    /// Knows the other projects.
+    /// Provides the other projects.
     pub projects: &'a dyn Projects,
-    /// Knows their sizes.
+    /// Provides their sizes.
     pub workspaces: &'a dyn Workspaces,
 }
 

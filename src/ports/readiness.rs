@@ -6,7 +6,7 @@ pub trait ReadinessProbe: Send + Sync {
     fn name(&self) -> &'static str;
     /// Fails with the problem and its remedy when the server is not ready.
     fn check(&self) -> Result<(), String>;
-    /// A problem that only degrades the server, with its remedy; asked after a successful check.
+    /// A problem that only degrades the server, with its remedy; called after a successful check.
     fn degradation(&self) -> Option<String> {
         None
     }

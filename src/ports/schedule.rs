@@ -54,14 +54,15 @@ pub struct SchedulePage {
 pub struct FiredSchedules {
     /// Due schedules and the jobs that were created.
     pub jobs: Vec<(ScheduleId, JobId)>,
-    /// The queue is full: what is due stays due.
+    /// The queue is full: the remaining due schedules stay due.
     pub is_blocked: bool,
 }
 
 /// Stores schedules.
 pub trait Schedules: Send + Sync {
-    /// Creates a schedule, unless the user has `most` of them.
-    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError>;
+    /// Creates a schedule, unless the user has `limit` of them.
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, limit: u64)
+    -> Ticket<Schedule, ScheduleError>;
     /// Deletes a schedule; its jobs stay. Returns whether it existed.
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool>;
     /// Creates a job for each due schedule, oldest first, as long as `fresh_ids` last.

@@ -168,7 +168,7 @@ pub struct JobQuery {
 pub struct JobPage {
     /// The jobs.
     pub jobs: Vec<Job>,
-    /// Position of the next page, if any; stays valid whatever happens to the jobs.
+    /// Position of the next page, if any; stays valid when jobs change.
     pub next: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub struct EventPage {
 /// The newest committed `seq` of a job, as a watch channel.
 pub type ChangeWatch = watch::Receiver<u64>;
 
-/// Stores jobs and their logs. Writes take lists so that another engine can stand behind this trait.
+/// Stores jobs and their logs. Writes take lists so that another engine can implement this trait.
 ///
 /// Writes go through one bounded channel to one writer, which groups them into commits. A ticket resolves
 /// after the fsync. Reads see committed data only (P2). All methods may be called from any thread.
@@ -192,7 +192,7 @@ pub trait Store: Send + Sync {
     /// Stores jobs, all or none, each with its first event (`status: queued`). Commits at once.
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError>;
     /// Stores a job once per idempotency key; for a known key, returns the job of the first request. Keys are
-    /// kept for `limits.idempotency_s`.
+    /// stored for `limits.idempotency_s`.
     fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError>;
     /// Leases up to `max` ready jobs in queue order. Counts their attempts durably before it returns, and
     /// appends `status: running`.
@@ -244,9 +244,9 @@ pub trait Store: Send + Sync {
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
     /// Whether the user's idempotency key is known, for any request. `key` is its digest.
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError>;
-    /// Number of a user's unfinished jobs, counted up to `most`. Lines of open batches that have no job yet
+    /// Number of a user's unfinished jobs, counted up to `limit`. Lines of open batches that have no job yet
     /// count as well.
-    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
+    fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError>;
     /// Events after the cursor: at most `max`, or about 64 KiB.
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;
     /// Text of a step up to event `up_to`. `first_seq` is the event number of its first delta.

@@ -1,14 +1,14 @@
-//! The error that every port of the store shares. A port whose acts can fail otherwise has an enum of its
-//! own, with this one as its last variant.
+//! The error that every port of the store shares. A port with further errors has its own
+//! enum, with this one as its last variant.
 
-/// Why the store could not do anything at all. Texts are for the caller, but for those that
-/// [`StoreError::is_internal`] keeps for the log.
+/// Why the store failed. Texts are for the caller, except those for which [`StoreError::is_internal`] is
+/// true: these are for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The write channel is full; try again in a moment (HTTP: 503 with `Retry-After`).
     #[error("the server is busy writing, try again in a moment")]
     Busy,
-    /// The disk or the file refused; the message says what.
+    /// The disk or the file failed; the message has the reason.
     #[error("the store failed: {0}")]
     Io(String),
     /// The file is repaired after a disk error; try again in a moment (HTTP: 503 with `Retry-After`).
@@ -17,7 +17,7 @@ pub enum StoreError {
     /// The disk is full.
     #[error("the disk is full; running jobs may finish, new ones are refused")]
     Full,
-    /// Less of the disk is free than has to be; only new work is refused (HTTP: 507).
+    /// The disk is nearly full; only new work is refused (HTTP: 507).
     #[error(
         "the disk is nearly full: {} are free, {} have to be (limits.disk_free_bytes, limits.disk_free_percent); \
          running jobs may finish, new ones are refused until there is room",

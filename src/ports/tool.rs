@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whose call it is and what it may use. Comes from the job, never from the model.
+/// Owner and permissions of a call. Come from the job, never from the model.
 #[derive(Clone)]
 pub struct ToolContext {
     /// Owner of the job.
@@ -36,7 +36,7 @@ pub struct ToolContext {
     pub workdir: Option<PathBuf>,
     /// The job's model settings, for tools that call models themselves.
     pub terms: ModelParameters,
-    /// Where the job comes from.
+    /// Origin of the job.
     pub origin: JobOrigin,
     /// The operator calls the tool directly: there is no job.
     pub is_trial: bool,
@@ -53,16 +53,16 @@ pub struct ToolContext {
 /// which changes in between does not run unapproved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovedCalls {
-    /// All calls: the operator makes them.
+    /// All calls, because the operator makes them.
     All,
     /// The approved calls, by `id_ref`.
     Calls(Arc<[String]>),
-    /// No call: nobody can be asked.
+    /// No call, because no user can decide.
     None,
 }
 
 impl ApprovedCalls {
-    /// Whether this call may be made.
+    /// Whether this call may run.
     pub fn covers(&self, id_ref: &str) -> bool {
         match self {
             Self::All => true,
@@ -91,7 +91,7 @@ pub enum ToolError {
     /// The arguments are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The call failed. `data` holds what there is to show: a traceback, output so far.
+    /// The call failed. `data` holds output to show, such as a traceback.
     #[error("{message}")]
     Failed {
         /// The reason.
@@ -180,7 +180,7 @@ pub trait ProgressReporter: Sync {
     fn spent(&self, model: &str, usage: Usage);
 }
 
-/// Tools that come and go while the server runs.
+/// Tools that may change while the server runs.
 pub trait ToolSource: Send + Sync {
     /// A number that rises when [`ToolSource::tools`] changes. Cheap.
     fn version(&self) -> u64;
@@ -209,7 +209,7 @@ pub struct ToolOutcome {
     /// Whether the call did not run.
     pub skipped: bool,
     /// The full result, when the model's copy was cut and the job can read the rest.
-    pub whole: Option<FullResult>,
+    pub full_result: Option<FullResult>,
 }
 
 /// A result that was too long for the model.
@@ -226,7 +226,7 @@ pub trait Journal: Sync {
     /// Called before a call that is not idempotent runs, and for no other. The call runs only after this
     /// returned `Continue`; a recorded call is never run again.
     fn started(&self, call: &ToolCall) -> ControlFlow<()>;
-    /// Called when a call has its result.
+    /// Called when a call has a result.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
     /// Called for each step of a sub-agent.
     fn stepped(&self, _call: &ToolCall, _step: AgentStep) {}
@@ -238,7 +238,7 @@ pub trait Journal: Sync {
     }
 }
 
-/// Why a call has a result although nobody saw it run to its end.
+/// Why a call has a result although it did not run to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnexecutedReason {
     /// The user or the job's settings denied it.

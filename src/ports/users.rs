@@ -20,7 +20,7 @@ pub enum AccountError {
     /// Registration needs an invite, and this one is missing, used or expired (HTTP: 403).
     #[error("registration needs an invite that has not been used; ask an administrator for one")]
     NotInvited,
-    /// Nobody may register (HTTP: 403).
+    /// Registration is closed (HTTP: 403).
     #[error("registration is closed; ask an administrator for an account")]
     RegistrationClosed,
     /// No active administrator would be left (HTTP: 409).
@@ -43,7 +43,7 @@ pub enum AccountError {
     Store(#[from] StoreError),
 }
 
-/// What allows somebody to register.
+/// The permission to register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationGate {
     /// Registration is open.
@@ -67,7 +67,7 @@ pub struct NewAccount {
     pub password: PasswordHash,
     /// The role. The first account with a password is an administrator in any case.
     pub role: Role,
-    /// What allows the registration.
+    /// The permission to register.
     pub admission: RegistrationGate,
     /// Unix milliseconds.
     pub created_at_ms: u64,
@@ -121,15 +121,15 @@ pub struct NewInvite {
 }
 
 /// Stores accounts. The account [`UserId::SINGLE`], `default`, always exists. It is an administrator and has
-/// no password until somebody sets one. Ids rise and are never reused.
+/// no password until one is set. Ids rise and are never reused.
 pub trait Users: Send + Sync {
     /// Creates an account. Fails with [`AccountError::NameTaken`], [`AccountError::EmailTaken`],
     /// [`AccountError::NotInvited`], [`AccountError::RegistrationClosed`] or [`AccountError::AccountsFull`].
     fn register(&self, new: NewAccount) -> Ticket<Account, AccountError>;
     /// Changes an account and returns the new state; `None` when it does not exist.
     fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>, AccountError>;
-    /// Stores a token. Fails with [`AccountError::TokensFull`] when the owner has `most` of them.
-    fn store_token(&self, new: NewToken, most: u64) -> Ticket<(), AccountError>;
+    /// Stores a token. Fails with [`AccountError::TokensFull`] when the owner has `limit` of them.
+    fn store_token(&self, new: NewToken, limit: u64) -> Ticket<(), AccountError>;
     /// Deletes a token. Returns whether it existed.
     fn revoke_token(&self, user: UserId, token: TokenId) -> Ticket<bool>;
     /// Stores an invite and deletes expired ones.

@@ -82,7 +82,7 @@ pub struct TreeStats {
     pub size: u64,
 }
 
-/// What a path holds.
+/// Type of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file, with its size in bytes.
@@ -102,7 +102,8 @@ pub struct WrittenFile {
     pub created: bool,
 }
 
-/// Computes a file's new bytes from the current ones (`None`: no such file). Returning `None` keeps the file.
+/// Computes a file's new bytes from the current ones (`None`: no such file). Returning `None` leaves the file
+/// unchanged.
 pub type FileChange<'a> = &'a mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>;
 
 /// A file listing to make.
@@ -121,7 +122,7 @@ pub struct GlobQuery {
 pub struct SearchQuery {
     /// Search text; literal unless `is_pattern`.
     pub query: String,
-    /// Directory below the project; empty for the whole project.
+    /// Directory below the project; empty for the complete project.
     pub path: String,
     /// Maximum number of files with matches.
     pub max_results: usize,
@@ -153,7 +154,7 @@ pub struct SearchResults {
     pub is_cut: bool,
 }
 
-/// How much a project may hold after a write.
+/// Maximum content of a project after a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageAllowance {
     /// Maximum bytes of all files.
@@ -176,7 +177,7 @@ pub trait Upload: Send {
 pub trait Workspaces: Send + Sync {
     /// Creates the project's directory.
     fn make(&self, project: &Project) -> Result<(), FileError>;
-    /// Deletes the project's directory with its content; succeeds when it is gone already.
+    /// Deletes the project's directory with its content; succeeds when it does not exist.
     fn remove(&self, project: &Project) -> Result<(), FileError>;
     /// Absolute path on the host.
     fn absolute(&self, project: &Project) -> PathBuf;
@@ -192,7 +193,7 @@ pub trait Workspaces: Send + Sync {
         project: &Project,
         path: &str,
         text: &str,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<u64, FileError>;
     /// Moves a file or directory to a path that does not exist; creates missing directories.
     fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError>;
@@ -203,13 +204,13 @@ pub trait Workspaces: Send + Sync {
         &self,
         project: &Project,
         path: &str,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<bool, FileError>;
     /// Searches text files.
     fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError>;
     /// Opens a regular file for reading, with its current size. Never blocks on a pipe.
     fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError>;
-    /// What a path holds; `None` when it does not exist.
+    /// Type of the file at a path; `None` when it does not exist.
     fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError>;
     /// Files and directories below a directory that match the glob, by path.
     fn find(&self, project: &Project, query: &GlobQuery) -> Result<DirectoryListing, FileError>;
@@ -219,21 +220,21 @@ pub trait Workspaces: Send + Sync {
         project: &Project,
         path: &str,
         bytes: &[u8],
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<WrittenFile, FileError>;
-    /// Replaces a file's content atomically; `None` when the change left the file as it was. Changes of this
+    /// Replaces a file's content atomically; `None` when the change left the file unchanged. Changes of this
     /// server to one file wait for each other.
     fn revise(
         &self,
         project: &Project,
         path: &str,
         change: FileChange<'_>,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<Option<WrittenFile>, FileError>;
     /// Deletes a file or link, but no directory.
     fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError>;
     /// Starts an upload.
-    fn upload(&self, project: &Project, most: StorageAllowance) -> Result<Box<dyn Upload>, FileError>;
+    fn upload(&self, project: &Project, allowance: StorageAllowance) -> Result<Box<dyn Upload>, FileError>;
     /// Bytes of all files of these projects; a project that is being deleted counts as empty.
     fn bytes_of(&self, projects: &[Project]) -> Result<u64, FileError> {
         projects.iter().try_fold(0_u64, |bytes, project| match self.stats(project) {

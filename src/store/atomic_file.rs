@@ -1,12 +1,12 @@
 //! A file that gets its name only when it is complete: written beside its target, synced, renamed, directory
-//! synced. One that is dropped unfinished is deleted.
+//! synced. An unfinished file is deleted when it is dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A file that has not got its name yet.
+/// A file that does not have its final name yet.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -16,7 +16,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins `TARGET.part`, for its owner alone; one that was left there is begun again.
+    /// Creates `TARGET.part`, readable by its owner only. Truncates a leftover of an earlier attempt.
     pub fn begin(target: &Path) -> io::Result<Self> {
         let part = with_suffix(target, ".part");
         let mut options = OpenOptions::new();
@@ -57,7 +57,7 @@ pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The path with something behind its last name.
+/// The path with a suffix appended to its last name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.to_owned().into_os_string();
     name.push(suffix);

@@ -1,5 +1,5 @@
-//! Checks what lies at the store's path without opening it, so that a running server is not disturbed. It
-//! reads the signature only.
+//! Checks the kind of file at the store's path without opening it as a store, so that a running server is not
+//! disturbed. Reads the signature only.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,15 +11,15 @@ const SIGNATURE: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
 /// The kind of file at the store's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileProbe {
-    /// Nothing yet: the first start makes it.
+    /// No file: the first start creates it.
     Absent,
     /// A store, by its signature.
     Store,
-    /// Something else, or a store whose beginning is damaged.
+    /// Another file, or a store with a damaged beginning.
     Foreign,
 }
 
-/// Looks at the file; fails when it is there and cannot be read.
+/// Fails when the file exists and cannot be read.
 pub fn probe_file(path: &Path) -> io::Result<FileProbe> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}

@@ -3,7 +3,7 @@
 use super::retention_age::RetentionAge;
 use serde::{Deserialize, Serialize};
 
-/// How the store writes.
+/// Options of the store's writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreOptions {
@@ -15,14 +15,14 @@ pub struct StoreOptions {
     pub channel_writes: usize,
     /// Silence after which one commit makes the next start quick, milliseconds.
     pub settle_ms: u64,
-    /// A commit that takes so long is named in the server's log, milliseconds; 0: none is.
+    /// Commits at least this long are logged, milliseconds; 0 turns it off.
     pub slow_commit_ms: u64,
-    /// `retention:`, a key of its own; the caller that opens the store sets it.
+    /// `retention:`, a separate key; the caller that opens the store sets it.
     #[serde(skip)]
     pub retention: RetentionOptions,
 }
 
-/// How long ended jobs are kept.
+/// Retention of ended jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOptions {
@@ -30,7 +30,7 @@ pub struct RetentionOptions {
     pub deltas: RetentionAge,
     /// The log is cut to its terminal event.
     pub events: RetentionAge,
-    /// Everything goes.
+    /// The job is removed.
     pub jobs: RetentionAge,
 }
 

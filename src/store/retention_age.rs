@@ -9,10 +9,10 @@ use std::str::FromStr;
 const UNITS: [(&str, u64); 5] =
     [("w", 7 * 86_400_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
 
-/// The longest time, milliseconds: a hundred years.
-const MOST_MS: u64 = 36_525 * 86_400_000;
+/// Maximum age, milliseconds: a hundred years.
+const MAX_MS: u64 = 36_525 * 86_400_000;
 
-/// After how much time something is removed.
+/// The age after which data is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionAge {
     /// Never.
@@ -22,7 +22,7 @@ pub enum RetentionAge {
 }
 
 impl RetentionAge {
-    /// What ended before this moment is due; `None` when nothing ever is.
+    /// Jobs that ended before this time are due; `None` when no job ever is.
     pub fn cutoff_ms(self, now_ms: u64) -> Option<u64> {
         match self {
             Self::Forever => None,
@@ -31,7 +31,7 @@ impl RetentionAge {
     }
 }
 
-/// A time that is none.
+/// A text that is not a valid age.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no time; write a number with its unit, as in 90s, 30m, 24h, 30d or 1d12h, or never")]
 pub struct InvalidRetentionAge(String);
@@ -56,7 +56,7 @@ impl FromStr for RetentionAge {
                 break;
             }
         }
-        if sum_ms <= MOST_MS { Ok(Self::For(sum_ms)) } else { Err(refused()) }
+        if sum_ms <= MAX_MS { Ok(Self::For(sum_ms)) } else { Err(refused()) }
     }
 }
 
@@ -86,7 +86,7 @@ impl<'de> Deserialize<'de> for RetentionAge {
     }
 }
 
-/// Reads a string, and words the refusal of a number.
+/// Accepts a string; the error for a number explains the format.
 struct RetentionAgeVisitor;
 
 impl serde::de::Visitor<'_> for RetentionAgeVisitor {
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_seconds_survive_being_written(seconds in 0..=MOST_MS / 1_000) {
+        fn whole_seconds_survive_being_written(seconds in 0..=MAX_MS / 1_000) {
             let keep = RetentionAge::For(seconds * 1_000);
             prop_assert_eq!(keep.to_string().parse(), Ok(keep));
         }

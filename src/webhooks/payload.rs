@@ -31,7 +31,7 @@ impl StorePayloads {
             None => Ok(Payload::Nothing("the job is not there any more")),
             // Its next end has a delivery of its own.
             Some(job) if !job.status.is_terminal() => Ok(Payload::Nothing("the job was started again")),
-            Some(job) => body(&JobObject::whole(job, self.jobs.output(id)?)),
+            Some(job) => body(&JobObject::with_output(job, self.jobs.output(id)?)),
         }
     }
 

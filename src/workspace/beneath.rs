@@ -1,6 +1,6 @@
 //! Opens paths beneath a directory descriptor: no links, no `..`, no magic links, no other mount.
 //!
-//! Commands of jobs may swap any file at any moment. The kernel resolves the whole path at once, and every
+//! Commands of jobs may swap any file at any moment. The kernel resolves the complete path at once, and every
 //! later check uses the descriptor, so there is no gap between check and use.
 
 use super::errors::file_error;
@@ -20,8 +20,8 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 /// Attempts of a resolution that a concurrent change disturbs.
 const TRIES: u32 = 64;
 
-/// Mode of directories. Commands of jobs run with the same effective user, so both sides can use what the
-/// other made.
+/// Mode of directories. Commands of jobs run with the same effective user, so both sides can use each
+/// other's files.
 pub(super) const DIRECTORY_MODE: Mode = Mode::RWXU;
 /// Mode of files; see [`DIRECTORY_MODE`].
 pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -31,7 +31,7 @@ pub(super) fn open<P: Arg + Copy>(at: impl AsFd, path: P, flags: OFlags) -> rust
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..TRIES {
         match rustix::fs::openat2(at.as_fd(), path, flags, Mode::empty(), RESOLVE) {
-            // The kernel could not be sure, for something moved meanwhile.
+            // A concurrent rename made the resolution uncertain.
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }
@@ -64,21 +64,21 @@ pub(super) fn provide_directory(
     count: &mut dyn FnMut() -> Result<(), FileError>,
 ) -> Result<OwnedFd, FileError> {
     let fail = |error| file_error(error, path);
-    let mut here = open_directory(at.as_fd(), ".").map_err(fail)?;
+    let mut directory = open_directory(at.as_fd(), ".").map_err(fail)?;
     let mut segments = path.split('/').peekable();
     while let Some(segment) = segments.peek() {
-        match open_directory(&here, *segment) {
+        match open_directory(&directory, *segment) {
             Err(Errno::NOENT) => break,
-            other => here = other.map_err(fail)?,
+            other => directory = other.map_err(fail)?,
         }
         segments.next();
     }
-    // All of them first: where there is no room for the last, none is made.
+    // Reserve all first: if the quota lacks room for the last one, none is created.
     segments.clone().try_for_each(|_| count())?;
     for segment in segments {
-        here = make_and_open(&here, segment).map_err(fail)?;
+        directory = make_and_open(&directory, segment).map_err(fail)?;
     }
-    Ok(here)
+    Ok(directory)
 }
 
 /// Creates a directory, unless it exists, and opens it.
@@ -98,9 +98,9 @@ pub(super) fn make_and_open(at: impl AsFd, name: &str) -> rustix::io::Result<Own
 
 /// Restores the owner's rights on a directory; other file types are left alone.
 pub(super) fn unlock<P: Arg + Copy>(at: impl AsFd, name: P) -> rustix::io::Result<()> {
-    let bare = open(at, name, OFlags::PATH | OFlags::DIRECTORY)?;
-    // The bare descriptor names this very directory, whatever stands at the name by now.
-    rustix::fs::chmod(own_path(&bare), DIRECTORY_MODE)
+    let descriptor = open(at, name, OFlags::PATH | OFlags::DIRECTORY)?;
+    // The descriptor refers to this directory, even if the name now refers to another file.
+    rustix::fs::chmod(own_path(&descriptor), DIRECTORY_MODE)
 }
 
 /// A path of the descriptor, for calls that take no descriptor.
@@ -109,7 +109,7 @@ pub(super) fn own_path(descriptor: impl AsFd) -> String {
 }
 
 /// Status of a name; links are not followed.
-pub(super) fn look<P: Arg>(at: impl AsFd, name: P) -> rustix::io::Result<Stat> {
+pub(super) fn stat_at<P: Arg>(at: impl AsFd, name: P) -> rustix::io::Result<Stat> {
     rustix::fs::statat(at.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
 }
 

@@ -1,15 +1,15 @@
 //! Counts a directory tree: bounded, without following links, while others may change it.
 
-use super::beneath::{kind, look, open_directory, size};
+use super::beneath::{kind, open_directory, size, stat_at};
 use rustix::fs::{Dir, FileType};
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// Maximum path length below an open directory, bytes; longer paths start at a new anchor.
-const LONGEST_PATH: usize = 1_024;
+const MAX_PATH: usize = 1_024;
 /// Maximum anchor descriptors of one walk.
-const MOST_ANCHORS: usize = 128;
+const MAX_ANCHORS: usize = 128;
 
 /// Size of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,64 +42,64 @@ struct DirectoryPosition {
 impl DirectoryPosition {
     fn open(&self, name: &CStr) -> Option<(OwnedFd, CString)> {
         let path = CString::new([self.path.to_bytes(), name.to_bytes()].join(&b'/')).ok()?;
-        // Gone or moved since it was seen: then it is not counted.
+        // Not counted if it was removed or moved since.
         open_directory(&*self.anchor, path.as_c_str()).ok().map(|directory| (directory, path))
     }
 }
 
-/// Counts the tree below `root`. Stops early after `most` entries or when the tree is too deep.
-pub(super) fn count(root: &OwnedFd, most: u64) -> rustix::io::Result<TreeCount> {
-    let mut walk = TreeWalk { count: TreeCount::default(), most, pending: Vec::new(), anchors: 0 };
+/// Counts the tree below `root`. Stops early after `limit` entries or when the tree is too deep.
+pub(super) fn count(root: &OwnedFd, limit: u64) -> rustix::io::Result<TreeCount> {
+    let mut walk = TreeWalk { count: TreeCount::default(), limit, pending: Vec::new(), anchors: 0 };
     let root = Rc::new(open_directory(root, ".")?);
     walk.enter(&root, DirectoryPosition { anchor: Rc::clone(&root), path: c".".to_owned() });
     while !walk.count.is_cut {
-        let Some((place, name)) = walk.pending.pop() else { break };
-        let Some((directory, path)) = place.open(&name) else { continue };
+        let Some((position, name)) = walk.pending.pop() else { break };
+        let Some((directory, path)) = position.open(&name) else { continue };
         let directory = Rc::new(directory);
-        let place = if path.to_bytes().len() > LONGEST_PATH {
+        let position = if path.to_bytes().len() > MAX_PATH {
             walk.anchors += 1;
             DirectoryPosition { anchor: Rc::clone(&directory), path: c".".to_owned() }
         } else {
-            DirectoryPosition { anchor: Rc::clone(&place.anchor), path }
+            DirectoryPosition { anchor: Rc::clone(&position.anchor), path }
         };
-        walk.count.is_cut = walk.anchors > MOST_ANCHORS;
-        walk.enter(&directory, place);
+        walk.count.is_cut = walk.anchors > MAX_ANCHORS;
+        walk.enter(&directory, position);
     }
     Ok(walk.count)
 }
 
 struct TreeWalk {
     count: TreeCount,
-    most: u64,
+    limit: u64,
     pending: Vec<(Rc<DirectoryPosition>, CString)>,
     anchors: usize,
 }
 
 impl TreeWalk {
-    fn enter(&mut self, directory: &OwnedFd, place: DirectoryPosition) {
-        let place = Rc::new(place);
+    fn enter(&mut self, directory: &OwnedFd, position: DirectoryPosition) {
+        let position = Rc::new(position);
         let Ok(entries) = Dir::read_from(directory) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
             if name == c"." || name == c".." {
                 continue;
             }
-            if self.count.entries() >= self.most {
+            if self.count.entries() >= self.limit {
                 self.count.is_cut = true;
                 return;
             }
             if self.add(directory, name, entry.file_type()) {
-                self.pending.push((Rc::clone(&place), name.to_owned()));
+                self.pending.push((Rc::clone(&position), name.to_owned()));
             }
         }
     }
 
     /// Counts one entry. Returns whether it is a directory.
-    fn add(&mut self, directory: &OwnedFd, name: &CStr, told: FileType) -> bool {
-        let (kind, bytes) = match told {
-            FileType::RegularFile | FileType::Unknown => match look(directory, name) {
+    fn add(&mut self, directory: &OwnedFd, name: &CStr, reported_type: FileType) -> bool {
+        let (kind, bytes) = match reported_type {
+            FileType::RegularFile | FileType::Unknown => match stat_at(directory, name) {
                 Ok(stat) => (kind(&stat), size(&stat)),
-                Err(_) => return false, // gone since
+                Err(_) => return false, // removed since
             },
             other => (other, 0),
         };

@@ -27,7 +27,7 @@ impl Glob {
         let built = GlobBuilder::new(text).literal_separator(true).build();
         let matcher =
             built.map_err(|error| bad(format!("'{text}' is none: {}", error.kind())))?.compile_matcher();
-        // Alternatives may have separators in them: then the depth is anybody's guess.
+        // Alternatives may contain separators, so the depth is unknown.
         let is_deep = text.contains("**") || text.contains(['{', '[']);
         let depth = (!is_deep).then(|| text.split('/').count());
         Ok(Self { matcher, depth, has_separator: text.contains('/') })

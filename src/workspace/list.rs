@@ -1,6 +1,6 @@
-//! Lists a directory. Left out are dot names, links, pipes and sockets, and names that no path can express.
+//! Lists a directory without dot names, links, pipes, sockets, and names that no path can express.
 
-use super::beneath::{kind, look, open_directory, size};
+use super::beneath::{kind, open_directory, size, stat_at};
 use super::errors::file_error;
 use super::paths::{ProjectPath, is_name};
 use crate::ports::{DirectoryListing, FileEntry, FileError};
@@ -8,9 +8,9 @@ use rustix::fs::{Dir, FileType};
 use std::os::fd::OwnedFd;
 
 /// Maximum entries of a list.
-pub(super) const MOST_LISTED: usize = 10_000;
+pub(super) const MAX_LISTED: usize = 10_000;
 /// Maximum names that are examined, including those left out.
-const MOST_SEEN: usize = 100_000;
+const MAX_SEEN: usize = 100_000;
 
 /// Lists a directory of a project.
 pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<DirectoryListing, FileError> {
@@ -19,7 +19,7 @@ pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<DirectoryLis
     let mut listing = DirectoryListing::default();
     for (seen, entry) in Dir::read_from(&directory).map_err(fail)?.enumerate() {
         let entry = entry.map_err(fail)?;
-        listing.is_cut = seen >= MOST_SEEN || listing.files.len() + listing.directories.len() >= MOST_LISTED;
+        listing.is_cut = seen >= MAX_SEEN || listing.files.len() + listing.directories.len() >= MAX_LISTED;
         if listing.is_cut {
             break;
         }
@@ -37,14 +37,14 @@ fn add(
     listing: &mut DirectoryListing,
     directory: &OwnedFd,
     path: &ProjectPath,
-    (name, told): (&str, FileType),
+    (name, reported_type): (&str, FileType),
 ) {
     let child = path.child(name);
-    if told == FileType::Directory {
+    if reported_type == FileType::Directory {
         listing.directories.push((name.to_owned(), child));
         return;
     }
-    let Ok(stat) = look(directory, name) else { return }; // gone since
+    let Ok(stat) = stat_at(directory, name) else { return }; // removed since
     match kind(&stat) {
         FileType::Directory => listing.directories.push((name.to_owned(), child)),
         FileType::RegularFile => {

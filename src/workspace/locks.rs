@@ -1,5 +1,5 @@
 //! One lock for each project: changes that read a file before they write it run one after the other. Commands
-//! of jobs are not bound by it.
+//! of jobs do not take it.
 
 use crate::domain::id::ProjectId;
 use std::collections::HashMap;

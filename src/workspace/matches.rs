@@ -50,7 +50,7 @@ pub(super) struct FileMatches {
 }
 
 impl FileMatches {
-    /// Searches a file. Returns whether the whole file was searched.
+    /// Searches a file. Returns whether the complete file was searched.
     pub(super) fn gather(
         &mut self,
         searcher: &mut Searcher,
@@ -73,11 +73,11 @@ impl Sink for FileMatches {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         let line = String::from_utf8_lossy(found.bytes());
-        let told: String = line.trim_end_matches(['\n', '\r']).chars().take(LINE_CHARS).collect();
-        self.shown_chars += told.chars().count() + CHARS_OF_A_LINE;
+        let shown: String = line.trim_end_matches(['\n', '\r']).chars().take(LINE_CHARS).collect();
+        self.shown_chars += shown.chars().count() + CHARS_OF_A_LINE;
         self.is_full = self.shown_chars > SHOWN_CHARS;
         if !self.is_full {
-            self.lines.push((found.line_number().unwrap_or(0), told));
+            self.lines.push((found.line_number().unwrap_or(0), shown));
         }
         Ok(!self.is_full)
     }

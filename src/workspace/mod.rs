@@ -27,7 +27,7 @@ use crate::ports::{
     Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, SearchQuery, SearchResults,
     StorageAllowance, TreeStats, Upload, Workspaces, WrittenFile,
 };
-use beneath::{kind, look, make_and_open, open_directory, provide_directory, unlock};
+use beneath::{kind, make_and_open, open_directory, provide_directory, stat_at, unlock};
 use errors::{file_error, io_error};
 use locks::ProjectLocks;
 use matches::Deadline;
@@ -90,7 +90,7 @@ impl HostFiles {
     fn open(&self, project: &Project) -> Result<OwnedFd, FileError> {
         let (user, name) = (self.open_user(project)?, directory(project)?);
         let opened = match open_directory(&user, name) {
-            // A command of a job may close even the directory that it works in.
+            // A command of a job may remove the permissions of its own directory.
             Err(Errno::ACCESS) => unlock(&user, name).and_then(|()| open_directory(&user, name)),
             other => other,
         };
@@ -106,11 +106,11 @@ impl HostFiles {
 
     /// The directory that an entry is moved into. Missing directories are created and counted.
     fn parent(&self, project: &Project, opened: &OwnedFd, path: &str) -> Result<OwnedFd, FileError> {
-        if let Ok(there) = open_directory(opened, path) {
-            return Ok(there);
+        if let Ok(directory) = open_directory(opened, path) {
+            return Ok(directory);
         }
-        let most = StorageAllowance { project_bytes: u64::MAX, project_entries: self.project_entries };
-        let mut reservation = self.reserve(project, opened, most)?;
+        let allowance = StorageAllowance { project_bytes: u64::MAX, project_entries: self.project_entries };
+        let mut reservation = self.reserve(project, opened, allowance)?;
         provide_directory(opened, path, &mut || reservation.add_entry())
     }
 
@@ -118,10 +118,10 @@ impl HostFiles {
         &self,
         project: &Project,
         file: (&ProjectPath, &[u8]),
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<WrittenFile, FileError> {
         let (opened, staging) = (self.open(project)?, self.staging(project)?);
-        let mut reservation = self.reserve(project, &opened, most)?;
+        let mut reservation = self.reserve(project, &opened, allowance)?;
         text::write(&opened, &staging, file, self.file_bytes, &mut reservation)
     }
 
@@ -129,9 +129,9 @@ impl HostFiles {
         &self,
         project: &Project,
         opened: &OwnedFd,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<QuotaReservation, FileError> {
-        self.usages.reserve(project.id, opened, most)
+        self.usages.reserve(project.id, opened, allowance)
     }
 }
 
@@ -194,9 +194,9 @@ impl Workspaces for HostFiles {
         project: &Project,
         path: &str,
         text: &str,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<u64, FileError> {
-        self.replace(project, path, text.as_bytes(), most).map(|written| written.size)
+        self.replace(project, path, text.as_bytes(), allowance).map(|written| written.size)
     }
 
     fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError> {
@@ -208,7 +208,7 @@ impl Workspaces for HostFiles {
         let opened = self.open(project)?;
         let fail = |error| file_error(error, from.target());
         let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
-        look(&from_parent, from_name).map_err(fail)?; // before directories are made for nothing
+        stat_at(&from_parent, from_name).map_err(fail)?; // check before creating directories
         let to_parent = self.parent(project, &opened, to_parent)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
@@ -232,11 +232,11 @@ impl Workspaces for HostFiles {
         &self,
         project: &Project,
         path: &str,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<bool, FileError> {
         let path = ProjectPath::parse(path)?;
         let opened = self.open(project)?;
-        let mut reservation = self.reserve(project, &opened, most)?;
+        let mut reservation = self.reserve(project, &opened, allowance)?;
         let mut is_made = false;
         let mut count = || {
             is_made = true;
@@ -254,7 +254,7 @@ impl Workspaces for HostFiles {
         let path = ProjectPath::parse(path)?;
         let opened = self.open(project)?;
         let Ok((parent, name)) = path.entry("looked at") else { return Ok(Some(FileKind::Directory)) };
-        match open_directory(opened, parent).and_then(|parent| look(&parent, name)) {
+        match open_directory(opened, parent).and_then(|parent| stat_at(&parent, name)) {
             Ok(stat) => Ok(Some(match kind(&stat) {
                 FileType::RegularFile => FileKind::File(beneath::size(&stat)),
                 FileType::Directory => FileKind::Directory,
@@ -275,11 +275,11 @@ impl Workspaces for HostFiles {
         project: &Project,
         path: &str,
         bytes: &[u8],
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<WrittenFile, FileError> {
         let path = ProjectPath::parse(path)?;
         path.entry("written")?;
-        self.locks.with(project.id, || self.put(project, (&path, bytes), most))
+        self.locks.with(project.id, || self.put(project, (&path, bytes), allowance))
     }
 
     fn revise(
@@ -287,7 +287,7 @@ impl Workspaces for HostFiles {
         project: &Project,
         path: &str,
         change: FileChange<'_>,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<Option<WrittenFile>, FileError> {
         let path = ProjectPath::parse(path)?;
         path.entry("changed")?;
@@ -297,7 +297,7 @@ impl Workspaces for HostFiles {
                 Err(FileError::NotFound(_)) => None,
                 Err(error) => return Err(error),
             };
-            change(before).map(|bytes| self.put(project, (&path, &bytes), most)).transpose()
+            change(before).map(|bytes| self.put(project, (&path, &bytes), allowance)).transpose()
         })
     }
 
@@ -314,9 +314,9 @@ impl Workspaces for HostFiles {
         search::search(&self.open(project)?, query, self.searches, self.clock.as_ref())
     }
 
-    fn upload(&self, project: &Project, most: StorageAllowance) -> Result<Box<dyn Upload>, FileError> {
+    fn upload(&self, project: &Project, allowance: StorageAllowance) -> Result<Box<dyn Upload>, FileError> {
         let (opened, staging) = (self.open(project)?, self.staging(project)?);
-        let reservation = self.reserve(project, &opened, most)?;
+        let reservation = self.reserve(project, &opened, allowance)?;
         let bounds = self.uploads;
         Ok(Box::new(FolderUpload { project: opened, staging, reservation, left: bounds, bounds, file: None }))
     }

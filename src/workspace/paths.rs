@@ -60,7 +60,7 @@ impl ProjectPath {
         if self.0.is_empty() { name.to_owned() } else { format!("{}/{name}", self.0) }
     }
 
-    /// Whether this path lies below the other one.
+    /// Whether this path is below the other one.
     pub(super) fn is_below(&self, above: &Self) -> bool {
         self.0.strip_prefix(&above.0).is_some_and(|rest| rest.starts_with('/'))
     }

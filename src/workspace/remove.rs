@@ -1,8 +1,8 @@
 //! Removes a whole tree without following links and without recursion, with two descriptors and a thousand
-//! names at most: subdirectories are moved up, then removed. For trees in the staging directory, which nobody
-//! else reaches.
+//! names at most: subdirectories are moved up, then removed. For trees in the staging directory, which no
+//! other program can reach.
 
-use super::beneath::{kind, look, open_directory, unlock};
+use super::beneath::{kind, open_directory, stat_at, unlock};
 use rustix::fs::{AtFlags, Dir, FileType, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -41,7 +41,7 @@ pub(super) fn remove_tree(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)
     })?;
     match rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOENT) => Ok(()), // somebody else removes it as well
+        Err(Errno::NOENT) => Ok(()), // another thread removes it as well
         other => other,
     }
 }
@@ -80,7 +80,7 @@ fn some_names(directory: &OwnedFd) -> rustix::io::Result<Vec<(CString, bool)>> {
             continue;
         }
         let kind = match entry.file_type() {
-            FileType::Unknown => look(directory, name).map_or(FileType::Unknown, |stat| kind(&stat)),
+            FileType::Unknown => stat_at(directory, name).map_or(FileType::Unknown, |stat| kind(&stat)),
             known => known,
         };
         names.push((name.to_owned(), kind == FileType::Directory));

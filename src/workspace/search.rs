@@ -3,7 +3,7 @@
 //!
 //! Skips what lists skip, dot names included. `.gitignore` has no effect.
 
-use super::beneath::{kind, look, open_directory, open_file};
+use super::beneath::{kind, open_directory, open_file, stat_at};
 use super::errors::file_error;
 use super::glob::Glob;
 use super::matches::{self, Deadline, FileMatches};
@@ -46,25 +46,25 @@ pub(super) fn search(
         searcher: matches::searcher(),
         deadline,
         files_left: bounds.files,
-        most_hits: query.max_results,
+        max_hits: query.max_results,
         found: SearchResults::default(),
     };
-    if look_at(project, &start)? == FileType::Directory {
+    if start_type(project, &start)? == FileType::Directory {
         search.walk(&start)?;
     } else {
-        open_file(project, start.target())?; // what is no file is refused, not passed over
-        search.look_into(start.as_str().to_owned());
+        open_file(project, start.target())?; // refuse other file types, do not skip them
+        search.search_file(start.as_str().to_owned());
     }
     search.found.hits.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(search.found)
 }
 
 /// File type of the start, to choose between file and directory search; both check again.
-fn look_at(project: &OwnedFd, start: &ProjectPath) -> Result<FileType, FileError> {
+fn start_type(project: &OwnedFd, start: &ProjectPath) -> Result<FileType, FileError> {
     let Ok((parent, name)) = start.entry("looked at") else { return Ok(FileType::Directory) };
     let fail = |error| file_error(error, start.target());
     let parent = open_directory(project, parent).map_err(fail)?;
-    look(&parent, name).map(|stat| kind(&stat)).map_err(fail)
+    stat_at(&parent, name).map(|stat| kind(&stat)).map_err(fail)
 }
 
 fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
@@ -95,7 +95,7 @@ struct TextSearch<'a> {
     searcher: Searcher,
     deadline: Deadline<'a>,
     files_left: u64,
-    most_hits: usize,
+    max_hits: usize,
     found: SearchResults,
 }
 
@@ -103,34 +103,34 @@ impl TextSearch<'_> {
     fn walk(&mut self, start: &ProjectPath) -> Result<(), FileError> {
         let directory = open_directory(self.project, start.target())
             .map_err(|error| file_error(error, start.target()))?;
-        let terms = WalkOptions { with_hidden: self.with_hidden, depth: None };
-        for (name, is_directory) in names_below(&directory, terms) {
-            if self.is_over() {
+        let options = WalkOptions { with_hidden: self.with_hidden, depth: None };
+        for (name, is_directory) in names_below(&directory, options) {
+            if self.is_exhausted() {
                 break;
             }
             if is_directory || self.glob.as_ref().is_some_and(|glob| !glob.fits_file(&name)) {
                 continue;
             }
-            // A path that nobody could ask for is not told either.
+            // Skip paths that a client could not request.
             let Ok(path) = ProjectPath::parse(&start.child(&name)) else { continue };
-            self.look_into(path.as_str().to_owned());
+            self.search_file(path.as_str().to_owned());
         }
         Ok(())
     }
 
-    fn is_over(&mut self) -> bool {
-        let is_full = self.files_left == 0 || self.found.hits.len() >= self.most_hits;
-        let is_over = is_full || self.deadline.is_over();
-        self.found.is_cut |= is_over;
-        is_over
+    fn is_exhausted(&mut self) -> bool {
+        let is_full = self.files_left == 0 || self.found.hits.len() >= self.max_hits;
+        let is_exhausted = is_full || self.deadline.is_over();
+        self.found.is_cut |= is_exhausted;
+        is_exhausted
     }
 
-    fn look_into(&mut self, path: String) {
+    fn search_file(&mut self, path: String) {
         let Ok((file, _)) = open_file(self.project, &path) else { return };
         self.files_left = self.files_left.saturating_sub(1);
         let mut matches = FileMatches::default();
-        let is_whole = matches.gather(&mut self.searcher, &self.matcher, (file, self.deadline));
-        self.found.is_cut |= !is_whole;
+        let is_complete = matches.gather(&mut self.searcher, &self.matcher, (file, self.deadline));
+        self.found.is_cut |= !is_complete;
         let lines = matches.into_lines();
         if !lines.is_empty() {
             self.found.hits.push(SearchHit { path, matches: lines });

@@ -1,7 +1,7 @@
 //! The staging directory beside a user's projects. New files are written here before they are moved into
 //! place, and deleted trees are moved here before they are removed. Commands of jobs cannot reach it.
 
-use super::beneath::{FILE_MODE, kind, look, make_and_open, unlock};
+use super::beneath::{FILE_MODE, kind, make_and_open, stat_at, unlock};
 use super::remove::remove_tree;
 use crate::domain::id::ProjectId;
 use crate::domain::project::OWN_NAME;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name prefix of projects being removed; their removal is repeated until it succeeds.
-const GONE: &str = "gone-";
+const REMOVED_PREFIX: &str = "gone-";
 /// Age after which leftovers of earlier processes are deleted, seconds.
 const LEFTOVER_S: u64 = 3_600;
 /// Maximum attempts to find a free name.
-const MOST_COLLISIONS: u32 = 1_000;
+const MAX_COLLISIONS: u32 = 1_000;
 
 /// Generates names that no other process uses.
 #[derive(Debug)]
@@ -50,16 +50,16 @@ impl StagingDirectory {
         Ok(Arc::new(Self { directory, names: Arc::clone(names) }))
     }
 
-    /// Deletes leftovers of earlier processes. What cannot be deleted stays for the next time.
+    /// Deletes leftovers of earlier processes. Entries that cannot be deleted stay for the next time.
     pub(super) fn sweep(&self, now_ms: u64) {
         let Ok(entries) = Dir::read_from(&self.directory) else { return };
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().to_str() else { continue };
-            let is_left_over = !name.starts_with('.') && !name.starts_with(&self.names.stamp);
-            if !is_left_over || name.starts_with(GONE) {
+            let is_leftover = !name.starts_with('.') && !name.starts_with(&self.names.stamp);
+            if !is_leftover || name.starts_with(REMOVED_PREFIX) {
                 continue;
             }
-            let Ok(stat) = look(&self.directory, name) else { continue };
+            let Ok(stat) = stat_at(&self.directory, name) else { continue };
             let changed_s = u64::try_from(stat.st_mtime).unwrap_or(0);
             if changed_s.saturating_add(LEFTOVER_S) < now_ms / 1_000 {
                 remove_tree(&self.directory, name).ok();
@@ -70,7 +70,7 @@ impl StagingDirectory {
     /// Creates a file for writing.
     pub(super) fn create(self: &Arc<Self>) -> rustix::io::Result<StagedFile> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        for _ in 0..MOST_COLLISIONS {
+        for _ in 0..MAX_COLLISIONS {
             let name = self.names.next();
             match rustix::fs::openat(&self.directory, name.as_str(), flags, FILE_MODE) {
                 Err(Errno::EXIST) => {}
@@ -80,7 +80,7 @@ impl StagingDirectory {
                         staging: Arc::clone(self),
                         name,
                         file: File::from(file),
-                        is_here: true,
+                        is_staged: true,
                     });
                 }
             }
@@ -88,33 +88,34 @@ impl StagingDirectory {
         Err(Errno::EXIST)
     }
 
-    /// Moves an entry here, which removes it at once for everybody, then deletes it. `Ok` once it is moved.
+    /// Moves an entry here, which hides it from clients at once, then deletes it. `Ok` once it is moved.
     pub(super) fn take(&self, from: &OwnedFd, name: &str) -> rustix::io::Result<()> {
-        for _ in 0..MOST_COLLISIONS {
-            let away = self.names.next();
-            if self.move_here(from, name, &away)? {
-                self.remove(&away);
+        for _ in 0..MAX_COLLISIONS {
+            let target = self.names.next();
+            if self.move_into(from, name, &target)? {
+                self.remove(&target);
                 return Ok(());
             }
         }
         Err(Errno::EXIST)
     }
 
-    /// Deletes a whole project. `Ok` when nothing is left of it, including leftovers of a crashed removal.
+    /// Deletes a project. `Ok` when nothing is left of it, including leftovers of a crashed removal.
     pub(super) fn take_project(&self, from: &OwnedFd, name: &str, id: ProjectId) -> rustix::io::Result<()> {
-        let away = format!("{GONE}{id}");
-        remove_tree(&self.directory, &away)?;
-        match self.move_here(from, name, &away) {
-            Ok(true) => remove_tree(&self.directory, &away),
-            Ok(false) => Err(Errno::EXIST), // somebody else removes it as well
+        let target = format!("{REMOVED_PREFIX}{id}");
+        remove_tree(&self.directory, &target)?;
+        match self.move_into(from, name, &target) {
+            Ok(true) => remove_tree(&self.directory, &target),
+            Ok(false) => Err(Errno::EXIST), // another thread removes it as well
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// Moves an entry here. Returns `false` when the name is taken.
-    fn move_here(&self, from: &OwnedFd, name: &str, away: &str) -> rustix::io::Result<bool> {
-        let rename = || rustix::fs::renameat_with(from, name, &self.directory, away, RenameFlags::NOREPLACE);
+    fn move_into(&self, from: &OwnedFd, name: &str, target: &str) -> rustix::io::Result<bool> {
+        let rename =
+            || rustix::fs::renameat_with(from, name, &self.directory, target, RenameFlags::NOREPLACE);
         let moved = match rename() {
             // Without write permission on a directory itself its `..` cannot change.
             Err(Errno::ACCESS) if is_directory(from, name) => unlock(from, name).and_then(|()| rename()),
@@ -127,29 +128,29 @@ impl StagingDirectory {
         }
     }
 
-    fn remove(&self, away: &str) {
-        if let Err(error) = remove_tree(&self.directory, away) {
-            tracing::warn!(%error, away, "what was deleted is away, but not wholly removed");
+    fn remove(&self, target: &str) {
+        if let Err(error) = remove_tree(&self.directory, target) {
+            tracing::warn!(%error, name = target, "deleted entry is staged but not completely removed");
         }
     }
 }
 
 fn is_directory(at: &OwnedFd, name: &str) -> bool {
-    look(at, name).is_ok_and(|stat| kind(&stat) == FileType::Directory)
+    stat_at(at, name).is_ok_and(|stat| kind(&stat) == FileType::Directory)
 }
 
-/// A staged file. Dropping it deletes the file unless it was placed.
+/// A staged file. Dropping it deletes the file unless it was published.
 pub(super) struct StagedFile {
     staging: Arc<StagingDirectory>,
     name: String,
     pub(super) file: File,
-    is_here: bool,
+    is_staged: bool,
 }
 
 impl StagedFile {
     /// Moves the file into place atomically. With `may_replace` it replaces an existing file, but never a
     /// directory.
-    pub(super) fn place(
+    pub(super) fn publish(
         mut self,
         directory: impl AsFd,
         name: &str,
@@ -157,15 +158,15 @@ impl StagedFile {
     ) -> rustix::io::Result<()> {
         let flags = if may_replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         rustix::fs::renameat_with(&self.staging.directory, self.name.as_str(), directory, name, flags)?;
-        self.is_here = false;
+        self.is_staged = false;
         Ok(())
     }
 }
 
 impl Drop for StagedFile {
     fn drop(&mut self) {
-        if self.is_here {
-            // What cannot go now is swept later.
+        if self.is_staged {
+            // A later sweep deletes the file if this fails.
             rustix::fs::unlinkat(&self.staging.directory, self.name.as_str(), rustix::fs::AtFlags::empty())
                 .ok();
         }

@@ -1,6 +1,6 @@
-//! Reads and writes whole files with a size limit.
+//! Reads and writes complete files with a size limit.
 
-use super::beneath::{FILE_MODE, kind, look, open_file, provide_directory, size};
+use super::beneath::{FILE_MODE, kind, open_file, provide_directory, size, stat_at};
 use super::errors::{file_error, io_error};
 use super::paths::ProjectPath;
 use super::staging::StagingDirectory;
@@ -12,8 +12,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Reads a UTF-8 text file. Growth during the read is ignored.
-pub(super) fn read(project: &OwnedFd, path: &ProjectPath, most_bytes: u64) -> Result<String, FileError> {
-    let bytes = read_bytes(project, path, most_bytes)?;
+pub(super) fn read(project: &OwnedFd, path: &ProjectPath, max_bytes: u64) -> Result<String, FileError> {
+    let bytes = read_bytes(project, path, max_bytes)?;
     String::from_utf8(bytes).map_err(|_| FileError::NotText(path.target().to_owned()))
 }
 
@@ -21,47 +21,47 @@ pub(super) fn read(project: &OwnedFd, path: &ProjectPath, most_bytes: u64) -> Re
 pub(super) fn read_bytes(
     project: &OwnedFd,
     path: &ProjectPath,
-    most_bytes: u64,
+    max_bytes: u64,
 ) -> Result<Vec<u8>, FileError> {
     let (file, size) = open_file(project, path.target())?;
     let mut bytes = Vec::new();
-    if size <= most_bytes {
-        let read = file.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes);
+    if size <= max_bytes {
+        let read = file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| io_error(&error, path.target()))?;
     }
-    if size > most_bytes || bytes.len() as u64 > most_bytes {
-        return Err(too_large(path, most_bytes));
+    if size > max_bytes || bytes.len() as u64 > max_bytes {
+        return Err(too_large(path, max_bytes));
     }
     Ok(bytes)
 }
 
-/// Writes a file atomically. The size of the replaced file is subtracted, and its mode is kept.
+/// Writes a file atomically. The size of the replaced file is subtracted, and its mode is preserved.
 pub(super) fn write(
     project: &OwnedFd,
     staging: &Arc<StagingDirectory>,
     (path, bytes): (&ProjectPath, &[u8]),
-    most_bytes: u64,
+    max_bytes: u64,
     reservation: &mut QuotaReservation,
 ) -> Result<WrittenFile, FileError> {
     let fail = |error| file_error(error, path.target());
     let (parent, name) = path.entry("written")?;
     let size = bytes.len() as u64;
-    if size > most_bytes {
-        return Err(too_large(path, most_bytes));
+    if size > max_bytes {
+        return Err(too_large(path, max_bytes));
     }
     let parent = provide_directory(project, parent, &mut || reservation.add_entry())?;
-    let before = look(&parent, name).ok();
-    announce(reservation, before.as_ref(), size)?;
+    let before = stat_at(&parent, name).ok();
+    reserve(reservation, before.as_ref(), size)?;
     let mut staged = staging.create().map_err(fail)?;
     staged.file.write_all(bytes).map_err(|error| io_error(&error, path.target()))?;
     if let Some(mode) = before.as_ref().and_then(file_mode) {
         rustix::fs::fchmod(&staged.file, mode).map_err(fail)?;
     }
-    reservation.commit(|| staged.place(&parent, name, true).map_err(fail))?;
+    reservation.commit(|| staged.publish(&parent, name, true).map_err(fail))?;
     Ok(WrittenFile { size, created: before.is_none() })
 }
 
-fn announce(
+fn reserve(
     reservation: &mut QuotaReservation,
     before: Option<&Stat>,
     size_now: u64,
@@ -79,7 +79,7 @@ fn file_mode(stat: &Stat) -> Option<Mode> {
     (kind(stat) == FileType::RegularFile).then_some(permissions | FILE_MODE)
 }
 
-fn too_large(path: &ProjectPath, most_bytes: u64) -> FileError {
+fn too_large(path: &ProjectPath, max_bytes: u64) -> FileError {
     let path = path.target();
-    FileError::TooLarge(format!("'{path}' is too large: a text file may have {most_bytes} bytes"))
+    FileError::TooLarge(format!("'{path}' is too large: a text file may have {max_bytes} bytes"))
 }

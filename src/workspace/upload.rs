@@ -1,6 +1,6 @@
 //! Uploads of files in pieces. A file appears complete or not at all, and replaces nothing.
 
-use super::beneath::{look, provide_directory};
+use super::beneath::{provide_directory, stat_at};
 use super::errors::{file_error, io_error};
 use super::paths::ProjectPath;
 use super::staging::{StagedFile, StagingDirectory};
@@ -45,9 +45,9 @@ impl Upload for FolderUpload {
         let fail = |error| file_error(error, path.target());
         self.left.files = self.left.files.checked_sub(1).ok_or_else(|| too_many(self.bounds))?;
         let parent = provide_directory(&self.project, parent, &mut || self.reservation.add_entry())?;
-        self.reservation.commit(|| Ok(()))?; // the directories are there, whatever becomes of the file
-        // Only to refuse early: it is the end that must not replace anything.
-        if look(&parent, name).is_ok() {
+        self.reservation.commit(|| Ok(()))?; // the directories exist, even if the file fails
+        // Only for an early error: `end` ensures that no file is replaced.
+        if stat_at(&parent, name).is_ok() {
             return Err(FileError::Exists(path.as_str().to_owned()));
         }
         self.reservation.add_entry()?;
@@ -57,7 +57,7 @@ impl Upload for FolderUpload {
     }
 
     fn write(&mut self, piece: &[u8]) -> Result<(), FileError> {
-        // A piece that cannot be written ends the file: half of one must not come to its place.
+        // A failed write ends the file, so that no partial file is published.
         let mut file = self.file.take().ok_or_else(no_file)?;
         let bytes = piece.len() as u64;
         self.left.bytes = self.left.bytes.checked_sub(bytes).ok_or_else(|| too_large(self.bounds))?;
@@ -71,7 +71,7 @@ impl Upload for FolderUpload {
         let IncomingFile { path, parent, staged } = self.file.take().ok_or_else(no_file)?;
         let (_, name) = path.entry("written")?;
         self.reservation
-            .commit(|| staged.place(&parent, name, false).map_err(|error| file_error(error, path.target())))
+            .commit(|| staged.publish(&parent, name, false).map_err(|error| file_error(error, path.target())))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Enforces quotas while several writers share a project: the sum of what is stored and what is reserved.
-//! Commands of jobs may exceed it; the next writer counts what they left.
+//! Enforces quotas for concurrent writers of a project: limits the sum of stored and reserved usage. Commands
+//! of jobs may exceed it; the next writer counts their files.
 
 use super::count::{TreeCount, count};
 use super::errors::file_error;
@@ -19,7 +19,7 @@ struct ProjectUsage(Mutex<UsageState>);
 
 #[derive(Default)]
 struct UsageState {
-    /// Stored: the last count plus what was committed since.
+    /// Stored: the last count plus later commits.
     stored: UsageSum,
     /// Reserved by writers.
     reserved: UsageSum,
@@ -44,10 +44,10 @@ impl UsageSum {
     }
 }
 
-/// A writer's reservation. Dropping it releases what was not committed.
+/// A writer's reservation. Dropping it releases the uncommitted part.
 pub(super) struct QuotaReservation {
     usage: Arc<ProjectUsage>,
-    most: StorageAllowance,
+    allowance: StorageAllowance,
     reserved: UsageSum,
 }
 
@@ -57,7 +57,7 @@ impl ProjectUsages {
         &self,
         id: ProjectId,
         project: &OwnedFd,
-        most: StorageAllowance,
+        allowance: StorageAllowance,
     ) -> Result<QuotaReservation, FileError> {
         let usage = {
             let mut all = lock(&self.0);
@@ -68,17 +68,17 @@ impl ProjectUsages {
             usage
         };
         {
-            // Under the lock: nobody's file comes to its place uncounted, or counted twice.
+            // Count under the lock, so that each published file is counted exactly once.
             let mut state = lock(&usage.0);
-            let found =
-                count(project, most.project_entries.saturating_add(1)).map_err(|e| file_error(e, "."))?;
+            let found = count(project, allowance.project_entries.saturating_add(1))
+                .map_err(|e| file_error(e, "."))?;
             state.stored = sum(&found);
         }
-        Ok(QuotaReservation { usage, most, reserved: UsageSum::default() })
+        Ok(QuotaReservation { usage, allowance, reserved: UsageSum::default() })
     }
 }
 
-/// Converts a count. A tree that was not counted to its end has no room left.
+/// Converts a count. An incompletely counted tree has no room left.
 fn sum(found: &TreeCount) -> UsageSum {
     if found.is_cut {
         return UsageSum { bytes: u64::MAX, entries: u64::MAX };
@@ -106,18 +106,18 @@ impl QuotaReservation {
         let mut sum = state.stored;
         sum.add(state.reserved);
         sum.add(more);
-        // Whoever adds nothing of what there is too much of is not to blame for it.
+        // A full quota blocks only writes that add to the exceeded sum.
         let is_uncounted = state.stored.entries == u64::MAX && more.bytes > 0;
-        if (more.entries > 0 || is_uncounted) && sum.entries > self.most.project_entries {
-            let most = self.most.project_entries;
+        if (more.entries > 0 || is_uncounted) && sum.entries > self.allowance.project_entries {
+            let limit = self.allowance.project_entries;
             return Err(FileError::Quota(format!(
-                "a project may have {most} files and directories (limits.project_entries)"
+                "a project may have {limit} files and directories (limits.project_entries)"
             )));
         }
-        if more.bytes > 0 && sum.bytes > self.most.project_bytes {
-            let most = self.most.project_bytes;
+        if more.bytes > 0 && sum.bytes > self.allowance.project_bytes {
+            let limit = self.allowance.project_bytes;
             return Err(FileError::Quota(format!(
-                "the files of a project may have {most} bytes together (limits.project_bytes)"
+                "the files of a project may have {limit} bytes together (limits.project_bytes)"
             )));
         }
         state.reserved.add(more);
@@ -137,7 +137,7 @@ impl QuotaReservation {
         done
     }
 
-    /// Releases what was reserved and not committed.
+    /// Releases the uncommitted part of the reservation.
     pub(super) fn release(&mut self) {
         lock(&self.usage.0).reserved.take(self.reserved);
         self.reserved = UsageSum::default();

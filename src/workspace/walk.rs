@@ -16,17 +16,17 @@ pub(super) struct WalkOptions {
 }
 
 /// Paths of all files and directories below a directory, and whether each is a directory. Follows no links
-/// and enters no other file system. Skips what is unreadable or gone.
+/// and enters no other file system. Skips unreadable and removed entries.
 pub(super) fn names_below(
     directory: &OwnedFd,
-    terms: WalkOptions,
+    options: WalkOptions,
 ) -> impl Iterator<Item = (String, bool)> + use<> {
     let root = super::beneath::own_path(directory);
-    // With the dot it is the directory itself, not the link to it.
+    // The dot makes the root the directory itself, not the link to it.
     let walk = WalkBuilder::new(format!("{root}/."))
         .standard_filters(false)
-        .hidden(!terms.with_hidden)
-        .max_depth(terms.depth)
+        .hidden(!options.with_hidden)
+        .max_depth(options.depth)
         .follow_links(false)
         .same_file_system(true)
         .filter_entry(|entry| entry.file_name() != OWN_NAME)

@@ -90,9 +90,9 @@ impl World {
                 oracle.verdicts.approved.extend(keys.iter().cloned());
             }
         });
-        let told = process.sim_store.decide(job.user, job.id, decision).wait();
-        self.tell(|| format!("decided about {}: {:?}", job.id, told.as_ref().map(|_| ())));
-        if matches!(told, Ok(Some(_))) {
+        let decided = process.sim_store.decide(job.user, job.id, decision).wait();
+        self.tell(|| format!("decided about {}: {:?}", job.id, decided.as_ref().map(|_| ())));
+        if matches!(decided, Ok(Some(_))) {
             self.oracle(|oracle| {
                 oracle.counts.decided += 1;
                 if !approve {

@@ -23,7 +23,7 @@ pub(crate) struct KnownBatch {
     pub(crate) has_ended: bool,
     pub(crate) is_cancelled: bool,
     /// The number of its jobs when its cancel was acknowledged.
-    pub(crate) begun: usize,
+    pub(crate) started: usize,
     /// Lines in the observed order of their ends.
     pub(crate) ended: Vec<u32>,
 }
@@ -45,11 +45,11 @@ impl Oracle {
             self.blame(format!("a batch continues after its cancel: {row:?}"));
         }
         let Some(jobs) = list(store) else { return };
-        let begun = jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == row.id)).count();
+        let started = jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == row.id)).count();
         if let Some(known) = self.client_records.batches.get_mut(&row.id) {
             known.is_cancelled = row.status != BatchStatus::Completed;
             if known.is_cancelled {
-                known.begun = known.begun.min(begun);
+                known.started = known.started.min(started);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Oracle {
         if lines.len() != own.len() || own.len() > known.lines as usize {
             wrong.push("has a line with two jobs");
         }
-        if own.len() > known.begun {
+        if own.len() > known.started {
             wrong.push("has started a line after its cancel");
         }
         let active = own.iter().filter(|job| !job.status.is_terminal()).count();

@@ -70,7 +70,7 @@ fn p1_p2_p3_p4_random_faults_break_no_promise() {
         let more = [
             total.postponed,
             total.deferred,
-            total.asked,
+            total.approval_requests,
             total.decided,
             total.retried,
             total.repeated_keys,

@@ -144,7 +144,7 @@ impl ClientRecords {
             is_accepted: false,
             has_ended: false,
             is_cancelled: false,
-            begun: usize::MAX,
+            started: usize::MAX,
             ended: Vec::new(),
         };
         self.batches.insert(new.id, known);
@@ -235,7 +235,7 @@ impl ClientRecords {
         self.deliveries.entry(key_of(delivery.subject)).or_default().insert(delivery.id)
     }
 
-    fn told(&self, subject: WebhookSubject) -> usize {
+    fn deliveries(&self, subject: WebhookSubject) -> usize {
         self.deliveries.get(&key_of(subject)).map_or(0, BTreeSet::len)
     }
 }
@@ -324,17 +324,17 @@ impl Oracle {
         for (id, known) in &self.jobs {
             let Ok(page) = store.events(*id, 0, ALL) else { continue };
             let ends = page.events.iter().filter(|event| event.event.is_terminal()).count();
-            let told = self.client_records.told(WebhookSubject::Job(*id));
-            if told != if known.is_hooked { ends } else { 0 } {
-                wrong.push(format!("{id} has ended {ends} times and has {told} deliveries"));
+            let deliveries = self.client_records.deliveries(WebhookSubject::Job(*id));
+            if deliveries != if known.is_hooked { ends } else { 0 } {
+                wrong.push(format!("{id} has ended {ends} times and has {deliveries} deliveries"));
             }
         }
         for (id, known) in &self.client_records.batches {
             let retries = usize::try_from(self.retries_of(*id)).unwrap();
-            let told = self.client_records.told(WebhookSubject::Batch(*id));
-            let (least, most) = (usize::from(known.has_ended), usize::from(known.has_ended) + retries);
-            if known.is_hooked && !(least..=most).contains(&told) {
-                wrong.push(format!("{id} has {told} deliveries: {known:?}"));
+            let deliveries = self.client_records.deliveries(WebhookSubject::Batch(*id));
+            let (min, max) = (usize::from(known.has_ended), usize::from(known.has_ended) + retries);
+            if known.is_hooked && !(min..=max).contains(&deliveries) {
+                wrong.push(format!("{id} has {deliveries} deliveries: {known:?}"));
             }
         }
         self.violations.extend(wrong);

@@ -31,13 +31,13 @@ struct State {
     random: SeededRandom,
     /// Operations until the end, and its kind.
     end: Option<(u64, End)>,
-    trouble: Option<IoFault>,
+    io_fault: Option<IoFault>,
     image: Option<Vec<u8>>,
 }
 
 impl DiskFaults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Mutex::new(State { random: SeededRandom(seed), end: None, trouble: None, image: None }))
+        Self(Mutex::new(State { random: SeededRandom(seed), end: None, io_fault: None, image: None }))
     }
 
     /// Ends the process after this many disk operations.
@@ -51,14 +51,14 @@ impl DiskFaults {
     }
 
     /// Schedules I/O errors.
-    pub(crate) fn trouble(&self, trouble: IoFault) {
-        self.0.lock().unwrap().trouble = Some(trouble);
+    pub(crate) fn schedule_fault(&self, fault: IoFault) {
+        self.0.lock().unwrap().io_fault = Some(fault);
     }
 
     /// Cancels all further faults.
     pub(crate) fn calm(&self) {
         let mut state = self.0.lock().unwrap();
-        (state.end, state.trouble) = (None, None);
+        (state.end, state.io_fault) = (None, None);
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -82,18 +82,18 @@ impl State {
     }
 
     fn fails(&mut self) -> Option<io::Error> {
-        let trouble = self.trouble.as_mut()?;
-        if trouble.after > 0 {
-            trouble.after -= 1;
+        let fault = self.io_fault.as_mut()?;
+        if fault.after > 0 {
+            fault.after -= 1;
             return None;
         }
-        if trouble.count == 0 {
-            self.trouble = None;
+        if fault.count == 0 {
+            self.io_fault = None;
             return None;
         }
-        trouble.count -= 1;
+        fault.count -= 1;
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        Some(if trouble.is_full { full } else { io::Error::other("the disk refuses") })
+        Some(if fault.is_full { full } else { io::Error::other("the disk refuses") })
     }
 }
 

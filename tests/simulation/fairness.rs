@@ -77,10 +77,10 @@ impl Oracle {
         self.passed
             .retain(|(at, waiter, _), _| *at != level || (*waiter != user && waiting.contains(waiter)));
         for waiter in waiting.into_iter().filter(|waiter| *waiter != user) {
-            let gone = self.jobs.values().filter(|k| {
+            let left = self.jobs.values().filter(|k| {
                 k.user == waiter && k.priority == level && k.claims == 0 && (k.has_ended || !k.is_accepted)
             });
-            let bound = FAIR_BOUND + gone.count() as u64;
+            let bound = FAIR_BOUND + left.count() as u64;
             let passed = self.passed.entry((level, waiter, user)).or_default();
             *passed += 1;
             if *passed > bound {

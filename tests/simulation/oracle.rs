@@ -52,7 +52,7 @@ pub(crate) struct Counts {
     pub(crate) nested: u64,
     pub(crate) postponed: u64,
     pub(crate) deferred: u64,
-    pub(crate) asked: u64,
+    pub(crate) approval_requests: u64,
     pub(crate) decided: u64,
     pub(crate) retried: u64,
     pub(crate) repeated_keys: u64,
@@ -75,7 +75,7 @@ impl Counts {
         self.nested += other.nested;
         self.postponed += other.postponed;
         self.deferred += other.deferred;
-        self.asked += other.asked;
+        self.approval_requests += other.approval_requests;
         self.decided += other.decided;
         self.retried += other.retried;
         self.repeated_keys += other.repeated_keys;
@@ -196,8 +196,8 @@ impl Oracle {
     }
 
     /// It waits for approval and must not run before this time without a decision.
-    pub(crate) fn asked(&mut self, job: JobId, until_ms: u64) {
-        self.counts.asked += 1;
+    pub(crate) fn requested_approval(&mut self, job: JobId, until_ms: u64) {
+        self.counts.approval_requests += 1;
         if let Some(known) = self.jobs.get_mut(&job) {
             known.not_before_ms = Some(until_ms);
         }

@@ -43,8 +43,13 @@ fn fire_and_forget(
 }
 
 impl Schedules for SimSchedules {
-    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError> {
-        Ticket::resolved(self.store.write("put schedule", |store| store.put(schedule, order, most)))
+    fn put(
+        &self,
+        schedule: Schedule,
+        order: ScheduledRequest,
+        limit: u64,
+    ) -> Ticket<Schedule, ScheduleError> {
+        Ticket::resolved(self.store.write("put schedule", |store| store.put(schedule, order, limit)))
     }
 
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {

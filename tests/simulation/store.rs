@@ -177,7 +177,7 @@ impl Store for SimStore {
             store.wait_for_approval(fence, calls, timeout_ms)
         });
         if result.is_ok() {
-            self.world.oracle(|oracle| oracle.asked(fence.job, until_ms));
+            self.world.oracle(|oracle| oracle.requested_approval(fence.job, until_ms));
         }
         self.leave(fence, result, false)
     }
@@ -287,8 +287,8 @@ impl Store for SimStore {
         self.read(|store| store.is_known(user, key))
     }
 
-    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
-        self.read(|store| store.unfinished_count(user, most))
+    fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError> {
+        self.read(|store| store.unfinished_count(user, limit))
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {

@@ -25,7 +25,7 @@ fn may_repeat(name: &str) -> bool {
 }
 
 fn outcome(content: String, skipped: bool) -> ToolOutcome {
-    ToolOutcome { content, skipped, whole: None }
+    ToolOutcome { content, skipped, full_result: None }
 }
 
 impl SimTools {
@@ -52,8 +52,8 @@ impl SimTools {
             "sandbox" => context.cancel.is_cancelled(),
             _ => false,
         };
-        let said = if is_cut { "(cut off)".to_owned() } else { format!("ran {}", call.id_ref) };
-        journal.finished(call, outcome(said, false));
+        let text = if is_cut { "(cut off)".to_owned() } else { format!("ran {}", call.id_ref) };
+        journal.finished(call, outcome(text, false));
     }
 
     /// Hangs; returns whether it was cancelled.

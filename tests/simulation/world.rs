@@ -270,7 +270,7 @@ impl World {
             49 => self.clock.jump(3_600_000),
             50 => self.clock.jump(-3_600_000),
             51 => self.clock.jump(10 * YEAR_MS),
-            52 | 53 => self.trouble(),
+            52 | 53 => self.schedule_fault(),
             54 | 55 => self.process().end(if self.chance(2) { End::Kill } else { End::PowerLoss }),
             56..=58 => {
                 let end = if self.chance(3) { End::Kill } else { End::PowerLoss };
@@ -283,11 +283,11 @@ impl World {
         self.depth.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn trouble(&self) {
+    fn schedule_fault(&self) {
         let (after, count, is_full) = (self.roll(12), 1 + self.roll(8), self.chance(2));
         self.oracle(|oracle| oracle.counts.troubles += 1);
-        self.tell(|| format!("disk trouble after {after}: {count}, full: {is_full}"));
-        self.process().faults.trouble(IoFault { after, count, is_full });
+        self.tell(|| format!("disk faults after {after}: {count}, full: {is_full}"));
+        self.process().faults.schedule_fault(IoFault { after, count, is_full });
     }
 
     /// SIGTERM; the drain time may be over at once.

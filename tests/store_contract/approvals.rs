@@ -61,8 +61,8 @@ fn pending(job: &Job) -> Vec<String> {
 /// The log from the approval request on.
 fn since_asked(fixture: &Fixture) -> Vec<Record> {
     let log = fixture.store.log(id(1)).unwrap();
-    let asked = |record: &Record| matches!(record, Record::Mark(EngineMark::ApprovalAsked { .. }));
-    let at = log.iter().position(asked).unwrap();
+    let is_request = |record: &Record| matches!(record, Record::Mark(EngineMark::ApprovalAsked { .. }));
+    let at = log.iter().position(is_request).unwrap();
     log[at..].to_vec()
 }
 
@@ -154,28 +154,31 @@ fn calls_can_be_decided_one_by_one_and_the_last_decision_queues_the_job() {
     assert_eq!((partly.status, pending(&partly)), (JobStatus::Waiting, strings(&["a"])));
     let fixture = fixture.crash();
     assert_eq!((shown(&fixture), fixture.claim_all()), (partly, vec![]));
-    let whole = decide(&fixture, ANN, true, &["a"]).unwrap().unwrap();
-    assert_eq!(whole.status, JobStatus::Queued);
-    let said = [
+    let queued_job = decide(&fixture, ANN, true, &["a"]).unwrap().unwrap();
+    assert_eq!(queued_job.status, JobStatus::Queued);
+    let expected = [
         EngineMark::Denied { id_refs: strings(&["b"]), reason: "no".to_owned() }.into(),
         asks(&["a"]),
         EngineMark::Approved { id_refs: strings(&["a"]) }.into(),
         queued("some of the calls were approved, the others denied"),
     ];
-    assert_eq!(since_asked(&fixture)[2..], said);
+    assert_eq!(since_asked(&fixture)[2..], expected);
 }
 
 #[test]
 fn a_repeated_decision_is_idempotent_and_a_conflicting_one_is_refused() {
     let fixture = waiting();
     decide(&fixture, ANN, false, &["b"]).unwrap();
-    let told = fixture.store.log(id(1)).unwrap().len();
+    let log_length = fixture.store.log(id(1)).unwrap().len();
     assert_eq!(decide(&fixture, ANN, false, &["b"]).unwrap().unwrap().status, JobStatus::Waiting);
     let strange = |calls: &[&str], approve| decide(&fixture, ANN, approve, calls);
     let not_pending = |id_ref: &str| Err(JobChangeError::NotPending { id_ref: id_ref.to_owned() });
     assert_eq!(strange(&["b"], true), not_pending("b"), "the call was denied");
     assert_eq!(strange(&["a", "zzz"], true), not_pending("zzz"));
-    assert_eq!((fixture.store.log(id(1)).unwrap().len(), pending(&shown(&fixture))), (told, strings(&["a"])));
+    assert_eq!(
+        (fixture.store.log(id(1)).unwrap().len(), pending(&shown(&fixture))),
+        (log_length, strings(&["a"]))
+    );
     decide(&fixture, ANN, true, &["a"]).unwrap();
     let lease = fixture.claim();
     let wrong = |status| Err(JobChangeError::WrongState { status });
@@ -214,11 +217,11 @@ fn an_approval_timeout_denies_the_pending_calls_and_queues_the_job() {
     let lease = fixture.claim();
     assert_eq!((lease.job.id, lease.job.attempt, &lease.job.approval), (id(1), 1, &None));
     let log = since_asked(&fixture);
-    let [.., denied, told, _running] = &log[..] else { panic!("{log:?}") };
+    let [.., denied, queued_event, _running] = &log[..] else { panic!("{log:?}") };
     let Record::Mark(EngineMark::Denied { id_refs, reason }) = denied else { panic!("{denied:?}") };
     assert_eq!(*id_refs, strings(&["b"]));
     assert!(reason.starts_with("nobody decided within 60 s"), "{reason}");
-    assert_eq!(*told, queued("some of the calls were approved, the others denied"));
+    assert_eq!(*queued_event, queued("some of the calls were approved, the others denied"));
     assert_eq!(fixture.claim_all(), [], "one job of a conversation runs at a time");
 }
 

@@ -24,9 +24,9 @@ fn key(number: u8) -> IdempotencyKey {
     IdempotencyKey { key: [number; 32], fingerprint: [number; 32] }
 }
 
-fn spawn(fixture: &Fixture, new: NewJob, most: u64) -> Result<Idempotent<Job>, SpawnError> {
+fn spawn(fixture: &Fixture, new: NewJob, limit: u64) -> Result<Idempotent<Job>, SpawnError> {
     let number = u8::try_from(u128::from_be_bytes(new.id.to_bytes())).unwrap();
-    fixture.store.spawn(new, key(number), most).wait()
+    fixture.store.spawn(new, key(number), limit).wait()
 }
 
 fn history(fixture: &Fixture, number: u128) -> Vec<String> {
@@ -48,7 +48,7 @@ fn end(fixture: &Fixture, number: u128, ending: JobOutcome) {
     fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
 }
 
-fn plain(number: u128) -> JobOutcome {
+fn answered(number: u128) -> JobOutcome {
     done(id(number), &format!("answer {number}"))
 }
 
@@ -65,7 +65,7 @@ fn a_background_job_runs_in_parallel_with_its_conversation() {
     let slow = fixture.claim();
     assert_eq!(slow.job.id, id(2), "the background job runs in parallel with its parent");
     assert!(fixture.store.history(&slow.job, 100).unwrap().turns.is_empty());
-    fixture.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
+    fixture.store.finish(parent.fence(), vec![], answered(1)).wait().unwrap();
     fixture.submit([turn(3, ANN, "chat")]);
     let next = fixture.claim();
     assert_eq!(next.job.id, id(3), "the next job does not wait for it");
@@ -75,8 +75,8 @@ fn a_background_job_runs_in_parallel_with_its_conversation() {
         ["?1", "!1", "?2", "!2", "?3", "!3"],
         "in order of acceptance"
     );
-    fixture.store.finish(slow.fence(), vec![], plain(2)).wait().unwrap();
-    fixture.store.finish(next.fence(), vec![], plain(3)).wait().unwrap();
+    fixture.store.finish(slow.fence(), vec![], answered(2)).wait().unwrap();
+    fixture.store.finish(next.fence(), vec![], answered(3)).wait().unwrap();
     fixture.submit([turn(4, ANN, "chat")]);
     let later = ["question 1", "answer 1", "question 2", "answer 2", "question 3", "answer 3"];
     assert_eq!(history(&fixture, 4), later, "a later job sees its answer");
@@ -117,8 +117,8 @@ fn p7_p8_background_jobs_are_limited_for_each_user() {
         fixture.store.spec(BOB, id(1)).unwrap().is_none()
             && fixture.store.spec(ANN, id(1)).unwrap().is_some()
     );
-    let gone = spawn(&fixture, child(8, ANN, 1, "other"), 8);
-    assert_eq!(gone, Err(SubmitError::NoConversation.into()), "a background job creates no conversation");
+    let refused = spawn(&fixture, child(8, ANN, 1, "other"), 8);
+    assert_eq!(refused, Err(SubmitError::NoConversation.into()), "a background job creates no conversation");
     let orphan = NewJob { in_existing: false, ..child(10, BOB, 2, "chat") };
     let spec = nanoclaw::domain::job::JobSpec { conversation_id: None, ..orphan.spec };
     spawn(&fixture, NewJob { spec, ..orphan }, 8).unwrap();
@@ -159,14 +159,14 @@ fn a_summary_made_meanwhile_does_not_hide_the_answer_of_a_background_job() {
     let parent = fixture.claim();
     spawn(&fixture, child(2, ANN, 1, "chat"), 8).unwrap();
     let slow = fixture.claim();
-    fixture.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
+    fixture.store.finish(parent.fence(), vec![], answered(1)).wait().unwrap();
     fixture.submit([turn(3, ANN, "chat")]);
-    end(&fixture, 3, plain(3));
+    end(&fixture, 3, answered(3));
     fixture.submit([turn(4, ANN, "chat")]);
     let summary = ConversationSummary { content: "one and three".to_owned(), through: 3 };
-    end(&fixture, 4, JobOutcome { summary: Some(summary), ..plain(4) });
+    end(&fixture, 4, JobOutcome { summary: Some(summary), ..answered(4) });
     let count = fixture.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count;
-    fixture.store.finish(slow.fence(), vec![], plain(2)).wait().unwrap();
+    fixture.store.finish(slow.fence(), vec![], answered(2)).wait().unwrap();
     fixture.submit([turn(5, ANN, "chat")]);
     assert_eq!(history(&fixture, 5), ["question 4", "answer 4", "question 2", "answer 2"]);
     let (all, _) = shown(&fixture.store, ANN, None, 20);
@@ -185,10 +185,10 @@ fn a_summary_made_meanwhile_does_not_hide_a_cancelled_background_question() {
     let parent = fixture.claim();
     spawn(&fixture, child(2, ANN, 1, "chat"), 8).unwrap();
     let slow = fixture.claim();
-    fixture.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
+    fixture.store.finish(parent.fence(), vec![], answered(1)).wait().unwrap();
     fixture.submit([turn(3, ANN, "chat")]);
     let summary = ConversationSummary { content: "one".to_owned(), through: 2 };
-    end(&fixture, 3, JobOutcome { summary: Some(summary), ..plain(3) });
+    end(&fixture, 3, JobOutcome { summary: Some(summary), ..answered(3) });
     // The job is cancelled while it is queued again with its old number.
     fixture.store.release(slow.fence()).wait().unwrap();
     let cancelled = fixture.store.cancel(ANN, id(2)).wait().unwrap().unwrap();
@@ -223,9 +223,9 @@ fn regenerate_is_refused_while_a_later_background_job_runs() {
     let parent = fixture.claim();
     spawn(&fixture, child(2, ANN, 1, "chat"), 8).unwrap();
     let slow = fixture.claim();
-    fixture.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
+    fixture.store.finish(parent.fence(), vec![], answered(1)).wait().unwrap();
     fixture.submit([turn(3, ANN, "chat")]);
-    end(&fixture, 3, plain(3));
+    end(&fixture, 3, answered(3));
     let again = |answer: u128, number| RegenerateRequest {
         answer: id(answer).message_id(),
         job: turn(number, ANN, "chat"),
@@ -236,7 +236,7 @@ fn regenerate_is_refused_while_a_later_background_job_runs() {
         "regenerating the parent's answer would remove the background job"
     );
     assert!(fixture.store.regenerate(ANN, name("chat"), again(3, 11)).wait().unwrap().is_some());
-    fixture.store.finish(slow.fence(), vec![], plain(2)).wait().unwrap();
-    end(&fixture, 11, plain(11));
+    fixture.store.finish(slow.fence(), vec![], answered(2)).wait().unwrap();
+    end(&fixture, 11, answered(11));
     assert_eq!(shown(&fixture.store, ANN, None, 9).0, ["?1", "!1", "?2", "!2", "?3", "!11"]);
 }

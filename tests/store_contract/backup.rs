@@ -32,8 +32,8 @@ fn busy() -> Fixture {
     let summary = Some(ConversationSummary { content: "summed up".to_owned(), through: 0 });
     let ending = JobOutcome { summary, ..done(id(2), "answer") };
     fixture.store.finish(lease.fence(), vec![cost(None, Usage::new(1, 1))], ending).wait().unwrap();
-    let held = fixture.claim();
-    fixture.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
+    let lease = fixture.claim();
+    fixture.store.append(lease.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
     let other = fixture.claim();
     fixture.store.finish(other.fence(), vec![], cancelled()).wait().unwrap();
     fill_the_other_tables(&fixture);
@@ -67,10 +67,10 @@ fn fill_the_other_tables(fixture: &Fixture) {
         fixture.submit([reported]);
         fixture.store.cancel(ANN, id(number)).wait().unwrap();
     }
-    let mut aside = turn(10, ANN, "chat");
-    aside.spec.origin = JobOrigin::Agent { parent: id(2) };
-    aside.spec.run_at_ms = Some(9_000_000);
-    fixture.submit([aside, turn(9, ANN, "gone")]);
+    let mut background_job = turn(10, ANN, "chat");
+    background_job.spec.origin = JobOrigin::Agent { parent: id(2) };
+    background_job.spec.run_at_ms = Some(9_000_000);
+    fixture.submit([background_job, turn(9, ANN, "gone")]);
     fixture.store.remove_conversation(ANN, name("gone")).wait().unwrap();
     let delivery = fixture.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
     fixture
@@ -189,8 +189,8 @@ fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
     fixture.store.backup_to(&copy).unwrap();
     other.submit([job(77, ANN)]);
 
-    let held = restore(&other.path(), &copy, 5).err().unwrap().to_string();
-    assert!(held.contains("another process has it open"), "{held}");
+    let error = restore(&other.path(), &copy, 5).err().unwrap().to_string();
+    assert!(error.contains("another process has it open"), "{error}");
     other.store.close();
     let before = std::fs::read(other.path()).unwrap();
 
@@ -210,12 +210,12 @@ fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
     assert!(restore(&other.path(), &other.dir.path().join("absent"), 5).is_err());
     assert!(std::fs::read(other.path()).unwrap() == before, "refused restores touch nothing");
 
-    let kept = restore(&other.path(), &copy, 5).unwrap().unwrap();
-    assert_eq!(kept, other.dir.path().join("store.redb.before-restore-5"));
+    let old_store = restore(&other.path(), &copy, 5).unwrap().unwrap();
+    assert_eq!(old_store, other.dir.path().join("store.redb.before-restore-5"));
     let store = open(&other.path(), &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(store.job(ANN, id(77)).unwrap(), None);
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
-    let old = open(&kept, &Limits::default(), ManualClock::new()).unwrap();
+    let old = open(&old_store, &Limits::default(), ManualClock::new()).unwrap();
     assert!(old.job(ANN, id(77)).unwrap().is_some());
 }
 

@@ -137,8 +137,8 @@ fn a_cancelled_batch_starts_no_line_and_has_a_result_for_every_line() {
     accept(&fixture, 1, 10, 3);
     let running = fixture.claim();
     assert_eq!(fixture.store.cancel_batch(BOB, batch(1)).wait(), Ok(None), "P7");
-    let told = fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
-    assert_eq!((told.status, told.counts), (BatchStatus::Cancelling, counts(10, 0, 9)));
+    let answer = fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
+    assert_eq!((answer.status, answer.counts), (BatchStatus::Cancelling, counts(10, 0, 9)));
     assert!(running.cancel.reason().is_some(), "the lease of the running line is cancelled");
     assert_eq!(
         fixture.store.ended(batch(1), 0, 100).unwrap().results.len(),
@@ -187,8 +187,8 @@ fn a_batch_key_makes_one_batch_and_cannot_be_reused_for_a_job() {
         fixture.store.fill(batch(number), 0, lines(0, 3)).wait().unwrap();
         let answer = fixture.store.accept(new(number, ANN, 3, 2), Some(key)).wait().unwrap();
         assert_eq!(matches!(answer, Idempotent::New(_)), number == 1);
-        let (Idempotent::New(told) | Idempotent::Replayed(told)) = answer;
-        assert_eq!(told.id, batch(1));
+        let (Idempotent::New(answer) | Idempotent::Replayed(answer)) = answer;
+        assert_eq!(answer.id, batch(1));
     }
     assert_eq!(fixture.store.submit_once(job(9, ANN), key).wait(), Err(SubmitError::KeyReused));
     assert_eq!(work_off(&fixture), 3);
@@ -336,7 +336,7 @@ fn p8_lines_without_a_job_count_as_unfinished_jobs_of_their_user() {
     let fixture = Fixture::new();
     accept(&fixture, 1, 50, 2);
     fixture.submit([job(100, ANN), job(101, BOB)]);
-    let count = |user, most| fixture.store.unfinished_count(user, most).unwrap();
+    let count = |user, limit| fixture.store.unfinished_count(user, limit).unwrap();
     assert_eq!((count(ANN, 100), count(ANN, 7), count(BOB, 100)), (51, 7, 1));
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();

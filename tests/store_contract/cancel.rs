@@ -39,8 +39,8 @@ fn cancelling_a_running_job_cancels_its_lease_and_the_worker_ends_it() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
-    let told = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
-    assert_eq!((told.status, told.cancel_requested), (JobStatus::Running, true));
+    let answer = fixture.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
+    assert_eq!((answer.status, answer.cancel_requested), (JobStatus::Running, true));
     assert_eq!(lease.cancel.reason(), Some(CancelReason::Cancelled));
     fixture.store.append(lease.fence(), vec![delta(0, 0, "so far")], Urgency::Now).wait().unwrap();
     fixture.store.finish(lease.fence(), vec![], cancelled()).wait().unwrap();

@@ -133,8 +133,8 @@ fn the_history_contains_the_earlier_turns_of_the_conversation() {
     fixture.submit([turn(4, ANN, "chat"), turn(5, BOB, "chat"), turn(6, ANN, "chat2")]);
     let job = |user, n| fixture.store.job(user, id(n)).unwrap().unwrap();
     let texts = |n, max| {
-        let said = fixture.store.history(&job(ANN, n), max).unwrap().into_messages();
-        said.into_iter().map(|m| match m {
+        let messages = fixture.store.history(&job(ANN, n), max).unwrap().into_messages();
+        messages.into_iter().map(|m| match m {
             Message::User { content, .. } | Message::Assistant { content, .. } => content,
             other => panic!("{other:?}"),
         })
@@ -182,15 +182,15 @@ fn a_truncated_history_never_starts_with_an_orphaned_tool_result() {
         fixture.store.finish(lease.fence(), vec![], busy(n, calls)).wait().unwrap();
     }
     let job = fixture.store.job(ANN, id(3)).unwrap().unwrap();
-    let whole = fixture.store.history(&job, 1_000).unwrap().into_messages();
-    assert_eq!(whole.len(), 8 + 102);
-    for max in 0..=whole.len() {
-        let said = fixture.store.history(&job, max).unwrap().into_messages();
-        assert!(said.len() <= max);
-        let head = said.first();
+    let complete = fixture.store.history(&job, 1_000).unwrap().into_messages();
+    assert_eq!(complete.len(), 8 + 102);
+    for max in 0..=complete.len() {
+        let messages = fixture.store.history(&job, max).unwrap().into_messages();
+        assert!(messages.len() <= max);
+        let head = messages.first();
         assert!(head.is_none_or(|m| matches!(m, Message::User { .. })), "{max}: {head:?}");
-        let dangling = said.iter().enumerate().any(|(at, message)| {
-            let earlier = said[..at].iter();
+        let dangling = messages.iter().enumerate().any(|(at, message)| {
+            let earlier = messages[..at].iter();
             let Message::Tool { id_ref, .. } = message else { return false };
             !earlier.clone().any(|m| matches!(m, Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|c| c.id_ref == *id_ref)))
         });

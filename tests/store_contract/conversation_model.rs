@@ -54,7 +54,7 @@ impl Pair {
         ask.into_iter().chain(answer).collect()
     }
 
-    fn told(&self) -> Vec<Message> {
+    fn history_messages(&self) -> Vec<Message> {
         let ask = self.shows_ask.then(|| Message::user(format!("question {}", self.ask)));
         let has_words = self.shows_answer && self.state == State::Done;
         let answer = has_words.then(|| Message::assistant(format!("answer {}", self.number)));
@@ -106,10 +106,10 @@ impl Model {
         let number = self.pairs[at].number;
         assert_eq!(lease.job.id, id(number));
         assert_eq!(lease.spec.input, [Message::user(format!("question {}", self.pairs[at].ask))]);
-        let told = self.fixture.store.history(&lease.job, 1_000).unwrap().into_messages();
-        let turns = self.pairs[..at].iter().map(Pair::told);
+        let history_messages = self.fixture.store.history(&lease.job, 1_000).unwrap().into_messages();
+        let turns = self.pairs[..at].iter().map(Pair::history_messages);
         let from_user = turns.skip_while(|turn| !matches!(turn.first(), Some(Message::User { .. })));
-        assert_eq!(told, from_user.flatten().collect::<Vec<_>>());
+        assert_eq!(history_messages, from_user.flatten().collect::<Vec<_>>());
         let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
         let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
         let ending = if end == State::Done { done(id(number), &format!("answer {number}")) } else { failed };
@@ -123,13 +123,13 @@ impl Model {
         let is_shown = if is_ask { &mut pair.shows_ask } else { &mut pair.shows_answer };
         let (ask, answer) = (id(pair.ask).ask_id(), id(pair.number).message_id());
         let message = if is_ask { MessageRef::Ask(ask) } else { MessageRef::Answer(answer) };
-        let told = self.fixture.store.delete_message(ANN, name("chat"), message).wait();
+        let result = self.fixture.store.delete_message(ANN, name("chat"), message).wait();
         if !*is_shown {
-            assert_eq!(told, Ok(false));
+            assert_eq!(result, Ok(false));
         } else if !has_ended {
-            assert_eq!(told, Err(ConversationError::WrongState { status: JobStatus::Queued }));
+            assert_eq!(result, Err(ConversationError::WrongState { status: JobStatus::Queued }));
         } else {
-            assert_eq!(told, Ok(true));
+            assert_eq!(result, Ok(true));
             *is_shown = false;
         }
         self.pairs.retain(|pair| pair.shows_ask || pair.shows_answer);
@@ -139,15 +139,15 @@ impl Model {
         let Some(old) = self.pairs.get(at).copied() else { return };
         let number = self.next();
         let again = RegenerateRequest { answer: id(old.number).message_id(), job: job(number, ANN) };
-        let told = self.fixture.store.regenerate(ANN, name("chat"), again).wait();
+        let result = self.fixture.store.regenerate(ANN, name("chat"), again).wait();
         if !old.shows_answer {
-            assert_eq!(told, Ok(None));
+            assert_eq!(result, Ok(None));
         } else if !old.shows_ask {
-            assert_eq!(told, Err(ConversationError::NoQuestion));
+            assert_eq!(result, Err(ConversationError::NoQuestion));
         } else if self.pairs.iter().any(|pair| !pair.has_ended()) {
-            assert_eq!(told, Err(ConversationError::WrongState { status: JobStatus::Queued }));
+            assert_eq!(result, Err(ConversationError::WrongState { status: JobStatus::Queued }));
         } else {
-            assert_eq!(told.unwrap().unwrap().id, id(number));
+            assert_eq!(result.unwrap().unwrap().id, id(number));
             self.pairs.truncate(at);
             self.pairs.push(Pair { number, state: State::Queued, ..old });
         }
@@ -157,12 +157,12 @@ impl Model {
         let Some(old) = self.pairs.get(at).copied().filter(|pair| pair.state == State::Failed) else {
             return;
         };
-        let told = self.fixture.store.retry(ANN, id(old.number)).wait();
+        let result = self.fixture.store.retry(ANN, id(old.number)).wait();
         if !old.shows_answer {
-            assert_eq!(told, Err(JobChangeError::LogCut));
+            assert_eq!(result, Err(JobChangeError::LogCut));
             return;
         }
-        told.unwrap().unwrap();
+        result.unwrap().unwrap();
         self.pairs.remove(at);
         self.pairs.push(Pair { state: State::Retried, ..old });
     }

@@ -2,7 +2,7 @@
 //! the rows, and a new conversation of the same name starts empty.
 
 use super::fixture::{Fixture, open};
-use super::messages::{say, shown, told};
+use super::messages::{next_history, say, shown};
 use crate::support::store::{ANN, BOB, ManualClock, done, id, job, name, turn};
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
@@ -61,7 +61,7 @@ fn removing_a_conversation_removes_its_jobs_summary_and_usage() {
     );
     let fixture = fixture.crash();
     assert!(is_gone(&fixture));
-    assert_eq!(told(&fixture, 3), [], "a new conversation of this name is empty");
+    assert_eq!(next_history(&fixture, 3), [], "a new conversation of this name is empty");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn removal_cancels_unfinished_jobs_and_a_late_end_restores_nothing() {
         ["?4", "!4"],
         "the sweeper removed nothing of the new conversation"
     );
-    assert_eq!(told(&fixture, 5), [Message::user("question 4"), Message::assistant("answer 4")]);
+    assert_eq!(next_history(&fixture, 5), [Message::user("question 4"), Message::assistant("answer 4")]);
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn p1_a_removed_conversation_stays_removed_after_a_crash() {
 #[test]
 fn a_large_conversation_disappears_at_once_and_its_jobs_are_removed_in_steps() {
     let fixture = Fixture::new();
-    let most = 450;
-    fixture.store.submit((1..=most).map(|number| turn(number, ANN, "chat")).collect()).wait().unwrap();
-    for number in 1..=most {
+    let count = 450;
+    fixture.store.submit((1..=count).map(|number| turn(number, ANN, "chat")).collect()).wait().unwrap();
+    for number in 1..=count {
         fixture.store.cancel(ANN, id(number)).wait().unwrap();
     }
     fixture.clock.advance(1);
@@ -135,8 +135,8 @@ fn a_large_conversation_disappears_at_once_and_its_jobs_are_removed_in_steps() {
     let left: Vec<JobId> = fixture.store.jobs(&query).unwrap().jobs.iter().map(|job| job.id).collect();
     assert_eq!(left.len(), 350, "one transaction does not remove them all");
     say(&fixture, 1_000);
-    sweep_until_gone(&fixture, most);
-    for number in 1..=most {
+    sweep_until_gone(&fixture, count);
+    for number in 1..=count {
         assert_eq!(status(&fixture, number), None);
     }
     let store = fixture.crash().store;

@@ -21,8 +21,8 @@ fn names(fixture: &Fixture, query: &ConversationQuery) -> Vec<String> {
     page.conversations.iter().map(|conversation| conversation.id.to_string()).collect()
 }
 
-fn found(fixture: &Fixture, user: UserId, id: &str) {
-    fixture.store.found(chat(user, id, fixture.clock.now_ms()), 100).wait().unwrap();
+fn create(fixture: &Fixture, user: UserId, id: &str) {
+    fixture.store.create_conversation(chat(user, id, fixture.clock.now_ms()), 100).wait().unwrap();
 }
 
 fn get(fixture: &Fixture, user: UserId, id: &str) -> Option<Conversation> {
@@ -58,11 +58,11 @@ fn run(fixture: &Fixture, number: u128, ending: JobOutcome) -> bool {
 #[test]
 fn p7_conversations_of_users_are_separate() {
     let fixture = Fixture::new();
-    found(&fixture, ANN, "same");
-    found(&fixture, BOB, "same");
+    create(&fixture, ANN, "same");
+    create(&fixture, BOB, "same");
     update(&fixture, ANN, "same", titled("Ann's")).unwrap();
     assert_eq!(get(&fixture, BOB, "same").unwrap().title, "");
-    found(&fixture, ANN, "hers");
+    create(&fixture, ANN, "hers");
     assert_eq!(get(&fixture, BOB, "hers"), None);
     assert_eq!(update(&fixture, BOB, "hers", titled("his")), None);
     assert_eq!(names(&fixture, &query(BOB, 10)), ["same"]);
@@ -75,11 +75,14 @@ fn p7_conversations_of_users_are_separate() {
 #[test]
 fn an_existing_conversation_is_not_created_again_and_the_limit_holds() {
     let fixture = Fixture::with(&Limits { conversations: 2, ..Limits::default() });
-    found(&fixture, ANN, "a");
-    assert_eq!(fixture.store.found(chat(ANN, "a", 1), 2).wait(), Err(ConversationError::NameTaken));
+    create(&fixture, ANN, "a");
+    assert_eq!(
+        fixture.store.create_conversation(chat(ANN, "a", 1), 2).wait(),
+        Err(ConversationError::NameTaken)
+    );
     fixture.submit([turn(1, ANN, "b")]);
     let refused = ConversationError::ConversationsFull { limit: 2 };
-    assert_eq!(fixture.store.found(chat(ANN, "c", 1), 2).wait(), Err(refused));
+    assert_eq!(fixture.store.create_conversation(chat(ANN, "c", 1), 2).wait(), Err(refused));
     let full = SubmitError::ConversationsFull { limit: 2 };
     assert_eq!(fixture.store.submit(vec![job(2, ANN), turn(3, ANN, "c")]).wait(), Err(full.clone()));
     assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "nothing was written");
@@ -113,9 +116,12 @@ fn a_job_creates_its_conversation_and_each_message_updates_it() {
     assert_eq!((answered.message_count, answered.updated_at_ms), (2, 1_000_010));
     fixture.clock.advance(10);
     fixture.submit([turn(2, ANN, "chat")]);
-    let asked = get(&fixture, ANN, "chat").unwrap();
-    assert_eq!((asked.message_count, asked.updated_at_ms, asked.created_at_ms), (3, 1_000_020, 1_000_000));
-    assert_eq!(asked.settings, made.settings, "settings belong to the conversation, not to the last job");
+    let current = get(&fixture, ANN, "chat").unwrap();
+    assert_eq!(
+        (current.message_count, current.updated_at_ms, current.created_at_ms),
+        (3, 1_000_020, 1_000_000)
+    );
+    assert_eq!(current.settings, made.settings, "settings belong to the conversation, not to the last job");
     fixture.store.delete(ANN, id(1)).wait().unwrap();
     let left = get(&fixture, ANN, "chat").unwrap();
     assert_eq!(
@@ -147,9 +153,9 @@ fn conversations_are_listed_newest_first_and_pages_stay_consistent() {
     let fixture = Fixture::new();
     for id in ["a", "b", "c", "d", "e"] {
         fixture.clock.advance(1);
-        found(&fixture, ANN, id);
+        create(&fixture, ANN, id);
     }
-    found(&fixture, ANN, "d2");
+    create(&fixture, ANN, "d2");
     assert_eq!(names(&fixture, &query(ANN, 10)), ["d2", "e", "d", "c", "b", "a"]);
     let page = fixture.store.conversations(&query(ANN, 3)).unwrap();
     assert!(page.has_more);
@@ -159,7 +165,7 @@ fn conversations_are_listed_newest_first_and_pages_stay_consistent() {
     fixture.clock.advance(1);
     update(&fixture, ANN, "b", titled("moved")).unwrap();
     fixture.store.remove_conversation(ANN, last.id.clone()).wait().unwrap();
-    found(&fixture, ANN, "f");
+    create(&fixture, ANN, "f");
     let next = ConversationQuery { before: Some(before), ..query(ANN, 2) };
     assert_eq!(
         names(&fixture, &next),
@@ -177,11 +183,11 @@ fn conversations_of_a_project_are_listed_counted_and_removed_together() {
     for (number, project) in [(1, Some(mine)), (2, Some(other)), (3, None), (4, Some(mine))] {
         let mut one = chat(ANN, &format!("c{number}"), number);
         one.settings.project_id = project;
-        fixture.store.found(one, 100).wait().unwrap();
+        fixture.store.create_conversation(one, 100).wait().unwrap();
     }
     let mut his = chat(BOB, "his", 1);
     his.settings.project_id = Some(mine);
-    fixture.store.found(his, 100).wait().unwrap();
+    fixture.store.create_conversation(his, 100).wait().unwrap();
     let of_project = ConversationQuery { project: Some(mine), ..query(ANN, 1) };
     assert_eq!(names(&fixture, &of_project), ["c4"]);
     assert!(fixture.store.conversations(&of_project).unwrap().has_more);
@@ -218,8 +224,8 @@ fn a_batch_line_over_the_conversation_limit_fails_alone() {
 #[test]
 fn a_job_for_an_existing_conversation_does_not_recreate_a_removed_one() {
     let fixture = Fixture::new();
-    found(&fixture, ANN, "chat");
-    found(&fixture, BOB, "chat");
+    create(&fixture, ANN, "chat");
+    create(&fixture, BOB, "chat");
     let homed = |number| NewJob { in_existing: true, ..turn(number, ANN, "chat") };
     fixture.submit([homed(1)]);
     let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
@@ -247,12 +253,12 @@ fn p8_a_page_of_conversations_is_limited_in_bytes_and_never_empty() {
     for number in 1..=3 {
         let mut one = chat(ANN, &format!("c{number}"), number);
         one.settings.system_prompt = "x".repeat(600 << 10);
-        fixture.store.found(one, 100).wait().unwrap();
+        fixture.store.create_conversation(one, 100).wait().unwrap();
     }
     let page = fixture.store.conversations(&query(ANN, 100)).unwrap();
     assert_eq!((page.conversations.len(), page.has_more), (2, true));
     let last = page.conversations.last().unwrap();
-    let place = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
-    let rest = ConversationQuery { before: Some(place), ..query(ANN, 100) };
+    let cursor = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
+    let rest = ConversationQuery { before: Some(cursor), ..query(ANN, 100) };
     assert_eq!(names(&fixture, &rest), ["c1"]);
 }

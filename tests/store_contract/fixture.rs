@@ -90,7 +90,7 @@ impl Ends {
     }
 
     /// The ends so far.
-    pub(crate) fn told(&self) -> Vec<(Option<FailureCode>, Option<u64>)> {
+    pub(crate) fn recorded(&self) -> Vec<(Option<FailureCode>, Option<u64>)> {
         self.0.lock().unwrap().clone()
     }
 }

@@ -51,15 +51,15 @@ fn end(fixture: &Fixture, lease: &Lease, number: u128) {
 }
 
 /// The history that the next job of the conversation would get.
-pub(crate) fn told(fixture: &Fixture, number: u128) -> Vec<Message> {
+pub(crate) fn next_history(fixture: &Fixture, number: u128) -> Vec<Message> {
     fixture.submit([turn(number, ANN, "chat")]);
     let job = fixture.store.job(ANN, id(number)).unwrap().unwrap();
     let history = fixture.store.history(&job, 100).unwrap();
-    let told = history.summary.clone().map(Message::assistant).into_iter().chain(history.into_messages());
-    let told = told.collect();
+    let messages = history.summary.clone().map(Message::assistant).into_iter().chain(history.into_messages());
+    let messages = messages.collect();
     fixture.store.cancel(ANN, id(number)).wait().unwrap();
     fixture.store.delete(ANN, id(number)).wait().unwrap();
-    told
+    messages
 }
 
 fn delete(fixture: &Fixture, message: MessageRef) -> Result<bool, ConversationError> {
@@ -83,8 +83,8 @@ fn messages_are_listed_in_pairs_in_order_of_the_questions() {
         .wait()
         .unwrap();
     let page = fixture.store.messages(ANN, &name("chat"), Some(ask(3)), 1).unwrap();
-    let [ChatMessage::Answer { job, events, said }] = &page.messages[..] else { panic!("{page:?}") };
-    assert_eq!((job.status, said.len()), (JobStatus::Running, 0));
+    let [ChatMessage::Answer { job, events, answer }] = &page.messages[..] else { panic!("{page:?}") };
+    assert_eq!((job.status, answer.len()), (JobStatus::Running, 0));
     assert!(matches!(&events.last().unwrap().event, Event::Delta { text, .. } if text == "so far"));
     let page = fixture.store.messages(ANN, &name("chat"), None, 1).unwrap();
     let [ChatMessage::Ask { created_at_ms, messages, .. }] = &page.messages[..] else { panic!("{page:?}") };
@@ -146,13 +146,13 @@ fn a_deleted_message_is_neither_listed_nor_sent_to_models() {
         Message::user("question 3"),
         Message::assistant("answer 3"),
     ];
-    assert_eq!(told(&fixture, 101), [q1.clone(), a1.clone(), a2, q3.clone(), a3.clone()]);
+    assert_eq!(next_history(&fixture, 101), [q1.clone(), a1.clone(), a2, q3.clone(), a3.clone()]);
     assert_eq!(delete(&fixture, answer(3)), Ok(true));
     assert_eq!(delete(&fixture, answer(2)), Ok(true));
     assert_eq!(fixture.store.job(ANN, id(2)).unwrap(), None, "deleting both messages deletes the job");
-    assert_eq!((told(&fixture, 102), count(&fixture)), (vec![q1, a1.clone(), q3.clone()], 3));
+    assert_eq!((next_history(&fixture, 102), count(&fixture)), (vec![q1, a1.clone(), q3.clone()], 3));
     assert_eq!(delete(&fixture, ask(1)), Ok(true));
-    assert_eq!(told(&fixture, 103), [q3], "a history never starts with an answer");
+    assert_eq!(next_history(&fixture, 103), [q3], "a history never starts with an answer");
     assert_eq!(all(&fixture.crash()), ["!1", "?3"]);
     assert_eq!(delete(&fixture, answer(99)), Ok(false));
     assert_eq!(fixture.store.delete_message(BOB, name("chat"), answer(1)).wait(), Ok(false), "P7");
@@ -184,7 +184,7 @@ fn deleting_a_message_drops_its_summary_and_refuses_a_later_stale_one() {
     fixture.store.finish(fixture.claim().fence(), vec![], summed_up(3, "of one", 1)).wait().unwrap();
     assert_eq!(delete(&fixture, answer(2)), Ok(true));
     assert_eq!(
-        told(&fixture, 101)[0],
+        next_history(&fixture, 101)[0],
         Message::assistant("of one"),
         "the summary does not cover the second turn"
     );
@@ -192,12 +192,12 @@ fn deleting_a_message_drops_its_summary_and_refuses_a_later_stale_one() {
     let lease = fixture.claim();
     assert_eq!(delete(&fixture, answer(1)), Ok(true));
     fixture.store.finish(lease.fence(), vec![], summed_up(4, "knows the first", 2)).wait().unwrap();
-    let kept = [1, 2].map(|n| Message::user(format!("question {n}")));
+    let retained = [1, 2].map(|n| Message::user(format!("question {n}")));
     let history = |number| {
         let job = fixture.store.job(ANN, id(number)).unwrap().unwrap();
         fixture.store.history(&job, 100).unwrap()
     };
-    assert_eq!((history(5).summary.clone(), &history(5).into_messages()[..2]), (None, &kept[..]));
+    assert_eq!((history(5).summary.clone(), &history(5).into_messages()[..2]), (None, &retained[..]));
     end(&fixture, &fixture.claim(), 5);
     fixture.submit([turn(6, ANN, "chat"), turn(7, ANN, "chat")]);
     fixture.store.finish(fixture.claim().fence(), vec![], summed_up(6, "fresh", 3)).wait().unwrap();
@@ -225,7 +225,7 @@ fn a_retried_job_moves_to_the_end_and_its_stale_summary_is_ignored() {
         (["?1", "?3", "!3", "?2", "!2"].map(str::to_owned).to_vec(), 4)
     );
     fixture.store.finish(fixture.claim().fence(), vec![], summed_up(2, "knows the first", 1)).wait().unwrap();
-    assert_eq!((told(&fixture, 101)[0].clone(), count(&fixture)), (Message::user("question 1"), 5));
+    assert_eq!((next_history(&fixture, 101)[0].clone(), count(&fixture)), (Message::user("question 1"), 5));
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn p9_deleting_an_answer_deletes_its_text_everywhere() {
     let fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     let lease = fixture.claim();
-    let said = vec![delta(0, 0, "the secret")];
-    fixture.store.append(lease.fence(), said, nanoclaw::ports::Urgency::Now).wait().unwrap();
+    let records = vec![delta(0, 0, "the secret")];
+    fixture.store.append(lease.fence(), records, nanoclaw::ports::Urgency::Now).wait().unwrap();
     fixture.store.finish(lease.fence(), vec![], done(id(1), "the secret")).wait().unwrap();
     let shows = |message| fixture.store.has_message(ANN, &name("chat"), message).unwrap();
     assert_eq!((shows(ask(1)), shows(answer(1)), shows(answer(9))), (true, true, false));

@@ -53,7 +53,7 @@ fn p4_a_job_running_during_three_crashes_is_failed_as_poison() {
         fixture = fixture.crash();
         assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().crashes, crashes);
     }
-    let ends: Vec<_> = Ends::of(&fixture.store).told().into_iter().map(|(code, _)| code).collect();
+    let ends: Vec<_> = Ends::of(&fixture.store).recorded().into_iter().map(|(code, _)| code).collect();
     assert_eq!(ends, [Some(FailureCode::Poison)], "a meter that is set after the recovery gets its ends");
     let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Failed, FailureCode::Poison));
@@ -64,7 +64,7 @@ fn p4_a_job_running_during_three_crashes_is_failed_as_poison() {
 }
 
 /// Claims a job and records one model call with this usage and some text.
-fn asked(fixture: &Fixture, usage: Usage) {
+fn record_model_call(fixture: &Fixture, usage: Usage) {
     let fence = fixture.claim().fence();
     fixture.store.append(fence, vec![delta(0, 0, "so far"), cost(None, usage)], Urgency::Now).wait().unwrap();
 }
@@ -74,7 +74,7 @@ fn the_usage_of_a_running_job_is_stored_and_survives_a_crash() {
     let mut fixture = Fixture::new();
     fixture.submit([turn(1, ANN, "chat")]);
     for calls in 1..=2 {
-        asked(&fixture, Usage::new(10, 5));
+        record_model_call(&fixture, Usage::new(10, 5));
         let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
         assert_eq!((row.status, row.usage), (JobStatus::Running, Usage::new(10 * calls, 5 * calls)));
         fixture = fixture.crash();
@@ -108,14 +108,14 @@ fn p4_a_job_ended_by_the_store_keeps_usage_question_and_partial_answer() {
     for (message, end) in ends {
         let fixture = Fixture::new();
         fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
-        asked(&fixture, Usage::new(10, 5));
+        record_model_call(&fixture, Usage::new(10, 5));
         let fixture = end(fixture);
         let row = fixture.store.job(ANN, id(1)).unwrap().unwrap();
         assert!(row.status.is_terminal());
         assert_eq!((row.usage, row.error.unwrap().message.as_str()), (Usage::new(10, 5), message));
         let next = fixture.claim().job;
-        let kept = [Message::user("question 1"), Message::assistant("so far")];
-        assert_eq!(fixture.store.history(&next, 100).unwrap().into_messages(), kept, "{message}");
+        let retained = [Message::user("question 1"), Message::assistant("so far")];
+        assert_eq!(fixture.store.history(&next, 100).unwrap().into_messages(), retained, "{message}");
     }
 }
 

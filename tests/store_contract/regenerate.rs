@@ -2,7 +2,7 @@
 
 use super::conversation_removal::sweep_until_gone;
 use super::fixture::Fixture;
-use super::messages::{answer, ask, say, shown, told};
+use super::messages::{answer, ask, next_history, say, shown};
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::UserId;
@@ -39,7 +39,7 @@ fn regenerate_removes_the_answer_and_later_messages_and_keeps_the_question() {
         (new.status, new.conversation_id, count(&fixture)),
         (JobStatus::Queued, Some(name("chat")), 3)
     );
-    assert_eq!([2, 3].map(|gone| fixture.store.job(ANN, id(gone)).unwrap()), [None, None]);
+    assert_eq!([2, 3].map(|removed| fixture.store.job(ANN, id(removed)).unwrap()), [None, None]);
 
     let fixture = fixture.crash();
     assert_eq!(all(&fixture), ["?1", "!1", "?2"]);
@@ -54,7 +54,7 @@ fn regenerate_removes_the_answer_and_later_messages_and_keeps_the_question() {
     assert_eq!(all(&fixture), ["?1", "!1", "?2", "!4"]);
     assert_eq!(shown(&fixture.store, ANN, Some(ask(2)), 9).0, ["!4"], "an old cursor still works");
     assert_eq!(shown(&fixture.store, ANN, Some(answer(2)), 9).0, ["!4"], "an old cursor repeats no question");
-    assert_eq!(told(&fixture, 101)[2..], [Message::user("question 2"), Message::assistant("better")]);
+    assert_eq!(next_history(&fixture, 101)[2..], [Message::user("question 2"), Message::assistant("better")]);
 
     again(&fixture, ANN, 4, 5).unwrap().unwrap();
     assert_eq!(all(&fixture), ["?1", "!1", "?2"], "the question keeps its id after every regeneration");
@@ -104,7 +104,7 @@ fn regenerate_refuses_a_deleted_question_and_drops_stale_summaries() {
     again(&fixture, ANN, 3, 4).unwrap().unwrap();
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(4), "answer 4")).wait().unwrap();
     assert_eq!(
-        told(&fixture, 101)[0],
+        next_history(&fixture, 101)[0],
         Message::assistant("of two"),
         "the summary does not cover the removed answer"
     );
@@ -115,13 +115,13 @@ fn regenerate_refuses_a_deleted_question_and_drops_stale_summaries() {
         (all(&fixture), count(&fixture)),
         (["?1", "!1", "?2", "!2", "!4"].map(str::to_owned).to_vec(), 5)
     );
-    assert_eq!(told(&fixture, 102).last(), Some(&Message::assistant("answer 4")));
-    assert!(!told(&fixture, 103).contains(&Message::user("question 3")));
+    assert_eq!(next_history(&fixture, 102).last(), Some(&Message::assistant("answer 4")));
+    assert!(!next_history(&fixture, 103).contains(&Message::user("question 3")));
 
     again(&fixture, ANN, 2, 6).unwrap().unwrap();
     fixture.store.finish(fixture.claim().fence(), vec![], done(id(6), "answer 6")).wait().unwrap();
     assert_eq!(
-        told(&fixture, 104)[0],
+        next_history(&fixture, 104)[0],
         Message::user("question 1"),
         "the summary of the second turn was dropped"
     );

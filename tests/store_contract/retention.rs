@@ -20,12 +20,12 @@ use std::sync::Arc;
 const HOUR: u64 = 3_600_000;
 
 /// The fixture's file, opened again with these retention ages.
-struct Kept {
+struct RetentionSetup {
     fixture: Fixture,
     store: Arc<RedbStore>,
 }
 
-fn keep(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> Kept {
+fn open_with(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> RetentionSetup {
     let fixture = Fixture::new();
     fixture.store.close();
     let options = StoreOptions {
@@ -35,10 +35,10 @@ fn keep(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> Kept 
     };
     let clock = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
     let store = RedbStore::open(&fixture.path(), &options, &Limits::default(), clock).unwrap();
-    Kept { fixture, store }
+    RetentionSetup { fixture, store }
 }
 
-impl Kept {
+impl RetentionSetup {
     /// Advances both clocks and runs the due sweeps.
     fn pass(&self, ms: u64) {
         self.fixture.clock.advance(ms);
@@ -103,122 +103,126 @@ const FOLDED: [u64; 6] = [1, 2, 5, 8, 9, 10];
 
 #[test]
 fn p2_folded_deltas_keep_their_text_and_the_last_sequence_number() {
-    let kept = keep(RetentionAge::For(24 * HOUR), RetentionAge::Forever, RetentionAge::Forever);
-    kept.run(1, answered);
-    kept.pass(23 * HOUR);
-    assert_eq!(kept.seqs(1), WHOLE, "not old enough");
-    kept.pass(2 * HOUR);
-    assert_eq!(kept.seqs(1), FOLDED);
-    let page = kept.store.events(id(1), 2, 1).unwrap();
+    let setup = open_with(RetentionAge::For(24 * HOUR), RetentionAge::Forever, RetentionAge::Forever);
+    setup.run(1, answered);
+    setup.pass(23 * HOUR);
+    assert_eq!(setup.seqs(1), WHOLE, "not old enough");
+    setup.pass(2 * HOUR);
+    assert_eq!(setup.seqs(1), FOLDED);
+    let page = setup.store.events(id(1), 2, 1).unwrap();
     assert_eq!(page.last_seq, 10);
     let Event::Delta { offset: 0, first_seq: 5, text, .. } = &page.events[0].event else {
         panic!("{page:?}")
     };
     assert_eq!(text, "one two three");
-    assert_eq!(kept.store.step_text(id(1), 5, 5).unwrap(), "one two three");
-    assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
-    assert_eq!(kept.marks(1), 0, "an answered job needs no marks");
+    assert_eq!(setup.store.step_text(id(1), 5, 5).unwrap(), "one two three");
+    assert_eq!(setup.store.output(id(1)).unwrap().as_deref(), Some("answer"));
+    assert_eq!(setup.marks(1), 0, "an answered job needs no marks");
 }
 
 #[test]
 fn folding_keeps_the_marks_of_a_failed_job_for_a_retry() {
-    let kept = keep(RetentionAge::For(HOUR), RetentionAge::Forever, RetentionAge::Forever);
-    kept.run(1, failed);
-    kept.run(2, |_| cancelled());
-    kept.pass(2 * HOUR);
-    assert_eq!((kept.seqs(1), kept.seqs(2)), (FOLDED.to_vec(), FOLDED.to_vec()));
-    assert_eq!((kept.marks(1), kept.marks(2)), (1, 0));
+    let setup = open_with(RetentionAge::For(HOUR), RetentionAge::Forever, RetentionAge::Forever);
+    setup.run(1, failed);
+    setup.run(2, |_| cancelled());
+    setup.pass(2 * HOUR);
+    assert_eq!((setup.seqs(1), setup.seqs(2)), (FOLDED.to_vec(), FOLDED.to_vec()));
+    assert_eq!((setup.marks(1), setup.marks(2)), (1, 0));
 }
 
 #[test]
 fn a_truncated_log_keeps_its_terminal_event_and_the_answer() {
-    let kept = keep(RetentionAge::For(HOUR), RetentionAge::For(3 * HOUR), RetentionAge::Forever);
-    kept.run(1, answered);
-    kept.pass(2 * HOUR);
-    assert_eq!(kept.seqs(1), FOLDED);
-    kept.pass(2 * HOUR);
-    assert_eq!(kept.seqs(1), [10]);
-    let page = kept.store.events(id(1), 10, 10).unwrap();
+    let setup = open_with(RetentionAge::For(HOUR), RetentionAge::For(3 * HOUR), RetentionAge::Forever);
+    setup.run(1, answered);
+    setup.pass(2 * HOUR);
+    assert_eq!(setup.seqs(1), FOLDED);
+    setup.pass(2 * HOUR);
+    assert_eq!(setup.seqs(1), [10]);
+    let page = setup.store.events(id(1), 10, 10).unwrap();
     assert_eq!((page.events.len(), page.last_seq), (0, 10), "the last event id does not change");
-    assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
-    assert_eq!(kept.store.job(ANN, id(1)).unwrap().unwrap().last_event_id, 10);
+    assert_eq!(setup.store.output(id(1)).unwrap().as_deref(), Some("answer"));
+    assert_eq!(setup.store.job(ANN, id(1)).unwrap().unwrap().last_event_id, 10);
 }
 
 #[test]
 fn an_answer_with_a_truncated_log_is_read_from_the_conversation() {
-    let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
-    kept.run(1, answered);
+    let setup = open_with(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
+    setup.run(1, answered);
     let chat = || name("chat-1");
     let answer = MessageRef::Answer(id(1).message_id());
-    let said = || {
-        let page = kept.store.messages(ANN, &chat(), None, 10).unwrap();
-        let Some(ChatMessage::Answer { said, events, .. }) = page.messages.last().cloned() else {
+    let answer_and_events = || {
+        let page = setup.store.messages(ANN, &chat(), None, 10).unwrap();
+        let Some(ChatMessage::Answer { answer, events, .. }) = page.messages.last().cloned() else {
             panic!("{page:?}")
         };
-        (said, events.len())
+        (answer, events.len())
     };
-    assert_eq!(said().0, [], "the log contains the answer");
-    kept.pass(2 * HOUR);
-    assert_eq!(said(), (vec![Message::assistant("answer")], 1));
+    assert_eq!(answer_and_events().0, [], "the log contains the answer");
+    setup.pass(2 * HOUR);
+    assert_eq!(answer_and_events(), (vec![Message::assistant("answer")], 1));
     let ask = MessageRef::Ask(id(1).ask_id());
-    assert_eq!(kept.store.delete_message(ANN, chat(), ask).wait(), Ok(true));
-    assert_eq!(said(), (vec![Message::assistant("answer")], 1), "the answer stays without its question");
-    assert_eq!(kept.store.delete_message(ANN, chat(), answer).wait(), Ok(true));
-    assert_eq!(kept.store.conversation(ANN, &chat()).unwrap().unwrap().message_count, 0);
+    assert_eq!(setup.store.delete_message(ANN, chat(), ask).wait(), Ok(true));
+    assert_eq!(
+        answer_and_events(),
+        (vec![Message::assistant("answer")], 1),
+        "the answer stays without its question"
+    );
+    assert_eq!(setup.store.delete_message(ANN, chat(), answer).wait(), Ok(true));
+    assert_eq!(setup.store.conversation(ANN, &chat()).unwrap().unwrap().message_count, 0);
 }
 
 #[test]
 fn an_expired_job_leaves_no_rows() {
-    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
-    kept.run(1, answered);
-    kept.pass(2 * HOUR);
-    assert_eq!(kept.store.job(ANN, id(1)).unwrap(), None);
-    assert_eq!((kept.seqs(1), kept.store.output(id(1)).unwrap()), (vec![], None));
+    let setup = open_with(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
+    setup.run(1, answered);
+    setup.pass(2 * HOUR);
+    assert_eq!(setup.store.job(ANN, id(1)).unwrap(), None);
+    assert_eq!((setup.seqs(1), setup.store.output(id(1)).unwrap()), (vec![], None));
     let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 };
-    assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
-    kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
-    let next = kept.store.claim(1).wait().unwrap().pop().unwrap();
-    assert!(kept.store.history(&next.job, 10).unwrap().turns.is_empty(), "its turn is removed as well");
-    kept.store.finish(next.fence(), vec![], done(id(2), "x")).wait().unwrap();
-    kept.store.close();
+    assert!(setup.store.jobs(&all).unwrap().jobs.is_empty());
+    setup.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
+    let next = setup.store.claim(1).wait().unwrap().pop().unwrap();
+    assert!(setup.store.history(&next.job, 10).unwrap().turns.is_empty(), "its turn is removed as well");
+    setup.store.finish(next.fence(), vec![], done(id(2), "x")).wait().unwrap();
+    setup.store.close();
     // Only rows of the second job and the counters of the store remain.
-    let database = redb::Database::open(kept.fixture.path()).unwrap();
+    let database = redb::Database::open(setup.fixture.path()).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
     for table in redb::ReadableDatabase::begin_read(&database).unwrap().list_tables().unwrap() {
         let name = redb::TableHandle::name(&table).to_owned();
         let rows = redb::ReadableTableMetadata::len(&reading.open_untyped_table(table).unwrap()).unwrap();
-        let most = match name.as_str() {
+        let max_rows = match name.as_str() {
             "meta" => 2,
             "log" => 3,
             _ => 1,
         };
-        assert!(rows <= most, "{name} has {rows} rows");
+        assert!(rows <= max_rows, "{name} has {rows} rows");
     }
 }
 
 #[test]
 fn retention_never_touches_unfinished_jobs() {
-    let kept = keep(RetentionAge::For(0), RetentionAge::For(0), RetentionAge::For(0));
-    kept.store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
-    let lease = kept.store.claim(1).wait().unwrap().pop().unwrap();
-    kept.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Now).wait().unwrap();
-    kept.pass(100 * HOUR);
-    assert_eq!((kept.seqs(1), kept.seqs(2)), (vec![1, 2, 3], vec![1]));
-    assert_eq!(kept.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Running);
+    let setup = open_with(RetentionAge::For(0), RetentionAge::For(0), RetentionAge::For(0));
+    setup.store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let lease = setup.store.claim(1).wait().unwrap().pop().unwrap();
+    setup.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Now).wait().unwrap();
+    setup.pass(100 * HOUR);
+    assert_eq!((setup.seqs(1), setup.seqs(2)), (vec![1, 2, 3], vec![1]));
+    assert_eq!(setup.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Running);
 }
 
 #[test]
 fn many_expired_jobs_are_removed_in_several_transactions() {
-    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
-    kept.store.submit((1..=450).map(|n| job(n, ANN)).collect()).wait().unwrap();
-    let cancelled: Vec<_> = (1..=450).map(|n| kept.store.cancel(ANN, id(n))).collect();
+    let setup = open_with(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
+    setup.store.submit((1..=450).map(|n| job(n, ANN)).collect()).wait().unwrap();
+    let cancelled: Vec<_> = (1..=450).map(|n| setup.store.cancel(ANN, id(n))).collect();
     for ticket in cancelled {
         ticket.wait().unwrap();
     }
-    kept.fixture.clock.advance(HOUR);
-    kept.sweep();
+    setup.fixture.clock.advance(HOUR);
+    setup.sweep();
     let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 1_000 };
-    assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
+    assert!(setup.store.jobs(&all).unwrap().jobs.is_empty());
 }
 
 #[test]
@@ -252,9 +256,9 @@ fn an_unreadable_job_does_not_block_the_removal_of_others() {
 }
 
 /// The current number of rows of a table.
-fn rows(kept: &Kept, table: &str) -> u64 {
-    let copy = kept.fixture.dir.path().join("copy.redb");
-    std::fs::copy(kept.fixture.path(), &copy).unwrap();
+fn rows(setup: &RetentionSetup, table: &str) -> u64 {
+    let copy = setup.fixture.dir.path().join("copy.redb");
+    std::fs::copy(setup.fixture.path(), &copy).unwrap();
     let database = redb::Database::open(&copy).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
     let table = redb::TableDefinition::<&[u8], &[u8]>::new(table);
@@ -263,48 +267,51 @@ fn rows(kept: &Kept, table: &str) -> u64 {
 
 #[test]
 fn p8_lines_of_refused_and_expired_batches_are_removed_in_steps() {
-    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
+    let setup = open_with(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     let lines = |count: u32| -> Vec<NewLine> {
         (0..count).map(|n| NewLine { custom_id: n.to_string(), spec: job(1, ANN).spec }).collect()
     };
     let (refused, ended) = (BatchId::from_bits(1), BatchId::from_bits(2));
-    kept.store.fill(refused, 0, lines(2_500)).wait().unwrap();
-    kept.store.abandon(refused).wait().unwrap();
-    kept.store.fill(ended, 0, lines(3)).wait().unwrap();
+    setup.store.fill(refused, 0, lines(2_500)).wait().unwrap();
+    setup.store.abandon(refused).wait().unwrap();
+    setup.store.fill(ended, 0, lines(3)).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
     let batch = NewBatch { id: ended, user: ANN, created_at_ms, lines: 3, concurrency: 1, webhook_url };
-    kept.store.accept(batch, None).wait().unwrap();
-    kept.store.cancel_batch(ANN, ended).wait().unwrap();
-    assert_eq!(rows(&kept, "batch_lines"), 2_503);
-    kept.sweep();
-    assert_eq!(rows(&kept, "batch_lines"), 3, "a refused batch leaves no rows");
-    assert!(kept.store.batch(ANN, ended).unwrap().is_some());
-    kept.pass(2 * HOUR);
-    assert_eq!(kept.store.batch(ANN, ended).unwrap(), None);
-    assert_eq!(rows(&kept, "batch_lines"), 0);
+    setup.store.accept(batch, None).wait().unwrap();
+    setup.store.cancel_batch(ANN, ended).wait().unwrap();
+    assert_eq!(rows(&setup, "batch_lines"), 2_503);
+    setup.sweep();
+    assert_eq!(rows(&setup, "batch_lines"), 3, "a refused batch leaves no rows");
+    assert!(setup.store.batch(ANN, ended).unwrap().is_some());
+    setup.pass(2 * HOUR);
+    assert_eq!(setup.store.batch(ANN, ended).unwrap(), None);
+    assert_eq!(rows(&setup, "batch_lines"), 0);
 }
 
 #[test]
 fn p3_a_job_with_a_truncated_log_cannot_be_retried() {
-    let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
-    kept.run(1, failed);
-    kept.pass(2 * HOUR);
-    assert_eq!(kept.store.retry(ANN, id(1)).wait(), Err(JobChangeError::LogCut));
+    let setup = open_with(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
+    setup.run(1, failed);
+    setup.pass(2 * HOUR);
+    assert_eq!(setup.store.retry(ANN, id(1)).wait(), Err(JobChangeError::LogCut));
 }
 
 #[test]
 fn an_expired_turn_removes_its_summary_but_not_its_usage() {
-    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(3 * HOUR));
+    let setup = open_with(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(3 * HOUR));
     let summary = ConversationSummary { content: "secret".to_owned(), through: 0 };
-    kept.run(1, |id| JobOutcome { summary: Some(summary), ..answered(id) });
-    kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
-    let waiting = kept.store.job(ANN, id(2)).unwrap().unwrap();
-    assert_eq!(kept.store.history(&waiting, 9).unwrap().summary.as_deref(), Some("secret"));
-    let spent = || kept.store.usage(ANN, 0, u32::MAX).unwrap();
+    setup.run(1, |id| JobOutcome { summary: Some(summary), ..answered(id) });
+    setup.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
+    let waiting = setup.store.job(ANN, id(2)).unwrap().unwrap();
+    assert_eq!(setup.store.history(&waiting, 9).unwrap().summary.as_deref(), Some("secret"));
+    let spent = || setup.store.usage(ANN, 0, u32::MAX).unwrap();
     let before = spent();
     assert_eq!(before.len(), 1);
-    kept.pass(4 * HOUR);
-    assert_eq!(kept.store.job(ANN, id(1)), Ok(None));
-    assert_eq!(kept.store.history(&waiting, 9).unwrap(), History { wants_title: true, ..History::default() });
+    setup.pass(4 * HOUR);
+    assert_eq!(setup.store.job(ANN, id(1)), Ok(None));
+    assert_eq!(
+        setup.store.history(&waiting, 9).unwrap(),
+        History { wants_title: true, ..History::default() }
+    );
     assert_eq!(spent(), before, "usage is kept longer than jobs");
 }

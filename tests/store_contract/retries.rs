@@ -61,7 +61,7 @@ fn a_retried_job_continues_its_log_and_ends_again() {
     fixture.clock.advance(7);
     fixture.store.finish(lease.fence(), vec![], done(id(1), "whole")).wait().unwrap();
     assert_eq!(
-        ends.told().last(),
+        ends.recorded().last(),
         Some(&(None, Some(7_000))),
         "the run time does not include the time after the failure"
     );

@@ -67,14 +67,14 @@ impl Entropy for Rising {
     }
 }
 
-struct Kept {
+struct ScheduleSetup {
     store: Arc<RedbStore>,
     clocks: Arc<Clocks>,
     scheduler: Scheduler,
     dir: TempDir,
 }
 
-impl Kept {
+impl ScheduleSetup {
     fn new() -> Self {
         Self::with(&Limits::default())
     }
@@ -83,9 +83,9 @@ impl Kept {
         let clocks = Arc::new(Clocks::default());
         clocks.set(START_MS);
         let dir = TempDir::new().unwrap();
-        let mut kept = Self::open(dir, clocks, limits);
-        kept.tick();
-        kept
+        let mut setup = Self::open(dir, clocks, limits);
+        setup.tick();
+        setup
     }
 
     fn open(dir: TempDir, clocks: Arc<Clocks>, limits: &Limits) -> Self {
@@ -157,34 +157,34 @@ pub(crate) fn every(seconds: u64) -> Timing {
 
 #[test]
 fn p1_a_due_run_makes_one_job_and_schedules_the_next_run() {
-    let mut kept = Kept::new();
-    let hourly = kept.put(7, cron("0 * * * *"));
-    assert_eq!((kept.tick(), kept.jobs()), (0, 0));
-    kept.clocks.pass(HOUR_MS);
-    assert_eq!((kept.tick(), kept.tick(), kept.jobs()), (1, 0, 1));
-    let (standing, order) = kept.store.schedule(ANN, hourly).unwrap().unwrap();
+    let mut setup = ScheduleSetup::new();
+    let hourly = setup.put(7, cron("0 * * * *"));
+    assert_eq!((setup.tick(), setup.jobs()), (0, 0));
+    setup.clocks.pass(HOUR_MS);
+    assert_eq!((setup.tick(), setup.tick(), setup.jobs()), (1, 0, 1));
+    let (standing, order) = setup.store.schedule(ANN, hourly).unwrap().unwrap();
     let now = &standing.schedule;
     assert_eq!(
         (now.runs, now.last_due_ms, now.next_run_ms),
         (1, Some(START_MS + HOUR_MS), Some(START_MS + 2 * HOUR_MS))
     );
     assert_eq!((standing.last_status, &order.given["input"]), (Some(JobStatus::Queued), &json!("again")));
-    let lease = kept.store.claim(1).wait().unwrap().pop().expect("its job");
+    let lease = setup.store.claim(1).wait().unwrap().pop().expect("its job");
     assert_eq!((Some(lease.job.id), &lease.spec.input), (now.last_job, &order.spec.input));
-    kept.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
-    let ended = kept.store.schedule(ANN, hourly).unwrap().unwrap().0;
+    setup.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    let ended = setup.store.schedule(ANN, hourly).unwrap().unwrap().0;
     assert_eq!(ended.last_status, Some(JobStatus::Succeeded), "the last outcome");
-    let next = kept.crash();
+    let next = setup.crash();
     assert_eq!((next.read(hourly), next.jobs()), (ended.schedule, 1), "the schedule is durable");
 }
 
 #[test]
 fn missed_runs_of_a_week_are_made_up_once() {
-    let kept = Kept::new();
+    let setup = ScheduleSetup::new();
     let (hourly, often, once) =
-        (kept.put(1, cron("@hourly")), kept.put(2, every(1)), kept.put(3, Timing::At(START_MS + 5)));
-    kept.clocks.pass(7 * DAY_MS);
-    let mut next = kept.crash();
+        (setup.put(1, cron("@hourly")), setup.put(2, every(1)), setup.put(3, Timing::At(START_MS + 5)));
+    setup.clocks.pass(7 * DAY_MS);
+    let mut next = setup.crash();
     assert_eq!((next.tick(), next.tick(), next.jobs()), (3, 0, 3));
     let now = START_MS + 7 * DAY_MS;
     assert_eq!(next.read(hourly).next_run_ms, Some(now + HOUR_MS));
@@ -197,65 +197,65 @@ fn missed_runs_of_a_week_are_made_up_once() {
 
 #[test]
 fn a_clock_set_ahead_and_back_by_an_hour_fires_each_run_once() {
-    let mut kept = Kept::new();
-    let (hourly, daily) = (kept.put(1, cron("0 * * * *")), kept.put(2, cron("30 9 * * *")));
-    kept.clocks.set(START_MS + 100 * 60_000); // 09:40
-    assert_eq!((kept.tick(), kept.tick()), (2, 0), "9:00 and 9:30, once each");
-    kept.clocks.set(START_MS + 40 * 60_000); // 08:40
-    assert_eq!(kept.tick(), 0);
-    assert_eq!(kept.read(hourly).next_run_ms, Some(START_MS + 2 * HOUR_MS));
-    assert_eq!(kept.read(daily).next_run_ms, Some(START_MS + 90 * 60_000 + DAY_MS));
-    kept.clocks.pass(HOUR_MS); // 09:40 again
-    assert_eq!(kept.tick(), 0, "both have fired already");
-    kept.clocks.pass(20 * 60_000);
-    assert_eq!(kept.tick(), 1, "10:00");
+    let mut setup = ScheduleSetup::new();
+    let (hourly, daily) = (setup.put(1, cron("0 * * * *")), setup.put(2, cron("30 9 * * *")));
+    setup.clocks.set(START_MS + 100 * 60_000); // 09:40
+    assert_eq!((setup.tick(), setup.tick()), (2, 0), "9:00 and 9:30, once each");
+    setup.clocks.set(START_MS + 40 * 60_000); // 08:40
+    assert_eq!(setup.tick(), 0);
+    assert_eq!(setup.read(hourly).next_run_ms, Some(START_MS + 2 * HOUR_MS));
+    assert_eq!(setup.read(daily).next_run_ms, Some(START_MS + 90 * 60_000 + DAY_MS));
+    setup.clocks.pass(HOUR_MS); // 09:40 again
+    assert_eq!(setup.tick(), 0, "both have fired already");
+    setup.clocks.pass(20 * 60_000);
+    assert_eq!(setup.tick(), 1, "10:00");
 }
 
 #[test]
 fn a_clock_set_back_delays_single_times_but_not_intervals() {
-    let mut kept = Kept::new();
-    let (often, once) = (kept.put(1, every(10)), kept.put(2, Timing::At(START_MS + 60_000)));
-    kept.clocks.pass(10_000);
-    assert_eq!(kept.tick(), 1);
-    kept.clocks.set(START_MS - HOUR_MS);
-    assert_eq!(kept.tick(), 0);
+    let mut setup = ScheduleSetup::new();
+    let (often, once) = (setup.put(1, every(10)), setup.put(2, Timing::At(START_MS + 60_000)));
+    setup.clocks.pass(10_000);
+    assert_eq!(setup.tick(), 1);
+    setup.clocks.set(START_MS - HOUR_MS);
+    assert_eq!(setup.tick(), 0);
     for _ in 0..3 {
-        kept.clocks.pass(10_000);
-        assert_eq!(kept.tick(), 1, "an interval runs on time");
+        setup.clocks.pass(10_000);
+        assert_eq!(setup.tick(), 1, "an interval runs on time");
     }
-    assert_eq!((kept.read(often).runs, kept.read(once).runs), (4, 0));
-    kept.clocks.set(START_MS + 60_000);
-    assert_eq!(kept.tick(), 2);
-    assert_eq!(kept.read(once).runs, 1, "not lost");
+    assert_eq!((setup.read(often).runs, setup.read(once).runs), (4, 0));
+    setup.clocks.set(START_MS + 60_000);
+    assert_eq!(setup.tick(), 2);
+    assert_eq!(setup.read(once).runs, 1, "not lost");
 }
 
 #[test]
 fn a_clock_set_ahead_and_back_by_ten_years_loses_no_schedule() {
-    let mut kept = Kept::new();
-    let (daily, often) = (kept.put(1, cron("0 9 * * *")), kept.put(2, every(60)));
-    kept.clocks.set(START_MS + TEN_YEARS_MS);
-    assert_eq!((kept.tick(), kept.tick()), (2, 0), "each once");
-    kept.clocks.pass(2 * DAY_MS);
-    assert_eq!(kept.tick(), 2, "schedules follow a wrong clock as well");
-    let made = kept.put(3, cron("0 9 * * *"));
-    kept.clocks.set(START_MS + 2 * DAY_MS);
-    assert_eq!(kept.tick(), 0);
+    let mut setup = ScheduleSetup::new();
+    let (daily, often) = (setup.put(1, cron("0 9 * * *")), setup.put(2, every(60)));
+    setup.clocks.set(START_MS + TEN_YEARS_MS);
+    assert_eq!((setup.tick(), setup.tick()), (2, 0), "each once");
+    setup.clocks.pass(2 * DAY_MS);
+    assert_eq!(setup.tick(), 2, "schedules follow a wrong clock as well");
+    let made = setup.put(3, cron("0 9 * * *"));
+    setup.clocks.set(START_MS + 2 * DAY_MS);
+    assert_eq!(setup.tick(), 0);
     let nine = START_MS + 2 * DAY_MS + HOUR_MS;
-    assert_eq!(kept.read(daily).next_run_ms, Some(nine));
-    assert_eq!(kept.read(made).next_run_ms, Some(nine), "a schedule created under the wrong clock");
-    assert!(kept.read(often).next_run_ms.unwrap() <= START_MS + 2 * DAY_MS + 60_000);
-    kept.clocks.pass(HOUR_MS);
-    assert_eq!(kept.tick(), 3);
+    assert_eq!(setup.read(daily).next_run_ms, Some(nine));
+    assert_eq!(setup.read(made).next_run_ms, Some(nine), "a schedule created under the wrong clock");
+    assert!(setup.read(often).next_run_ms.unwrap() <= START_MS + 2 * DAY_MS + 60_000);
+    setup.clocks.pass(HOUR_MS);
+    assert_eq!(setup.tick(), 3);
 }
 
 #[test]
 fn a_clock_set_back_during_downtime_is_detected_at_the_start() {
-    let mut kept = Kept::new();
-    let daily = kept.put(1, cron("0 9 * * *"));
-    kept.clocks.set(START_MS + TEN_YEARS_MS);
-    assert_eq!(kept.tick(), 1);
-    kept.clocks.set(START_MS);
-    let mut next = kept.crash();
+    let mut setup = ScheduleSetup::new();
+    let daily = setup.put(1, cron("0 9 * * *"));
+    setup.clocks.set(START_MS + TEN_YEARS_MS);
+    assert_eq!(setup.tick(), 1);
+    setup.clocks.set(START_MS);
+    let mut next = setup.crash();
     assert_eq!(next.tick(), 0);
     // Today's run has already fired under the wrong clock.
     assert_eq!(next.read(daily).next_run_ms, Some(START_MS + HOUR_MS + DAY_MS));
@@ -264,66 +264,66 @@ fn a_clock_set_back_during_downtime_is_detected_at_the_start() {
 #[test]
 fn p8_due_runs_wait_for_a_full_queue_and_many_fire_in_steps() {
     let limits = Limits { queue_jobs: 2, ..Limits::default() };
-    let mut kept = Kept::with(&limits);
+    let mut setup = ScheduleSetup::with(&limits);
     for number in 1..=3 {
-        kept.put(number, every(60));
+        setup.put(number, every(60));
     }
-    kept.clocks.pass(60_000);
-    assert_eq!((kept.tick(), kept.tick(), kept.jobs()), (2, 0, 2));
-    for lease in kept.store.claim(2).wait().unwrap() {
-        kept.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    setup.clocks.pass(60_000);
+    assert_eq!((setup.tick(), setup.tick(), setup.jobs()), (2, 0, 2));
+    for lease in setup.store.claim(2).wait().unwrap() {
+        setup.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
     }
-    assert_eq!((kept.tick(), kept.tick()), (1, 0), "nothing was lost");
-    let mut kept = Kept::new();
+    assert_eq!((setup.tick(), setup.tick()), (1, 0), "nothing was lost");
+    let mut setup = ScheduleSetup::new();
     for number in 1..=150 {
-        kept.put(number, every(60));
+        setup.put(number, every(60));
     }
-    kept.clocks.pass(60_000);
-    assert_eq!([kept.tick(), kept.tick(), kept.tick(), kept.tick()], [64, 64, 22, 0]);
+    setup.clocks.pass(60_000);
+    assert_eq!([setup.tick(), setup.tick(), setup.tick(), setup.tick()], [64, 64, 22, 0]);
 }
 
 #[test]
 fn p7_p8_schedules_are_separate_and_limited_for_each_user() {
-    let kept = Kept::new();
-    let ids: Vec<_> = (1..=3).map(|number| kept.put(number, every(60))).collect();
-    let full = kept.store.put(schedule(4, every(60), START_MS), order(), 3).wait();
+    let setup = ScheduleSetup::new();
+    let ids: Vec<_> = (1..=3).map(|number| setup.put(number, every(60))).collect();
+    let full = setup.store.put(schedule(4, every(60), START_MS), order(), 3).wait();
     assert_eq!(full, Err(ScheduleError::SchedulesFull { limit: 3 }));
     let theirs = Schedule { user: BOB, ..schedule(5, every(60), START_MS) };
-    kept.store.put(theirs, order(), 3).wait().expect("bob has none yet");
+    setup.store.put(theirs, order(), 3).wait().expect("bob has none yet");
     let page = |before, limit| {
-        let page = kept.store.schedules(&ScheduleQuery { user: ANN, before, limit }).unwrap();
+        let page = setup.store.schedules(&ScheduleQuery { user: ANN, before, limit }).unwrap();
         (page.schedules.iter().map(|found| found.schedule.id).collect::<Vec<_>>(), page.has_more)
     };
     assert_eq!(page(None, 2), (vec![ids[2], ids[1]], true));
     assert_eq!(page(Some(ids[1]), 2), (vec![ids[0]], false));
-    assert_eq!(kept.store.schedule(BOB, ids[0]), Ok(None));
-    assert_eq!(kept.store.remove(BOB, ids[0]).wait(), Ok(false));
-    assert_eq!(kept.store.remove(ANN, ids[0]).wait(), Ok(true));
-    assert_eq!(kept.store.remove(ANN, ids[0]).wait(), Ok(false));
+    assert_eq!(setup.store.schedule(BOB, ids[0]), Ok(None));
+    assert_eq!(setup.store.remove(BOB, ids[0]).wait(), Ok(false));
+    assert_eq!(setup.store.remove(ANN, ids[0]).wait(), Ok(true));
+    assert_eq!(setup.store.remove(ANN, ids[0]).wait(), Ok(false));
     assert_eq!(page(None, 9), (vec![ids[2], ids[1]], false));
-    kept.store.put(schedule(6, every(60), START_MS), order(), 3).wait().expect("a schedule fits again");
+    setup.store.put(schedule(6, every(60), START_MS), order(), 3).wait().expect("a schedule fits again");
 }
 
 #[test]
 fn a_deleted_schedule_never_fires() {
-    let mut kept = Kept::new();
-    let often = kept.put(1, every(1));
-    kept.clocks.pass(1_000);
-    assert_eq!(kept.tick(), 1);
-    kept.store.remove(ANN, often).wait().unwrap();
-    kept.clocks.pass(DAY_MS);
-    assert_eq!((kept.tick(), kept.jobs(), kept.store.next_run_ms()), (0, 1, Ok(None)));
+    let mut setup = ScheduleSetup::new();
+    let often = setup.put(1, every(1));
+    setup.clocks.pass(1_000);
+    assert_eq!(setup.tick(), 1);
+    setup.store.remove(ANN, often).wait().unwrap();
+    setup.clocks.pass(DAY_MS);
+    assert_eq!((setup.tick(), setup.jobs(), setup.store.next_run_ms()), (0, 1, Ok(None)));
 }
 
 #[test]
 fn an_unreadable_schedule_does_not_block_the_others() {
-    let kept = Kept::new();
-    let (_broken, whole) = (kept.put(1, every(1)), kept.put(2, every(2)));
-    kept.store.close();
-    damage(&kept.dir.path().join("store.redb"));
-    kept.clocks.pass(2_000);
-    let mut next = kept.crash();
-    assert_eq!((next.tick(), next.tick(), next.read(whole).runs), (1, 0, 1));
+    let setup = ScheduleSetup::new();
+    let (_broken, readable) = (setup.put(1, every(1)), setup.put(2, every(2)));
+    setup.store.close();
+    damage(&setup.dir.path().join("store.redb"));
+    setup.clocks.pass(2_000);
+    let mut next = setup.crash();
+    assert_eq!((next.tick(), next.tick(), next.read(readable).runs), (1, 0, 1));
     assert_eq!(next.store.remove(ANN, ScheduleId::from_bits(1)).wait(), Ok(true), "it can be deleted");
 }
 
@@ -342,9 +342,9 @@ fn damage(path: &Path) {
 
 #[test]
 fn a_file_without_schedule_tables_accepts_schedules() {
-    let kept = Kept::new();
-    kept.store.close();
-    let database = redb::Database::open(kept.dir.path().join("store.redb")).unwrap();
+    let setup = ScheduleSetup::new();
+    setup.store.close();
+    let database = redb::Database::open(setup.dir.path().join("store.redb")).unwrap();
     let writing = database.begin_write().unwrap();
     let is_ours = |table: &redb::UntypedTableHandle| redb::TableHandle::name(table).starts_with("schedule");
     let tables: Vec<_> = writing.list_tables().unwrap().filter(is_ours).collect();
@@ -354,7 +354,7 @@ fn a_file_without_schedule_tables_accepts_schedules() {
     }
     writing.commit().unwrap();
     drop(database);
-    let mut next = kept.crash();
+    let mut next = setup.crash();
     assert_eq!((next.tick(), next.store.next_run_ms()), (0, Ok(None)));
     assert_eq!(next.store.schedule(ANN, ScheduleId::from_bits(1)), Ok(None));
     let page = next.store.schedules(&ScheduleQuery { user: ANN, before: None, limit: 9 }).unwrap();
@@ -366,29 +366,31 @@ fn a_file_without_schedule_tables_accepts_schedules() {
 
 #[test]
 fn unused_job_ids_make_no_jobs() {
-    let kept = Kept::new();
-    kept.put(1, every(1));
-    kept.clocks.pass(1_000);
-    let fired = kept.store.fire_due((1..=5).map(id).collect()).wait().unwrap();
+    let setup = ScheduleSetup::new();
+    setup.put(1, every(1));
+    setup.clocks.pass(1_000);
+    let fired = setup.store.fire_due((1..=5).map(id).collect()).wait().unwrap();
     assert_eq!(fired.jobs, [(ScheduleId::from_bits(1), JobId::from_bits(1))]);
-    assert_eq!(kept.jobs(), 1);
+    assert_eq!(setup.jobs(), 1);
 }
 
 #[test]
 fn schedules_of_a_disabled_account_make_no_jobs() {
-    let kept = Kept::new();
+    let setup = ScheduleSetup::new();
     let named = |name| super::users::newcomer(name);
-    kept.store.register(named("root")).wait().unwrap();
-    let user = kept.store.register(named("ann")).wait().unwrap().id;
-    kept.store
-        .put(Schedule { user, ..schedule(1, every(1), kept.clocks.now_ms()) }, order(), 9)
+    setup.store.register(named("root")).wait().unwrap();
+    let user = setup.store.register(named("ann")).wait().unwrap().id;
+    setup
+        .store
+        .put(Schedule { user, ..schedule(1, every(1), setup.clocks.now_ms()) }, order(), 9)
         .wait()
         .unwrap();
     let turn = |is_active| {
         let change = AccountChange { is_active: Some(is_active), ..AccountChange::default() };
-        kept.store.change_account(user, change).wait().unwrap();
-        kept.clocks.pass(2_000);
-        kept.store
+        setup.store.change_account(user, change).wait().unwrap();
+        setup.clocks.pass(2_000);
+        setup
+            .store
             .fire_due((1..=3).map(|n| id(n + u128::from(is_active) * 10)).collect())
             .wait()
             .unwrap()

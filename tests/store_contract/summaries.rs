@@ -22,7 +22,7 @@ fn say(fixture: &Fixture, user: UserId, number: u128, ending: JobOutcome) -> His
     history
 }
 
-fn plain(number: u128) -> JobOutcome {
+fn answered(number: u128) -> JobOutcome {
     done(id(number), &format!("answer {number}"))
 }
 
@@ -38,12 +38,12 @@ fn job(fixture: &Fixture, user: UserId, number: u128) -> Job {
 fn a_summary_replaces_the_turns_up_to_its_number() {
     let fixture = Fixture::new();
     for number in 1..=3 {
-        say(&fixture, ANN, number, plain(number));
+        say(&fixture, ANN, number, answered(number));
     }
     let history = say(&fixture, ANN, 4, summed_up(4, "one and two", 2));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (None, vec![1, 2, 3]));
     let fixture = fixture.crash();
-    let history = say(&fixture, ANN, 5, plain(5));
+    let history = say(&fixture, ANN, 5, answered(5));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("one and two"), vec![3, 4]));
     assert_eq!(history.turns[0].messages, [Message::user("question 3"), Message::assistant("answer 3")]);
     let earlier = fixture.store.history(&job(&fixture, ANN, 2), 100).unwrap();
@@ -55,27 +55,27 @@ fn a_summary_replaces_the_turns_up_to_its_number() {
     let none = fixture.store.history(&job(&fixture, ANN, 5), 1).unwrap();
     assert_eq!(none.summary.as_deref(), Some("one and two"), "a small limit removes only turns");
     let nothing = History { wants_title: true, ..History::default() };
-    assert!(none.turns.is_empty() && say(&fixture, BOB, 6, plain(6)) == nothing, "P7");
+    assert!(none.turns.is_empty() && say(&fixture, BOB, 6, answered(6)) == nothing, "P7");
 }
 
 #[test]
 fn a_summary_is_never_replaced_by_one_of_fewer_turns() {
     let fixture = Fixture::new();
     for number in 1..=3 {
-        say(&fixture, ANN, number, plain(number));
+        say(&fixture, ANN, number, answered(number));
     }
     say(&fixture, ANN, 4, summed_up(4, "through 3", 3));
     say(&fixture, ANN, 5, summed_up(5, "through 2", 2));
     let history = say(&fixture, ANN, 6, summed_up(6, "another through 3", 3));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("through 3"), vec![4, 5]));
-    let history = say(&fixture, ANN, 7, plain(7));
+    let history = say(&fixture, ANN, 7, answered(7));
     assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("another through 3"), vec![4, 5, 6]));
 }
 
 #[test]
 fn deleting_the_last_turn_deletes_the_summary() {
     let fixture = Fixture::new();
-    say(&fixture, ANN, 1, plain(1));
+    say(&fixture, ANN, 1, answered(1));
     say(&fixture, ANN, 2, summed_up(2, "secret", 1));
     fixture.submit([turn(3, ANN, "chat")]);
     fixture.store.delete(ANN, id(1)).wait().unwrap();

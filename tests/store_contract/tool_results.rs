@@ -14,7 +14,7 @@ fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
     let leases = fixture.store.claim(2).wait().unwrap();
     for (lease, content) in leases.iter().zip(["of one", "of two"]) {
         let handle = ResultHandle::of(lease.job.id, "call_0").to_string();
-        let whole = EngineMark::ToolWhole { handle, content: content.to_owned() };
+        let full_result = EngineMark::ToolWhole { handle, content: content.to_owned() };
         let result = Event::ToolResult {
             index: 0,
             id_ref: "call_0".to_owned(),
@@ -22,12 +22,16 @@ fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
             content: "short".to_owned(),
             skipped: false,
         };
-        fixture.store.append(lease.fence(), vec![whole.into(), result.into()], Urgency::Now).wait().unwrap();
+        fixture
+            .store
+            .append(lease.fence(), vec![full_result.into(), result.into()], Urgency::Now)
+            .wait()
+            .unwrap();
     }
-    let told = |fixture: &Fixture, user, number| {
+    let read_result = |fixture: &Fixture, user, number| {
         fixture.store.result(user, &ResultHandle::of(id(number), "call_0")).unwrap()
     };
-    assert_eq!(told(&fixture, ANN, 1).as_deref(), Some("of one"), "readable while the job runs");
+    assert_eq!(read_result(&fixture, ANN, 1).as_deref(), Some("of one"), "readable while the job runs");
     let failed = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
     for lease in leases {
         fixture
@@ -37,9 +41,9 @@ fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
             .unwrap();
     }
     let fixture = fixture.crash();
-    assert_eq!(told(&fixture, ANN, 1).as_deref(), Some("of one"));
-    assert_eq!(told(&fixture, ANN, 2).as_deref(), Some("of two"));
-    assert_eq!((told(&fixture, BOB, 1), told(&fixture, ANN, 3)), (None, None));
+    assert_eq!(read_result(&fixture, ANN, 1).as_deref(), Some("of one"));
+    assert_eq!(read_result(&fixture, ANN, 2).as_deref(), Some("of two"));
+    assert_eq!((read_result(&fixture, BOB, 1), read_result(&fixture, ANN, 3)), (None, None));
     assert_eq!(fixture.store.result(ANN, &ResultHandle::of(id(1), "call_1")), Ok(None));
     let log = fixture.store.log(id(1)).unwrap();
     assert_eq!(log.len(), 5, "the engine sees that there is a complete result: {log:?}");
@@ -50,5 +54,8 @@ fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
         "clients do not see the content"
     );
     fixture.store.delete(ANN, id(1)).wait().unwrap();
-    assert_eq!((told(&fixture, ANN, 1), told(&fixture, ANN, 2).as_deref()), (None, Some("of two")));
+    assert_eq!(
+        (read_result(&fixture, ANN, 1), read_result(&fixture, ANN, 2).as_deref()),
+        (None, Some("of two"))
+    );
 }

@@ -26,7 +26,7 @@ fn demo(prompt: u64) -> Record {
 }
 
 /// As `(day, model, prompt tokens, jobs)`.
-fn told(store: &RedbStore, user: UserId) -> Vec<(u32, String, u64, u64)> {
+fn usage_rows(store: &RedbStore, user: UserId) -> Vec<(u32, String, u64, u64)> {
     let line = |day: DayUsage| (day.day, day.model, day.usage.prompt_tokens, day.jobs);
     store.usage(user, 0, u32::MAX).unwrap().into_iter().map(line).collect()
 }
@@ -54,10 +54,10 @@ fn all_usage_of_a_job_is_recorded_by_model_at_its_end() {
         model: None,
     };
     spend(&fixture, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
-    assert_eq!(told(&fixture.store, ANN), [], "usage is recorded at the end");
+    assert_eq!(usage_rows(&fixture.store, ANN), [], "usage is recorded at the end");
     let title = EngineMark::Spent { model: "other".to_owned(), usage: Usage::new(2, 1) };
     fixture.store.finish(lease.fence(), vec![title.into()], done(id(1), "x")).wait().unwrap();
-    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
+    assert_eq!(usage_rows(&fixture.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
     assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(37, 4));
     let cost = [("demo".to_owned(), 15), ("other".to_owned(), 22)];
     assert_eq!(conversation(&fixture.store, ANN, "chat"), cost);
@@ -73,9 +73,9 @@ fn p7_usage_of_users_and_conversations_is_separate() {
         let prompt = [0, 1, 10, 100, 1_000][usize::try_from(number).unwrap()];
         fixture.store.finish(lease.fence(), vec![demo(prompt)], done(lease.job.id, "x")).wait().unwrap();
     }
-    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 101, 2)]);
-    assert_eq!(told(&fixture.store, BOB), [line(0, "demo", 1_010, 2)]);
-    assert_eq!(told(&fixture.store, UserId(3)), []);
+    assert_eq!(usage_rows(&fixture.store, ANN), [line(0, "demo", 101, 2)]);
+    assert_eq!(usage_rows(&fixture.store, BOB), [line(0, "demo", 1_010, 2)]);
+    assert_eq!(usage_rows(&fixture.store, UserId(3)), []);
     assert_eq!(conversation(&fixture.store, ANN, "chat"), [("demo".to_owned(), 1)]);
     assert_eq!(conversation(&fixture.store, BOB, "chat"), [("demo".to_owned(), 10)]);
     assert_eq!(conversation(&fixture.store, BOB, "chat-2"), []);
@@ -87,7 +87,7 @@ fn usage_is_recorded_once_across_crashes_and_postponed_runs() {
     fixture.submit([job(1, ANN)]);
     spend(&fixture, &fixture.claim(), vec![demo(1)]);
     let fixture = fixture.crash();
-    assert_eq!(told(&fixture.store, ANN), []);
+    assert_eq!(usage_rows(&fixture.store, ANN), []);
     let lease = fixture.claim();
     spend(&fixture, &lease, vec![demo(10)]);
     fixture.store.postpone(lease.fence(), "busy".to_owned(), 5).wait().unwrap();
@@ -98,7 +98,7 @@ fn usage_is_recorded_once_across_crashes_and_postponed_runs() {
     let fixture = fixture.crash();
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![demo(1_000)], done(id(1), "x")).wait().unwrap();
-    assert_eq!(told(&fixture.crash().store, ANN), [line(0, "demo", 1_111, 1)]);
+    assert_eq!(usage_rows(&fixture.crash().store, ANN), [line(0, "demo", 1_111, 1)]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_retried_job_records_only_new_usage_on_the_day_of_each_end() {
     fixture.store.retry(ANN, id(1)).wait().unwrap();
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
-    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 1, 1)], "no usage between the two ends");
+    assert_eq!(usage_rows(&fixture.store, ANN), [line(0, "demo", 1, 1)], "no usage between the two ends");
     fixture.clock.advance(DAY_MS);
     fixture.store.retry(ANN, id(1)).wait().unwrap();
     let fixture = fixture.crash();
@@ -124,7 +124,7 @@ fn a_retried_job_records_only_new_usage_on_the_day_of_each_end() {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![demo(100)], done(id(1), "x")).wait().unwrap();
     let lines = [line(0, "demo", 1, 1), line(1, "b", 5, 1), line(1, "demo", 110, 0)];
-    assert_eq!(told(&fixture.store, ANN), lines, "the job counts once, on the day of its first end");
+    assert_eq!(usage_rows(&fixture.store, ANN), lines, "the job counts once, on the day of its first end");
     assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage.prompt_tokens, 116);
     assert_eq!(conversation(&fixture.store, ANN, "chat"), [("b".to_owned(), 5), ("demo".to_owned(), 111)]);
     assert_eq!(fixture.store.usage(ANN, 1, 1).unwrap().len(), 2);
@@ -144,7 +144,7 @@ fn usage_of_jobs_ended_by_the_store_is_recorded() {
     for number in 1..=3 {
         fixture.store.cancel(ANN, id(number)).wait().unwrap();
     }
-    let (ann, bob) = (told(&fixture.store, ANN), told(&fixture.store, BOB));
+    let (ann, bob) = (usage_rows(&fixture.store, ANN), usage_rows(&fixture.store, BOB));
     let claimed = u64::try_from(ann.len() + bob.len()).unwrap();
     assert!(claimed > 0 && ann.iter().all(|line| line.2 == line.3), "{ann:?}");
     let fixture = Fixture::new();
@@ -152,10 +152,10 @@ fn usage_of_jobs_ended_by_the_store_is_recorded() {
     spend(&fixture, &fixture.claim(), vec![demo(7)]);
     let poisoned = fixture.crash_with(&Limits { crashes: 1, ..Limits::default() });
     assert!(poisoned.store.job(ANN, id(1)).unwrap().unwrap().status.is_terminal());
-    assert_eq!(told(&poisoned.store, ANN), [line(0, "demo", 7, 1)]);
+    assert_eq!(usage_rows(&poisoned.store, ANN), [line(0, "demo", 7, 1)]);
     fixture.store.cancel(ANN, id(1)).wait().unwrap();
-    assert_eq!(told(&fixture.store, ANN), [], "the job still runs");
-    assert_eq!(told(&fixture.crash().store, ANN), [line(0, "demo", 7, 1)], "recovery ends the job");
+    assert_eq!(usage_rows(&fixture.store, ANN), [], "the job still runs");
+    assert_eq!(usage_rows(&fixture.crash().store, ANN), [line(0, "demo", 7, 1)], "recovery ends the job");
 }
 
 #[test]
@@ -172,7 +172,11 @@ fn usage_of_batch_lines_is_recorded_like_that_of_other_jobs() {
         fixture.store.finish(lease.fence(), vec![demo(4)], done(lease.job.id, "x")).wait().unwrap();
     }
     fixture.store.cancel_batch(BOB, batch).wait().unwrap();
-    assert_eq!(told(&fixture.store, BOB), [line(0, "demo", 8, 2)], "a line that never started has no usage");
+    assert_eq!(
+        usage_rows(&fixture.store, BOB),
+        [line(0, "demo", 8, 2)],
+        "a line that never started has no usage"
+    );
 }
 
 #[test]
@@ -183,7 +187,7 @@ fn deleting_a_job_keeps_its_usage() {
     fixture.store.finish(lease.fence(), vec![demo(3)], done(id(1), "x")).wait().unwrap();
     fixture.store.delete(ANN, id(1)).wait().unwrap();
     assert_eq!(fixture.store.job(ANN, id(1)), Ok(None));
-    assert_eq!(told(&fixture.store, ANN), [line(0, "demo", 3, 1)]);
+    assert_eq!(usage_rows(&fixture.store, ANN), [line(0, "demo", 3, 1)]);
     assert_eq!(conversation(&fixture.store, ANN, "chat"), [("demo".to_owned(), 3)]);
 }
 
@@ -199,7 +203,7 @@ fn model_names_may_be_long_and_contain_any_characters() {
     }
     let mut expected: Vec<_> = names.iter().map(|name| line(0, name, 2, 1)).collect();
     expected.sort();
-    assert_eq!(told(&fixture.store, ANN), expected);
+    assert_eq!(usage_rows(&fixture.store, ANN), expected);
 }
 
 #[test]
@@ -220,10 +224,10 @@ fn p4_an_unreadable_usage_row_does_not_block_the_end_of_a_job() {
     writing.commit().unwrap();
     drop(database);
     let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
-    assert_eq!(told(&store, ANN), [], "an unreadable row is skipped");
+    assert_eq!(usage_rows(&store, ANN), [], "an unreadable row is skipped");
     let lease = store.claim(1).wait().unwrap().pop().unwrap();
     store.finish(lease.fence(), vec![demo(2)], done(id(2), "x")).wait().unwrap();
-    assert_eq!(told(&store, ANN), [line(0, "demo", 2, 1)], "the row starts again from zero");
+    assert_eq!(usage_rows(&store, ANN), [line(0, "demo", 2, 1)], "the row starts again from zero");
     assert_eq!(conversation(&store, ANN, "chat"), [("demo".to_owned(), 3)]);
 }
 
@@ -265,7 +269,7 @@ fn p7_hourly_usage_can_be_read_for_one_user_or_for_all() {
     assert_eq!(by_hour(&fixture.store, None, 25, 25).len(), 2);
     assert_eq!(by_hour(&fixture.store, None, 25, 24), [], "an inverted range is empty");
     assert_eq!(
-        told(&fixture.store, ANN),
+        usage_rows(&fixture.store, ANN),
         [line(0, "demo", 3, 2), line(1, "demo", 100, 1)],
         "daily usage is unchanged"
     );

@@ -286,7 +286,7 @@ fn p7_unfinished_jobs_are_counted_for_each_user_up_to_a_maximum() {
     let fixture = Fixture::new();
     fixture.submit((1..=3).map(|number| job(number, ANN)));
     fixture.submit([job(4, BOB)]);
-    let count = |user, most| fixture.store.unfinished_count(user, most).unwrap();
+    let count = |user, limit| fixture.store.unfinished_count(user, limit).unwrap();
     assert_eq!((count(ANN, 10), count(ANN, 2), count(ANN, 0), count(BOB, 10)), (3, 2, 0, 1));
     let lease = fixture.claim();
     assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "a running job is unfinished");

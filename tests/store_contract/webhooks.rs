@@ -88,8 +88,11 @@ fn a_crash_between_sending_and_settling_repeats_the_same_delivery_id() {
         .unwrap();
     let last = after.crash();
     assert!(due(&last).is_empty());
-    let kept = last.store.delivery(ANN, sent[0].id).unwrap().unwrap();
-    assert_eq!((kept.state, kept.last_status, kept.tries), (DeliveryState::Delivered, Some(200), 1));
+    let delivery = last.store.delivery(ANN, sent[0].id).unwrap().unwrap();
+    assert_eq!(
+        (delivery.state, delivery.last_status, delivery.tries),
+        (DeliveryState::Delivered, Some(200), 1)
+    );
 }
 
 #[test]

@@ -55,8 +55,14 @@ fn a_disk_with_ineffective_syncs_is_detected() {
 #[test]
 fn p4_a_job_end_split_into_two_transactions_is_detected() {
     let count = |end| (1..=10).map(|seed| split::run(seed, end)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-    let ((whole, wrong), (split, caught)) = (count(split::End::Whole), count(split::End::Split));
-    println!("{wrong} of {whole} images are inconsistent, {caught} of {split} when the end is split");
-    assert!(whole > 50 && wrong == 0, "{wrong} of {whole} images of an ordinary end are inconsistent");
+    let ((intact_images, inconsistent), (split, caught)) =
+        (count(split::End::Whole), count(split::End::Split));
+    println!(
+        "{inconsistent} of {intact_images} images are inconsistent, {caught} of {split} when the end is split"
+    );
+    assert!(
+        intact_images > 50 && inconsistent == 0,
+        "{inconsistent} of {intact_images} images of an ordinary end are inconsistent"
+    );
     assert!(caught * 10 > split, "only {caught} of {split} images of a split end were detected");
 }

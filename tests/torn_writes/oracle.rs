@@ -57,7 +57,7 @@ impl Oracle {
     }
 
     /// A key has returned a job.
-    pub(crate) fn heard(&mut self, key: IdempotencyKey, job: JobId) {
+    pub(crate) fn key_returned(&mut self, key: IdempotencyKey, job: JobId) {
         let (_, first) = *self.keys.entry(key.key).or_insert((key, job));
         assert_eq!(first, job, "a key returns always the same job");
     }
@@ -70,9 +70,9 @@ impl Oracle {
     /// Checks that keys still return the same jobs.
     pub(crate) fn check_keys(&self, store: &RedbStore) -> Result<(), String> {
         for (number, (key, owed)) in (1_000_000..).zip(self.keys.values()) {
-            let told = store.submit_once(job(number, ANN), *key).wait().map_err(|e| e.to_string())?;
-            if !matches!(&told, Idempotent::Replayed(job) if job.id == *owed) {
-                return Err(format!("a key returned {owed} and now returns {told:?}"));
+            let result = store.submit_once(job(number, ANN), *key).wait().map_err(|e| e.to_string())?;
+            if !matches!(&result, Idempotent::Replayed(job) if job.id == *owed) {
+                return Err(format!("a key returned {owed} and now returns {result:?}"));
             }
         }
         Ok(())
@@ -145,11 +145,11 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
         let ended = store.ended(batch.id, 0, 10_000).map_err(|e| e.to_string())?;
         let order: BTreeSet<_> = ended.results.iter().map(|result| result.line).collect();
         let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NotStarted);
-        let told = ended.results.iter().filter(|result| has_job(&result.outcome)).count();
+        let finished = ended.results.iter().filter(|result| has_job(&result.outcome)).count();
         let good = own().filter(|job| job.status == JobStatus::Succeeded).count();
         let lines: BTreeSet<_> = own().filter_map(|job| job.batch.map(|line| line.line)).collect();
         let fits = order.len() == ended.results.len()
-            && told >= own().filter(|job| job.status.is_terminal()).count()
+            && finished >= own().filter(|job| job.status.is_terminal()).count()
             && lines.len() == own().count()
             && batch.counts.completed as usize == good
             && batch.status.is_terminal() == (batch.counts.open() == 0)
@@ -173,8 +173,8 @@ fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), Str
         for job in jobs.iter().filter(|job| job.user == user) {
             *if job.status.is_terminal() { &mut owed } else { &mut running } += job.usage;
         }
-        let most = owed.total_tokens + running.total_tokens;
-        let fits = (owed.total_tokens..=most).contains(&spent.total_tokens);
+        let max_tokens = owed.total_tokens + running.total_tokens;
+        let fits = (owed.total_tokens..=max_tokens).contains(&spent.total_tokens);
         if !fits || (is_over && spent != owed) {
             return Err(format!("{user:?} has recorded {spent:?} and used {owed:?}, then {running:?}"));
         }
@@ -219,12 +219,12 @@ fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
 
 /// Checks that each end of a job with a webhook has a delivery.
 fn told_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
-    let mut told: BTreeMap<JobId, usize> = BTreeMap::new();
+    let mut deliveries: BTreeMap<JobId, usize> = BTreeMap::new();
     for user in [ANN, BOB] {
         let query = DeliveryQuery { user, state: None, before: None, limit: 10_000 };
         for delivery in store.deliveries(&query).map_err(|e| e.to_string())?.deliveries {
             if let WebhookSubject::Job(job) = delivery.subject {
-                *told.entry(job).or_default() += 1;
+                *deliveries.entry(job).or_default() += 1;
             }
         }
     }
@@ -232,7 +232,7 @@ fn told_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
         let page = store.events(job.id, 0, 100_000).map_err(|e| e.to_string())?;
         let ends = page.events.iter().filter(|e| e.event.is_terminal()).count();
         let owed = if job.webhook_url.is_some() { ends } else { 0 };
-        let found = told.get(&job.id).copied().unwrap_or_default();
+        let found = deliveries.get(&job.id).copied().unwrap_or_default();
         if found != owed {
             return Err(format!("{} has {found} of {owed} deliveries: {job:?}", job.id));
         }

@@ -212,7 +212,7 @@ impl Workload {
         self.jobs.extend([1, 2].map(|more| id(self.jobs.len() as u128 + more)));
         for ticket in tickets {
             let (Idempotent::New(job) | Idempotent::Replayed(job)) = ticket.wait().unwrap();
-            self.oracle.lock().unwrap().heard(key, job.id);
+            self.oracle.lock().unwrap().key_returned(key, job.id);
             self.note(job.id);
         }
     }

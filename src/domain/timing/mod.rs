@@ -55,13 +55,13 @@ impl Timing {
 
     /// The next occurrence after the clock went back to `now_ms`.
     ///
-    /// A fired occurrence does not fire again, unless it lies so far in the future that the clock must have
+    /// A fired occurrence does not fire again, unless it is so far in the future that the clock must have
     /// been wrong when it fired. An interval never becomes longer.
     pub fn again(&self, now_ms: u64, last_due_ms: Option<u64>) -> Option<u64> {
         let fired = last_due_ms.filter(|due| due.saturating_sub(now_ms) <= WRONG_CLOCK_MS);
         let next = self.next_after(fired.unwrap_or(now_ms).max(now_ms));
         match self {
-            // Armed means not fired: it is still to come.
+            // An armed occurrence has not fired yet.
             Self::At(at_ms) => Some(*at_ms),
             Self::Every { seconds, .. } => {
                 next.map(|next| next.min(now_ms.saturating_add(seconds.saturating_mul(1_000))))

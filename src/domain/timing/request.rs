@@ -29,7 +29,7 @@ pub struct TimingRequest {
 pub struct TimingError {
     /// The wrong key; `None` when their combination is wrong.
     pub key: Option<&'static str>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 
@@ -52,8 +52,8 @@ impl TimingRequest {
             (None, Some(seconds), None) => Ok(Timing::Every { seconds, anchor_ms: now_ms }),
             (None, None, Some(expression)) => {
                 let zone = self.tz.as_deref().unwrap_or(DEFAULT_ZONE);
-                let cron =
-                    Cron::new(&expression, zone).map_err(|error| fault(place(&error), error.to_string()))?;
+                let cron = Cron::new(&expression, zone)
+                    .map_err(|error| fault(key_in_error(&error), error.to_string()))?;
                 if cron.next_after(now_ms).is_none() {
                     return Err(fault("cron", "'cron' never comes true: there is no such date".to_owned()));
                 }
@@ -64,7 +64,7 @@ impl TimingRequest {
     }
 }
 
-fn place(error: &CronError) -> &'static str {
+fn key_in_error(error: &CronError) -> &'static str {
     match error {
         CronError::Expression(_) => "cron",
         CronError::Zone { .. } => "tz",

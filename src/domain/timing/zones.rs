@@ -1,5 +1,5 @@
-//! The time zones of the IANA database, by name. They are part of the binary: the host may
-//! have other ones or none.
+//! The time zones of the IANA database, by name. They are part of the binary, because the host may
+//! have other zones or none.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use std::sync::LazyLock;

@@ -90,7 +90,7 @@ impl Journal for LogJournal<'_> {
             return;
         }
         // The full result is in the log before the model can read it.
-        let full_result = outcome.whole.map(|whole| {
+        let full_result = outcome.full_result.map(|whole| {
             EngineMark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into()
         });
         let settle = |turn: &TurnState| {

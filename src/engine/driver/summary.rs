@@ -71,8 +71,8 @@ impl Driver<'_> {
             }
             Err(_) => (stub, true),
         };
-        let (kept, said) = (cut.kept_history, cut.omitted_job_messages);
-        self.append(vec![Event::Summary { content, kept, said, is_stub }.into()])?;
+        let (kept_messages, omitted_messages) = (cut.kept_history, cut.omitted_job_messages);
+        self.append(vec![Event::Summary { content, kept_messages, omitted_messages, is_stub }.into()])?;
         Ok(ShortenOutcome::Shortened)
     }
 

@@ -177,7 +177,7 @@ impl FakeTools {
 }
 
 fn outcome(content: &str, skipped: bool) -> ToolOutcome {
-    ToolOutcome { content: content.to_owned(), skipped, whole: None }
+    ToolOutcome { content: content.to_owned(), skipped, full_result: None }
 }
 
 impl Toolbox for FakeTools {

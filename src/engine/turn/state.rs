@@ -199,7 +199,7 @@ impl TurnState {
                 self.open.retain(|step| step.index != *index);
                 self.is_billed &= !self.open.is_empty();
             }
-            Event::Summary { content, kept, said, is_stub } => {
+            Event::Summary { content, kept_messages: kept, omitted_messages: said, is_stub } => {
                 let (content, is_stub) = (content.clone(), *is_stub);
                 self.failures.note_shortened();
                 let (kept_history, omitted_job_messages) = (*kept, *said);

@@ -398,7 +398,9 @@ fn a_fallback_model_stays_after_a_crash_and_not_in_the_next_attempt() {
 #[test]
 fn a_retried_job_sees_messages_since_its_failure() {
     let mut turn = TurnState::default();
-    turn.apply(&Event::Summary { content: "x".into(), kept: 1, said: 0, is_stub: false }.into());
+    turn.apply(
+        &Event::Summary { content: "x".into(), kept_messages: 1, omitted_messages: 0, is_stub: false }.into(),
+    );
     turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_some(), "given back only");
     turn.apply(&Event::Error { content: "x".into(), code: FailureCode::Timeout }.into());

@@ -24,7 +24,7 @@ impl Toolbox for Waiting {
         self.0.fetch_add(1, Ordering::SeqCst);
         let stop = context.cancel.wait(Duration::from_secs(60));
         let told = serde_json::json!({"error": format!("{stop:?}")}).to_string();
-        journal.finished(&calls[0], ToolOutcome { content: told, skipped: false, whole: None });
+        journal.finished(&calls[0], ToolOutcome { content: told, skipped: false, full_result: None });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::store::options::StoreOptions;
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::handle::DatabaseHandle;
 use crate::store::redb::file::medium::{BackendMedium, FileMedium, Medium};
-use crate::store::redb::file::open::{open_patiently, refused};
+use crate::store::redb::file::open::{open_with_retry, refused};
 use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::file::{compaction, migration};
 use crate::store::redb::writer::change_watches::ChangeWatches;
@@ -39,7 +39,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        // redb trusts its pages: what it meets in a damaged one may be a panic, which is an answer, too.
+        // redb trusts its pages, so a damaged one may cause a panic, which counts as damage.
         let opened = catch_unwind(AssertUnwindSafe(|| {
             Self::open_medium(Box::new(FileMedium(path.to_owned())), path, (options, limits), clock)
         }));
@@ -47,7 +47,8 @@ impl RedbStore {
         opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))
     }
 
-    /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
+    /// Opens the backend that `make` creates. Calls `make` again whenever the store reopens after an I/O
+    /// error.
     pub fn open_with_backend<B: StorageBackend>(
         make: impl Fn() -> B + Send + Sync + 'static,
         options: &StoreOptions,
@@ -57,17 +58,17 @@ impl RedbStore {
         Self::open_medium(Box::new(BackendMedium(make)), Path::new("(made)"), (options, limits), clock)
     }
 
-    /// Reports to this meter from now on, and what recovery has counted; the first meter stays.
+    /// Sets the meter and reports the counts of recovery to it. Only the first meter is used.
     pub fn set_meter(&self, meter: Arc<dyn Meter>) {
         self.shared.set_meter(meter);
     }
 
-    /// Why new work is refused for want of disk, if it is; checked now, without the writer.
+    /// The error for new work when the disk is nearly full. Checks now, without the writer.
     pub fn low_disk(&self) -> Option<StoreError> {
         self.shared.mark.check(self.shared.medium.space()?, 0).err()
     }
 
-    /// A store that is gone with its last owner, for tests of other rooms.
+    /// A store in memory, for tests of other modules.
     #[cfg(test)]
     pub(crate) fn in_memory(clock: Arc<dyn Clock>) -> Arc<Self> {
         let (options, limits) = (StoreOptions::default(), Limits::default());
@@ -75,12 +76,12 @@ impl RedbStore {
         made.unwrap_or_else(|error| unreachable!("{error}"))
     }
 
-    /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer
-    /// [`StoreError::Closed`]. Blocks; closing twice is one close.
+    /// Finishes the queued writes, settles the file and ends the writer. Later writes and reads return
+    /// [`StoreError::Closed`]. Blocks. A second call does nothing.
     pub fn close(&self) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
-            // Both fail only if the writer is gone already.
+            // Both fail only if the writer has ended already.
             drop(self.channel.send(WriterRequest::Close));
             drop(writer.join());
         }
@@ -94,7 +95,7 @@ impl RedbStore {
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.create_if_missing().map_err(|e| refused(path, e))?;
-        let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
+        let database = open_with_retry(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
         migration::prepare(&database, medium.as_ref(), path)?;
         let database =
             compaction::compact_if_worth(database, medium.as_ref(), options.cache_bytes, clock.as_ref())
@@ -130,7 +131,7 @@ impl RedbStore {
         self.shared.handle.read(reader)
     }
 
-    /// For requests of clients: a full channel refuses them.
+    /// For clients: fails when the channel is full.
     pub(crate) fn offer<T: Send + 'static, E: PortError>(
         &self,
         options: WriteOptions,
@@ -147,7 +148,7 @@ impl RedbStore {
         })
     }
 
-    /// For workers: a full channel slows them down.
+    /// For workers: waits while the channel is full.
     pub(crate) fn push<T: Send + 'static, E: PortError>(
         &self,
         options: WriteOptions,

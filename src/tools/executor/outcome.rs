@@ -73,8 +73,8 @@ impl CallOutcome {
         let skipped = self.duplicate || matches!(self.kind, OutcomeKind::Cancelled | OutcomeKind::Cached);
         let (value, full_text) = truncated(self.into_value(), limits);
         let handle = limits.reader.as_ref().map(|reader| reader.handle.clone());
-        let whole = handle.zip(full_text).map(|(handle, content)| FullResult { handle, content });
-        ToolOutcome { content: value.to_string(), skipped, whole }
+        let full_result = handle.zip(full_text).map(|(handle, content)| FullResult { handle, content });
+        ToolOutcome { content: value.to_string(), skipped, full_result }
     }
 
     fn into_value(self) -> Value {

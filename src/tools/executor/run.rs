@@ -50,7 +50,8 @@ impl BatchRun<'_> {
                 for call in &prepared.duplicates {
                     self.record(call, Some(prepared), &duplicate);
                     // The full result is stored once for all duplicates.
-                    let outcome = ToolOutcome { whole: None, ..duplicate.clone().into_tool_outcome(&limits) };
+                    let outcome =
+                        ToolOutcome { full_result: None, ..duplicate.clone().into_tool_outcome(&limits) };
                     self.journal.finished(call, outcome);
                 }
             }

@@ -183,7 +183,7 @@ impl Journal for RecordingJournal {
         if self.refuses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
     fn finished(&self, call: &ToolCall, outcome: crate::ports::ToolOutcome) {
-        self.wholes.lock().expect("unpoisoned").extend(outcome.whole);
+        self.wholes.lock().expect("unpoisoned").extend(outcome.full_result);
         let content = serde_json::from_str(&outcome.content).expect("valid JSON");
         self.finished.lock().expect("unpoisoned").push((call.id_ref.clone(), content, outcome.skipped));
     }

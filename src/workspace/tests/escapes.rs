@@ -1,6 +1,6 @@
-//! Ways out that somebody planted, each of which leads nowhere.
+//! Planted links and special files that lead out of the workspace. None of them is followed.
 
-use super::{Fixture, ROOM, SECRET, project};
+use super::{Fixture, SECRET, UNLIMITED, project};
 use crate::ports::{FileError, SearchQuery, Workspaces};
 use rustix::fs::{CWD, FileType, Mode};
 use std::fs;
@@ -14,7 +14,7 @@ fn search(query: &str, path: &str) -> SearchQuery {
 fn no_act_follows_a_link_on_the_way() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    files.write(p, "own.txt", "mine", ROOM).unwrap();
+    files.write(p, "own.txt", "mine", UNLIMITED).unwrap();
     fs::create_dir(fixture.at("real")).unwrap();
     for (name, target) in
         [("abs", fixture.outside()), ("root", "/".into()), ("up", "../../../outside".into())]
@@ -26,15 +26,15 @@ fn no_act_follows_a_link_on_the_way() {
         let path = format!("{link}/canary");
         let refusals = [
             files.read(p, &path).err(),
-            files.write(p, &path, "x", ROOM).err(),
-            files.write(p, &format!("{link}/new/deep"), "x", ROOM).err(),
+            files.write(p, &path, "x", UNLIMITED).err(),
+            files.write(p, &format!("{link}/new/deep"), "x", UNLIMITED).err(),
             files.delete(p, &path).err(),
             files.rename(p, &path, "stolen").err(),
             files.rename(p, "own.txt", &path).err(),
-            files.make_directory(p, &format!("{link}/made"), ROOM).err(),
+            files.make_directory(p, &format!("{link}/made"), UNLIMITED).err(),
             files.list(p, link).err(),
             files.search(p, &search("sing", link)).err(),
-            files.upload(p, ROOM).unwrap().begin(&path).err(),
+            files.upload(p, UNLIMITED).unwrap().begin(&path).err(),
         ];
         for (act, refusal) in refusals.into_iter().enumerate() {
             assert!(matches!(refusal, Some(FileError::WrongKind(_))), "{link} {act}: {refusal:?}");
@@ -54,7 +54,7 @@ fn a_link_at_the_end_is_itself_or_nothing() {
     plant("leaf");
     assert!(matches!(files.read(p, "leaf"), Err(FileError::WrongKind(why)) if why.contains("symbolic link")));
     assert!(files.list(p, "").unwrap().files.is_empty());
-    assert_eq!(files.write(p, "leaf", "new", ROOM), Ok(3));
+    assert_eq!(files.write(p, "leaf", "new", UNLIMITED), Ok(3));
     assert_eq!(files.read(p, "leaf").unwrap(), "new", "the link was replaced, its target was not written");
     plant("moved");
     files.rename(p, "moved", "elsewhere").unwrap();
@@ -90,7 +90,7 @@ fn neighbours_whose_names_begin_alike_are_other_projects() {
     let fixture = Fixture::new();
     let evil = project(2, "p_evil");
     fixture.files.make(&evil).unwrap();
-    fixture.files.write(&evil, "a", SECRET, ROOM).unwrap();
+    fixture.files.write(&evil, "a", SECRET, UNLIMITED).unwrap();
     for path in ["../p_evil/a", "_evil/a", "x/../../p_evil/a"] {
         assert!(fixture.files.read(&fixture.project, path).is_err(), "{path}");
     }
@@ -118,7 +118,7 @@ fn a_project_that_is_a_link_is_none() {
 fn writing_never_goes_through_a_hard_link() {
     let fixture = Fixture::new();
     fs::hard_link(fixture.outside().join("canary"), fixture.at("hard")).unwrap();
-    fixture.files.write(&fixture.project, "hard", "new", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "hard", "new", UNLIMITED).unwrap();
     fs::hard_link(fixture.outside().join("canary"), fixture.at("hard2")).unwrap();
     fixture.files.delete(&fixture.project, "hard2").unwrap();
     fixture.assert_untouched();

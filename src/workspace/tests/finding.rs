@@ -1,6 +1,6 @@
 //! Lists by glob.
 
-use super::{Fixture, ROOM};
+use super::{Fixture, UNLIMITED};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, FileKind, GlobQuery, SearchQuery, Workspaces};
 use std::fs;
@@ -21,7 +21,7 @@ fn found(fixture: &Fixture, query: &GlobQuery) -> Vec<String> {
 fn a_glob_is_held_against_paths_below_its_directory() {
     let fixture = Fixture::new();
     for path in ["a.rs", "b.txt", "src/c.rs", "src/deep/d.rs", ".env", "src/.git/e.rs", ".nanoclaw/f.rs"] {
-        fixture.files.write(&fixture.project, path, "x", ROOM).unwrap();
+        fixture.files.write(&fixture.project, path, "x", UNLIMITED).unwrap();
     }
     std::os::unix::fs::symlink(fixture.outside(), fixture.at("src/link")).unwrap();
     for (path, glob, expected) in [
@@ -55,7 +55,7 @@ fn a_glob_is_held_against_paths_below_its_directory() {
 fn p8_a_list_ends_with_its_time() {
     let fixture = Fixture::with(&Limits { search_ms: 1_000, ..Limits::default() });
     for n in 0..20 {
-        fixture.files.write(&fixture.project, &format!("{n}"), "x", ROOM).unwrap();
+        fixture.files.write(&fixture.project, &format!("{n}"), "x", UNLIMITED).unwrap();
     }
     fixture.clock.step_ms.store(100, Ordering::SeqCst);
     let listing = fixture.files.find(&fixture.project, &query("", "*")).unwrap();
@@ -65,9 +65,9 @@ fn p8_a_list_ends_with_its_time() {
 #[test]
 fn a_pattern_and_a_glob_narrow_a_search() {
     let fixture = Fixture::new();
-    fixture.files.write(&fixture.project, "src/a.rs", "let x1 = 5;\nlet y = 6;\n", ROOM).unwrap();
-    fixture.files.write(&fixture.project, "src/b.md", "let x1 = 5;\n", ROOM).unwrap();
-    fixture.files.write(&fixture.project, ".hidden/c.rs", "let x1 = 5;\n", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "src/a.rs", "let x1 = 5;\nlet y = 6;\n", UNLIMITED).unwrap();
+    fixture.files.write(&fixture.project, "src/b.md", "let x1 = 5;\n", UNLIMITED).unwrap();
+    fixture.files.write(&fixture.project, ".hidden/c.rs", "let x1 = 5;\n", UNLIMITED).unwrap();
     let pattern = SearchQuery {
         query: r"^let x\d =".to_owned(),
         max_results: 50,
@@ -96,7 +96,7 @@ fn a_pattern_and_a_glob_narrow_a_search() {
 #[test]
 fn what_stands_at_a_path_is_told_without_following() {
     let fixture = Fixture::new();
-    fixture.files.write(&fixture.project, "d/f", "123", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "d/f", "123", UNLIMITED).unwrap();
     std::os::unix::fs::symlink(fixture.outside(), fixture.at("link")).unwrap();
     let kind = |path: &str| fixture.files.kind(&fixture.project, path);
     assert_eq!(kind("d/f"), Ok(Some(FileKind::File(3))));

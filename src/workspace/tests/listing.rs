@@ -1,6 +1,6 @@
 //! Lists and statistics.
 
-use super::{Fixture, ROOM};
+use super::{Fixture, UNLIMITED};
 use crate::ports::{FileEntry, FileError, TreeStats, Workspaces};
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ fn a_list_is_sorted_and_shows_what_can_be_asked_for() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     for path in ["b.txt", "a.txt", "z/in.txt", "c/in.txt", ".env", ".git/config"] {
-        files.write(p, path, "12345", ROOM).unwrap();
+        files.write(p, path, "12345", UNLIMITED).unwrap();
     }
     fs::write(fixture.at("back\\slash"), "").unwrap();
     fs::write(fixture.at("new\nline"), "").unwrap();
@@ -44,8 +44,8 @@ fn statistics_count_everything_once_and_follow_nothing() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     assert_eq!(files.stats(p).unwrap(), TreeStats::default());
-    files.write(p, "a/b/c.txt", "12345", ROOM).unwrap();
-    files.write(p, ".hidden", "123", ROOM).unwrap();
+    files.write(p, "a/b/c.txt", "12345", UNLIMITED).unwrap();
+    files.write(p, ".hidden", "123", UNLIMITED).unwrap();
     std::os::unix::fs::symlink("/", fixture.at("a/root")).unwrap();
     fs::File::create(fixture.at("sparse")).unwrap().set_len(1 << 40).unwrap();
     let stats = files.stats(p).unwrap();
@@ -58,6 +58,6 @@ fn what_is_not_there_does_not_exist() {
     let gone = super::project(9, "gone");
     assert!(matches!(fixture.files.stats(&gone), Err(FileError::NotFound(_))));
     assert!(matches!(fixture.files.list(&gone, ""), Err(FileError::NotFound(_))));
-    assert!(matches!(fixture.files.write(&gone, "a", "", ROOM), Err(FileError::NotFound(_))));
+    assert!(matches!(fixture.files.write(&gone, "a", "", UNLIMITED), Err(FileError::NotFound(_))));
     fixture.files.remove(&gone).unwrap();
 }

@@ -1,5 +1,4 @@
-//! The rooms of these tests: a workspace in a directory of its own, with a canary next to
-//! it that nobody may reach.
+//! Fixture: a workspace in a temporary directory, with a canary file beside it that no call may reach.
 
 mod escapes;
 mod finding;
@@ -23,15 +22,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the canary says: no answer may ever have it.
+/// Content of the canary. No result may contain it.
 const SECRET: &str = "canary: sing to nobody";
-/// Room for everything.
-const ROOM: StorageAllowance = StorageAllowance { project_bytes: u64::MAX, project_entries: 1_000_000 };
+/// An allowance that no test exceeds.
+const UNLIMITED: StorageAllowance = StorageAllowance { project_bytes: u64::MAX, project_entries: 1_000_000 };
 
-/// Now, for these tests: some day in 2033.
+/// The current time of these tests, in 2033.
 const NOW_MS: u64 = 2_000_000_000_000;
 
-/// Goes on by a step each time it is asked.
+/// A clock that advances by one step at each read.
 #[derive(Default)]
 struct StepClock {
     step_ms: AtomicU64,
@@ -76,17 +75,17 @@ impl Fixture {
         self.home.path().join("outside")
     }
 
-    /// Where something of the project lies.
+    /// Host path of a file of the project.
     fn at(&self, path: &str) -> PathBuf {
         self.files.absolute(&self.project).join(path)
     }
 
-    /// What is on the desk.
+    /// Number of staged entries.
     fn staged_count(&self) -> usize {
         fs::read_dir(self.home.path().join("ws/user_1/.nanoclaw")).map_or(0, Iterator::count)
     }
 
-    /// The canary is alive and alone.
+    /// The canary is unchanged, and no file was added beside it.
     fn assert_untouched(&self) {
         assert_eq!(fs::read_to_string(self.outside().join("canary")).unwrap(), SECRET);
         assert_eq!(fs::read_dir(self.outside()).unwrap().count(), 1);
@@ -105,9 +104,8 @@ fn project(id: u128, directory: &str) -> Project {
     }
 }
 
-/// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids
-/// change in this thread alone.
-fn as_a_plain_user(work: impl FnOnce() + Send) {
+/// Runs as an unprivileged user: `nobody` when the tests run as root. The ids change in this thread only.
+fn as_unprivileged_user(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if rustix::process::geteuid().is_root() {

@@ -47,10 +47,10 @@ proptest! {
     #[test]
     fn whatever_is_read_stays_below_and_reads_as_itself(text in "[a./\\\\é\\x00 ~-]{0,24}|.{0,40}") {
         if let Ok(path) = ProjectPath::parse(&text) {
-            let said = path.as_str().to_owned();
-            prop_assert!(said.is_empty() || said.split('/').all(is_name));
-            prop_assert!(!said.starts_with('/') && !said.split('/').any(|s| s == ".." || s == "."));
-            prop_assert_eq!(ProjectPath::parse(&said), Ok(path));
+            let text = path.as_str().to_owned();
+            prop_assert!(text.is_empty() || text.split('/').all(is_name));
+            prop_assert!(!text.starts_with('/') && !text.split('/').any(|s| s == ".." || s == "."));
+            prop_assert_eq!(ProjectPath::parse(&text), Ok(path));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Quotas.
 
-use super::{Fixture, ROOM};
+use super::{Fixture, UNLIMITED};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, StorageAllowance, Workspaces};
 use std::fs;
@@ -13,15 +13,15 @@ fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
 fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    let most = StorageAllowance { project_bytes: 10, project_entries: 3 };
-    files.write(p, "d/a", "12345678", most).unwrap();
-    assert!(names(files.write(p, "b", "123", most), "limits.project_bytes"));
-    files.write(p, "b", "12", most).unwrap();
-    assert!(names(files.write(p, "c", "", most), "limits.project_entries"));
-    assert!(names(files.make_directory(p, "e", most), "limits.project_entries"));
-    assert!(names(files.upload(p, most).unwrap().begin("c"), "limits.project_entries"));
-    files.write(p, "d/a", "87654321", most).unwrap();
-    assert!(names(files.write(p, "d/a", "123456789", most), "limits.project_bytes"));
+    let allowance = StorageAllowance { project_bytes: 10, project_entries: 3 };
+    files.write(p, "d/a", "12345678", allowance).unwrap();
+    assert!(names(files.write(p, "b", "123", allowance), "limits.project_bytes"));
+    files.write(p, "b", "12", allowance).unwrap();
+    assert!(names(files.write(p, "c", "", allowance), "limits.project_entries"));
+    assert!(names(files.make_directory(p, "e", allowance), "limits.project_entries"));
+    assert!(names(files.upload(p, allowance).unwrap().begin("c"), "limits.project_entries"));
+    files.write(p, "d/a", "87654321", allowance).unwrap();
+    assert!(names(files.write(p, "d/a", "123456789", allowance), "limits.project_bytes"));
     assert_eq!(files.read(p, "d/a").unwrap(), "87654321");
     assert_eq!(fixture.staged_count(), 0);
 }
@@ -30,29 +30,29 @@ fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
 fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    let most = StorageAllowance { project_bytes: 10, project_entries: 3 };
+    let allowance = StorageAllowance { project_bytes: 10, project_entries: 3 };
     fs::write(fixture.at("big"), "x".repeat(100)).unwrap();
-    assert!(names(files.write(p, "a", "1", most), "limits.project_bytes"));
-    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_bytes"));
+    assert!(names(files.write(p, "a", "1", allowance), "limits.project_bytes"));
+    assert!(names(files.write(p, "big", &"x".repeat(101), allowance), "limits.project_bytes"));
     for number in 0..5 {
         fs::write(fixture.at(&format!(".{number}")), "").unwrap();
     }
-    assert!(names(files.write(p, "a", "1", most), "limits.project_entries"));
-    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_entries"));
-    files.write(p, "big", &"x".repeat(50), most).unwrap();
+    assert!(names(files.write(p, "a", "1", allowance), "limits.project_entries"));
+    assert!(names(files.write(p, "big", &"x".repeat(101), allowance), "limits.project_entries"));
+    files.write(p, "big", &"x".repeat(50), allowance).unwrap();
     files.delete(p, "big").unwrap();
 }
 
 #[test]
 fn writers_at_once_share_one_quota() {
     let fixture = Fixture::new();
-    let most = StorageAllowance { project_bytes: 100, project_entries: 100 };
+    let allowance = StorageAllowance { project_bytes: 100, project_entries: 100 };
     let written: usize = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
             .map(|writer| {
                 let fixture = &fixture;
                 scope.spawn(move || {
-                    let mut upload = fixture.files.upload(&fixture.project, most).unwrap();
+                    let mut upload = fixture.files.upload(&fixture.project, allowance).unwrap();
                     let mut ended = 0;
                     for number in 0..10 {
                         upload.begin(&format!("{writer}-{number}")).unwrap();
@@ -75,23 +75,23 @@ fn writers_at_once_share_one_quota() {
 fn an_upload_that_is_given_up_gives_its_room_back() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    let most = StorageAllowance { project_bytes: 10, project_entries: 2 };
-    let mut first = files.upload(p, most).unwrap();
+    let allowance = StorageAllowance { project_bytes: 10, project_entries: 2 };
+    let mut first = files.upload(p, allowance).unwrap();
     first.begin("a").unwrap();
     first.write(b"12345678").unwrap();
-    assert!(names(files.write(p, "b", "123", most), "limits.project_bytes"), "what is coming counts");
+    assert!(names(files.write(p, "b", "123", allowance), "limits.project_bytes"), "what is coming counts");
     drop(first);
-    files.write(p, "b", "123", most).unwrap();
-    files.write(p, "c", "", most).unwrap();
+    files.write(p, "b", "123", allowance).unwrap();
+    files.write(p, "c", "", allowance).unwrap();
     files.rename(p, "c", "d").unwrap();
     assert_eq!(files.stats(p).unwrap().files, 2);
-    files.write(p, "e", "", ROOM).unwrap();
+    files.write(p, "e", "", UNLIMITED).unwrap();
 }
 
 #[test]
 fn p8_directories_made_for_a_move_count_as_well() {
     let fixture = Fixture::with(&Limits { project_entries: 3, ..Limits::default() });
-    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
     let far = fixture.files.rename(&fixture.project, "a", "b/c/d/e");
     assert!(matches!(far, Err(FileError::Quota(_))), "{far:?}");
     fixture.files.rename(&fixture.project, "a", "b/c").unwrap();

@@ -1,7 +1,7 @@
-//! Somebody swaps directories and files for links while the server works: nothing outside is ever
-//! read, written or deleted.
+//! Another thread swaps directories and files for links while the server works. No outside file is read,
+//! written or deleted.
 
-use super::{Fixture, ROOM, SECRET};
+use super::{Fixture, SECRET, UNLIMITED};
 use crate::ports::{FileError, GlobQuery, SearchQuery, Workspaces};
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
@@ -9,12 +9,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Turns of each act.
-const TURNS: usize = 2_000;
-/// Turns after which nobody waits any longer for both sides of a swap to be seen.
-const MOST_TURNS: usize = 200_000;
+/// Rounds of each test.
+const ROUNDS: usize = 2_000;
+/// Rounds after which a test stops waiting to see both sides of a swap.
+const MAX_ROUNDS: usize = 200_000;
 
-/// Swaps a name for the link behind it. The worker may have taken one of them away: then it is planted again.
+/// Swaps a name with its link. Plants the link again when the worker has removed one of them.
 fn swap(fixture: &Fixture, name: &str, target: &Path) {
     let (here, there) = (fixture.at(name), fixture.at(&format!(".{name}")));
     if rustix::fs::renameat_with(CWD, &here, CWD, &there, RenameFlags::EXCHANGE).is_err() {
@@ -22,7 +22,7 @@ fn swap(fixture: &Fixture, name: &str, target: &Path) {
     }
 }
 
-/// Works while another thread swaps a directory and a file for links to what is outside.
+/// Runs `work` while another thread swaps a directory and a file for links to outside files.
 fn while_swapping(fixture: &Fixture, work: impl FnOnce()) {
     fs::create_dir(fixture.at("dir")).unwrap();
     fs::write(fixture.at("dir/canary"), "own").unwrap();
@@ -57,7 +57,7 @@ fn reading_and_listing_see_what_is_inside_or_nothing() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
         let (mut own, mut refused) = (0, 0);
-        for lock in 0..MOST_TURNS {
+        for round in 0..MAX_ROUNDS {
             for path in ["dir/canary", "leaf"] {
                 let read = fixture.files.read(&fixture.project, path);
                 assert_known(&read);
@@ -68,7 +68,7 @@ fn reading_and_listing_see_what_is_inside_or_nothing() {
             let listed = fixture.files.list(&fixture.project, "dir");
             assert_known(&listed);
             assert!(listed.iter().flat_map(|list| &list.files).all(|file| file.size == 3));
-            if lock >= TURNS && own > 0 && refused > 0 {
+            if round >= ROUNDS && own > 0 && refused > 0 {
                 break;
             }
         }
@@ -79,13 +79,13 @@ fn reading_and_listing_see_what_is_inside_or_nothing() {
 #[test]
 fn searching_tells_nothing_from_outside() {
     let fixture = Fixture::new();
-    // Only outside: its name must not be told either.
+    // Exists only outside: not even its name may be reported.
     fs::create_dir(fixture.outside().join("canary.d")).unwrap();
     fs::write(fixture.outside().join("canary.d/deep"), SECRET).unwrap();
     let query =
         SearchQuery { query: "n".into(), path: String::new(), max_results: 50, ..SearchQuery::default() };
     while_swapping_two(&fixture, || {
-        for _ in 0..TURNS {
+        for _ in 0..ROUNDS {
             let found = fixture.files.search(&fixture.project, &query).unwrap();
             for hit in found.hits {
                 assert!(!hit.path.contains(".d/"), "{hit:?}");
@@ -95,7 +95,7 @@ fn searching_tells_nothing_from_outside() {
     });
 }
 
-/// As above, where the canary is not alone.
+/// The same, with a second file beside the canary.
 fn while_swapping_two(fixture: &Fixture, work: impl FnOnce()) {
     while_swapping(fixture, || {
         work();
@@ -108,21 +108,21 @@ fn while_swapping_two(fixture: &Fixture, work: impl FnOnce()) {
 fn writing_moving_and_uploading_stay_inside() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
-        for lock in 0..TURNS {
-            assert_known(&fixture.files.write(&fixture.project, "dir/canary", "written", ROOM));
-            assert_known(&fixture.files.write(&fixture.project, "leaf", "own", ROOM));
+        for round in 0..ROUNDS {
+            assert_known(&fixture.files.write(&fixture.project, "dir/canary", "written", UNLIMITED));
+            assert_known(&fixture.files.write(&fixture.project, "leaf", "own", UNLIMITED));
             assert_known(&fixture.files.make_directory(
                 &fixture.project,
-                &format!("dir/{}/x", lock % 7),
-                ROOM,
+                &format!("dir/{}/x", round % 7),
+                UNLIMITED,
             ));
             assert_known(&fixture.files.rename(&fixture.project, "dir/canary", "stolen"));
             assert_ne!(fixture.files.read(&fixture.project, "stolen").as_deref(), Ok(SECRET));
             assert_known(&fixture.files.rename(&fixture.project, "stolen", "dir/planted"));
-            let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
-            let begun = upload.begin(&format!("dir/up{}", lock % 7));
-            assert_known(&begun);
-            if begun.is_ok() {
+            let mut upload = fixture.files.upload(&fixture.project, UNLIMITED).unwrap();
+            let started = upload.begin(&format!("dir/up{}", round % 7));
+            assert_known(&started);
+            if started.is_ok() {
                 upload.write(b"x").unwrap();
                 assert_known(&upload.end());
             }
@@ -134,7 +134,7 @@ fn writing_moving_and_uploading_stay_inside() {
 fn deleting_stays_inside() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
-        for _ in 0..TURNS {
+        for _ in 0..ROUNDS {
             assert_known(&fixture.files.delete(&fixture.project, "dir/canary"));
             assert_known(&fixture.files.delete(&fixture.project, "leaf"));
             assert_known(&fixture.files.delete(&fixture.project, "dir"));
@@ -149,7 +149,7 @@ fn deleting_stays_inside() {
 fn a_project_is_removed_while_it_is_written_to() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
-        for _ in 0..TURNS / 10 {
+        for _ in 0..ROUNDS / 10 {
             fixture.files.remove(&fixture.project).unwrap();
             fixture.files.make(&fixture.project).unwrap();
             symlink(fixture.outside(), fixture.at("dir")).ok();
@@ -163,7 +163,7 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
     let fixture = Fixture::new();
     let query = GlobQuery { glob: "**/*".to_owned(), with_hidden: true, ..GlobQuery::default() };
     while_swapping(&fixture, || {
-        for lock in 0..TURNS {
+        for round in 0..ROUNDS {
             for path in ["dir/canary", "leaf"] {
                 let changed = fixture.files.revise(
                     &fixture.project,
@@ -173,15 +173,15 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
                         assert_ne!(before, SECRET.as_bytes(), "nobody is shown what is outside");
                         Some(b"own".to_vec())
                     },
-                    ROOM,
+                    UNLIMITED,
                 );
                 assert_known(&changed);
                 assert_known(&fixture.files.kind(&fixture.project, path));
             }
-            if lock % 3 == 0 {
+            if round % 3 == 0 {
                 assert_known(&fixture.files.delete_file(&fixture.project, "dir/canary"));
             }
-            if lock % 16 == 0 {
+            if round % 16 == 0 {
                 let found = fixture.files.find(&fixture.project, &query).unwrap();
                 assert!(found.files.iter().all(|file| file.size == 3), "{found:?}");
             }
@@ -192,11 +192,11 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
 #[test]
 fn changes_by_content_come_one_after_the_other() {
     let fixture = Fixture::new();
-    fixture.files.write(&fixture.project, "n", "", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "n", "", UNLIMITED).unwrap();
     let add = |before: Option<Vec<u8>>| Some([before.unwrap(), b"x".to_vec()].concat());
     let add_many = || {
         for _ in 0..50 {
-            fixture.files.revise(&fixture.project, "n", &mut { add }, ROOM).unwrap().unwrap();
+            fixture.files.revise(&fixture.project, "n", &mut { add }, UNLIMITED).unwrap().unwrap();
         }
     };
     std::thread::scope(|scope| {
@@ -205,6 +205,6 @@ fn changes_by_content_come_one_after_the_other() {
         }
     });
     assert_eq!(fixture.files.read(&fixture.project, "n").unwrap().len(), 200);
-    assert_eq!(fixture.files.revise(&fixture.project, "n", &mut |_| None, ROOM), Ok(None));
+    assert_eq!(fixture.files.revise(&fixture.project, "n", &mut |_| None, UNLIMITED), Ok(None));
     assert_eq!(fixture.files.read(&fixture.project, "n").unwrap().len(), 200, "left alone");
 }

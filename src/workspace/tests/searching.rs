@@ -1,6 +1,6 @@
 //! Search.
 
-use super::{Fixture, ROOM};
+use super::{Fixture, UNLIMITED};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, SearchHit, SearchQuery, Workspaces};
 use std::fs;
@@ -19,13 +19,13 @@ fn hit(path: &str, matches: &[(u64, &str)]) -> SearchHit {
 fn text_is_found_literally_by_path_and_line() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    files.write(p, "src/b.rs", "one\r\nfn a.b()\r\n\nFN A.B() é", ROOM).unwrap();
-    files.write(p, "a.txt", "fn a.b(), fn a.b()\n", ROOM).unwrap();
-    files.write(p, "c.txt", "fn aXb()\n", ROOM).unwrap();
+    files.write(p, "src/b.rs", "one\r\nfn a.b()\r\n\nFN A.B() é", UNLIMITED).unwrap();
+    files.write(p, "a.txt", "fn a.b(), fn a.b()\n", UNLIMITED).unwrap();
+    files.write(p, "c.txt", "fn aXb()\n", UNLIMITED).unwrap();
     for hidden in [".env", ".git/x", "src/.cache/y"] {
-        files.write(p, hidden, "fn a.b()", ROOM).unwrap();
+        files.write(p, hidden, "fn a.b()", UNLIMITED).unwrap();
     }
-    files.write(p, ".gitignore", "*", ROOM).unwrap();
+    files.write(p, ".gitignore", "*", UNLIMITED).unwrap();
     fs::write(fixture.at("binary"), b"fn a.b()\n\0fn a.b()").unwrap();
     fs::write(fixture.at("late"), [b"fn a.b()\n".repeat(100_000), vec![0]].concat()).unwrap();
     let found = files.search(p, &query("fn a.b()")).unwrap();
@@ -65,16 +65,16 @@ fn what_cannot_be_searched_for_is_refused() {
 fn results_lines_and_files_are_bounded_and_say_so() {
     let fixture = Fixture::with(&Limits { search_files: 20, ..Limits::default() });
     let (files, p) = (&fixture.files, &fixture.project);
-    files.write(p, "long", &format!("needle{}", "x".repeat(100_000)), ROOM).unwrap();
+    files.write(p, "long", &format!("needle{}", "x".repeat(100_000)), UNLIMITED).unwrap();
     let found = files.search(p, &query("needle")).unwrap();
     assert_eq!(found.hits[0].matches[0].1.chars().count(), 500);
     assert!(!found.is_cut);
-    files.write(p, "many", &"needle in hay\n".repeat(10_000), ROOM).unwrap();
+    files.write(p, "many", &"needle in hay\n".repeat(10_000), UNLIMITED).unwrap();
     let found = files.search(p, &SearchQuery { path: "many".into(), ..query("needle") }).unwrap();
-    let told: usize = found.hits[0].matches.iter().map(|(_, line)| line.len()).sum();
-    assert!(found.is_cut && told <= 10_000 && told > 1_000, "{told}");
+    let shown_bytes: usize = found.hits[0].matches.iter().map(|(_, line)| line.len()).sum();
+    assert!(found.is_cut && shown_bytes <= 10_000 && shown_bytes > 1_000, "{shown_bytes}");
     for number in 0..30 {
-        files.write(p, &format!("{number}"), "needle", ROOM).unwrap();
+        files.write(p, &format!("{number}"), "needle", UNLIMITED).unwrap();
     }
     let found = files.search(p, &SearchQuery { max_results: 5, ..query("needle") }).unwrap();
     assert!(found.is_cut && found.hits.len() == 5);
@@ -87,7 +87,7 @@ fn a_line_without_end_is_given_up() {
     let fixture = Fixture::new();
     fs::File::create(fixture.at("sparse")).unwrap().set_len(1 << 40).unwrap();
     fs::write(fixture.at("endless"), "x".repeat(9 << 20)).unwrap();
-    fixture.files.write(&fixture.project, "fine", "xx", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "fine", "xx", UNLIMITED).unwrap();
     let found = fixture.files.search(&fixture.project, &query("xx")).unwrap();
     assert_eq!(found.hits, [hit("fine", &[(1, "xx")])]);
     assert!(found.is_cut, "a file was given up");
@@ -97,7 +97,7 @@ fn a_line_without_end_is_given_up() {
 fn a_search_ends_when_its_time_is_over() {
     let fixture = Fixture::with(&Limits { search_ms: 1_000, ..Limits::default() });
     for number in 0..100 {
-        fixture.files.write(&fixture.project, &format!("{number}"), "needle", ROOM).unwrap();
+        fixture.files.write(&fixture.project, &format!("{number}"), "needle", UNLIMITED).unwrap();
     }
     fixture.clock.step_ms.store(100, Ordering::SeqCst);
     let found = fixture.files.search(&fixture.project, &query("needle")).unwrap();

@@ -1,6 +1,6 @@
 //! Reading and writing text files.
 
-use super::{Fixture, ROOM, as_a_plain_user};
+use super::{Fixture, UNLIMITED, as_unprivileged_user};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, Workspaces};
 use std::fs;
@@ -10,9 +10,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 fn a_written_text_is_read_back_and_leaves_nothing_staged() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    assert_eq!(files.write(p, "a/b/我.txt", "é\n", ROOM), Ok(3));
+    assert_eq!(files.write(p, "a/b/我.txt", "é\n", UNLIMITED), Ok(3));
     assert_eq!(files.read(p, "a//b/./我.txt").unwrap(), "é\n");
-    assert_eq!(files.write(p, "a/b/我.txt", "", ROOM), Ok(0));
+    assert_eq!(files.write(p, "a/b/我.txt", "", UNLIMITED), Ok(0));
     assert_eq!(files.read(p, "a/b/我.txt").unwrap(), "");
     assert_eq!(fixture.staged_count(), 0);
     assert_eq!(fs::metadata(fixture.at("a")).unwrap().mode() & 0o777, 0o700);
@@ -23,10 +23,10 @@ fn a_written_text_is_read_back_and_leaves_nothing_staged() {
 #[test]
 fn a_replaced_file_is_a_new_one_with_the_old_mode() {
     let fixture = Fixture::new();
-    fixture.files.write(&fixture.project, "run.sh", "old", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "run.sh", "old", UNLIMITED).unwrap();
     fs::set_permissions(fixture.at("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
     let reader = fs::File::open(fixture.at("run.sh")).unwrap();
-    fixture.files.write(&fixture.project, "run.sh", "new text", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "run.sh", "new text", UNLIMITED).unwrap();
     assert_eq!(std::io::read_to_string(reader).unwrap(), "old", "a reader sees the old one whole");
     assert_eq!(fs::metadata(fixture.at("run.sh")).unwrap().mode() & 0o7777, 0o755);
 }
@@ -35,12 +35,12 @@ fn a_replaced_file_is_a_new_one_with_the_old_mode() {
 fn kinds_sizes_and_encodings_are_told_apart() {
     let fixture = Fixture::with(&Limits { file_bytes: 10, ..Limits::default() });
     let (files, p) = (&fixture.files, &fixture.project);
-    files.make_directory(p, "dir/in", ROOM).unwrap();
-    files.make_directory(p, "dir/in", ROOM).unwrap();
-    files.make_directory(p, "", ROOM).unwrap();
-    assert!(matches!(files.write(p, "dir", "x", ROOM), Err(FileError::WrongKind(_))));
-    assert!(matches!(files.write(p, "big", "12345678901", ROOM), Err(FileError::TooLarge(_))));
-    assert_eq!(files.write(p, "fits", "1234567890", ROOM), Ok(10));
+    files.make_directory(p, "dir/in", UNLIMITED).unwrap();
+    files.make_directory(p, "dir/in", UNLIMITED).unwrap();
+    files.make_directory(p, "", UNLIMITED).unwrap();
+    assert!(matches!(files.write(p, "dir", "x", UNLIMITED), Err(FileError::WrongKind(_))));
+    assert!(matches!(files.write(p, "big", "12345678901", UNLIMITED), Err(FileError::TooLarge(_))));
+    assert_eq!(files.write(p, "fits", "1234567890", UNLIMITED), Ok(10));
     assert_eq!(files.read(p, "fits").unwrap().len(), 10);
     fs::write(fixture.at("big"), "12345678901").unwrap();
     fs::File::create(fixture.at("huge")).unwrap().set_len(1 << 42).unwrap();
@@ -51,10 +51,10 @@ fn kinds_sizes_and_encodings_are_told_apart() {
     assert_eq!(files.read(p, "none"), Err(FileError::NotFound("none".into())));
     for below in ["fits/x", "fits/x/y"] {
         assert!(matches!(files.read(p, below), Err(FileError::WrongKind(_))), "{below}");
-        assert!(matches!(files.write(p, below, "", ROOM), Err(FileError::WrongKind(_))), "{below}");
-        assert!(matches!(files.make_directory(p, below, ROOM), Err(FileError::WrongKind(_))));
+        assert!(matches!(files.write(p, below, "", UNLIMITED), Err(FileError::WrongKind(_))), "{below}");
+        assert!(matches!(files.make_directory(p, below, UNLIMITED), Err(FileError::WrongKind(_))));
     }
-    assert!(matches!(files.make_directory(p, "fits", ROOM), Err(FileError::WrongKind(_))));
+    assert!(matches!(files.make_directory(p, "fits", UNLIMITED), Err(FileError::WrongKind(_))));
     assert_eq!(fixture.staged_count(), 0);
 }
 
@@ -65,7 +65,7 @@ fn the_project_itself_is_neither_read_nor_written_nor_moved_nor_deleted() {
     for root in ["", ".", "./", "././"] {
         assert!(matches!(files.read(p, root), Err(FileError::WrongKind(_))));
         let refusals = [
-            files.write(p, root, "x", ROOM).err(),
+            files.write(p, root, "x", UNLIMITED).err(),
             files.delete(p, root).err(),
             files.rename(p, root, "x").err(),
             files.rename(p, "x", root).err(),
@@ -81,20 +81,20 @@ fn the_project_itself_is_neither_read_nor_written_nor_moved_nor_deleted() {
 fn the_longest_path_that_can_be_asked_for_works() {
     let fixture = Fixture::new();
     let path = format!("{}/{}", vec!["x".repeat(250); 15].join("/"), "y".repeat(250));
-    fixture.files.write(&fixture.project, &path, "deep", ROOM).unwrap();
+    fixture.files.write(&fixture.project, &path, "deep", UNLIMITED).unwrap();
     assert_eq!(fixture.files.read(&fixture.project, &path).unwrap(), "deep");
     fixture.files.delete(&fixture.project, &"x".repeat(250)).unwrap();
 }
 
 #[test]
 fn permissions_that_close_a_thing_are_a_refusal_and_no_fault() {
-    as_a_plain_user(|| {
+    as_unprivileged_user(|| {
         let fixture = Fixture::new();
         let (files, p) = (&fixture.files, &fixture.project);
         let close =
             |path: &str| fs::set_permissions(fixture.at(path), fs::Permissions::from_mode(0o0)).unwrap();
-        files.write(p, "dir/file", "x", ROOM).unwrap();
-        files.write(p, "file", "x", ROOM).unwrap();
+        files.write(p, "dir/file", "x", UNLIMITED).unwrap();
+        files.write(p, "file", "x", UNLIMITED).unwrap();
         close("dir");
         close("file");
         for refusal in
@@ -105,7 +105,7 @@ fn permissions_that_close_a_thing_are_a_refusal_and_no_fault() {
                 "{refusal:?}"
             );
         }
-        files.write(p, "file", "open again", ROOM).unwrap();
+        files.write(p, "file", "open again", UNLIMITED).unwrap();
         assert_eq!(files.read(p, "file").unwrap(), "open again");
         files.delete(p, "dir").unwrap();
         close("");

@@ -1,6 +1,6 @@
 //! Moving and deleting.
 
-use super::{Fixture, NOW_MS, ROOM, as_a_plain_user, project};
+use super::{Fixture, NOW_MS, UNLIMITED, as_unprivileged_user, project};
 use crate::ports::{FileError, Workspaces};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs;
@@ -22,8 +22,8 @@ fn dig(root: &Path, depth: u32) {
 fn things_move_to_where_nothing_is() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    files.write(p, "a/x", "1", ROOM).unwrap();
-    files.write(p, "b", "2", ROOM).unwrap();
+    files.write(p, "a/x", "1", UNLIMITED).unwrap();
+    files.write(p, "b", "2", UNLIMITED).unwrap();
     files.rename(p, "a/x", "new/deep/y").unwrap();
     assert_eq!(files.read(p, "new/deep/y").unwrap(), "1");
     assert_eq!(files.read(p, "a/x"), Err(FileError::NotFound("a/x".into())));
@@ -74,15 +74,15 @@ fn a_tree_too_deep_to_be_counted_is_full_and_can_be_deleted() {
         rustix::fs::mkdirat(&here, name.as_str(), Mode::RWXU).unwrap();
         here = rustix::fs::openat(&here, name.as_str(), flags, Mode::empty()).unwrap();
     }
-    assert!(matches!(fixture.files.write(&fixture.project, "a", "x", ROOM), Err(FileError::Quota(_))));
+    assert!(matches!(fixture.files.write(&fixture.project, "a", "x", UNLIMITED), Err(FileError::Quota(_))));
     assert!(fixture.files.stats(&fixture.project).unwrap().directories > 100);
     fixture.files.delete(&fixture.project, &name).unwrap();
-    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
 }
 
 #[test]
 fn directories_of_every_mode_go_away() {
-    as_a_plain_user(|| {
+    as_unprivileged_user(|| {
         let fixture = Fixture::new();
         for mode in (0..0o1000).step_by(0o40) {
             fs::create_dir_all(fixture.at("t/a/b/c")).unwrap();
@@ -102,20 +102,20 @@ fn directories_of_every_mode_go_away() {
 #[test]
 fn a_removed_project_is_gone_and_removed_again() {
     let fixture = Fixture::new();
-    fixture.files.write(&fixture.project, "a/b", "x", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "a/b", "x", UNLIMITED).unwrap();
     let neighbour = project(2, "q");
     fixture.files.make(&neighbour).unwrap();
     fixture.files.remove(&fixture.project).unwrap();
     fixture.files.remove(&fixture.project).unwrap();
     assert!(!fixture.at("").exists());
     assert_eq!(fixture.staged_count(), 0);
-    // A crash between taking away and removing.
+    // A crash between moving to staging and removing.
     fs::create_dir_all(
         fixture.home.path().join(format!("ws/user_1/.nanoclaw/gone-{}/x", fixture.project.id)),
     )
     .unwrap();
     fixture.files.list(&neighbour, "").unwrap();
-    fixture.files.write(&neighbour, "a", "", ROOM).unwrap();
+    fixture.files.write(&neighbour, "a", "", UNLIMITED).unwrap();
     assert_eq!(fixture.staged_count(), 1, "whoever ordered the removal does it again");
     fixture.files.remove(&fixture.project).unwrap();
     assert_eq!(fixture.staged_count(), 0);
@@ -127,7 +127,7 @@ fn a_removed_project_is_gone_and_removed_again() {
 fn old_staging_files_of_a_crash_are_removed() {
     let fixture = Fixture::new();
     let staging = fixture.home.path().join("ws/user_1/.nanoclaw");
-    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
     let now = UNIX_EPOCH + Duration::from_millis(NOW_MS);
     let leave = |name: &str, age_s: u64| {
         let file = fs::File::create(staging.join(name)).unwrap();
@@ -135,7 +135,7 @@ fn old_staging_files_of_a_crash_are_removed() {
     };
     leave("18c-7-1", 4_000);
     leave("18c-7-2", 3_000);
-    fixture.files.write(&fixture.project, "a", "x", ROOM).unwrap();
+    fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
     assert!(!staging.join("18c-7-1").exists());
     assert!(staging.join("18c-7-2").exists(), "another server may be writing it");
 }

@@ -1,6 +1,6 @@
 //! Files that arrive piece by piece.
 
-use super::{Fixture, ROOM, project};
+use super::{Fixture, UNLIMITED, project};
 use crate::domain::limits::Limits;
 use crate::ports::{FileError, Workspaces};
 use std::fs;
@@ -10,11 +10,11 @@ fn a_folder_arrives_file_by_file() {
     let fixture = Fixture::new();
     let p = project(7, "not there yet");
     assert!(
-        matches!(fixture.files.upload(&p, ROOM).err(), Some(FileError::NotFound(_))),
+        matches!(fixture.files.upload(&p, UNLIMITED).err(), Some(FileError::NotFound(_))),
         "nothing is made by the way"
     );
     fixture.files.make(&p).unwrap();
-    let mut upload = fixture.files.upload(&p, ROOM).unwrap();
+    let mut upload = fixture.files.upload(&p, UNLIMITED).unwrap();
     for (path, pieces) in [("a/b.bin", vec![&b"\0\xff"[..], b"2"]), ("c", vec![]), ("a/d", vec![b"x"])] {
         upload.begin(path).unwrap();
         for piece in pieces {
@@ -34,8 +34,8 @@ fn a_folder_arrives_file_by_file() {
 fn nothing_that_is_there_is_replaced() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    files.write(p, "old", "old", ROOM).unwrap();
-    let mut upload = files.upload(p, ROOM).unwrap();
+    files.write(p, "old", "old", UNLIMITED).unwrap();
+    let mut upload = files.upload(p, UNLIMITED).unwrap();
     upload.begin("twice").unwrap();
     upload.end().unwrap();
     for there in ["old", "twice"] {
@@ -59,7 +59,7 @@ fn nothing_that_is_there_is_replaced() {
 #[test]
 fn a_file_that_does_not_end_leaves_nothing() {
     let fixture = Fixture::new();
-    let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
+    let mut upload = fixture.files.upload(&fixture.project, UNLIMITED).unwrap();
     upload.begin("half").unwrap();
     upload.write(b"half").unwrap();
     assert_eq!(fixture.staged_count(), 1);
@@ -73,7 +73,7 @@ fn a_file_that_does_not_end_leaves_nothing() {
 #[test]
 fn sizes_and_counts_are_bounded() {
     let fixture = Fixture::with(&Limits { upload_bytes: 10, upload_files: 3, ..Limits::default() });
-    let mut upload = fixture.files.upload(&fixture.project, ROOM).unwrap();
+    let mut upload = fixture.files.upload(&fixture.project, UNLIMITED).unwrap();
     upload.begin("a").unwrap();
     upload.write(b"12345").unwrap();
     upload.end().unwrap();

@@ -68,8 +68,10 @@ fn rounds(count: usize, words: usize) -> TurnState {
 }
 
 fn shorten(turn: &mut TurnState, content: &str, cut: CutPoint) {
-    let (kept, said) = (cut.kept_history, cut.omitted_job_messages);
-    turn.apply(&Event::Summary { content: content.into(), kept, said, is_stub: false }.into());
+    let (kept_messages, omitted_messages) = (cut.kept_history, cut.omitted_job_messages);
+    turn.apply(
+        &Event::Summary { content: content.into(), kept_messages, omitted_messages, is_stub: false }.into(),
+    );
 }
 
 fn has_paired_calls(messages: &[Message]) -> bool {

@@ -81,7 +81,8 @@ pub(crate) async fn create(
         message_count: 0,
     };
     conversation.update(change);
-    let stored = context.app.conversations.found(conversation, context.app.limits.conversations).await?;
+    let stored =
+        context.app.conversations.create_conversation(conversation, context.app.limits.conversations).await?;
     shown(context, stored).await
 }
 

@@ -89,8 +89,8 @@ impl MessageResponse {
                     created_at: date(created_at_ms),
                 })
             }
-            ChatMessage::Answer { job, events, said } => {
-                Self::Answer(AnswerResponse::of(conversation.clone(), *job, events, &said))
+            ChatMessage::Answer { job, events, answer } => {
+                Self::Answer(AnswerResponse::of(conversation.clone(), *job, events, &answer))
             }
         }
     }

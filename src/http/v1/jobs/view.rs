@@ -12,10 +12,10 @@ use std::sync::Arc;
 pub(crate) fn read(store: &dyn Store, mut job: Job) -> Result<JobObject, StoreError> {
     if job.status.is_terminal() {
         let output = store.output(job.id)?;
-        return Ok(JobObject::whole(job, output));
+        return Ok(JobObject::with_output(job, output));
     }
     job.last_event_id = store.events(job.id, job.last_event_id, 1)?.last_seq.max(job.last_event_id);
-    Ok(JobObject::whole(job, None))
+    Ok(JobObject::with_output(job, None))
 }
 
 /// The current state of the job, if it belongs to the user.

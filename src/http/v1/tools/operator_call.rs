@@ -106,7 +106,7 @@ mod tests {
         }
         fn run(&self, calls: &[ToolCall], _: &ToolContext, journal: &dyn Journal) {
             let content = json!({"success": true, "data": journal.keeps_full_result()}).to_string();
-            journal.finished(&calls[0], ToolOutcome { content, skipped: false, whole: None });
+            journal.finished(&calls[0], ToolOutcome { content, skipped: false, full_result: None });
         }
     }
 

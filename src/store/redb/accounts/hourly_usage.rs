@@ -1,4 +1,4 @@
-//! Usage by the hour, for callers that count days in a time zone of their own.
+//! Usage by hour, for callers that count days in another time zone.
 
 use crate::domain::id::UserId;
 use crate::domain::usage::Usage;

@@ -1,4 +1,4 @@
-//! Writes API tokens. A user has at most `limits.tokens` of them; only the digest of a token is stored.
+//! Writes API tokens. A user has at limit `limits.tokens` of them; only the digest of a token is stored.
 
 use crate::domain::account::ApiToken;
 use crate::domain::id::{TokenId, UserId};
@@ -18,12 +18,12 @@ pub(crate) struct TokenRow {
 
 impl Transaction<'_> {
     /// Stores a token and removes expired ones of its owner.
-    pub(crate) fn store_token(&mut self, new: &NewToken, most: u64) -> Result<(), AccountError> {
+    pub(crate) fn store_token(&mut self, new: &NewToken, limit: u64) -> Result<(), AccountError> {
         self.refuse_low_disk()?;
         let (token, digest) = (&new.token, new.digest);
-        let (kept, expired) = self.tokens_of(token.user)?;
-        if kept >= most {
-            return Err(AccountError::TokensFull { limit: most });
+        let (valid, expired) = self.tokens_of(token.user)?;
+        if valid >= limit {
+            return Err(AccountError::TokensFull { limit });
         }
         for row in expired {
             self.forget_token(&row)?;
@@ -49,20 +49,20 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// How many tokens of the user hold, and those that hold no longer.
+    /// The number of the user's valid tokens, and the expired ones.
     fn tokens_of(&self, user: UserId) -> Result<(u64, Vec<TokenRow>), StoreError> {
         let (first, last) = TokenKey::ends(user);
-        let (mut kept, mut expired) = (0_u64, Vec::new());
+        let (mut valid, mut expired) = (0_u64, Vec::new());
         for entry in self.tables.tokens.range::<&TokenBytes>(&first.encode()..=&last.encode())? {
             let (_, bytes) = entry?;
             match values::decode::<TokenRow>(bytes.value()) {
                 Ok(row) if row.token.expires_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms) => {
                     expired.push(row);
                 }
-                _ => kept = kept.saturating_add(1),
+                _ => valid = valid.saturating_add(1),
             }
         }
-        Ok((kept, expired))
+        Ok((valid, expired))
     }
 
     fn forget_token(&mut self, row: &TokenRow) -> Result<(), StoreError> {

@@ -1,5 +1,5 @@
-//! Usage by day or hour and model, and the cost of conversations. Each end of a job books what the job has
-//! used since its last end, in the transaction of that end. Nothing is ever taken out: usage outlives jobs.
+//! Usage by day or hour and model, and the cost of conversations. Each end of a job books the usage
+//! since its last end, in the transaction of that end. Usage is never removed: it outlives jobs.
 
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
@@ -22,7 +22,7 @@ pub(crate) struct UsageRow {
 }
 
 impl Transaction<'_> {
-    /// Enters what an ending job has spent and not booked yet.
+    /// Books the usage of an ending job that is not booked yet.
     pub(crate) fn book(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         row.job.usage = row.ledger.total();
         let rest = row.ledger.since(&row.booked);
@@ -32,7 +32,7 @@ impl Transaction<'_> {
         for (model, usage) in rest.entries() {
             self.book_model(row, model, usage)?;
         }
-        // One that was removed has no cost any more.
+        // A removed conversation has no cost row.
         if let Some(conversation) = &row.job.conversation_id
             && self.conversation_of(row)?.is_some()
         {
@@ -62,7 +62,7 @@ impl Transaction<'_> {
         rest: &UsageByModel,
     ) -> Result<(), StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
-        let mut cost: UsageByModel = readable(self.tables.conversation_usage.row(&key))?;
+        let mut cost: UsageByModel = read_or_default(self.tables.conversation_usage.row(&key))?;
         for (model, usage) in rest.entries() {
             cost.add(model, usage);
         }
@@ -71,13 +71,13 @@ impl Transaction<'_> {
     }
 }
 
-/// Adds to a line, which may be a new one.
+/// Adds to a row; creates a missing one.
 fn add(
     table: &mut WriteTable<'_, &'static UsageBytes, &'static [u8]>,
     key: &UsageBytes,
     line: &UsageRow,
 ) -> Result<(), StoreError> {
-    let mut booked: UsageRow = readable(table.row(key))?;
+    let mut booked: UsageRow = read_or_default(table.row(key))?;
     booked.model.clone_from(&line.model);
     booked.usage += line.usage;
     booked.jobs = booked.jobs.saturating_add(line.jobs);
@@ -116,8 +116,8 @@ pub(crate) fn lines(
     Ok(lines)
 }
 
-/// A line of the accounts that cannot be read begins anew: it must not keep jobs from ending (P4).
-fn readable<T: Default>(stored: Result<Option<T>, StoreError>) -> Result<T, StoreError> {
+/// An unreadable usage row starts again from zero: it must not keep jobs from ending (P4).
+fn read_or_default<T: Default>(stored: Result<Option<T>, StoreError>) -> Result<T, StoreError> {
     match stored {
         Err(StoreError::Corrupt(reason)) => {
             tracing::error!(reason, "usage row cannot be read; counting from zero");

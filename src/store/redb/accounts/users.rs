@@ -27,8 +27,8 @@ impl Users for RedbStore {
         self.offer(WriteOptions::default(), move |transaction| transaction.change_account(user, &change))
     }
 
-    fn store_token(&self, new: NewToken, most: u64) -> Ticket<(), AccountError> {
-        self.offer(WriteOptions::default(), move |transaction| transaction.store_token(&new, most))
+    fn store_token(&self, new: NewToken, limit: u64) -> Ticket<(), AccountError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.store_token(&new, limit))
     }
 
     fn revoke_token(&self, user: UserId, id: TokenId) -> Ticket<bool> {
@@ -50,8 +50,8 @@ impl Users for RedbStore {
     fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError> {
         let name = username.trim().to_lowercase();
         self.read(|reading| {
-            let finds = ACCOUNT_LOOKUP.read(reading)?;
-            let user = match finds.get(&AccountLookupKey::text(AccountLookup::Name, &name).encode())? {
+            let lookup = ACCOUNT_LOOKUP.read(reading)?;
+            let user = match lookup.get(&AccountLookupKey::text(AccountLookup::Name, &name).encode())? {
                 Some(bytes) => UserId(values::decode(bytes.value())?),
                 None if name == default_account(0).username.key() => UserId::SINGLE,
                 None => return Ok(None),

@@ -38,9 +38,9 @@ impl Transaction<'_> {
         self.refuse_low_disk()?;
         let is_first = has_no_passwords(&self.tables.users)?;
         let invite = self.admitted(new.admission, is_first)?;
-        let most = self.bounds.accounts;
+        let limit = self.bounds.accounts;
         let tables = &mut self.tables;
-        tables.refuse_many(most)?;
+        tables.refuse_many(limit)?;
         tables.refuse_taken(AccountLookup::Name, &new.username.key(), None)?;
         if let Some(email) = &new.email {
             tables.refuse_taken(AccountLookup::Email, &email.key(), None)?;
@@ -58,7 +58,7 @@ impl Transaction<'_> {
             generation: 0,
             quota: Quota::default(),
         };
-        // From here on it is written.
+        // All checks have passed: writes start here.
         tables.store_default_account(new.created_at_ms)?;
         if let Some(digest) = invite {
             tables.account_lookup.remove(&AccountLookupKey { by: AccountLookup::Invite, digest }.encode())?;
@@ -78,23 +78,23 @@ impl Transaction<'_> {
     ) -> Result<Option<Account>, AccountError> {
         let now_ms = self.now_ms;
         let tables = &mut self.tables;
-        let Some(was) = tables.account(user, now_ms)? else { return Ok(None) };
-        let is = changed(&was, change);
-        if let Some(email) = &is.email {
+        let Some(before) = tables.account(user, now_ms)? else { return Ok(None) };
+        let after = changed(&before, change);
+        if let Some(email) = &after.email {
             tables.refuse_taken(AccountLookup::Email, &email.key(), Some(user))?;
         }
-        if is_active_admin(&was) && !is_active_admin(&is) {
-            tables.refuse_last_admin(is.id)?;
+        if is_active_admin(&before) && !is_active_admin(&after) {
+            tables.refuse_last_admin(after.id)?;
         }
-        if let Some(email) = &was.email {
+        if let Some(email) = &before.email {
             tables
                 .account_lookup
                 .remove(&AccountLookupKey::text(AccountLookup::Email, &email.key()).encode())?;
         }
         tables.store_default_account(now_ms)?;
-        tables.put_account(&is)?;
+        tables.put_account(&after)?;
         self.mark_dirty();
-        Ok(Some(is))
+        Ok(Some(after))
     }
 }
 
@@ -104,12 +104,12 @@ impl Transaction<'_> {
         self.refuse_low_disk()?;
         let now_ms = self.now_ms;
         let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
-        let finds = &mut self.tables.account_lookup;
+        let lookup = &mut self.tables.account_lookup;
         let expired = |bytes: &[u8]| values::decode::<u64>(bytes).is_ok_and(|at_ms| at_ms <= now_ms);
-        finds
+        lookup
             .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
         let key = AccountLookupKey { by: AccountLookup::Invite, digest: invite.digest }.encode();
-        finds.put_row(&key, &invite.expires_at_ms)?;
+        lookup.put_row(&key, &invite.expires_at_ms)?;
         self.mark_dirty();
         Ok(())
     }
@@ -120,22 +120,22 @@ fn is_active_admin(account: &Account) -> bool {
     account.role == Role::Admin && account.is_active && account.password.is_some()
 }
 
-fn changed(was: &Account, change: &AccountChange) -> Account {
+fn changed(before: &Account, change: &AccountChange) -> Account {
     let AccountChange { email, avatar, password, role, is_active, quota, logged_in_at_ms } = change.clone();
-    let mut is = was.clone();
-    is.email = email.unwrap_or(is.email);
-    is.avatar = avatar.unwrap_or(is.avatar);
-    is.role = role.unwrap_or(is.role);
-    is.is_active = is_active.unwrap_or(is.is_active);
-    is.quota = quota.unwrap_or(is.quota);
-    is.last_login_at_ms = logged_in_at_ms.or(is.last_login_at_ms);
-    let is_renewed = password.is_some();
-    is.password = password.or(is.password);
+    let mut after = before.clone();
+    after.email = email.unwrap_or(after.email);
+    after.avatar = avatar.unwrap_or(after.avatar);
+    after.role = role.unwrap_or(after.role);
+    after.is_active = is_active.unwrap_or(after.is_active);
+    after.quota = quota.unwrap_or(after.quota);
+    after.last_login_at_ms = logged_in_at_ms.or(after.last_login_at_ms);
+    let has_new_password = password.is_some();
+    after.password = password.or(after.password);
     // Sessions end, also those of an account that is disabled and enabled again.
-    if is_renewed || (was.is_active && !is.is_active) {
-        is.generation = is.generation.saturating_add(1);
+    if has_new_password || (before.is_active && !after.is_active) {
+        after.generation = after.generation.saturating_add(1);
     }
-    is
+    after
 }
 
 /// Whether the next registration makes the administrator. An unreadable account counts as one with a
@@ -163,7 +163,7 @@ fn unreadable(key: &AccountBytes, error: &StoreError) {
 }
 
 impl Transaction<'_> {
-    /// Whether such an account may be made; the invite that is used up by it.
+    /// Checks whether the account may be created. Returns the invite that it uses up.
     fn admitted(
         &self,
         admission: RegistrationGate,
@@ -215,10 +215,10 @@ impl Tables<'_> {
         Err(AccountError::LastAdmin)
     }
 
-    /// Refuses one account more than `limit`, `default` included.
+    /// Refuses another account when `limit` is reached, `default` included.
     fn refuse_many(&self, limit: u64) -> Result<(), AccountError> {
-        let is_founded = self.users.get(&account_key(UserId::SINGLE))?.is_some();
-        let count = self.users.len()?.saturating_add(u64::from(!is_founded));
+        let has_default_account = self.users.get(&account_key(UserId::SINGLE))?.is_some();
+        let count = self.users.len()?.saturating_add(u64::from(!has_default_account));
         if count >= limit { Err(AccountError::AccountsFull { limit }) } else { Ok(()) }
     }
 
@@ -233,21 +233,21 @@ impl Tables<'_> {
             if by == AccountLookup::Email { AccountError::EmailTaken } else { AccountError::NameTaken };
         let owner = match found {
             Some(bytes) => Some(UserId(values::decode(bytes.value())?)),
-            // Its name is its own before it is written.
+            // The name `default` is reserved before its account is written.
             None => (by == AccountLookup::Name && text == default_account(0).username.key())
                 .then_some(UserId::SINGLE),
         };
         if owner.is_some() && owner != unless { Err(taken) } else { Ok(()) }
     }
 
-    /// The number behind the highest; accounts are never removed, so it was never given out.
+    /// The number after the highest. Accounts are never removed, so it was never used.
     fn next_user(&self) -> Result<UserId, StoreError> {
         let highest = self.users.last()?.map_or(UserId::SINGLE, |(key, _)| account_of(key.value()));
         let next = highest.0.checked_add(1).ok_or(StoreError::Full)?;
         Ok(UserId(next.max(UserId::SINGLE.0.saturating_add(1))))
     }
 
-    /// Writes `default` down, if that has not happened yet.
+    /// Writes the account `default`, unless it is stored already.
     fn store_default_account(&mut self, now_ms: u64) -> Result<(), StoreError> {
         let key: AccountBytes = account_key(UserId::SINGLE);
         if self.users.get(&key)?.is_some() { Ok(()) } else { self.put_account(&default_account(now_ms)) }

@@ -37,7 +37,7 @@ impl Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Accepts a batch, unless its key was seen before.
+    /// Accepts a batch, unless its idempotency key is known.
     pub(crate) fn accept_batch(
         &mut self,
         batch: &NewBatch,
@@ -45,7 +45,7 @@ impl Transaction<'_> {
     ) -> Result<Idempotent<Batch>, BatchError> {
         let NewBatch { id, user, .. } = *batch;
         if let Some(key) = key {
-            match self.recall(user, key)? {
+            match self.key_use(user, key)? {
                 KeyUse::Same(WebhookSubject::Batch(before)) => {
                     let before = self.find_batch(before)?.ok_or(BatchError::KeySpent)?;
                     self.abandon(id)?;

@@ -1,5 +1,5 @@
-//! Turns lines of a batch into jobs while the batch has room, and counts their ends. The batch is never held
-//! in memory as a whole.
+//! Turns lines of a batch into jobs while the batch has room, and counts their ends. The complete batch is
+//! never in memory.
 
 use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId, UserId};
@@ -12,7 +12,7 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// What lines that begin together weigh at most, but for the last one, bytes.
+/// Maximum weight of lines that start in one transaction, bytes; the last one may exceed it.
 const BEGIN_BYTES: usize = 4 * 1024 * 1024;
 
 impl Transaction<'_> {
@@ -27,8 +27,8 @@ impl Transaction<'_> {
         Ok(self.find_batch(batch)?.map(|row| row.batch))
     }
 
-    /// Turns lines into jobs while the batch has room for them, some of them now and more when one of those
-    /// has ended: a transaction that moved hundreds of megabytes would hold up everybody else. The caller
+    /// Turns lines into jobs while the batch has room. A transaction starts a bounded number, and more start
+    /// when one of them ends: moving hundreds of megabytes at once would delay all other writes. The caller
     /// writes the row.
     pub(crate) fn start_lines(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
         let mut bytes = 0_usize;
@@ -56,7 +56,7 @@ impl Transaction<'_> {
         self.settle_batch(row)
     }
 
-    /// A batch that has ended is reported where that was asked for.
+    /// Queues the webhook of an ended batch, if one was requested.
     fn settle_batch(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
         let has_ended = row.settle(self.now_ms);
         match row.batch.webhook_url.clone().filter(|_| has_ended) {
@@ -110,7 +110,7 @@ impl Transaction<'_> {
     }
 
     fn count_line(&mut self, key: BatchLineKey, has_answer: bool) -> Result<(), StoreError> {
-        // A batch that retention has taken away counts nothing any more.
+        // Retention has removed the batch: nothing to count.
         let Some(mut row) = self.find_batch(key.batch)? else { return Ok(()) };
         if self.tables.batch_active.remove(&key.encode())?.is_some() {
             row.active = row.active.saturating_sub(1);
@@ -133,7 +133,7 @@ impl Transaction<'_> {
         match self.line_row(key) {
             Ok(line) if line.has_ended => return Ok(()),
             Ok(line) => self.put_line(key, &BatchLineRow { has_ended: true, ..line })?,
-            // Its end is listed anyway, or readers would miss a line.
+            // List its end anyway, or readers would miss a line.
             Err(StoreError::Corrupt(_)) => {}
             Err(error) => return Err(error),
         }
@@ -142,8 +142,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any
-    /// more, and goes on if it had ended.
+    /// A failed job was retried. If it is a line of a batch, the batch no longer counts it as failed, and
+    /// continues if it had ended.
     pub(crate) fn reopen_line(&mut self, job: &Job) -> Result<(), StoreError> {
         let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
         let Some(mut row) = self.find_batch(batch)? else { return Ok(()) };
@@ -161,10 +161,10 @@ impl Transaction<'_> {
         self.settle_batch(&mut row)?;
         self.put_batch(&row)?;
         for job in self.active_jobs(batch)? {
-            // Each that ends at once counts itself.
+            // Each job that ends at once counts itself.
             match self.row(job) {
                 Ok(mut job) => self.cancel_row(&mut job)?,
-                // It is set aside when it reaches the head of its queue.
+                // It is quarantined when it reaches the head of its queue.
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(%job, reason, "job of a cancelled batch cannot be read");
                 }

@@ -53,7 +53,7 @@ pub(crate) fn results(
     let mut results = Vec::new();
     for line in from..next {
         let is_cancelled = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
-        let stored = readable(line_row(reading, BatchLineKey { batch, line }))?;
+        let stored = read_or_none(line_row(reading, BatchLineKey { batch, line }))?;
         if stored.as_ref().map_or(line < row.next_line, |stored| stored.has_ended || is_cancelled) {
             results.push(result(reading, line, stored)?);
         }
@@ -61,8 +61,7 @@ pub(crate) fn results(
     Ok(ResultPage { results, next, is_last: next >= row.batch.counts.total })
 }
 
-/// Lines in the order of their ends; those that never began come last, once it is certain that they never
-/// will.
+/// Lines in the order of their ends. Lines that will certainly never start come last.
 pub(crate) fn ended(
     reading: &ReadTransaction,
     batch: BatchId,
@@ -70,7 +69,7 @@ pub(crate) fn ended(
     max: u32,
 ) -> Result<ResultPage, StoreError> {
     let row = stored(reading, batch)?;
-    let is_over = row.batch.status.is_terminal();
+    let has_ended = row.batch.status.is_terminal();
     let unstarted = if row.batch.status == BatchStatus::Cancelled { row.unstarted() } else { 0 };
     let all = row.ended.saturating_add(unstarted);
     let next = after.saturating_add(max).min(all);
@@ -84,9 +83,9 @@ pub(crate) fn ended(
             let line = order.get(&key.encode())?.map(|line| line.value());
             line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
         };
-        results.push(result(reading, line, readable(line_row(reading, BatchLineKey { batch, line }))?)?);
+        results.push(result(reading, line, read_or_none(line_row(reading, BatchLineKey { batch, line }))?)?);
     }
-    Ok(ResultPage { results, next: next.max(after), is_last: is_over && next >= all })
+    Ok(ResultPage { results, next: next.max(after), is_last: has_ended && next >= all })
 }
 
 fn result(reading: &ReadTransaction, line: u32, row: Option<BatchLineRow>) -> Result<LineResult, StoreError> {
@@ -96,7 +95,7 @@ fn result(reading: &ReadTransaction, line: u32, row: Option<BatchLineRow>) -> Re
     let outcome = match row.job {
         None if row.has_ended => LineOutcome::Unreadable,
         None => LineOutcome::NotStarted,
-        Some(id) => match readable(read::row(reading, id))? {
+        Some(id) => match read_or_none(read::row(reading, id))? {
             Some(Some(row)) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
             Some(Some(row)) => LineOutcome::Again(row.job.id),
             Some(None) => LineOutcome::Deleted,
@@ -107,7 +106,7 @@ fn result(reading: &ReadTransaction, line: u32, row: Option<BatchLineRow>) -> Re
 }
 
 /// `None` for a row that cannot be read: one bad row must not end the results.
-fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+fn read_or_none<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(StoreError::Corrupt(reason)) => {
@@ -127,13 +126,17 @@ fn line_row(reading: &ReadTransaction, key: BatchLineKey) -> Result<BatchLineRow
     row.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))
 }
 
-/// Lines of a user's open batches that have no job yet, counted up to `most`.
-pub(crate) fn unstarted_lines(reading: &ReadTransaction, user: UserId, most: u64) -> Result<u64, StoreError> {
+/// Lines of a user's open batches that have no job yet, counted up to `limit`.
+pub(crate) fn unstarted_lines(
+    reading: &ReadTransaction,
+    user: UserId,
+    limit: u64,
+) -> Result<u64, StoreError> {
     let active = BATCH_ACTIVE.read(reading)?;
     let mut count = 0_u64;
     let mut from = Bound::Unbounded;
     // An open batch has an active line, so batches that have ended cost nothing.
-    while count < most {
+    while count < limit {
         let next = active.range::<&BatchLineBytes>((from.as_ref(), Bound::Unbounded))?.next().transpose()?;
         let Some(batch) = next.map(|(key, _)| BatchLineKey::decode(key.value()).batch) else { break };
         let found = values::skip_unreadable(batch, row(reading, batch))?.filter(|row| row.batch.user == user);
@@ -142,7 +145,7 @@ pub(crate) fn unstarted_lines(reading: &ReadTransaction, user: UserId, most: u64
         count = count.saturating_add(u64::from(lines));
         from = Bound::Excluded(BatchLineKey::all_of(batch).1);
     }
-    Ok(count.min(most))
+    Ok(count.min(limit))
 }
 
 /// The number that readers of the batch wait on; it rises with every change.

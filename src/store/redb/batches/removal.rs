@@ -15,11 +15,11 @@ const TIME_SHIFT: u32 = 80;
 const SWEEP_BATCHES: usize = 16;
 /// Lines of one transaction.
 const SWEEP_LINES: usize = 1_000;
-/// What they weigh at most, but for the last one, bytes.
+/// Maximum weight of the lines of one transaction, bytes; the last one may exceed it.
 const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
 impl Transaction<'_> {
-    /// Forgets a batch that was never accepted.
+    /// Removes a batch that was never accepted.
     pub(crate) fn abandon(&mut self, batch: BatchId) -> Result<(), StoreError> {
         if self.tables.unaccepted_batches.remove(&batch.to_bytes())?.is_some() {
             self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
@@ -28,9 +28,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Forgets batches that ended before then; whether that leaves something to do.
+    /// Removes batches that ended before `before_ms`. Returns whether more work is left.
     pub(crate) fn forget_batches(&mut self, before_ms: u64) -> Result<bool, StoreError> {
-        // Ids begin with the time of acceptance, which is before the end: younger ones need no look.
+        // Ids start with the time of acceptance, which is before the end: skip younger batches.
         let last = BatchId::from_bits(u128::from(before_ms) << TIME_SHIFT).to_bytes();
         let mut old = Vec::new();
         for entry in self.tables.batches.range::<&BatchBytes>(..&last)? {
@@ -49,11 +49,11 @@ impl Transaction<'_> {
             self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
             self.mark_dirty();
         }
-        // Their lines are waste now.
+        // The lines are removed later.
         Ok(!old.is_empty())
     }
 
-    /// Removes some lines of batches that are gone; whether there are more of them.
+    /// Removes some lines of removed batches. Returns whether more are left.
     pub(crate) fn clear_removed_batches(&mut self) -> Result<bool, StoreError> {
         let Some(batch) =
             self.tables.removed_batches.first()?.map(|(key, _)| BatchId::from_bytes(*key.value()))

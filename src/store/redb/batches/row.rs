@@ -12,9 +12,9 @@ pub(crate) struct BatchRow {
     pub(crate) batch: Batch,
     /// The first line that has no job yet.
     pub(crate) next_line: u32,
-    /// Jobs of it that have not ended.
+    /// Its jobs that have not ended.
     pub(crate) active: u32,
-    /// Lines that have ended with a job: the newest number in the order of their ends.
+    /// Number of lines with an ended job: the last number in the order of ends.
     pub(crate) ended: u32,
     /// Lines that were retried.
     pub(crate) retried: u64,
@@ -38,7 +38,7 @@ impl BatchRow {
         u64::from(self.ended).saturating_add(self.retried) * 2 + u64::from(self.batch.status.is_terminal())
     }
 
-    /// One of its lines is open again: a batch that has ended goes on, and ends once more.
+    /// Reopens one line. An ended batch continues and ends again later.
     pub(crate) fn reopen(&mut self) {
         self.retried = self.retried.saturating_add(1);
         self.active = self.active.saturating_add(1);
@@ -51,7 +51,7 @@ impl BatchRow {
         };
     }
 
-    /// Ends the batch if none of its lines is open; whether it has ended by that.
+    /// Ends the batch if no line is open. Returns whether it ended now.
     pub(crate) fn settle(&mut self, now_ms: u64) -> bool {
         if self.active > 0 || self.batch.counts.open() > 0 || self.batch.status.is_terminal() {
             return false;
@@ -69,13 +69,13 @@ impl BatchRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BatchLineRow {
     pub(crate) custom_id: String,
-    /// The request, until a job has it.
+    /// The request, until it is moved to a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<JobSpec>,
-    /// Its job, once it has one.
+    /// The job, once the line has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<JobId>,
-    /// It stands in the order of ends.
+    /// Whether it has a number in the order of ends.
     pub(crate) has_ended: bool,
 }
 

@@ -22,12 +22,12 @@ pub(crate) struct LazyTable<'t> {
 }
 
 impl<'t> LazyTable<'t> {
-    /// One that is not open yet.
+    /// Does not open the table.
     pub(crate) fn new(writing: &'t WriteTransaction, name: &'static str) -> Self {
         Self { writing, name, opened: OnceCell::new() }
     }
 
-    /// The table, made if it is missing.
+    /// The table; creates a missing one.
     pub(crate) fn get(&self) -> Result<&redb::Table<'t, RawBytes, RawBytes>, StoreError> {
         if let Some(table) = self.opened.get() {
             return Ok(table);
@@ -36,11 +36,11 @@ impl<'t> LazyTable<'t> {
         Ok(self.opened.get_or_init(|| Box::new(table)))
     }
 
-    /// The same, to be changed.
+    /// The table for writing; creates a missing one.
     pub(crate) fn get_mut(&mut self) -> Result<&mut redb::Table<'t, RawBytes, RawBytes>, StoreError> {
         self.get()?;
-        let nowhere = || StoreError::Corrupt(format!("'{}' did not open", self.name));
-        self.opened.get_mut().map(Box::as_mut).ok_or_else(nowhere)
+        let not_opened = || StoreError::Corrupt(format!("'{}' did not open", self.name));
+        self.opened.get_mut().map(Box::as_mut).ok_or_else(not_opened)
     }
 }
 

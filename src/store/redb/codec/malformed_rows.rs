@@ -1,5 +1,5 @@
-//! Rows that do not have the width of their type. They are logged; a write transaction moves them to a table
-//! of their own, so that nothing is lost and nothing meets them again.
+//! Rows that do not have the width of their type. They are logged. A write transaction moves them to the
+//! table `quarantine`, so that their bytes are preserved and no read finds them again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,18 +10,18 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) struct MalformedRow {
     pub(crate) value: Vec<u8>,
-    /// The transaction has written the row anew, so it stays in its table.
+    /// The transaction has replaced the row, so the table keeps the new one.
     pub(crate) is_replaced: bool,
 }
 
-/// Malformed rows by key, shared with the transaction that takes them out.
+/// Malformed rows by key, shared with the transaction that moves them.
 type CollectedRows = Rc<RefCell<BTreeMap<Vec<u8>, MalformedRow>>>;
 
 /// Reports the malformed rows of one table.
 #[derive(Debug, Clone)]
 pub(crate) struct RowCheck {
     table: &'static str,
-    /// Rows by key, to be taken out by the write transaction that met them.
+    /// Rows by key, for the write transaction that found them to move.
     collected: Option<CollectedRows>,
 }
 
@@ -31,12 +31,11 @@ impl RowCheck {
         Self { table, collected: None }
     }
 
-    /// Logs, and keeps the rows for [`RowCheck::take`].
+    /// Logs, and collects the rows for [`RowCheck::take`].
     pub(crate) fn collecting(table: &'static str) -> Self {
         Self { table, collected: Some(Rc::default()) }
     }
 
-    /// A row is malformed.
     pub(crate) fn report(&self, key: &[u8], value: &[u8]) {
         let is_new = match &self.collected {
             Some(rows) => {
@@ -55,7 +54,7 @@ impl RowCheck {
         }
     }
 
-    /// The row was written anew.
+    /// The row has been replaced by a new one.
     pub(crate) fn mark_replaced(&self, key: &[u8]) {
         if let Some(rows) = &self.collected
             && let Some(row) = rows.borrow_mut().get_mut(key)
@@ -64,7 +63,7 @@ impl RowCheck {
         }
     }
 
-    /// The rows that were met since the last call, by key.
+    /// The rows found since the last call, by key.
     pub(crate) fn take(&self) -> BTreeMap<Vec<u8>, MalformedRow> {
         self.collected.as_ref().map(|rows| rows.take()).unwrap_or_default()
     }

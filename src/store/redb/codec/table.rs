@@ -109,27 +109,27 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
         Self { name, types: PhantomData }
     }
 
-    /// The table as the transaction sees it.
+    /// The table in a read transaction.
     pub(crate) fn read(self, reading: &ReadTransaction) -> Result<ReadTable<K, V>, TableError> {
         let inner = reading.open_table(raw(self.name))?;
         Ok(ReadTable { inner, check: RowCheck::new(self.name), types: PhantomData })
     }
 
-    /// The table, to be changed; made if it is missing.
+    /// The table in a write transaction; creates a missing one.
     pub(crate) fn write(self, writing: &WriteTransaction) -> Result<WriteTable<'_, K, V>, StoreError> {
         let table = self.at_first_use(writing);
         table.inner.get()?;
         Ok(table)
     }
 
-    /// The same; it opens when it is first used.
+    /// The same, opened at its first use.
     pub(crate) fn at_first_use(self, writing: &WriteTransaction) -> WriteTable<'_, K, V> {
         let inner = LazyTable::new(writing, self.name);
         WriteTable { inner, check: RowCheck::collecting(self.name), types: PhantomData }
     }
 }
 
-/// A key or a value, borrowed from the table. Its bytes have been checked.
+/// A key or a value, borrowed from the table. Its bytes were checked.
 pub(crate) struct StoredValue<'t, T> {
     inner: redb::AccessGuard<'t, RawBytes>,
     types: PhantomData<T>,
@@ -152,7 +152,7 @@ pub(crate) type TableEntry<'t, K, V> = (StoredValue<'t, K>, StoredValue<'t, V>);
 
 type RawEntry<'t> = (redb::AccessGuard<'t, RawBytes>, redb::AccessGuard<'t, RawBytes>);
 
-/// The entry; `None` and a report, if it is malformed.
+/// The entry; reports a malformed one and returns `None`.
 fn checked_entry<'t, K: TableCodec, V: TableCodec>(
     (key, value): RawEntry<'t>,
     check: &RowCheck,
@@ -164,7 +164,7 @@ fn checked_entry<'t, K: TableCodec, V: TableCodec>(
     StoredValue::checked(key).zip(StoredValue::checked(value))
 }
 
-/// Entries in the order of their keys, malformed ones left out.
+/// Entries in key order, without malformed ones.
 pub(crate) struct TableRange<'t, K, V> {
     inner: redb::Range<'t, RawBytes, RawBytes>,
     check: RowCheck,
@@ -201,7 +201,7 @@ fn slice<B: AsRef<[u8]>>(bound: &Bound<B>) -> Bound<&[u8]> {
     bound.as_ref().map(AsRef::as_ref)
 }
 
-/// Reading of a table, in a read or a write transaction.
+/// Reads a table, in a read or a write transaction.
 pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     /// redb's.
     type Inner: redb::ReadableTable<RawBytes, RawBytes> + ReadableTableMetadata;
@@ -336,7 +336,7 @@ impl<K: TableCodec> WriteTable<'_, K, RawBytes> {
 }
 
 impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
-    /// Returns the value that was there before.
+    /// Returns the previous value.
     pub(crate) fn insert<'k, 'v>(
         &mut self,
         key: impl Borrow<K::Ref<'k>>,
@@ -348,7 +348,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         Ok(old.and_then(StoredValue::checked))
     }
 
-    /// Returns the value that was there.
+    /// Returns the removed value.
     pub(crate) fn remove<'k>(
         &mut self,
         key: impl Borrow<K::Ref<'k>>,
@@ -358,7 +358,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         Ok(old.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
     }
 
-    /// Takes out the malformed rows that were met, by key.
+    /// Takes the malformed rows found so far, by key.
     pub(crate) fn take_malformed(&mut self) -> Result<BTreeMap<Vec<u8>, MalformedRow>, StoreError> {
         let rows = self.check.take();
         for (key, _) in rows.iter().filter(|(_, row)| !row.is_replaced) {
@@ -367,7 +367,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         Ok(rows)
     }
 
-    /// Removes the rows that `keeps` refuses.
+    /// Removes the rows for which `keeps` returns false.
     pub(crate) fn retain(
         &mut self,
         mut keeps: impl FnMut(K::Ref<'_>, V::Ref<'_>) -> bool,
@@ -377,7 +377,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         })
     }
 
-    /// The same for a part of the table.
+    /// The same for a range of keys.
     pub(crate) fn retain_in<'k, B: Borrow<K::Ref<'k>> + 'k>(
         &mut self,
         range: impl RangeBounds<B> + 'k,

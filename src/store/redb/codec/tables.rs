@@ -41,7 +41,7 @@ macro_rules! tables {
         $($(#[$doc])*
         pub(crate) const $DEFINITION: TypedTable<$key, $value> = TypedTable::new(stringify!($field));)*
 
-        /// What they are called.
+        /// Names of all tables.
         pub(crate) const NAMES: &[&str] = &[$(stringify!($field)),*];
 
         /// All tables of one write transaction; each opens when it is first used.
@@ -50,13 +50,13 @@ macro_rules! tables {
         }
 
         impl<'t> Tables<'t> {
-            /// None of them is open yet.
+            /// Opens no table yet.
             pub(crate) fn of(writing: &'t WriteTransaction) -> Self {
                 Self { $($field: $DEFINITION.at_first_use(writing),)* }
             }
 
-            /// Moves the malformed rows that were met to the table `quarantine`; whether there were any.
-            pub(crate) fn set_malformed_aside(&mut self) -> Result<bool, StoreError> {
+            /// Moves the malformed rows found to the table `quarantine`. Returns whether there were any.
+            pub(crate) fn quarantine_malformed(&mut self) -> Result<bool, StoreError> {
                 let mut rows = Vec::new();
                 $(for (key, row) in self.$field.take_malformed()? {
                     rows.push((quarantine_key(stringify!($field), &key), row.value));
@@ -78,7 +78,7 @@ macro_rules! tables {
 tables! {
     /// Schema version, counters, and the beat of commits that change nothing else.
     meta META: &'static str => RawBytes;
-    /// How jobs stand: [`crate::store::redb::jobs::row::JobRow`].
+    /// State of jobs: [`crate::store::redb::jobs::row::JobRow`].
     jobs JOBS: &'static JobBytes => RawBytes;
     /// Requests of jobs; written once.
     specs SPECS: &'static JobBytes => RawBytes;
@@ -88,12 +88,12 @@ tables! {
     log LOG: &'static LogBytes => RawBytes;
     /// Jobs by owner, state and acceptance.
     owned OWNED: &'static JobOwnerBytes => &'static JobBytes;
-    /// Jobs that may run now, in the order in which they shall, and since when:
+    /// Jobs that may run now, in queue order, and since when:
     /// [`crate::store::redb::codec::keys::jobs::Waiting`].
     ready READY: &'static ReadyBytes => &'static ReadyEntryBytes;
     /// Jobs that wait for their time.
     delayed DELAYED: &'static DelayedBytes => &'static JobBytes;
-    /// Jobs that a worker holds: all that recovery has to look at.
+    /// Leased jobs: the only ones that recovery reads.
     running RUNNING: &'static JobBytes => ();
     /// Unfinished jobs of a conversation in order of acceptance.
     conversation_queue CONVERSATION_QUEUE: &'static TurnBytes => &'static JobBytes;
@@ -112,21 +112,21 @@ tables! {
     conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => RawBytes;
     /// How many conversations users have: [`crate::store::redb::codec::keys::conversations::count_key`].
     conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
-    /// What jobs are to their conversations:
+    /// Questions and answers of conversations:
     /// [`crate::store::redb::conversations::message_pair::MessagePair`].
     message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
-    /// Conversations that are removed but for their jobs, up to this one; from which one on. The sweeper
+    /// Removed conversations whose jobs still exist: the last job, and the first one. The sweeper
     /// removes those.
     removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => u64;
-    /// What users have spent, by day and model: [`crate::store::redb::accounts::usage::UsageRow`].
+    /// Usage of users by day and model: [`crate::store::redb::accounts::usage::UsageRow`].
     usage USAGE: &'static UsageBytes => RawBytes;
     /// The same by hour and model.
     usage_hours USAGE_HOURS: &'static UsageBytes => RawBytes;
-    /// What conversations have cost: [`crate::domain::usage::UsageByModel`], under accept 0.
+    /// Cost of conversations: [`crate::domain::usage::UsageByModel`], under accept 0.
     conversation_usage CONVERSATION_USAGE: &'static TurnBytes => RawBytes;
     /// The newest fair time of a user inside a priority.
     fair FAIR: &'static FairBytes => u64;
-    /// How batches stand: [`crate::store::redb::batches::row::BatchRow`].
+    /// State of batches: [`crate::store::redb::batches::row::BatchRow`].
     batches BATCHES: &'static BatchBytes => RawBytes;
     /// Batches by owner.
     batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
@@ -138,11 +138,11 @@ tables! {
     batch_ended BATCH_ENDED: &'static BatchLineBytes => u32;
     /// Batches whose lines are stored and which are not accepted yet.
     unaccepted_batches UNACCEPTED_BATCHES: &'static BatchBytes => ();
-    /// Batches that are gone but for their lines, which the sweeper removes.
+    /// Removed batches whose lines still exist; the sweeper removes them.
     removed_batches REMOVED_BATCHES: &'static BatchBytes => ();
-    /// How schedules stand: [`crate::domain::schedule::Schedule`].
+    /// State of schedules: [`crate::domain::schedule::Schedule`].
     schedules SCHEDULES: &'static ScheduleBytes => RawBytes;
-    /// What they ask for: [`crate::domain::schedule::ScheduledRequest`]; written once.
+    /// Requests of schedules: [`crate::domain::schedule::ScheduledRequest`]; written once.
     scheduled_requests SCHEDULED_REQUESTS: &'static ScheduleBytes => RawBytes;
     /// Schedules by owner.
     schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();
@@ -154,7 +154,7 @@ tables! {
     idempotency_expiry IDEMPOTENCY_EXPIRY: &'static IdempotencyExpiryBytes => ();
     /// Ended jobs by retention stage and end: the index of retention.
     ended ENDED: &'static EndedBytes => ();
-    /// Reports of ends, and what became of them: [`crate::domain::webhook::Delivery`].
+    /// Webhook deliveries: [`crate::domain::webhook::Delivery`].
     deliveries DELIVERIES: &'static DeliveryBytes => RawBytes;
     /// Pending ones by the time of their next try, with their host and port.
     deliveries_due DELIVERIES_DUE: &'static DeliveryTimeBytes => &'static str;
@@ -164,7 +164,7 @@ tables! {
     deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
     /// Accounts: [`crate::domain::account::Account`].
     users USERS: &'static AccountBytes => RawBytes;
-    /// Names and addresses of accounts, keys of tokens, codes of invites: where each leads,
+    /// Lookup by name or address of an account, key of a token, code of an invite:
     /// [`crate::store::redb::codec::keys::accounts::By`].
     account_lookup ACCOUNT_LOOKUP: &'static AccountLookupBytes => RawBytes;
     /// API tokens by owner: [`crate::store::redb::accounts::tokens::TokenRow`].
@@ -173,13 +173,13 @@ tables! {
     projects PROJECTS: &'static ProjectBytes => RawBytes;
     /// Projects by owner, the one that changed last first; the values are empty.
     projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => RawBytes;
-    /// Projects of which only the directory may be there: in the making, or on their way out.
+    /// Projects being created or removed, of which only the directory may exist.
     pending_directories PENDING_DIRECTORIES: &'static ProjectBytes => RawBytes;
-    /// Rows of all tables that are malformed: [`quarantine_key`].
+    /// Malformed rows of all tables: [`quarantine_key`].
     quarantine QUARANTINE: RawBytes => RawBytes;
 }
 
-/// Numbers that belong to the whole store.
+/// Numbers of the complete store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct StoreCounters {
     /// The newest acceptance number.
@@ -196,16 +196,16 @@ pub(crate) struct StoreCounters {
     pub(crate) seen_ms: u64,
 }
 
-/// The layout that a file states.
+/// Layout of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StoredLayout {
-    /// Nothing in it yet.
+    /// Empty.
     Empty,
     /// Of this version.
     Known(u64),
 }
 
-/// Looks at the file without changing it.
+/// Reads the layout without changing the file.
 pub(crate) fn inspect(database: &impl ReadableDatabase) -> Result<StoredLayout, StoreError> {
     let reading = database.begin_read()?;
     let version = match META.read(&reading) {

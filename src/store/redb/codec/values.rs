@@ -8,7 +8,7 @@ use std::fmt::Display;
 /// The layout that this build writes.
 const VERSION: u8 = 1;
 
-/// Room for most values from the start, bytes: a row that grows from nothing is moved eight times.
+/// Initial capacity, bytes. It fits most values: a row that grows from nothing is reallocated eight times.
 const ROOM: usize = 1024;
 
 /// The value as it is stored.

@@ -1,4 +1,4 @@
-//! Deletes one message: no user reads it and no model gets it any more. The output and the log of a deleted
+//! Deletes one message: no user and no model can read it any more. The output and the log of a deleted
 //! answer go at once, except the terminal event. When both messages of a job are deleted, the job is.
 
 use crate::domain::id::{ConversationId, UserId};
@@ -20,9 +20,9 @@ impl Transaction<'_> {
         message: MessageRef,
     ) -> Result<bool, ConversationError> {
         let Some(mut found) = self.find_conversation(user, id)? else { return Ok(false) };
-        let line = ConversationRange::of(&found);
+        let range = ConversationRange::of(&found);
         let (jobs, message_pairs) = (&self.tables.jobs, &self.tables.message_pairs);
-        let Some((accept, before)) = line.find(jobs, message_pairs, message)? else { return Ok(false) };
+        let Some((accept, before)) = range.find(jobs, message_pairs, message)? else { return Ok(false) };
         let after = match message {
             MessageRef::Ask(_) => MessagePair { shows_question: false, ..before },
             MessageRef::Answer(_) => MessagePair { shows_answer: false, ..before },
@@ -34,12 +34,12 @@ impl Transaction<'_> {
             Ok(Some(row)) if !row.job.status.is_terminal() => {
                 return Err(ConversationError::WrongState { status: row.job.status });
             }
-            // What cannot be read can be deleted.
+            // An unreadable pair can be deleted, too.
             Ok(_) | Err(StoreError::Corrupt(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        let key = line.key(accept);
-        self.drop_summary(line, accept)?;
+        let key = range.key(accept);
+        self.drop_summary(range, accept)?;
         if after.is_shown() {
             self.trim_turn(&key, &after)?;
             if !after.shows_answer {
@@ -48,7 +48,7 @@ impl Transaction<'_> {
             self.put_pair(&key, &after)?;
             found.conversation.message_count = found.conversation.message_count.saturating_sub(1);
         } else {
-            self.clear_pair(line, accept)?;
+            self.clear_pair(range, accept)?;
             if let Some(left) = self.find_conversation(user, id)? {
                 found = left;
             }
@@ -58,13 +58,13 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Drops a summary that stands for the turn with this number or for a later one.
+    /// Drops a summary that replaces the turn with this number or a later one.
     pub(crate) fn drop_summary(
         &mut self,
-        line: ConversationRange<'_>,
+        range: ConversationRange<'_>,
         accept: u64,
     ) -> Result<(), StoreError> {
-        let key = conversation_key(line.user, line.id);
+        let key = conversation_key(range.user, range.id);
         let stored = self.tables.summaries.get(&key)?;
         let stored = stored.map(|bytes| values::decode::<ConversationSummary>(bytes.value()));
         if stored.is_some_and(|stored| stored.map_or(true, |summary| summary.through >= accept)) {
@@ -83,7 +83,8 @@ impl Transaction<'_> {
             values::decode::<Vec<Message>>(&bytes).and_then(|turn| Ok((turn, self.spec(message_pair.job)?)));
         let (turn, question) = match read {
             Ok((turn, spec)) => (turn, spec.input.len()),
-            // It is unknown where the question ends, so the whole turn goes: what was deleted must not stay.
+            // The end of the question is unknown, so the complete turn is removed: deleted text must not
+            // stay.
             Err(StoreError::Corrupt(_)) => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -1,6 +1,6 @@
-//! What a conversation hands to its next job: its summary, and the turns after it. A history that is too long
-//! is cut at a message of the user, because providers refuse an answer without its question and a tool result
-//! without its call.
+//! The messages that a conversation passes to its next job: its summary, and the turns after it. A history
+//! that is too long is cut at a message of the user, because providers refuse an answer without its question
+//! and a tool result without its call.
 
 use crate::domain::id::JobId;
 use crate::domain::job::{ConversationTurn, History};
@@ -14,7 +14,7 @@ use crate::store::redb::conversations::summary::summary;
 use crate::store::redb::jobs::read::row;
 use redb::ReadTransaction;
 
-/// How much of it fits.
+/// Limits of a history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HistoryBudget {
     pub(crate) messages: usize,
@@ -25,17 +25,17 @@ pub(crate) struct HistoryBudget {
 pub(crate) fn history(
     reading: &ReadTransaction,
     job: JobId,
-    mut room: HistoryBudget,
+    mut budget: HistoryBudget,
 ) -> Result<History, StoreError> {
     let Some(row) = row(reading, job)? else { return Ok(History::default()) };
-    // What runs beside its conversation knows its task alone.
+    // A background job gets its task only.
     if row.job.origin.parent().is_some() {
         return Ok(History::default());
     }
     let Some(key) = row.turn_key() else { return Ok(History::default()) };
     let (floor, wants_title) = match row::read(reading, key.user, key.conversation) {
         Ok(Some(found)) if found.floor <= key.accept => (found.floor, found.conversation.wants_title()),
-        // Removed since the job was accepted.
+        // The conversation was removed since the job was accepted.
         Ok(_) => return Ok(History::default()),
         Err(StoreError::Corrupt(reason)) => {
             tracing::error!(%job, reason, "conversation of the job cannot be read");
@@ -45,20 +45,20 @@ pub(crate) fn history(
     };
     let summary = summary(reading, key)?;
     let first = summary.as_ref().map_or(0, |summary| summary.through.saturating_add(1)).max(floor);
-    let (first, here) = (TurnKey { accept: first, ..key }.encode(), key.encode());
+    let (first, end) = (TurnKey { accept: first, ..key }.encode(), key.encode());
     let turns = TURNS.read(reading)?;
     let mut newest_first = Vec::new();
-    for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
-        if room.messages == 0 {
+    for entry in turns.range::<&TurnBytes>(&first..&end)?.rev() {
+        if budget.messages == 0 {
             break;
         }
         let (at, value) = entry?;
         let number = TurnKey::accept(at.value());
         let turn: Vec<Message> = values::decode(value.value())?;
-        if !room.take(&turn) {
-            let rest = room.newest_of(&turn);
+        if !budget.take(&turn) {
+            let rest = budget.newest_of(&turn);
             let rest = if rest.is_empty() && newest_first.is_empty() {
-                room.question_and_answer_of(&turn)
+                budget.question_and_answer_of(&turn)
             } else {
                 rest
             };
@@ -70,9 +70,10 @@ pub(crate) fn history(
     newest_first.reverse();
     newest_first.retain(|turn| !turn.messages.is_empty());
     if summary.is_none() {
-        // Providers want the user to speak first: an answer whose question was deleted cannot stand there.
-        let orphans = newest_first.iter().take_while(|turn| !turn.messages.iter().any(is_users)).count();
-        newest_first.drain(..orphans);
+        // Providers require a user message first, so an answer without its question cannot be the first.
+        let leading_answers =
+            newest_first.iter().take_while(|turn| !turn.messages.iter().any(is_users)).count();
+        newest_first.drain(..leading_answers);
     }
     Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first, wants_title })
 }
@@ -82,7 +83,7 @@ fn is_users(message: &Message) -> bool {
 }
 
 impl HistoryBudget {
-    /// Whether the messages fit; then they have taken their place.
+    /// Subtracts the messages from the budget, if they fit. Returns whether they do.
     fn take(&mut self, messages: &[Message]) -> bool {
         let bytes = messages.iter().map(Message::bytes).sum();
         match (self.messages.checked_sub(messages.len()), self.bytes.checked_sub(bytes)) {
@@ -94,7 +95,8 @@ impl HistoryBudget {
         }
     }
 
-    /// Of a turn that does not fit: from the first message of the user on from which the rest does.
+    /// The newest part of a turn that does not fit: it starts with the first user message from which the rest
+    /// fits.
     fn newest_of(self, turn: &[Message]) -> Vec<Message> {
         let starts = (0..turn.len()).filter_map(|at| turn.get(at..));
         let mut from_user = starts.filter(|rest| matches!(rest.first(), Some(Message::User { .. })));

@@ -12,11 +12,11 @@ use redb::ReadTransaction;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A page that holds so much takes no further conversation.
+/// A page ends after so many bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// A page of a user's conversations. The list is walked until the page is full: one that belongs to a project
-/// looks at all conversations of the user, which are bounded.
+/// A page of a user's conversations. The list is read until the page is full. A filter by
+/// project may read all conversations of the user, which are bounded.
 pub(crate) fn conversations(
     reading: &ReadTransaction,
     query: &ConversationQuery,
@@ -35,7 +35,7 @@ pub(crate) fn conversations(
     for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
         let (updated_at_ms, key) = recent(entry?.0.value());
         let Some(found) = row(&rows, &key)? else { continue };
-        // A row that could not be read once, and began anew, may have left an entry behind.
+        // An unreadable row that was replaced may have left a stale entry.
         if found.updated_at_ms != updated_at_ms || !is_of(&found, query.project) {
             continue;
         }
@@ -66,7 +66,7 @@ pub(crate) fn counts_by_project(
     Ok(counts)
 }
 
-/// Whether it belongs to the project, or none is asked for.
+/// Whether it matches the project filter, if there is one.
 pub(crate) fn is_of(conversation: &Conversation, project: Option<ProjectId>) -> bool {
     project.is_none() || conversation.settings.project_id == project
 }

@@ -1,5 +1,5 @@
-//! The place of a job in its conversation: a question and its answer, each of which may be deleted. Pairs are
-//! ordered by acceptance. Their text is the job's; what models get is in `turns`.
+//! The question and the answer of a job in its conversation, each of which may be deleted. Pairs are ordered
+//! by acceptance. Users read the text from the job; models get the text from `turns`.
 
 use crate::domain::conversation::{Conversation, TITLE_CHARS};
 use crate::domain::event::Event;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MessagePair {
     pub(crate) job: JobId,
-    /// The question's id: the first job's that was asked it.
+    /// Id of the question, from the first job that had it.
     pub(crate) ask: AskId,
     pub(crate) ask_created_at_ms: u64,
     pub(crate) shows_question: bool,
@@ -27,7 +27,7 @@ pub(crate) struct MessagePair {
 }
 
 impl MessagePair {
-    /// Of a job that is asked something new.
+    /// The pair of a job with a new question.
     pub(crate) fn of(job: &Job) -> Self {
         let ask_created_at_ms = job.created_at_ms;
         Self {
@@ -47,12 +47,12 @@ impl MessagePair {
         }
     }
 
-    /// Whether anything of it can still be read.
+    /// Whether one of its messages is not deleted.
     pub(crate) fn is_shown(&self) -> bool {
         self.shows_question || self.shows_answer
     }
 
-    /// How many messages it counts for; an answer counts once it is there.
+    /// Its number of messages; an answer counts once the job has ended.
     pub(crate) fn count(&self, has_ended: bool) -> u64 {
         u64::from(self.shows_question).saturating_add(u64::from(self.shows_answer && has_ended))
     }
@@ -66,7 +66,7 @@ pub(crate) fn job_of(message: MessageRef) -> JobId {
     }
 }
 
-/// All that is a conversation's own.
+/// The range of a conversation's keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConversationRange<'a> {
     pub(crate) user: UserId,
@@ -89,8 +89,8 @@ impl<'a> ConversationRange<'a> {
         (self.key(accept.max(self.floor)), self.key(u64::MAX))
     }
 
-    /// Where a message is, deleted or not: the row of its job knows, or else (the question was asked again,
-    /// the row cannot be read) a look at all of them.
+    /// Finds a message, deleted or not. Uses the row of its job; searches all pairs when the question was
+    /// answered again or the row is unreadable.
     pub(crate) fn find(
         self,
         jobs: &impl ReadableTable<&'static JobBytes, &'static [u8]>,
@@ -99,12 +99,13 @@ impl<'a> ConversationRange<'a> {
     ) -> Result<Option<(u64, MessagePair)>, StoreError> {
         let row = jobs.get(&job_of(message).to_bytes())?.map(|bytes| values::decode::<JobRow>(bytes.value()));
         if let Some(Ok(row)) = row {
-            let is_mine = row.job.user == self.user && row.job.conversation_id.as_ref() == Some(self.id);
-            if !is_mine || row.accept < self.floor {
+            let is_of_conversation =
+                row.job.user == self.user && row.job.conversation_id.as_ref() == Some(self.id);
+            if !is_of_conversation || row.accept < self.floor {
                 return Ok(None);
             }
             if let Some(bytes) = message_pairs.get(&self.key(row.accept))?
-                && let Some(message_pair) = readable(bytes.value())
+                && let Some(message_pair) = decode_pair(bytes.value())
                 && message_pair.has(message)
             {
                 return Ok(Some((row.accept, message_pair)));
@@ -114,7 +115,7 @@ impl<'a> ConversationRange<'a> {
         for entry in message_pairs.range::<&TurnBytes>(&first..=&last)? {
             let (key, bytes) = entry?;
             if let Some(message_pair) =
-                readable(bytes.value()).filter(|message_pair| message_pair.has(message))
+                decode_pair(bytes.value()).filter(|message_pair| message_pair.has(message))
             {
                 return Ok(Some((TurnKey::accept(key.value()), message_pair)));
             }
@@ -123,13 +124,13 @@ impl<'a> ConversationRange<'a> {
     }
 }
 
-/// One that cannot be read shows nothing; the others stay.
-pub(crate) fn readable(bytes: &[u8]) -> Option<MessagePair> {
+/// An unreadable pair is logged and left out.
+pub(crate) fn decode_pair(bytes: &[u8]) -> Option<MessagePair> {
     values::decode(bytes).inspect_err(|error| tracing::error!(%error, "message pair cannot be read")).ok()
 }
 
 impl Transaction<'_> {
-    /// A job that was just accepted enters its conversation, which is made if there is none.
+    /// Adds a new job to its conversation; creates a missing conversation.
     pub(crate) fn enter_conversation(
         &mut self,
         row: &JobRow,
@@ -137,18 +138,18 @@ impl Transaction<'_> {
         message_pair: &MessagePair,
     ) -> Result<(), StoreError> {
         let Some(key) = row.turn_key() else { return Ok(()) };
-        let of_job = |floor| ConversationRow::of_job(&row.job, key.conversation, spec, floor);
+        let new_row = |floor| ConversationRow::of_job(&row.job, key.conversation, spec, floor);
         let mut conversation = match self.find_conversation(key.user, key.conversation) {
             Ok(Some(found)) => found,
             Ok(None) => {
-                let fresh = of_job(row.accept);
+                let fresh = new_row(row.accept);
                 self.add_conversation(&fresh)?;
                 fresh
             }
-            // It must not keep jobs from being accepted, and what was said in it stays.
+            // An unreadable row must not block new jobs, and its messages stay.
             Err(StoreError::Corrupt(reason)) => {
                 tracing::error!(reason, "conversation cannot be read; its settings start from defaults");
-                of_job(0)
+                new_row(0)
             }
             Err(error) => return Err(error),
         };
@@ -158,7 +159,7 @@ impl Transaction<'_> {
         self.update_conversation(&mut conversation)
     }
 
-    /// A job has ended: its answer counts, and the conversation may take the title that it brings.
+    /// Counts the answer of an ended job, and sets the title that it suggests.
     pub(crate) fn count_answer(&mut self, row: &JobRow, ending: &JobOutcome) -> Result<(), StoreError> {
         let Some(key) = row.turn_key() else { return Ok(()) };
         let Some(mut found) = self.conversation_of(row)? else { return Ok(()) };
@@ -174,8 +175,7 @@ impl Transaction<'_> {
         self.update_conversation(&mut found)
     }
 
-    /// A failed job is tried again, as if it had been accepted anew: the exchange goes to the end of its
-    /// conversation. The row has its new number already.
+    /// Moves the pair of a retried job to the end of its conversation. The row has its new number already.
     pub(crate) fn reenter_conversation(&mut self, row: &JobRow, old_accept: u64) -> Result<(), StoreError> {
         let Some(key) = row.turn_key() else { return Ok(()) };
         let Some(mut found) = self.conversation_of(row)? else { return Ok(()) };
@@ -191,7 +191,7 @@ impl Transaction<'_> {
         self.update_conversation(&mut found)
     }
 
-    /// An ended job, or one that is set aside, leaves its conversation: the bytes that are freed.
+    /// Removes an ended or quarantined job from its conversation. Returns the freed bytes.
     pub(crate) fn leave_conversation(&mut self, key: TurnKey<'_>) -> Result<usize, StoreError> {
         let bytes = key.encode();
         let Some(message_pair) = self.message_pair(&bytes)? else { return Ok(0) };
@@ -210,7 +210,7 @@ impl Transaction<'_> {
 
     /// The message pair of a job.
     pub(crate) fn message_pair(&self, key: &TurnBytes) -> Result<Option<MessagePair>, StoreError> {
-        Ok(self.tables.message_pairs.get(key)?.and_then(|bytes| readable(bytes.value())))
+        Ok(self.tables.message_pairs.get(key)?.and_then(|bytes| decode_pair(bytes.value())))
     }
 
     pub(crate) fn put_pair(&mut self, key: &TurnBytes, message_pair: &MessagePair) -> Result<(), StoreError> {
@@ -219,14 +219,14 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Forgets the job behind an exchange with all that belongs to it. Of one that is set aside, what its
-    /// conversation has of it. Whether it is gone: one that has not ended stays.
+    /// Deletes the job of a pair with all its data; of a quarantined job, the data in its conversation.
+    /// Returns whether it was deleted: an unfinished job stays.
     pub(crate) fn clear_pair(
         &mut self,
-        line: ConversationRange<'_>,
+        range: ConversationRange<'_>,
         accept: u64,
     ) -> Result<bool, StoreError> {
-        let key = TurnKey { user: line.user, conversation: line.id, accept };
+        let key = TurnKey { user: range.user, conversation: range.id, accept };
         let bytes = key.encode();
         let row = match self
             .message_pair(&bytes)?
@@ -236,7 +236,7 @@ impl Transaction<'_> {
             Err(StoreError::Corrupt(_)) => None,
             row => row?.flatten(),
         };
-        // What lies elsewhere by now is not this one's to forget.
+        // The job has moved to another position since, so it stays.
         if let Some(row) = row.filter(|row| row.turn_key() == Some(key)) {
             return self.forget(row.id());
         }
@@ -247,15 +247,15 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Exchanges of a conversation from this number on, at most so many, by their numbers.
+    /// Numbers of a conversation's pairs from this one on, at most `limit`.
     pub(crate) fn pairs_from(
         &self,
-        line: ConversationRange<'_>,
+        range: ConversationRange<'_>,
         accept: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<u64>, StoreError> {
-        let (first, last) = line.from(accept);
-        let range = self.tables.message_pairs.range::<&TurnBytes>(&first..=&last)?.take(most);
-        range.map(|entry| Ok(TurnKey::accept(entry?.0.value()))).collect()
+        let (first, last) = range.from(accept);
+        let pairs = self.tables.message_pairs.range::<&TurnBytes>(&first..=&last)?.take(limit);
+        pairs.map(|entry| Ok(TurnKey::accept(entry?.0.value()))).collect()
     }
 }

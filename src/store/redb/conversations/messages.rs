@@ -10,16 +10,16 @@ use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::tables::{JOBS, LOG, MESSAGE_PAIRS, SPECS, TURNS};
 use crate::store::redb::codec::values;
-use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, job_of, readable};
+use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, decode_pair, job_of};
 use crate::store::redb::conversations::row;
 use crate::store::redb::jobs::read;
 use crate::store::redb::jobs::row::JobRow;
 use redb::ReadTransaction;
 
-/// A page that holds so much takes no further message.
+/// A page ends after so many bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// A page in the making.
+/// Collects the messages of a page.
 struct MessagePageBuilder<'r> {
     reading: &'r ReadTransaction,
     page: MessagePage,
@@ -27,14 +27,14 @@ struct MessagePageBuilder<'r> {
     bytes: usize,
 }
 
-/// Where a page begins: at the question of this exchange, or behind it.
+/// Start of a page: at the question of this pair, or after it.
 #[derive(Clone, Copy)]
 struct MessagePageStart {
     accept: u64,
     after_ask: bool,
 }
 
-/// At most `limit` messages behind `after`; none of a conversation that the user does not have.
+/// At most `limit` messages after `after`; none when the user has no such conversation.
 pub(crate) fn messages(
     reading: &ReadTransaction,
     (user, id): (UserId, &ConversationId),
@@ -42,20 +42,20 @@ pub(crate) fn messages(
     limit: usize,
 ) -> Result<MessagePage, StoreError> {
     let page = MessagePage { messages: Vec::new(), has_more: false };
-    let Some(line) = line(reading, user, id)? else { return Ok(page) };
-    let Some(start) = start(reading, line, after)? else { return Ok(page) };
-    let mut gathering = MessagePageBuilder { reading, page, limit, bytes: 0 };
-    let (first, last) = line.from(start.accept);
+    let Some(range) = range_of(reading, user, id)? else { return Ok(page) };
+    let Some(start) = start(reading, range, after)? else { return Ok(page) };
+    let mut builder = MessagePageBuilder { reading, page, limit, bytes: 0 };
+    let (first, last) = range.from(start.accept);
     for entry in MESSAGE_PAIRS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
-        let Some(message_pair) = readable(bytes.value()) else { continue };
+        let Some(message_pair) = decode_pair(bytes.value()) else { continue };
         let after_ask = start.after_ask && TurnKey::accept(key.value()) == start.accept;
-        gathering.add(key.value(), &message_pair, after_ask)?;
-        if gathering.page.has_more {
+        builder.add(key.value(), &message_pair, after_ask)?;
+        if builder.page.has_more {
             break;
         }
     }
-    Ok(gathering.page)
+    Ok(builder.page)
 }
 
 /// Whether the conversation has this message and it is not deleted.
@@ -64,16 +64,16 @@ pub(crate) fn has_message(
     (user, id): (UserId, &ConversationId),
     message: MessageRef,
 ) -> Result<bool, StoreError> {
-    let Some(line) = line(reading, user, id)? else { return Ok(false) };
+    let Some(range) = range_of(reading, user, id)? else { return Ok(false) };
     let (jobs, message_pairs) = (JOBS.read(reading)?, MESSAGE_PAIRS.read(reading)?);
-    let found = line.find(&jobs, &message_pairs, message)?;
+    let found = range.find(&jobs, &message_pairs, message)?;
     Ok(found.is_some_and(|(_, message_pair)| match message {
         MessageRef::Ask(_) => message_pair.shows_question,
         MessageRef::Answer(_) => message_pair.shows_answer,
     }))
 }
 
-fn line<'a>(
+fn range_of<'a>(
     reading: &ReadTransaction,
     user: UserId,
     id: &'a ConversationId,
@@ -81,7 +81,7 @@ fn line<'a>(
     let floor = match row::read(reading, user, id) {
         Ok(None) => return Ok(None),
         Ok(Some(row)) => row.floor,
-        // Its messages are still there.
+        // Its messages still exist.
         Err(StoreError::Corrupt(_)) => 0,
         Err(error) => return Err(error),
     };
@@ -90,24 +90,25 @@ fn line<'a>(
 
 fn start(
     reading: &ReadTransaction,
-    line: ConversationRange<'_>,
+    range: ConversationRange<'_>,
     after: Option<MessageRef>,
 ) -> Result<Option<MessagePageStart>, StoreError> {
     let Some(after) = after else {
-        return Ok(Some(MessagePageStart { accept: line.floor, after_ask: false }));
+        return Ok(Some(MessagePageStart { accept: range.floor, after_ask: false }));
     };
     let (jobs, message_pairs) = (JOBS.read(reading)?, MESSAGE_PAIRS.read(reading)?);
-    if let Some((accept, _)) = line.find(&jobs, &message_pairs, after)? {
+    if let Some((accept, _)) = range.find(&jobs, &message_pairs, after)? {
         let after_ask = matches!(after, MessageRef::Ask(_));
         let accept = if after_ask { accept } else { accept.saturating_add(1) };
         return Ok(Some(MessagePageStart { accept, after_ask }));
     }
-    // It was deleted since: ids rise with time, so what comes behind it has a greater one.
+    // It was deleted since. Ids rise with time, so later messages have greater ids.
     let seen = job_of(after);
-    let (first, last) = line.from(0);
+    let (first, last) = range.from(0);
     for entry in message_pairs.range::<&TurnBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
-        if let Some(message_pair) = readable(bytes.value()).filter(|message_pair| message_pair.job > seen) {
+        if let Some(message_pair) = decode_pair(bytes.value()).filter(|message_pair| message_pair.job > seen)
+        {
             let after_ask = message_pair.ask.job() <= seen;
             return Ok(Some(MessagePageStart { accept: TurnKey::accept(key.value()), after_ask }));
         }
@@ -129,10 +130,10 @@ impl MessagePageBuilder<'_> {
             let ask = self.ask(message_pair);
             self.push(message_pair.job, ask)?;
         }
-        // A job that is set aside has no row that could be read, and so no answer.
+        // A quarantined job has no readable row, and so no answer.
         let row = values::skip_unreadable(message_pair.job, read::row(self.reading, message_pair.job))?;
-        let begun = |row: &JobRow| row.job.started_at_ms.is_some() || row.job.status.is_terminal();
-        if let Some(row) = row.filter(|row| message_pair.shows_answer && begun(row)) {
+        let has_begun = |row: &JobRow| row.job.started_at_ms.is_some() || row.job.status.is_terminal();
+        if let Some(row) = row.filter(|row| message_pair.shows_answer && has_begun(row)) {
             if self.is_full() {
                 return Ok(());
             }
@@ -142,14 +143,14 @@ impl MessagePageBuilder<'_> {
         Ok(())
     }
 
-    /// Whether a message that is there has no room any more; the page then tells so.
+    /// Whether the page is full. Called for another message, so `has_more` is set then.
     fn is_full(&mut self) -> bool {
         let is_full = self.page.messages.len() >= self.limit || self.bytes >= PAGE_BYTES;
         self.page.has_more |= is_full;
         is_full
     }
 
-    /// What cannot be read must not hide the others.
+    /// An unreadable message must not hide the others.
     fn push(
         &mut self,
         job: JobId,
@@ -178,17 +179,17 @@ impl MessagePageBuilder<'_> {
         row: JobRow,
     ) -> Result<Option<(ChatMessage, usize)>, StoreError> {
         let (events, mut bytes) = self.events(message_pair.job)?;
-        // Every log begins with the first event; what retention leaves begins later.
+        // A complete log starts with the first event; retention removes it.
         let is_cut = events.first().is_none_or(|event| event.seq > 1);
-        let mut said = Vec::new();
+        let mut answer = Vec::new();
         if is_cut && row.job.status.is_terminal() {
-            said = self.said(key, message_pair)?;
-            bytes = bytes.saturating_add(said.iter().map(Message::bytes).sum());
+            answer = self.stored_answer(key, message_pair)?;
+            bytes = bytes.saturating_add(answer.iter().map(Message::bytes).sum());
         }
-        Ok(Some((ChatMessage::Answer { job: Box::new(row.job), events, said }, bytes)))
+        Ok(Some((ChatMessage::Answer { job: Box::new(row.job), events, answer }, bytes)))
     }
 
-    /// As far as they can be read.
+    /// The readable ones.
     fn events(&self, job: JobId) -> Result<(Vec<SequencedEvent>, usize), StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut events, mut bytes) = (Vec::new(), 0_usize);
@@ -205,8 +206,8 @@ impl MessagePageBuilder<'_> {
         Ok((events, bytes))
     }
 
-    /// The turn holds the question, unless it was deleted, and then the answer.
-    fn said(&self, key: &TurnBytes, message_pair: &MessagePair) -> Result<Vec<Message>, StoreError> {
+    /// The messages of the turn after the question, which may be deleted.
+    fn stored_answer(&self, key: &TurnBytes, message_pair: &MessagePair) -> Result<Vec<Message>, StoreError> {
         let Some(bytes) = TURNS.read(self.reading)?.get(key)? else { return Ok(Vec::new()) };
         let turn: Vec<Message> = values::decode(bytes.value())?;
         if !message_pair.shows_question {

@@ -34,15 +34,15 @@ impl Transaction<'_> {
     pub(crate) fn create_conversation(
         &mut self,
         conversation: &Conversation,
-        most: u64,
+        limit: u64,
     ) -> Result<Conversation, ConversationError> {
         self.refuse_low_disk()?;
         let Conversation { user, id, .. } = conversation;
         if self.find_conversation(*user, id)?.is_some() {
             return Err(ConversationError::NameTaken);
         }
-        if self.exceeds_conversations(*user, 1, most)? {
-            return Err(ConversationError::ConversationsFull { limit: most });
+        if self.exceeds_conversations(*user, 1, limit)? {
+            return Err(ConversationError::ConversationsFull { limit });
         }
         let floor = self.counters.accept.saturating_add(1);
         let row = ConversationRow { conversation: conversation.clone(), floor, edited_through: 0 };
@@ -67,10 +67,14 @@ impl Transaction<'_> {
 }
 
 impl Conversations for RedbStore {
-    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation, ConversationError> {
+    fn create_conversation(
+        &self,
+        conversation: Conversation,
+        limit: u64,
+    ) -> Ticket<Conversation, ConversationError> {
         let bytes = conversation.title.len().saturating_add(conversation.settings.system_prompt.len());
         let options = WriteOptions::default().weighing(bytes);
-        self.offer(options, move |transaction| transaction.create_conversation(&conversation, most))
+        self.offer(options, move |transaction| transaction.create_conversation(&conversation, limit))
     }
 
     fn update(
@@ -106,10 +110,10 @@ impl Conversations for RedbStore {
         &self,
         user: UserId,
         id: ConversationId,
-        again: RegenerateRequest,
+        request: RegenerateRequest,
     ) -> Ticket<Option<Job>, ConversationError> {
-        let options = WriteOptions::of(again.job.id).weighing(spec_bytes(&again.job.spec));
-        self.offer(options, move |transaction| transaction.regenerate_answer(user, &id, &again))
+        let options = WriteOptions::of(request.job.id).weighing(spec_bytes(&request.job.spec));
+        self.offer(options, move |transaction| transaction.regenerate_answer(user, &id, &request))
     }
 
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError> {

@@ -9,10 +9,10 @@ use crate::store::redb::conversations::message_pair::{ConversationRange, Message
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// Most exchanges that come after the answer.
+/// Maximum number of pairs after the answer.
 const TAIL: usize = 1_000;
-/// Jobs that are forgotten in the transaction; the others are out of the conversation at once, and go when
-/// the store is silent ([`crate::store::redb::conversations::removed_jobs`]).
+/// Jobs that are deleted in the transaction. The others leave the conversation at once, and are deleted when
+/// the store is idle ([`crate::store::redb::conversations::removed_jobs`]).
 const FORGOTTEN: usize = 100;
 
 impl Transaction<'_> {
@@ -21,30 +21,30 @@ impl Transaction<'_> {
         &mut self,
         user: UserId,
         id: &ConversationId,
-        again: &RegenerateRequest,
+        request: &RegenerateRequest,
     ) -> Result<Option<Job>, ConversationError> {
-        let RegenerateRequest { answer, job: new } = again;
+        let RegenerateRequest { answer, job: new } = request;
         let Some(found) = self.find_conversation(user, id)? else {
             return Err(ConversationError::NoConversation);
         };
-        let line = ConversationRange::of(&found);
+        let range = ConversationRange::of(&found);
         let (jobs, message_pairs) = (&self.tables.jobs, &self.tables.message_pairs);
-        let found = line.find(jobs, message_pairs, MessageRef::Answer(*answer))?;
+        let found = range.find(jobs, message_pairs, MessageRef::Answer(*answer))?;
         let Some((accept, old)) = found.filter(|(_, message_pair)| message_pair.shows_answer) else {
             return Ok(None);
         };
         if !old.shows_question {
             return Err(ConversationError::NoQuestion);
         }
-        self.refuse_unfinished(line, accept)?;
-        let tail = self.pairs_from(line, accept, TAIL.saturating_add(2))?;
+        self.refuse_unfinished(range, accept)?;
+        let tail = self.pairs_from(range, accept, TAIL.saturating_add(2))?;
         if tail.len() > TAIL.saturating_add(1) {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
         let input = self.spec(old.job)?.input;
-        self.drop_summary(line, accept)?;
-        self.replace_tail(line, &tail)?;
+        self.drop_summary(range, accept)?;
+        self.replace_tail(range, &tail)?;
         let conversation_id = Some(id.clone());
         let spec = JobSpec { input, conversation_id, ..new.spec.clone() };
         let job = Job::queued(new.id, user, new.created_at_ms, &spec);
@@ -52,42 +52,44 @@ impl Transaction<'_> {
         Ok(Some(self.accept_as(job, &spec, &message_pair)?))
     }
 
-    /// Takes these out of their conversation, in order.
-    fn replace_tail(&mut self, line: ConversationRange<'_>, tail: &[u64]) -> Result<(), StoreError> {
+    /// Removes these pairs from their conversation, in order.
+    fn replace_tail(&mut self, range: ConversationRange<'_>, tail: &[u64]) -> Result<(), StoreError> {
         let (few, rest) = tail.split_at(tail.len().min(FORGOTTEN));
         for accept in few {
-            self.clear_pair(line, *accept)?;
+            self.clear_pair(range, *accept)?;
         }
         let Some(first) = rest.first() else { return Ok(()) };
         let mut count = 0_u64;
         for accept in rest {
-            count = count.saturating_add(self.hide_pair(&line.key(*accept))?);
+            count = count.saturating_add(self.hide_pair(&range.key(*accept))?);
         }
-        if let Some(mut found) = self.find_conversation(line.user, line.id)? {
+        if let Some(mut found) = self.find_conversation(range.user, range.id)? {
             let messages = &mut found.conversation.message_count;
             *messages = messages.saturating_sub(count);
             self.put_conversation(&found)?;
         }
-        self.remove_later(line, *first)
+        self.remove_later(range, *first)
     }
 
     /// Hides the pair from users and models; returns how many messages it had.
     fn hide_pair(&mut self, key: &TurnBytes) -> Result<u64, StoreError> {
         let turn = self.tables.turns.remove(key)?.map_or(0, |bytes| bytes.value().len());
         self.count_freed(turn);
-        // One that cannot be read shows nothing as it is.
+        // An unreadable pair is hidden already.
         let Some(shown) = self.message_pair(key)? else { return Ok(0) };
         self.put_pair(key, &MessagePair { shows_question: false, shows_answer: false, ..shown })?;
         Ok(shown.count(true))
     }
 
-    /// Refuses while a job of the conversation has not ended, or one beside it that was accepted behind
-    /// `accept`. One that was cancelled with an earlier conversation of this name is none of its jobs.
-    fn refuse_unfinished(&self, line: ConversationRange<'_>, accept: u64) -> Result<(), ConversationError> {
-        let in_turn = unfinished(&self.tables.conversation_queue, &conversation_key(line.user, line.id))?;
-        let beside = self.background_jobs_of(line.user, line.id)?;
-        let from = |first: u64| move |job| (job, first.max(line.floor));
-        for (job, first) in in_turn.into_iter().map(from(0)).chain(beside.into_iter().map(from(accept))) {
+    /// Refuses while a job of the conversation, or a background job accepted after `accept`, has not ended.
+    /// Jobs of an earlier conversation with this name do not count.
+    fn refuse_unfinished(&self, range: ConversationRange<'_>, accept: u64) -> Result<(), ConversationError> {
+        let in_turn = unfinished(&self.tables.conversation_queue, &conversation_key(range.user, range.id))?;
+        let background_jobs = self.background_jobs_of(range.user, range.id)?;
+        let from = |first: u64| move |job| (job, first.max(range.floor));
+        for (job, first) in
+            in_turn.into_iter().map(from(0)).chain(background_jobs.into_iter().map(from(accept)))
+        {
             match self.find_row(job) {
                 Ok(Some(row)) if row.accept >= first => {
                     return Err(ConversationError::WrongState { status: row.job.status });

@@ -14,7 +14,7 @@ use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// Jobs that are forgotten in the transaction that removes their conversations.
+/// Jobs that are deleted in the transaction that removes their conversations.
 const FORGOTTEN: usize = 100;
 
 impl Transaction<'_> {
@@ -30,7 +30,7 @@ impl Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Removes all conversations of a project: how many there were.
+    /// Removes all conversations of a project. Returns their number.
     pub(crate) fn remove_conversations_of(
         &mut self,
         user: UserId,
@@ -75,24 +75,25 @@ impl Transaction<'_> {
             table.remove(&key)?;
         }
         self.count_conversations(user, -1)?;
-        // Whatever follows begins another conversation, even a line of a batch that now becomes a job.
+        // Later jobs start another conversation, even a batch line that becomes a job now.
         let last = self.counters.accept;
         self.cancel_all(user, id)?;
-        let line = ConversationRange { user, id, floor };
-        if !self.forget_ended(line, last, forgets)? {
-            self.tables.removed_conversations.insert(&line.key(last), 0)?;
+        let range = ConversationRange { user, id, floor };
+        if !self.forget_ended(range, last, forgets)? {
+            self.tables.removed_conversations.insert(&range.key(last), 0)?;
         }
         Ok(true)
     }
 
-    /// The last one first: otherwise each would be given its turn before it is cancelled.
+    /// Starts with the last job: otherwise each one would become ready before it is cancelled.
     fn cancel_all(&mut self, user: UserId, id: &ConversationId) -> Result<(), StoreError> {
         let key = conversation_key(user, id);
-        let beside = self.background_jobs_of(user, id)?;
-        for job in unfinished(&self.tables.conversation_queue, &key)?.into_iter().rev().chain(beside) {
+        let background_jobs = self.background_jobs_of(user, id)?;
+        for job in unfinished(&self.tables.conversation_queue, &key)?.into_iter().rev().chain(background_jobs)
+        {
             match self.row(job) {
                 Ok(mut row) => self.cancel_row(&mut row)?,
-                // It is set aside when it reaches the head of its queue.
+                // It is quarantined when it reaches the head of its queue.
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(%job, reason, "job of a removed conversation cannot be read");
                 }
@@ -102,20 +103,20 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Forgets what had ended before; whether that was all. A job that ends in this transaction stays, so
-    /// that its readers see the end.
+    /// Deletes jobs that ended earlier. Returns whether all jobs were deleted. A job that ends in this
+    /// transaction stays, so that its readers see the end.
     fn forget_ended(
         &mut self,
-        line: ConversationRange<'_>,
+        range: ConversationRange<'_>,
         last: u64,
         forgets: &mut usize,
     ) -> Result<bool, StoreError> {
         let mut is_all = true;
-        for accept in self.pairs_from(line, 0, forgets.saturating_add(1))? {
+        for accept in self.pairs_from(range, 0, forgets.saturating_add(1))? {
             if accept > last {
                 break;
             }
-            let is_old = match self.message_pair(&line.key(accept))? {
+            let is_old = match self.message_pair(&range.key(accept))? {
                 Some(message_pair) => self.has_ended_before(message_pair.job)?,
                 None => true,
             };
@@ -124,7 +125,7 @@ impl Transaction<'_> {
                 continue;
             }
             *forgets = forgets.saturating_sub(1);
-            is_all &= self.clear_pair(line, accept)?;
+            is_all &= self.clear_pair(range, accept)?;
         }
         Ok(is_all)
     }
@@ -135,8 +136,8 @@ impl Transaction<'_> {
             row => row?,
         };
         Ok(row.is_none_or(|JobRow { job, .. }| {
-            let is_now = job.status == JobStatus::Cancelled && job.finished_at_ms == Some(self.now_ms);
-            job.status.is_terminal() && !is_now
+            let ended_now = job.status == JobStatus::Cancelled && job.finished_at_ms == Some(self.now_ms);
+            job.status.is_terminal() && !ended_now
         }))
     }
 }

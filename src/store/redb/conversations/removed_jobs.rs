@@ -7,21 +7,21 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::conversations::message_pair::ConversationRange;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// Conversations that one transaction looks at.
+/// Conversations of one transaction.
 const SWEEP_CONVERSATIONS: usize = 1_000;
-/// Jobs that one transaction forgets.
+/// Jobs that one transaction deletes.
 const SWEEP_JOBS: usize = 200;
 
 impl Transaction<'_> {
     /// Leaves the jobs of a conversation from this number on to the sweeper. Later jobs stay.
-    pub(crate) fn remove_later(&mut self, line: ConversationRange<'_>, from: u64) -> Result<(), StoreError> {
+    pub(crate) fn remove_later(&mut self, range: ConversationRange<'_>, from: u64) -> Result<(), StoreError> {
         let last = self.counters.accept;
-        self.tables.removed_conversations.insert(&line.key(last), from)?;
+        self.tables.removed_conversations.insert(&range.key(last), from)?;
         self.mark_dirty();
         Ok(())
     }
 
-    /// Forgets some jobs of conversations that are gone; whether there is more to do now.
+    /// Deletes some jobs of removed conversations. Returns whether more work is left now.
     pub(crate) fn clear_removed_conversations(&mut self) -> Result<bool, StoreError> {
         let removed_rows = self.tables.removed_conversations.iter()?.take(SWEEP_CONVERSATIONS);
         let removed_rows: Vec<_> = removed_rows
@@ -33,14 +33,14 @@ impl Transaction<'_> {
                 self.tables.removed_conversations.remove(&key)?;
                 continue;
             };
-            let line = ConversationRange { user, id: &id, floor: 0 };
+            let range = ConversationRange { user, id: &id, floor: 0 };
             let (mut is_clear, mut from) = (true, first);
             while jobs > 0 {
-                let Some(accept) = self.pairs_from(line, from, 1)?.pop().filter(|at| *at <= last) else {
+                let Some(accept) = self.pairs_from(range, from, 1)?.pop().filter(|at| *at <= last) else {
                     break;
                 };
-                // One that has not ended stays, and costs the others nothing.
-                let is_gone = self.clear_pair(line, accept)?;
+                // An unfinished job stays and does not block the others.
+                let is_gone = self.clear_pair(range, accept)?;
                 is_clear &= is_gone;
                 jobs = jobs.saturating_sub(usize::from(is_gone));
                 from = accept.saturating_add(1);

@@ -1,4 +1,4 @@
-//! The stored row of a conversation and its place in the list of its user. A conversation has a first
+//! The stored row of a conversation and its position in the list of its user. A conversation has a first
 //! acceptance number; earlier jobs belong to a removed one of the same name.
 
 use crate::domain::conversation::{Conversation, ConversationSettings};
@@ -48,7 +48,7 @@ impl ConversationRow {
         Self { conversation, floor, edited_through: 0 }
     }
 
-    /// Where it stands in the list.
+    /// Its key in the list.
     pub(crate) fn recent(&self) -> RecentConversationKey<'_> {
         let Conversation { user, updated_at_ms, id, .. } = &self.conversation;
         RecentConversationKey { user: *user, updated_at_ms: *updated_at_ms, conversation: id }
@@ -75,7 +75,7 @@ impl Transaction<'_> {
     }
 
     /// The conversation that a job is part of; `None` as well when it was removed since the job was accepted,
-    /// even if there is another one of its name now. One that cannot be read must not keep jobs from ending
+    /// even if there is another one of its name now. An unreadable row must not keep jobs from ending
     /// (P4).
     pub(crate) fn conversation_of(&self, row: &JobRow) -> Result<Option<ConversationRow>, StoreError> {
         let Some(key) = row.turn_key() else { return Ok(None) };
@@ -94,7 +94,7 @@ impl Transaction<'_> {
         self.put_conversation(row)
     }
 
-    /// Writes a row that is at the place in the list where it was.
+    /// Writes a row whose position in the list does not change.
     pub(crate) fn put_conversation(&mut self, row: &ConversationRow) -> Result<(), StoreError> {
         self.mark_dirty();
         let key = conversation_key(row.conversation.user, &row.conversation.id);
@@ -110,7 +110,7 @@ impl Transaction<'_> {
         self.put_conversation(row)
     }
 
-    /// Whether a conversation that must exist is gone. One that cannot be read exists.
+    /// Whether a conversation that must exist is missing. An unreadable one exists.
     pub(crate) fn is_conversation_missing(&self, jobs: &[NewJob]) -> Result<bool, StoreError> {
         for job in jobs.iter().filter(|job| job.in_existing) {
             let Some(id) = &job.spec.conversation_id else { continue };
@@ -121,7 +121,7 @@ impl Transaction<'_> {
         Ok(false)
     }
 
-    /// Whether the users of these jobs may have the conversations that the jobs create.
+    /// Whether the users' limits allow the conversations that these jobs create.
     pub(crate) fn has_room_for_conversations<'s>(
         &self,
         jobs: impl IntoIterator<Item = (UserId, &'s JobSpec)>,
@@ -144,15 +144,15 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Whether a user would have more than `most` conversations after so many more.
+    /// Whether a user would have more than `limit` conversations after so many more.
     pub(crate) fn exceeds_conversations(
         &self,
         user: UserId,
         more: u64,
-        most: u64,
+        limit: u64,
     ) -> Result<bool, StoreError> {
         let count = self.tables.conversation_counts.get(&count_key(user))?.map_or(0, |count| count.value());
-        Ok(count.saturating_add(more) > most)
+        Ok(count.saturating_add(more) > limit)
     }
 
     /// Counts a user's conversations.

@@ -28,7 +28,7 @@ impl Transaction<'_> {
 
     /// Removes the summary with the last turn, because it contains their text. Returns the freed bytes.
     pub(crate) fn forget_summary(&mut self, turn: TurnKey<'_>) -> Result<usize, StoreError> {
-        // What another conversation of this name has left behind is no turn of this one.
+        // Turns of an earlier conversation with this name do not count.
         let floor = match self.find_conversation(turn.user, turn.conversation) {
             Err(StoreError::Corrupt(_)) => 0,
             found => found?.map_or(0, |found| found.floor),

@@ -1,5 +1,5 @@
-//! Copies the store: from one read transaction while the server runs, or as a plain file when no server has
-//! it open. The copy is written in small commits, so that the writer thread is not held up.
+//! Copies the store: from one read transaction while the server runs, or as a file when no server has it
+//! open. The copy is written in small commits, so that the writer thread is not delayed.
 
 use crate::ports::{Backup, StoreError};
 use crate::store::atomic_file::AtomicFile;
@@ -8,7 +8,7 @@ use crate::store::redb::codec::tables::NAMES;
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::FileMedium;
 use crate::store::redb::file::migration::refuse_newer;
-use crate::store::redb::file::open::{open_patiently, refused};
+use crate::store::redb::file::open::{open_with_retry, refused};
 use crate::store::redb::store::RedbStore;
 use redb::{Database, ReadTransaction, ReadableTable, TableError};
 use std::fs::File;
@@ -17,11 +17,11 @@ use std::path::Path;
 
 /// Memory for pages of the copy, bytes.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
-/// What one commit of the copy holds, bytes.
+/// Size of one commit of the copy, bytes.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 impl RedbStore {
-    /// Copies all that is committed now to `path`, which may exist already, while the server runs. Blocks.
+    /// Copies all committed data to `path`, which may exist already, while the server runs. Blocks.
     pub fn backup_to(&self, path: &Path) -> Result<(), StoreError> {
         let draft = AtomicFile::begin(path)?;
         self.copy_into(draft.file())?;
@@ -46,19 +46,19 @@ impl Backup for RedbStore {
     }
 }
 
-/// Copies a store that no server holds, as it is, and tells its size. It is opened before: what cannot be
-/// opened is no backup, and a server that starts meanwhile has to wait.
+/// Copies the file of a store that no server has open. Returns its size. Opens it first: an unusable file is
+/// no backup, and a server that starts meanwhile has to wait.
 pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError> {
     let database =
-        open_patiently(&FileMedium(store.to_owned()), CACHE_BYTES).map_err(|e| refused(store, e))?;
+        open_with_retry(&FileMedium(store.to_owned()), CACHE_BYTES).map_err(|e| refused(store, e))?;
     refuse_newer(&database, store)?;
     let copied = File::open(store).and_then(|mut from| io::copy(&mut from, &mut draft.file()));
     drop(database);
     copied.map_err(|source| OpenError::Io { path: store.to_owned(), source })
 }
 
-/// Copies every table into an empty file, as long as `is_open` says so: a store that broke has to be
-/// reopened, and this transaction would keep it from that.
+/// Copies every table into an empty file while `is_open` returns true. A broken store has to be reopened, and
+/// this transaction would block that.
 fn copy(reading: &ReadTransaction, file: &File, is_open: &dyn Fn() -> bool) -> Result<(), StoreError> {
     let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
     for name in NAMES {
@@ -91,7 +91,7 @@ fn copy_table(
     Ok(())
 }
 
-/// Moves one commit's share; tells whether that was all.
+/// Copies the rows of one commit. Returns whether the table is complete.
 fn fill(
     target: &mut redb::Table<'_, RawBytes, RawBytes>,
     entries: &mut redb::Range<'_, RawBytes, RawBytes>,

@@ -1,5 +1,5 @@
-//! Gives free space back to the file system, at the start only, because nothing may be open meanwhile. A
-//! store that cannot be compacted is used as it is.
+//! Returns free space to the file system. Runs only at startup, because no transaction may be open meanwhile.
+//! If compaction fails, the store is used uncompacted.
 
 use crate::ports::{Clock, StoreError};
 use crate::store::redb::codec::tables;
@@ -7,7 +7,7 @@ use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::file::medium::Medium;
 use redb::{Database, DatabaseError};
 
-/// Less is not worth a wait, bytes.
+/// Minimum of freed bytes that justifies a compaction.
 const LEAST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Compacts the file if more than half of it was freed since the last time.
@@ -18,7 +18,7 @@ pub(crate) fn compact_if_worth(
     clock: &dyn Clock,
 ) -> Result<Database, DatabaseError> {
     let before = medium.bytes();
-    if !freed(&database).is_ok_and(|freed_bytes| is_worth(freed_bytes, before)) {
+    if !freed(&database).is_ok_and(|freed_bytes| is_worth_compacting(freed_bytes, before)) {
         return Ok(database);
     }
     tracing::info!(bytes = before, "compacting the store");
@@ -38,7 +38,7 @@ pub(crate) fn compact_if_worth(
     }
 }
 
-fn is_worth(freed_bytes: u64, file_bytes: u64) -> bool {
+fn is_worth_compacting(freed_bytes: u64, file_bytes: u64) -> bool {
     freed_bytes > LEAST_BYTES && freed_bytes > file_bytes / 2
 }
 
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn only_a_file_that_is_mostly_free_is_worth_it() {
-        assert!(!is_worth(LEAST_BYTES, LEAST_BYTES));
-        assert!(is_worth(LEAST_BYTES + 2, 2 * LEAST_BYTES));
-        assert!(!is_worth(LEAST_BYTES + 2, 2 * LEAST_BYTES + 4));
+        assert!(!is_worth_compacting(LEAST_BYTES, LEAST_BYTES));
+        assert!(is_worth_compacting(LEAST_BYTES + 2, 2 * LEAST_BYTES));
+        assert!(!is_worth_compacting(LEAST_BYTES + 2, 2 * LEAST_BYTES + 4));
     }
 
     #[test]

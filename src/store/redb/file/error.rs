@@ -1,7 +1,7 @@
 //! Errors of opening the store, and how errors of redb become errors of the port.
 //!
-//! The writer tells two kinds apart: `Io` and `Full` mean that redb takes no more writes until the file is
-//! reopened, `Corrupt` that one value could not be written or read and everything else goes on.
+//! The writer distinguishes two kinds. After `Io` and `Full`, redb refuses writes until the file is reopened.
+//! After `Corrupt`, only one value could not be written or read.
 
 use crate::ports::StoreError;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Why the store did not open.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process holds the file.
+    /// Another process has locked the file.
     #[error("cannot open store '{path}': another process has it open")]
     Locked {
         /// The file.
@@ -105,7 +105,7 @@ impl From<redb::TransactionError> for StoreError {
 impl From<redb::CommitError> for StoreError {
     fn from(error: redb::CommitError) -> Self {
         match error {
-            // Rolled back, and redb takes the next transaction; after any other error it does not.
+            // redb has rolled back and accepts the next transaction. After any other error it does not.
             redb::CommitError::TransactionPoisoned => Self::Corrupt(error.to_string()),
             redb::CommitError::Storage(redb::StorageError::Io(error)) => error.into(),
             other => Self::Io(other.to_string()),

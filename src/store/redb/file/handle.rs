@@ -10,7 +10,7 @@ pub(crate) struct DatabaseHandle(RwLock<HandleState>);
 
 enum HandleState {
     Open(Database),
-    /// It is being reopened, or that failed; why.
+    /// It is being reopened, or that failed, with the error for callers.
     Broken(StoreError),
     Closed,
 }
@@ -30,7 +30,8 @@ impl DatabaseHandle {
         Self(RwLock::new(HandleState::Open(database)))
     }
 
-    /// Runs `reader` on the committed state. The lock is held as long as the read: a page, never a wait.
+    /// Runs `reader` on the committed state. Holds the lock during the read, so a read must be short and must
+    /// not block.
     pub(crate) fn read<T>(
         &self,
         reader: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
@@ -39,8 +40,8 @@ impl DatabaseHandle {
         reader(&state.database()?.begin_read()?)
     }
 
-    /// The committed state as it is now, for longer than a page: it keeps a broken store from being reopened,
-    /// so its holder has to check [`DatabaseHandle::is_open`].
+    /// A snapshot of the committed state for a long read. It blocks the reopening of a broken store, so the
+    /// caller has to check [`DatabaseHandle::is_open`].
     pub(crate) fn snapshot(&self) -> Result<ReadTransaction, StoreError> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         Ok(state.database()?.begin_read()?)
@@ -51,18 +52,18 @@ impl DatabaseHandle {
         matches!(*self.0.read().unwrap_or_else(PoisonError::into_inner), HandleState::Open(_))
     }
 
-    /// A write transaction; only the writer thread asks for one.
+    /// A write transaction, for the writer thread only.
     pub(crate) fn write(&self) -> Result<WriteTransaction, StoreError> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         Ok(state.database()?.begin_write()?)
     }
 
-    /// Puts the database away and opens the medium again: redb refuses writes after an I/O error until then.
-    /// While the medium takes no writes the old one stays, so that reads go on; while the file is repaired
-    /// they are answered with [`StoreError::Recovering`].
+    /// Closes the database and opens the medium again: redb refuses writes after an I/O error until then.
+    /// While the medium accepts no writes, the old database stays open for reads. While the file is repaired,
+    /// reads fail with [`StoreError::Recovering`].
     pub(crate) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
         medium.takes_writes()?;
-        // The old one has to go first: it holds the file's lock.
+        // The old database must be closed first: it holds the file's lock.
         drop(self.replace(HandleState::Broken(StoreError::Recovering)));
         match medium.open(cache_bytes) {
             Ok(database) => {
@@ -77,13 +78,13 @@ impl DatabaseHandle {
         }
     }
 
-    /// Swaps the state. The lock is held for that alone: closing and repairing a file takes seconds, and
+    /// Swaps the state. Holds the lock for the swap only: closing and repairing a file takes seconds, and
     /// readers must not wait for it.
     fn replace(&self, state: HandleState) -> HandleState {
         std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), state)
     }
 
-    /// Puts the database away for good.
+    /// Closes the database for good.
     pub(crate) fn close(&self) {
         drop(self.replace(HandleState::Closed));
     }

@@ -14,24 +14,24 @@ pub const LAYOUT: u64 = tables::VERSION;
 pub enum LayoutProbe {
     /// A store of this layout.
     Known(u64),
-    /// A database in which nothing is yet.
+    /// An empty database.
     Empty,
     /// A server has it open.
     Locked,
     /// It was not closed cleanly; the next start repairs it.
     NeedsRecovery,
-    /// It cannot be read, and why.
+    /// It cannot be read, with the reason.
     Damaged(String),
 }
 
-/// Looks at the file.
+/// Reads the layout without changing the file.
 pub fn layout(path: &Path) -> LayoutProbe {
-    // redb takes some of what a damaged file says at its word, and panics where that leads nowhere.
-    let probed = catch_unwind(AssertUnwindSafe(|| look(path)));
+    // redb trusts its pages, so a damaged file may cause a panic.
+    let probed = catch_unwind(AssertUnwindSafe(|| probe_layout(path)));
     probed.unwrap_or_else(|_panic| LayoutProbe::Damaged("its pages contradict each other".to_owned()))
 }
 
-fn look(path: &Path) -> LayoutProbe {
+fn probe_layout(path: &Path) -> LayoutProbe {
     let database = match ReadOnlyDatabase::open(path) {
         Ok(database) => database,
         Err(DatabaseError::DatabaseAlreadyOpen) => return LayoutProbe::Locked,
@@ -62,19 +62,19 @@ mod tests {
         drop(database);
         assert_eq!(layout(&path), LayoutProbe::Known(LAYOUT));
 
-        let whole = std::fs::read(&path).unwrap();
-        let mut torn = whole.clone();
-        torn.truncate(whole.len() / 2);
+        let intact = std::fs::read(&path).unwrap();
+        let mut torn = intact.clone();
+        torn.truncate(intact.len() / 2);
         std::fs::write(&path, &torn).unwrap();
         assert!(
             !matches!(layout(&path), LayoutProbe::Known(_) | LayoutProbe::Empty),
             "half of it is missing"
         );
         for at in (16..4096).step_by(97) {
-            let mut broken = whole.clone();
+            let mut broken = intact.clone();
             broken[at..at + 8].fill(0xFF);
             std::fs::write(&path, &broken).unwrap();
-            drop(layout(&path)); // it says something, and does not panic
+            drop(layout(&path)); // any result, but no panic
         }
     }
 }

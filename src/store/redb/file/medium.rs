@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// A disk must take this much before the database is reopened for writing, bytes.
+/// Size of the test write before the database is reopened for writing, bytes.
 const PROBE_BYTES: usize = 64 * 1024;
 
 /// Error text for a file without the signature of a store.
@@ -20,51 +20,51 @@ const MIB: u64 = 1024 * 1024;
 /// Space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskSpace {
-    /// What this process may still write.
+    /// Space that this process may use.
     pub(crate) free_bytes: u64,
     pub(crate) total_bytes: u64,
 }
 
-/// Something that a database can be opened on, again and again.
+/// Storage that a database can be opened on repeatedly.
 pub(crate) trait Medium: Send + Sync {
-    /// Makes it, if it is not there yet.
+    /// Creates it, if it is missing.
     fn create_if_missing(&self) -> Result<(), DatabaseError> {
         Ok(())
     }
-    /// Whether it takes writes; checked without touching the database.
+    /// Whether it accepts writes; checked without touching the database.
     fn takes_writes(&self) -> Result<(), io::Error> {
         Ok(())
     }
     /// Opens the database.
     fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError>;
-    /// Keeps a copy of it as it is, before its layout of that version is changed.
+    /// Copies the file before a migration changes the layout of this version.
     fn back_up(&self, _version: u64) -> Result<(), io::Error> {
         Ok(())
     }
-    /// An empty file on the same disk that has no name.
+    /// An empty, unlinked file on the same disk.
     fn scratch(&self) -> Result<File, io::Error> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// The disk that it lies on; `None` when unknown.
+    /// Space of its disk; `None` when unknown.
     fn space(&self) -> Option<DiskSpace> {
         None
     }
-    /// How large it is, bytes; 0 when unknown.
+    /// Its size, bytes; 0 when unknown.
     fn bytes(&self) -> u64;
 }
 
-/// A file of its own.
+/// A file.
 pub(crate) struct FileMedium(pub(crate) PathBuf);
 
 impl Medium for FileMedium {
-    /// A power loss while redb writes its first header would leave a file that never opens again: so the file
-    /// is made under another name and gets its own once it is whole and safe, directory included (P1).
+    /// A power loss while redb writes its first header would leave a file that never opens again. So the file
+    /// is created under another name and renamed when it is complete and synced (P1).
     fn create_if_missing(&self) -> Result<(), DatabaseError> {
         match probe_file(&self.0)? {
             FileProbe::Store => return Ok(()),
             FileProbe::Absent => {}
-            // redb would make a new database of an empty file: what a file system lost in a crash is not
-            // begun anew silently.
+            // redb would turn an empty file into a new database. A file that a crash has emptied must not
+            // silently become a new store.
             FileProbe::Foreign => return Err(io::Error::new(io::ErrorKind::InvalidData, FOREIGN).into()),
         }
         let draft = self.0.with_extension("new");
@@ -75,7 +75,7 @@ impl Medium for FileMedium {
         Ok(sync_directory_of(&self.0)?)
     }
 
-    /// Tried on a scratch file beside it.
+    /// Tests it with a scratch file in the same directory.
     fn takes_writes(&self) -> Result<(), io::Error> {
         let path = self.0.with_extension("probe");
         let written = fs::write(&path, vec![0; PROBE_BYTES]).and_then(|()| File::open(&path)?.sync_all());
@@ -88,19 +88,19 @@ impl Medium for FileMedium {
         redb::Builder::new().set_cache_size(cache_bytes).create_file(file)
     }
 
-    /// Replaces the copy of an earlier attempt: the store has not changed since.
+    /// Replaces the copy of an earlier attempt, because the store has not changed since.
     fn back_up(&self, version: u64) -> Result<(), io::Error> {
         let copy = with_suffix(&self.0, &format!(".v{version}.bak"));
         let draft = with_suffix(&copy, ".new");
         match fs::remove_file(&draft) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => room_to_migrate(self.bytes(), self.space())?,
+            _ => check_migration_space(self.bytes(), self.space())?,
         }
         let copied = fs::copy(&self.0, &draft)
             .and_then(|_bytes| File::open(&draft)?.sync_all())
             .and_then(|()| fs::rename(&draft, &copy));
         if copied.is_err() {
-            // What keeps it there is what the copy failed at; the next attempt removes it, too.
+            // It probably fails for the same reason as the copy; the next attempt removes it.
             drop(fs::remove_file(&draft));
         }
         copied?;
@@ -126,9 +126,8 @@ impl Medium for FileMedium {
     }
 }
 
-/// Refuses to begin a migration that the disk cannot hold: the copy, and every table a second time beside
-/// itself.
-fn room_to_migrate(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::Error> {
+/// Refuses a migration that the disk has no space for: the copy, and a second version of every table.
+fn check_migration_space(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::Error> {
     let needed = file_bytes.saturating_mul(2).saturating_add(file_bytes / 5);
     match space {
         Some(DiskSpace { free_bytes, .. }) if free_bytes < needed => {
@@ -144,7 +143,7 @@ fn room_to_migrate(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::
     }
 }
 
-/// Whatever the maker makes: for tests that break disks.
+/// The backend that a function creates, for tests with disk faults.
 pub(crate) struct BackendMedium<F>(pub(crate) F);
 
 impl<B: StorageBackend, F: Fn() -> B + Send + Sync> Medium for BackendMedium<F> {
@@ -164,9 +163,9 @@ mod tests {
     #[test]
     fn a_migration_that_the_disk_cannot_hold_does_not_begin() {
         let space = |free_bytes| Some(DiskSpace { free_bytes, total_bytes: 1_000 * MIB });
-        assert!(room_to_migrate(100 * MIB, space(220 * MIB)).is_ok());
-        assert!(room_to_migrate(100 * MIB, None).is_ok(), "nobody knows");
-        let refused = room_to_migrate(100 * MIB, space(219 * MIB)).unwrap_err();
+        assert!(check_migration_space(100 * MIB, space(220 * MIB)).is_ok());
+        assert!(check_migration_space(100 * MIB, None).is_ok(), "nobody knows");
+        let refused = check_migration_space(100 * MIB, space(219 * MIB)).unwrap_err();
         let message = refused.to_string();
         assert!(
             message.contains("100 MiB") && message.contains("220 MiB") && message.contains("219 MiB"),

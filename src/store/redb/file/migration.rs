@@ -1,7 +1,7 @@
-//! Brings an older file to the layout of this build: forward only, all steps in one transaction, after a copy
-//! of the file. A file of a newer or an unknown layout is refused and left unchanged.
+//! Migrates an older file to the layout of this build: forward only, all steps in one transaction, after a
+//! copy of the file. A file of a newer or an unknown layout is refused and left unchanged.
 //!
-//! A step reads the old layout through table definitions of its own: the current ones go on changing.
+//! A step reads the old layout through table definitions of its own: the current definitions keep changing.
 
 use crate::ports::StoreError;
 use crate::store::redb::codec::tables;
@@ -11,7 +11,7 @@ use crate::store::redb::file::medium::Medium;
 use redb::{Database, ReadableDatabase, WriteTransaction};
 use std::path::Path;
 
-/// One step: the layout that it reads, and the change that makes it the next one.
+/// One step: the layout that it reads, and the change to the next layout.
 type MigrationStep = (u64, fn(&WriteTransaction) -> Result<(), StoreError>);
 
 /// The layout that a build writes, and the steps that lead to it.
@@ -21,10 +21,10 @@ struct Migrations {
     steps: &'static [MigrationStep],
 }
 
-/// No release has written a layout before the first one.
+/// No release has written an older layout.
 const MIGRATIONS: Migrations = Migrations { current: tables::VERSION, steps: &[] };
 
-/// Makes an empty file a store, an older one a current one, and refuses one that this build does not know.
+/// Creates the tables of an empty file, migrates an older file, and refuses an unknown layout.
 pub(crate) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
     MIGRATIONS.prepare(database, medium, path)
 }
@@ -205,11 +205,11 @@ mod tests {
 
     #[test]
     fn newer_and_unknown_layouts_are_refused_and_left_unchanged() {
-        for (layout, said) in [(4, "version 4, this build knows up to 3"), (0, "layout 0 is unknown")] {
+        for (layout, message) in [(4, "version 4, this build knows up to 3"), (0, "layout 0 is unknown")] {
             let (_dir, path, medium) = file(layout);
             let refused = STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path);
             let refused = refused.unwrap_err().to_string();
-            assert!(refused.contains(said), "{refused}");
+            assert!(refused.contains(message), "{refused}");
             assert_eq!(content(&path), (StoredLayout::Known(layout), 20));
         }
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 pub(crate) const LOCK_TRIES: u32 = 20;
 pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens the file; one that is locked is tried again for a while. A predecessor that was killed in the moment
-/// of starting a program leaves its lock to that program until it has begun.
-pub(crate) fn open_patiently(medium: &dyn Medium, cache_bytes: usize) -> Result<Database, DatabaseError> {
+/// Opens the file; one that is locked is tried again for a while. When a predecessor is killed while it
+/// starts a program, the program inherits the lock until its exec.
+pub(crate) fn open_with_retry(medium: &dyn Medium, cache_bytes: usize) -> Result<Database, DatabaseError> {
     let mut tries = LOCK_TRIES;
     loop {
         match medium.open(cache_bytes) {

@@ -1,11 +1,11 @@
 //! Replaces the store by a backup. The backup is copied and checked before anything is changed, and the old
-//! store is kept under another name. The store must not be open.
+//! store stays under another name. The store must not be open.
 
 use crate::store::atomic_file::{AtomicFile, sync_directory_of, with_suffix};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::FileMedium;
 use crate::store::redb::file::migration::refuse_newer;
-use crate::store::redb::file::open::{LOCK_PAUSE, LOCK_TRIES, open_patiently};
+use crate::store::redb::file::open::{LOCK_PAUSE, LOCK_TRIES, open_with_retry};
 use crate::store::{FileProbe, probe_file};
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::{MetadataExt, fchown};
@@ -14,8 +14,8 @@ use std::{fs, io, panic};
 
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Makes `from` the store; tells where the one that was there before is kept, if there was one. `now_s` is
-/// part of that name.
+/// Replaces the store by `from`. Returns the new path of the old store, if there was one; `now_s` is part of
+/// that name.
 pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>, OpenError> {
     let lock = lock(store)?;
     if read(from, probe_file(from))? != FileProbe::Store {
@@ -24,15 +24,15 @@ pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>,
     }
     let draft = read(store, AtomicFile::begin(store))?;
     read(from, File::open(from).and_then(|mut from| io::copy(&mut from, &mut draft.file())))?;
-    prove(draft.path(), from)?;
+    check_copy(draft.path(), from)?;
     read(store, give_to_owner(&draft, store))?;
-    let kept = read(store, keep(store, now_s))?;
+    let old_store = read(store, keep_old_store(store, now_s))?;
     read(store, draft.finish())?;
     drop(lock); // until now no server could have opened what was about to be replaced
-    Ok(kept)
+    Ok(old_store)
 }
 
-/// The lock of the store that is there, the same that redb takes; whether it still opens does not matter.
+/// Locks the existing store, with the lock that redb uses. The store need not be readable.
 fn lock(store: &Path) -> Result<Option<File>, OpenError> {
     let file = match File::options().read(true).write(true).open(store) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -50,16 +50,16 @@ fn lock(store: &Path) -> Result<Option<File>, OpenError> {
 
 /// Opens the copy and checks all of it; messages name the original file. redb trusts its pages, so a damaged
 /// one may cause a panic, which counts as damage.
-fn prove(copy: &Path, from: &Path) -> Result<(), OpenError> {
-    panic::catch_unwind(|| look_through(copy, from)).unwrap_or_else(|_| {
+fn check_copy(copy: &Path, from: &Path) -> Result<(), OpenError> {
+    panic::catch_unwind(|| check_integrity_of(copy, from)).unwrap_or_else(|_| {
         Err(OpenError::Unusable { path: from.to_owned(), reason: "it is damaged".to_owned() })
     })
 }
 
-fn look_through(copy: &Path, from: &Path) -> Result<(), OpenError> {
+fn check_integrity_of(copy: &Path, from: &Path) -> Result<(), OpenError> {
     let unusable = |reason: String| OpenError::Unusable { path: from.to_owned(), reason };
     let mut database =
-        open_patiently(&FileMedium(copy.to_owned()), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
+        open_with_retry(&FileMedium(copy.to_owned()), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
     match database.check_integrity() {
         Ok(true) => refuse_newer(&database, from),
         Ok(false) => Err(unusable("it is damaged".to_owned())),
@@ -67,11 +67,11 @@ fn look_through(copy: &Path, from: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// root may restore a service's store: it has to be the service's again, which owns the directory.
+/// When root restores a service's store, the file must belong to the service, which owns the directory.
 fn give_to_owner(draft: &AtomicFile, store: &Path) -> io::Result<()> {
     let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let (mine, directory) = (draft.file().metadata()?, fs::metadata(parent.unwrap_or(Path::new(".")))?);
-    if (mine.uid(), mine.gid()) == (directory.uid(), directory.gid()) {
+    let (file, directory) = (draft.file().metadata()?, fs::metadata(parent.unwrap_or(Path::new(".")))?);
+    if (file.uid(), file.gid()) == (directory.uid(), directory.gid()) {
         return Ok(());
     }
     fchown(draft.file(), Some(directory.uid()), Some(directory.gid()))
@@ -79,23 +79,23 @@ fn give_to_owner(draft: &AtomicFile, store: &Path) -> io::Result<()> {
 
 /// Gives the old store a second name, so that a store exists at every moment. Where hard links are
 /// impossible, renames it.
-fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
+fn keep_old_store(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
     if !store.exists() {
         return Ok(None);
     }
-    // The second restore of a second has the name of the next one; a minute of them is enough.
+    // A second restore within a second uses the next second's name; 60 names are enough.
     let name = |at_s: u64| with_suffix(store, &format!(".before-restore-{at_s}"));
-    let kept = (now_s..=now_s.saturating_add(60))
+    let old_store = (now_s..=now_s.saturating_add(60))
         .map(name)
         .find(|name| !name.exists())
         .unwrap_or_else(|| name(now_s));
-    match fs::hard_link(store, &kept) {
+    match fs::hard_link(store, &old_store) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-        Err(_) => fs::rename(store, &kept)?,
+        Err(_) => fs::rename(store, &old_store)?,
         Ok(()) => {}
     }
-    sync_directory_of(&kept)?;
-    Ok(Some(kept))
+    sync_directory_of(&old_store)?;
+    Ok(Some(old_store))
 }
 
 fn read<T>(path: &Path, outcome: io::Result<T>) -> Result<T, OpenError> {

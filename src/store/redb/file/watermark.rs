@@ -1,4 +1,4 @@
-//! How much of the disk must stay free. Below it new work is refused and everything else goes on. The disk is
+//! The disk space that must stay free. Below it, only new work is refused. The disk is
 //! checked once a second.
 
 use crate::domain::limits::Limits;
@@ -6,7 +6,7 @@ use crate::ports::StoreError;
 use crate::store::redb::file::medium::{DiskSpace, Medium};
 use crate::store::redb::writer::transaction::Transaction;
 
-/// The share of a large disk never asks for more, bytes.
+/// Maximum threshold from the percentage, bytes.
 const SHARE_MAX_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// How often free space is read, milliseconds.
 const CHECK_EVERY_MS: u64 = 1_000;
@@ -25,7 +25,7 @@ impl From<&Limits> for DiskLimits {
 }
 
 impl DiskLimits {
-    /// Refuses what would leave less than the threshold, after `planned_bytes` more are written.
+    /// Fails if less than the threshold is free after `planned_bytes` more are written.
     pub(crate) fn check(self, space: DiskSpace, planned_bytes: u64) -> Result<(), StoreError> {
         let share = (space.total_bytes / 100).saturating_mul(self.percent).min(SHARE_MAX_BYTES);
         let needed_bytes = self.least_bytes.max(share).saturating_add(planned_bytes);
@@ -49,8 +49,7 @@ impl DiskWatermark {
         Self { mark, checked_ms: None, low: None }
     }
 
-    /// Why new work is refused, if it is. A file system that does not answer refuses nothing: its next write
-    /// will.
+    /// The error for new work when the disk is nearly full. If free space is unknown, nothing is refused.
     pub(crate) fn check(&mut self, medium: &dyn Medium, now_ms: u64) -> Option<StoreError> {
         if self.checked_ms.is_none_or(|checked| now_ms.saturating_sub(checked) >= CHECK_EVERY_MS) {
             self.checked_ms = Some(now_ms);
@@ -67,7 +66,7 @@ impl DiskWatermark {
 }
 
 impl Transaction<'_> {
-    /// Refuses new work while the disk is nearly full: to be asked before anything of it is written.
+    /// Refuses new work while the disk is nearly full. Call it before the first write.
     pub(crate) fn refuse_low_disk(&self) -> Result<(), StoreError> {
         self.low_disk.clone().map_or(Ok(()), Err)
     }

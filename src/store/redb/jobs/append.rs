@@ -15,7 +15,7 @@ impl Transaction<'_> {
         urgency: Urgency,
     ) -> Result<(), LeaseError> {
         if records.is_empty() {
-            return self.prove(fence);
+            return self.check_fence(fence);
         }
         let mut leased = self.lease(fence)?;
         refuse_terminal(records)?;
@@ -32,7 +32,7 @@ impl Transaction<'_> {
     }
 }
 
-/// A terminal event comes with its ending or not at all.
+/// Refuses terminal events: only the transaction that ends a job writes them.
 pub(crate) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
     let is_terminal = |record: &Record| matches!(record, Record::Event(event) if event.is_terminal());
     if records.iter().any(is_terminal) {
@@ -41,7 +41,7 @@ pub(crate) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Roughly a record's size.
+/// Approximate size of a record.
 pub(crate) fn record_bytes(record: &Record) -> usize {
     let text = match record {
         Record::Event(Event::Delta { text, .. }) => text.len(),

@@ -13,7 +13,7 @@ use crate::store::redb::writer::transaction::Transaction;
 use std::sync::Arc;
 
 impl Transaction<'_> {
-    /// Ends the lease; the job waits for a decision about these calls, at most `timeout_ms`.
+    /// Ends the lease. The job waits at most `timeout_ms` for a decision about these calls.
     pub(crate) fn wait_for_decision(
         &mut self,
         fence: Fence,
@@ -28,11 +28,11 @@ impl Transaction<'_> {
         self.tables.append(fence.job, &mut leased.tail, &record.into(), Urgency::Now)?;
         let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
-            return Ok(self.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED)?);
+            return Ok(self.end_unleased(&mut row, FailureCode::Cancelled, CANCELLED)?);
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
-        row.asked = Some(ApprovalRecord { timeout_ms, ..ApprovalRecord::default() });
+        row.approval = Some(ApprovalRecord { timeout_ms, ..ApprovalRecord::default() });
         self.append_waiting(&mut row, &mut leased.tail, &pending)?;
         row.resume_at_ms = Some(pending.expires_at_ms);
         row.job.approval = Some(pending);
@@ -58,15 +58,16 @@ impl Transaction<'_> {
         Ok(Some(row.job))
     }
 
-    /// The time for a decision is over: calls that still wait count as denied.
+    /// Expires the approval: undecided calls count as denied.
     pub(crate) fn expire(&mut self, row: &mut JobRow, tail: LogTail) -> Result<(), StoreError> {
         let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
-        let timeout_ms = row.asked.as_ref().map_or(0, |record| record.timeout_ms);
+        let timeout_ms = row.approval.as_ref().map_or(0, |record| record.timeout_ms);
         let mark = EngineMark::Denied { id_refs: id_refs.clone(), reason: expired(timeout_ms) };
         self.apply_decision(row, tail, (&id_refs, mark))
     }
 
-    /// Records decisions about waiting calls. After the last one the job is queued again, at its old place.
+    /// Records decisions about waiting calls. After the last one the job is queued again, at its old
+    /// position.
     fn apply_decision(
         &mut self,
         row: &mut JobRow,
@@ -75,7 +76,7 @@ impl Transaction<'_> {
     ) -> Result<(), StoreError> {
         let approve = matches!(mark, EngineMark::Approved { .. });
         self.tables.append(row.id(), &mut tail, &mark.into(), Urgency::Now)?;
-        let record = row.asked.get_or_insert_default();
+        let record = row.approval.get_or_insert_default();
         record.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
         let mut pending = row.job.approval.take();
         if let Some(pending) = &mut pending {
@@ -92,7 +93,7 @@ impl Transaction<'_> {
         self.requeue(row, &mut tail, StatusPhase::Queued, Some(reason.to_owned()))
     }
 
-    /// Says for which calls the job waits.
+    /// Appends the event with the waiting calls.
     fn append_waiting(
         &mut self,
         row: &mut JobRow,
@@ -108,9 +109,9 @@ impl Transaction<'_> {
     }
 }
 
-/// How many calls were approved, and how many denied.
+/// Text with the numbers of approved and denied calls.
 fn count_decisions(row: &JobRow) -> (usize, usize) {
-    let decided = row.asked.as_ref().map(|record| &record.decided);
+    let decided = row.approval.as_ref().map(|record| &record.decided);
     let approved = decided.map_or(0, |decided| decided.values().filter(|approved| **approved).count());
     (approved, decided.map_or(0, std::collections::BTreeMap::len).saturating_sub(approved))
 }
@@ -123,10 +124,10 @@ fn decision_summary((approved, denied): (usize, usize)) -> &'static str {
     }
 }
 
-/// The waiting calls that are meant; none, when all of them were decided just so before.
+/// The waiting calls that the decision names; none if all were decided the same way before.
 fn undecided_calls(decision: &ApprovalDecision, row: &JobRow) -> Result<Vec<String>, JobChangeError> {
     let (status, approve) = (row.job.status, decision.approve);
-    let record = row.asked.as_ref().filter(|_| !status.is_terminal());
+    let record = row.approval.as_ref().filter(|_| !status.is_terminal());
     let is_repeated =
         |id_ref: &str| record.is_some_and(|record| record.decided.get(id_ref) == Some(&approve));
     let Some(pending) = &row.job.approval else {

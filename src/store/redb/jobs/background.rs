@@ -1,5 +1,5 @@
-//! Background jobs: a model asked for them, and they run beside their conversation. Neither waits for the
-//! other. A user has at most `limits.spawned_jobs` unfinished ones.
+//! Background jobs: a model starts them, and they run beside their conversation. Neither waits for the other.
+//! A user has at most `limits.spawned_jobs` unfinished ones.
 
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
@@ -18,7 +18,7 @@ use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
 use redb::ReadTransaction;
 
-/// A user's, oldest first.
+/// Background jobs of a user, oldest first.
 fn ids(
     table: &impl ReadableTable<&'static BackgroundJobBytes, ()>,
     user: UserId,
@@ -28,7 +28,7 @@ fn ids(
     range.map(|entry| Ok(BackgroundJobKey::decode(entry?.0.value()).job)).collect()
 }
 
-/// A user's that can be read, oldest first; of one conversation only, where one is named.
+/// Readable background jobs of a user, oldest first, optionally of one conversation.
 pub(crate) fn jobs_of(
     reading: &ReadTransaction,
     user: UserId,
@@ -43,12 +43,12 @@ pub(crate) fn jobs_of(
 }
 
 impl Transaction<'_> {
-    /// How many of a user's have not ended.
+    /// Number of a user's unfinished background jobs.
     pub(crate) fn count_background_jobs(&self, user: UserId) -> Result<u64, StoreError> {
         Ok(u64::try_from(ids(&self.tables.background_jobs, user)?.len()).unwrap_or(u64::MAX))
     }
 
-    /// Those of one conversation that can be read.
+    /// Readable background jobs of one conversation.
     pub(crate) fn background_jobs_of(
         &self,
         user: UserId,
@@ -61,7 +61,7 @@ impl Transaction<'_> {
                     let row = row.filter(|row| row.job.conversation_id.as_ref() == Some(conversation));
                     found.extend(row.map(|row| row.id()));
                 }
-                // It is set aside when it reaches the head of its queue.
+                // It is quarantined when it reaches the head of its queue.
                 Err(StoreError::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -69,28 +69,28 @@ impl Transaction<'_> {
         Ok(found)
     }
 
-    /// Enters a job in the list, if it belongs there; whether it does.
+    /// Adds the job to the list, if it is a background job. Returns whether it is.
     pub(crate) fn add_background_job(&mut self, row: &JobRow) -> Result<bool, StoreError> {
         let Some(key) = key_of(row) else { return Ok(false) };
         self.tables.background_jobs.insert(&key.encode(), ())?;
         Ok(true)
     }
 
-    /// Takes an ended one out; whether it was of that kind.
+    /// Removes an ended job from the list. Returns whether it was a background job.
     pub(crate) fn remove_background_job(&mut self, row: &JobRow) -> Result<bool, StoreError> {
         let Some(key) = key_of(row) else { return Ok(false) };
         self.tables.background_jobs.remove(&key.encode())?;
         Ok(true)
     }
 
-    /// Takes one out whose row cannot be read.
+    /// Removes a job with an unreadable row from the list.
     pub(crate) fn remove_unreadable_background_job(&mut self, job: JobId) -> Result<(), StoreError> {
         self.tables.background_jobs.retain(|key, ()| BackgroundJobKey::decode(key).job != job)?;
         Ok(())
     }
 
-    /// A job beside its conversation that has run, and stands in no queue, is about to end. Where a summary
-    /// covers its place by now, no model would ever read its answer, so it moves to the end.
+    /// A background job that has run and is in no queue is about to end. If a summary covers its position by
+    /// now, no model would read its answer, so the job moves to the end of the conversation.
     pub(crate) fn move_behind_summary(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         if row.job.origin.parent().is_none() || self.conversation_of(row)?.is_none() {
             return Ok(());
@@ -119,16 +119,16 @@ impl Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Stores a background job, unless its key was seen before or its user has `most` unfinished ones.
+    /// Stores a background job, unless its key is known or its user has `limit` unfinished ones.
     pub(crate) fn spawn_job(
         &mut self,
         new: &NewJob,
         key: &IdempotencyKey,
-        most: u64,
+        limit: u64,
     ) -> Result<Idempotent<Job>, SpawnError> {
-        let is_first = matches!(self.recall(new.user, key)?, KeyUse::Never);
-        if is_first && self.count_background_jobs(new.user)? >= most {
-            return Err(SpawnError::SpawnedFull { limit: most });
+        let is_first = matches!(self.key_use(new.user, key)?, KeyUse::Never);
+        if is_first && self.count_background_jobs(new.user)? >= limit {
+            return Err(SpawnError::SpawnedFull { limit });
         }
         Ok(self.submit_idempotent(new, key)?)
     }

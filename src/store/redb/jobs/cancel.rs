@@ -18,10 +18,12 @@ impl Transaction<'_> {
         Ok(Some(row.job))
     }
 
-    /// Cancels a job, wherever it stands.
+    /// Cancels a job in any state.
     pub(crate) fn cancel_row(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         match row.job.status {
-            JobStatus::Queued | JobStatus::Waiting => self.end_unheld(row, FailureCode::Cancelled, CANCELLED),
+            JobStatus::Queued | JobStatus::Waiting => {
+                self.end_unleased(row, FailureCode::Cancelled, CANCELLED)
+            }
             JobStatus::Running if !row.job.cancel_requested => {
                 row.job.cancel_requested = true;
                 self.put_row(row)?;

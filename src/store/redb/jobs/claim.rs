@@ -32,7 +32,7 @@ impl Transaction<'_> {
         Ok(leases)
     }
 
-    /// Reads what a lease needs; nothing is written yet.
+    /// Reads the data of a lease. Writes nothing yet.
     fn prepare(&self, job: JobId) -> Result<ClaimableJob, StoreError> {
         let row = self.row(job)?;
         if !row.job.status.may_become(JobStatus::Running) {

@@ -1,5 +1,5 @@
-//! Deletes an ended job with its row, input, output, log, list entries and place in its conversation. Usage
-//! stays. A new table that names jobs has to be cleared here, too.
+//! Deletes an ended job with its row, input, output, log, list entries and position in its conversation.
+//! Usage stays. A new table that names jobs has to be cleared here, too.
 
 use crate::domain::id::{JobId, UserId};
 use crate::ports::{JobChangeError, StoreError};
@@ -17,7 +17,7 @@ impl Transaction<'_> {
         Ok(self.forget(job)?)
     }
 
-    /// Whether there was such a job, and it had ended: then nothing of it is left.
+    /// Deletes a job with all its data, if it has ended. Returns whether it was deleted.
     pub(crate) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
         let Some(row) = self.find_row(job)?.filter(|row| row.job.status.is_terminal()) else {
             return Ok(false);
@@ -44,7 +44,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Removes a part of a log, the second key excluded.
+    /// Removes a range of a log; the second key is excluded.
     pub(crate) fn free_log(&mut self, from: LogBytes, to: LogBytes) -> Result<usize, StoreError> {
         let mut freed = 0;
         self.tables.log.retain_in::<&LogBytes>(&from..&to, |key, value| {
@@ -55,7 +55,7 @@ impl Transaction<'_> {
         Ok(freed)
     }
 
-    /// So many bytes of the file have become free: the next start may find it worth a compaction.
+    /// Counts freed bytes. The next start uses the sum to decide about a compaction.
     pub(crate) fn count_freed(&mut self, bytes: usize) {
         self.mark_dirty();
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);

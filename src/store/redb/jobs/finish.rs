@@ -41,7 +41,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Writes an end: the only place where a terminal event enters a log.
+    /// Writes the end of a job. No other code writes a terminal event.
     pub(crate) fn end(
         &mut self,
         row: &mut JobRow,
@@ -59,7 +59,7 @@ impl Transaction<'_> {
         row.job.last_event_id = tail.seq;
         row.resumed = None;
         row.job.approval = None;
-        row.asked = None;
+        row.approval = None;
         self.move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
@@ -76,9 +76,9 @@ impl Transaction<'_> {
         self.end_line(&row.job)
     }
 
-    /// Ends a job that no worker holds. Its usage and its output stay; if it had run, its conversation keeps
-    /// the question.
-    pub(crate) fn end_unheld(
+    /// Ends a job without a lease. Its usage and its output stay. If it had run, the question stays in the
+    /// conversation.
+    pub(crate) fn end_unleased(
         &mut self,
         row: &mut JobRow,
         code: FailureCode,
@@ -99,7 +99,7 @@ impl Transaction<'_> {
         let event = Event::Error { content: content.to_owned(), code };
         let ending = JobOutcome { event, output_text, messages, summary: None };
         if row.job.started_at_ms.is_some() {
-            // Its place in a queue has the number that it may lose.
+            // Its queue entry contains the number that may change below.
             self.remove_from_queue(row)?;
             self.move_behind_summary(row)?;
             match self.spec(row.id()) {
@@ -123,7 +123,7 @@ impl Transaction<'_> {
         let messages: Vec<_> = question.chain(&ending.messages).collect();
         self.tables.turns.put_row(&key, &messages)?;
         let is_outdated = row.first_accept.unwrap_or(row.accept) <= conversation.edited_through;
-        // What ran beside the conversation has not read it.
+        // A background job has not read the conversation.
         let is_outdated = is_outdated || row.job.origin.parent().is_some();
         if let Some(summary) = ending.summary.as_ref().filter(|_| !is_outdated) {
             self.write_summary(&key, summary)?;

@@ -1,5 +1,5 @@
-//! Idempotency keys: a request with a known key returns what the first one made. The same key with another
-//! request is an error.
+//! Idempotency keys: a request with a known key returns the result of the first one. The same key with
+//! another request is an error.
 
 use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
@@ -14,14 +14,14 @@ use crate::store::redb::writer::transaction::Transaction;
 use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 
-/// Keys that one request forgets at most: more than one, so that they cannot pile up.
+/// Maximum keys that one request removes: more than one, so that they cannot pile up.
 const FORGOTTEN: usize = 8;
 
 /// How an idempotency key was used before.
 #[derive(Debug)]
 pub(crate) enum KeyUse {
     Never,
-    /// For the same request; what that created.
+    /// For the same request, which created this.
     Same(WebhookSubject),
     /// For another request.
     Other,
@@ -35,7 +35,7 @@ struct IdempotencyRow {
     until_ms: u64,
 }
 
-/// Whether the user's key is remembered, whatever request it came with.
+/// Whether the user's key is known, for any request.
 pub(crate) fn is_known(
     reading: &ReadTransaction,
     user: UserId,
@@ -50,13 +50,13 @@ pub(crate) fn is_known(
 }
 
 impl Transaction<'_> {
-    /// Stores a job, unless its key was seen before.
+    /// Stores a job, unless its key is known.
     pub(crate) fn submit_idempotent(
         &mut self,
         job: &NewJob,
         key: &IdempotencyKey,
     ) -> Result<Idempotent<Job>, SubmitError> {
-        match self.recall(job.user, key)? {
+        match self.key_use(job.user, key)? {
             KeyUse::Same(WebhookSubject::Job(id)) => match self.find_row(id)? {
                 Some(row) => Ok(Idempotent::Replayed(row.job)),
                 None => Err(SubmitError::KeySpent),
@@ -71,7 +71,7 @@ impl Transaction<'_> {
     }
 
     /// How this key was used before.
-    pub(crate) fn recall(&self, user: UserId, key: &IdempotencyKey) -> Result<KeyUse, StoreError> {
+    pub(crate) fn key_use(&self, user: UserId, key: &IdempotencyKey) -> Result<KeyUse, StoreError> {
         let Some(bytes) = self.tables.idempotency.get(&IdempotencyRef { user, key: key.key }.encode())?
         else {
             return Ok(KeyUse::Never);
@@ -86,7 +86,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Remembers a key, and forgets some whose time is over.
+    /// Stores a key, and removes some expired ones.
     pub(crate) fn remember(
         &mut self,
         user: UserId,
@@ -118,15 +118,15 @@ impl Transaction<'_> {
             }
             self.tables.idempotency_expiry.remove(&due.encode())?;
             let key = due.of.encode();
-            // A key that was used again after its time has a later one.
+            // A key that was used again after its expiry has a later expiry.
             let seen = self
                 .tables
                 .idempotency
                 .get(&key)?
                 .map(|bytes| values::decode::<IdempotencyRow>(bytes.value()));
-            // One that cannot be read is of no use to anybody.
-            let is_over = seen.is_some_and(|seen| seen.map_or(true, |seen| seen.until_ms <= self.now_ms));
-            if is_over {
+            // An unreadable row is useless, so it is removed as well.
+            let has_expired = seen.is_some_and(|seen| seen.map_or(true, |seen| seen.until_ms <= self.now_ms));
+            if has_expired {
                 self.tables.idempotency.remove(&key)?;
             }
         }

@@ -10,10 +10,10 @@ use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::codec::values;
 use crate::store::redb::queue::lease::{LogTail, PendingDelta};
 
-/// A joined delta grows no larger than this.
+/// Maximum size of a joined delta, bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// How far back a claim looks for the step that a log ends in: status events and marks may stand behind it.
+/// Maximum entries that a claim reads to find the last step of a log: status events and marks may follow it.
 const TAIL_RECORDS: usize = 64;
 
 impl Tables<'_> {
@@ -41,7 +41,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Appends an event that is no delta.
+    /// Appends an event other than a delta.
     pub(crate) fn append_event(
         &mut self,
         job: JobId,
@@ -88,7 +88,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Writes the delta that waits in the tail, if one does.
+    /// Writes the delta that waits in the tail, if any.
     pub(crate) fn flush(&mut self, job: JobId, tail: &mut LogTail) -> Result<(), StoreError> {
         match tail.piece.take() {
             Some(piece) => self.write_event(job, tail.seq, &piece.into_event()),
@@ -151,7 +151,7 @@ impl Tables<'_> {
 }
 
 impl PendingDelta {
-    /// Takes in the next delta if it goes on where this one ends.
+    /// Joins the next delta if it continues this one.
     fn join(&mut self, next: &Self) -> bool {
         let end = self.offset.checked_add(self.text.len() as u64);
         let adjacent = self.index == next.index && self.kind == next.kind && end == Some(next.offset);

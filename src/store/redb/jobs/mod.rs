@@ -56,7 +56,7 @@ impl Store for RedbStore {
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         // An empty queue costs no commit, not even a message to the writer.
-        if max == 0 || !self.shared.work.is_there(self.shared.clock.now_ms()) {
+        if max == 0 || !self.shared.work.may_have_work(self.shared.clock.now_ms()) {
             return Ticket::resolved(Ok(Vec::new()));
         }
         // No lease exists before the commit, and recovery finds those that a failed one left behind.
@@ -147,10 +147,10 @@ impl Store for RedbStore {
         self.read(|reading| idempotency::is_known(reading, user, key, now_ms))
     }
 
-    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+    fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError> {
         self.read(|reading| {
-            let jobs = read::unfinished_count(reading, user, most)?;
-            let lines = batches::read::unstarted_lines(reading, user, most.saturating_sub(jobs))?;
+            let jobs = read::unfinished_count(reading, user, limit)?;
+            let lines = batches::read::unstarted_lines(reading, user, limit.saturating_sub(jobs))?;
             Ok(jobs.saturating_add(lines))
         })
     }
@@ -168,14 +168,14 @@ impl Store for RedbStore {
     }
 
     fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
-        let room = history::HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
-        self.read(|reading| history::history(reading, job.id, room))
+        let budget = history::HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
+        self.read(|reading| history::history(reading, job.id, budget))
     }
 
     fn watch(&self, job: JobId) -> watch::Receiver<u64> {
         let receiver = self.shared.watches.subscribe(job);
-        // Subscribed first, read second: a commit in between is seen by one or the other. A failed read costs
-        // only the first hint; the reader's own read will say what is wrong.
+        // Subscribed first, read second: one of them sees a commit in between. A failed read loses only
+        // the first hint; the reader's own read reports the error.
         if let Ok(seq) = self.read(|reading| read::last_seq(reading, job)) {
             self.shared.watches.bump(job, seq);
         }
@@ -195,9 +195,9 @@ impl BackgroundJobs for RedbStore {
         self.read(|reading| SPECS.read(reading)?.row(&job.to_bytes()))
     }
 
-    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>, SpawnError> {
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, limit: u64) -> Ticket<Idempotent<Job>, SpawnError> {
         let options = WriteOptions::of(job.id).weighing(spec_bytes(&job.spec));
-        self.offer(options, move |transaction| transaction.spawn_job(&job, &key, most))
+        self.offer(options, move |transaction| transaction.spawn_job(&job, &key, limit))
     }
 
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError> {

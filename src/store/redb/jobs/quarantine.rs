@@ -1,4 +1,4 @@
-//! Sets aside jobs that cannot be read, so that one bad row blocks neither the queue nor the opening. Their
+//! Quarantines jobs that cannot be read, so that one bad row blocks neither the queue nor the opening. Their
 //! rows stay for the operator.
 
 use crate::domain::id::JobId;
@@ -8,12 +8,12 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// Takes a job out of the running jobs and out of its conversation. The caller has taken it out of its
+    /// Removes a job from the running jobs and from its conversation. The caller has removed it from its
     /// queue.
     pub(crate) fn quarantine(&mut self, job: JobId, reason: &str) -> Result<(), StoreError> {
         self.report_quarantine(job, reason);
         self.tables.running.remove(&job.to_bytes())?;
-        // Its row may not say which conversation it is in: the lines do.
+        // Its row may not name its conversation, so search the conversation queues.
         if let Some(key) = self.queue_key_of(job)? {
             self.tables.conversation_queue.remove(&key)?;
             self.admit_next(&key)?;

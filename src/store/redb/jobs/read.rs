@@ -53,10 +53,11 @@ pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     Ok(JobPage { jobs, next })
 }
 
-/// Acceptance numbers and ids, and behind which of them more would follow.
+/// Acceptance numbers and ids, and the number after which the next page starts.
 pub(crate) type JobListing = (Vec<(u64, JobBytes)>, Option<u64>);
 
-/// Their acceptance numbers and ids, at most `limit`, and behind which of them more would follow.
+/// Acceptance numbers and ids of at most `limit` matching jobs, and the number after which the next page
+/// starts.
 pub(crate) fn listing(
     reading: &ReadTransaction,
     query: &JobQuery,
@@ -74,25 +75,25 @@ pub(crate) fn listing(
             found.push((JobOwnerKey::accept(key.value()), *job.value()));
         }
     }
-    found.sort_unstable_by(|one, two| two.cmp(one));
+    found.sort_unstable_by(|a, b| b.cmp(a));
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().map(|(accept, _)| *accept).filter(|_| has_more);
     Ok((found, next))
 }
 
-/// How many of a user's jobs have not ended; the counting ends at `most`.
+/// Number of a user's unfinished jobs, counted up to `limit`.
 pub(crate) fn unfinished_count(
     reading: &ReadTransaction,
     user: UserId,
-    most: u64,
+    limit: u64,
 ) -> Result<u64, StoreError> {
     let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     for status in ALL_STATES.iter().copied().filter(|status| !status.is_terminal()) {
         let key = |accept| JobOwnerKey { user, status, accept }.encode();
         for entry in owned.range::<&JobOwnerBytes>(&key(0)..=&key(u64::MAX))? {
-            if count >= most {
+            if count >= limit {
                 return Ok(count);
             }
             entry?;
@@ -148,7 +149,7 @@ pub(crate) fn step_text(
     let first = LogKey { job, seq: first_seq, sub: 0 }.encode();
     let last = LogKey { job, seq: up_to.max(first_seq), sub: 0 }.encode();
     let mut step = None;
-    let mut whole = String::new();
+    let mut joined = String::new();
     for entry in log.range::<&LogBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
         if LogKey::decode(key.value()).sub > 0 {
@@ -157,13 +158,13 @@ pub(crate) fn step_text(
         if let Event::Delta { index, text, .. } = values::decode(bytes.value())?
             && *step.get_or_insert(index) == index
         {
-            whole.push_str(&text);
+            joined.push_str(&text);
         }
     }
-    Ok(whole)
+    Ok(joined)
 }
 
-/// The whole log.
+/// The complete log.
 pub(crate) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, StoreError> {
     let log = LOG.read(reading)?;
     let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
@@ -191,11 +192,11 @@ pub(crate) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), Sto
     Ok((ready, next))
 }
 
-/// Rows that one page reads at most.
+/// Maximum rows that one page reads.
 const SCAN: usize = 1_000;
 
-/// A page of them, newest first. It is short where the look ended before the page was full; `next` goes on
-/// from there.
+/// A page of a job's background jobs, newest first. It is short when the scan limit is reached first; `next`
+/// continues there.
 pub(crate) fn children(
     reading: &ReadTransaction,
     query: &JobQuery,

@@ -59,14 +59,14 @@ impl Transaction<'_> {
         self.tables.flush(fence.job, &mut leased.tail)?;
         let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
-            return Ok(self.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED)?);
+            return Ok(self.end_unleased(&mut row, FailureCode::Cancelled, CANCELLED)?);
         }
         row.job.crashes = 0;
         change(&mut row);
         Ok(self.requeue(&mut row, &mut leased.tail, status, reason.map(str::to_owned))?)
     }
 
-    /// Puts a running job back into the queue, at the place that it had.
+    /// Returns a running job to the queue, at its old position.
     pub(crate) fn requeue(
         &mut self,
         row: &mut JobRow,

@@ -1,5 +1,5 @@
-//! Runs a failed job again from its last recorded step. It is accepted anew, behind its conversation's later
-//! jobs (P7).
+//! Runs a failed job again from its last recorded step. It is accepted again, after later jobs of its
+//! conversation (P7).
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::{JobId, UserId};
@@ -27,7 +27,7 @@ impl Transaction<'_> {
         if self.tables.ended.get(&cut_key.encode())?.is_some() {
             return Err(JobChangeError::LogCut);
         }
-        // Gone with its conversation; the sweeper has not come to it yet.
+        // Its conversation was removed; the sweeper has not deleted the job yet.
         if row.job.conversation_id.is_some() && self.conversation_of(&row)?.is_none() {
             return Ok(None);
         }
@@ -39,14 +39,14 @@ impl Transaction<'_> {
         Ok(Some(row.job))
     }
 
-    /// Whether another answer took its place, and the sweeper has not come to it yet.
+    /// Whether another answer has replaced it and the sweeper has not deleted it yet.
     fn is_replaced(&self, row: &JobRow) -> Result<bool, StoreError> {
         let Some(key) = row.turn_key() else { return Ok(false) };
         Ok(self.message_pair(&key.encode())?.is_some_and(|message_pair| !message_pair.is_shown()))
     }
 
     fn accept_again(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
-        // What it said as it failed is said anew when it ends.
+        // The next end writes the output again.
         if let Some(key) = row.turn_key().map(TurnKey::encode) {
             self.tables.turns.remove(&key)?;
         }

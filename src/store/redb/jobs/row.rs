@@ -1,4 +1,5 @@
-//! The stored row of a job: its state and its place in the queues. Input and output have tables of their own.
+//! The stored row of a job: its state and its position in the queues. Input and output have tables of their
+//! own.
 
 use crate::domain::event::Record;
 use crate::domain::id::JobId;
@@ -15,20 +16,20 @@ use std::collections::BTreeMap;
 pub(crate) enum QueuePlace {
     /// In the ready queue.
     Ready,
-    /// Not before its time; or, while it waits for approval, until it has waited long enough.
+    /// Until its start time or, while it waits for an approval, until that expires.
     Delayed,
-    /// Behind an earlier job of its conversation.
+    /// Waits for an earlier job of its conversation.
     Behind,
-    /// Nowhere: it runs, or has ended.
+    /// In no queue: it runs, or has ended.
     Out,
 }
 
 /// A request for approval and the decisions so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ApprovalRecord {
-    /// How long the decision could take, milliseconds.
+    /// Maximum wait for the decision, milliseconds.
     pub(crate) timeout_ms: u64,
-    /// By call, whether it was approved: so that the same word said twice is one.
+    /// Decision by call: true for approved. Makes a repeated decision a no-op.
     pub(crate) decided: BTreeMap<String, bool>,
 }
 
@@ -36,27 +37,28 @@ pub(crate) struct ApprovalRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobRow {
     pub(crate) job: Job,
-    /// Number of its acceptance: rises over all jobs of the store.
+    /// Acceptance number: rises over all jobs of the store.
     pub(crate) accept: u64,
-    /// Its fair time, once it has one; a job given back keeps it, and so its turn.
+    /// Its fair time, once it has one. A released job keeps it, and so its turn.
     pub(crate) fair: Option<u64>,
-    pub(crate) place: QueuePlace,
-    /// Why the next run is not the ordinary way.
+    #[serde(rename = "place")]
+    pub(crate) queue_place: QueuePlace,
+    /// Reason of the next run, when it is unusual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resumed: Option<String>,
-    /// Not before this time, whatever the job itself says: it waits for another attempt. Unix milliseconds.
+    /// Earliest time of the next attempt, unix milliseconds; overrides the job's own start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resume_at_ms: Option<u64>,
-    /// Usage of the job: the sum of its log, kept because retention removes the log.
+    /// Usage of the job: the sum of its log. Stored because retention removes the log.
     #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
     pub(crate) ledger: UsageByModel,
-    /// How much of that stands in the accounts: see [`crate::store::redb::accounts::usage`].
+    /// The part of `ledger` that is booked already: see [`crate::store::redb::accounts::usage`].
     #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
     pub(crate) booked: UsageByModel,
     /// The last request for approval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<ApprovalRecord>,
-    /// Number of its first acceptance, once the job was retried.
+    #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
+    pub(crate) approval: Option<ApprovalRecord>,
+    /// First acceptance number of a retried job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_accept: Option<u64>,
     /// When the job was last retried, unix milliseconds.
@@ -65,29 +67,29 @@ pub(crate) struct JobRow {
 }
 
 impl JobRow {
-    /// A job that has no place yet.
+    /// A job that is in no queue yet.
     pub(crate) fn new(job: Job, accept: u64) -> Self {
         Self {
             job,
             accept,
             fair: None,
-            place: QueuePlace::Out,
+            queue_place: QueuePlace::Out,
             resumed: None,
             resume_at_ms: None,
             ledger: UsageByModel::default(),
             booked: UsageByModel::default(),
-            asked: None,
+            approval: None,
             first_accept: None,
             retried_at_ms: None,
         }
     }
 
-    /// Not before this time, unix milliseconds.
+    /// Earliest start, unix milliseconds.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.resume_at_ms.or(self.job.run_at_ms)
     }
 
-    /// Its place in its conversation, if it is in one.
+    /// Its position in its conversation, if it has one.
     pub(crate) fn turn_key(&self) -> Option<TurnKey<'_>> {
         let conversation = self.job.conversation_id.as_ref()?;
         Some(TurnKey { user: self.job.user, conversation, accept: self.accept })
@@ -114,8 +116,7 @@ impl JobRow {
         self.job.usage = self.ledger.total();
     }
 
-    /// Follows the state machine; an impossible step is a fault of the store and abandons the transaction
-    /// (P4).
+    /// Changes the status. A forbidden transition is an error of the store and abandons the transaction (P4).
     pub(crate) fn become_status(&mut self, next: JobStatus) -> Result<(), StoreError> {
         if !self.job.status.may_become(next) {
             let (id, now) = (self.id(), self.job.status);

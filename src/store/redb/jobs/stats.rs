@@ -14,17 +14,17 @@ use redb::ReadTransaction;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
-/// Maximum of batches that are counted.
-const LOOKS: usize = 10_000;
-/// Rows that are read for the jobs that wait for approval, of all users together.
-const APPROVALS: usize = 20_000;
-/// Ready jobs of each priority among which the oldest is looked for. They stand in the order in which users
-/// take turns, so the oldest job of every user is among them while no more users than this have one.
-const OLDEST: usize = 256;
+/// Maximum number of batches to count.
+const MAX_BATCHES: usize = 10_000;
+/// Maximum rows to read when counting jobs that wait for an approval, for all users together.
+const MAX_APPROVAL_ROWS: usize = 20_000;
+/// Ready jobs of each priority that are searched for the oldest. Users take turns in the queue, so they
+/// include the oldest job of every user while at most this many users have one.
+const READY_PROBED: usize = 256;
 
 impl StatsSource for RedbStore {
     fn stats(&self) -> Result<StoreStats, StoreError> {
-        // Without its writer a store is none, though the file can be read.
+        // A store without its writer counts as closed, although reads would work.
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(StoreError::Closed);
@@ -57,16 +57,16 @@ fn stats(reading: &ReadTransaction, now_ms: u64) -> Result<StoreStats, StoreErro
     })
 }
 
-/// Jobs that wait for approval: of each user in turn, those in that state.
+/// Jobs that wait for an approval, counted user by user.
 fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
     let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     let mut user = UserId(0);
-    let mut left = APPROVALS;
+    let mut left = MAX_APPROVAL_ROWS;
     while left > 0 {
         left = left.saturating_sub(1);
         let from = JobOwnerKey { user, status: JobStatus::Queued, accept: 0 }.encode();
-        // The next user who has jobs; the state that sorts first does not matter, their number does.
+        // Find the next user who has jobs in any state.
         let Some((key, _)) = owned.range::<&JobOwnerBytes>(&lowest(from)..)?.next().transpose()? else {
             break;
         };
@@ -83,7 +83,7 @@ fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// The least key of the same user.
+/// The lowest key of the same user.
 fn lowest(key: JobOwnerBytes) -> JobOwnerBytes {
     let mut least = JobOwnerBytes::default();
     for (slot, byte) in least.iter_mut().zip(key).take(size_of::<UserId>()) {
@@ -99,26 +99,28 @@ fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
     let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
     loop {
         let mut priority = None;
-        for entry in ready.range::<&ReadyBytes>(&from.encode()..)?.take(OLDEST) {
+        for entry in ready.range::<&ReadyBytes>(&from.encode()..)?.take(READY_PROBED) {
             let (key, waiting) = entry?;
-            let here = ReadyKey::decode(key.value()).priority;
-            if *priority.get_or_insert(here) != here {
+            let entry_priority = ReadyKey::decode(key.value()).priority;
+            if *priority.get_or_insert(entry_priority) != entry_priority {
                 break;
             }
             let since_ms = ReadyEntry::decode(waiting.value()).since_ms;
             oldest = Some(oldest.map_or(since_ms, |oldest: u64| oldest.min(since_ms)));
         }
-        let Some(next) = priority.and_then(|here: u8| here.checked_add(1)) else { return Ok(oldest) };
+        let Some(next) = priority.and_then(|entry_priority: u8| entry_priority.checked_add(1)) else {
+            return Ok(oldest);
+        };
         from.priority = next;
     }
 }
 
-/// Batches that have not ended: each has a line that has not.
+/// Unfinished batches: each has an unfinished line.
 fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
     let active = BATCH_ACTIVE.read(reading)?;
     let mut count = 0_u64;
     let mut next = active.first()?.map(|(key, _)| BatchLineKey::decode(key.value()).batch);
-    while let Some(batch) = next.filter(|_| count < LOOKS as u64) {
+    while let Some(batch) = next.filter(|_| count < MAX_BATCHES as u64) {
         count = count.saturating_add(1);
         let (_, last) = BatchLineKey::all_of(batch);
         let behind = active.range::<&BatchLineBytes>(&last..)?.find(|entry| {
@@ -129,17 +131,17 @@ fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// Jobs under way, and jobs that wait for their turn or their time.
+/// Number of running and queued jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreLoad {
-    /// Held by a worker.
+    /// Leased by a worker.
     pub running: u64,
     /// Ready, or delayed.
     pub queued: u64,
 }
 
 impl RedbStore {
-    /// As of the last commit. The tables know their lengths: nothing is walked.
+    /// The load as of the last commit. Cheap: redb stores the lengths of tables.
     pub fn load(&self) -> Result<StoreLoad, StoreError> {
         self.read(|reading| {
             let waiting = READY.read(reading)?.len()?;

@@ -17,7 +17,7 @@ impl Transaction<'_> {
         Ok(jobs.iter().map(|job| self.accept(job)).collect::<Result<_, _>>()?)
     }
 
-    /// Refuses jobs whose conversation is gone, or for which there is no room.
+    /// Refuses jobs with a missing conversation, and jobs over a limit.
     pub(crate) fn check_submission(&self, jobs: &[NewJob]) -> Result<(), SubmitError> {
         if self.is_conversation_missing(jobs)? {
             return Err(SubmitError::NoConversation);
@@ -41,18 +41,18 @@ impl Transaction<'_> {
         if self.counters.unfinished.saturating_add(jobs) > limit { Err(full(limit)) } else { Ok(()) }
     }
 
-    /// Stores a new job and gives it its place.
+    /// Stores a new job and queues it.
     pub(crate) fn accept(&mut self, new: &NewJob) -> Result<Job, StoreError> {
         self.accept_job(Job::queued(new.id, new.user, new.created_at_ms, &new.spec), &new.spec)
     }
 
-    /// The same, for a job that is part of something.
+    /// The same, for a job with more fields set, such as its batch line.
     pub(crate) fn accept_job(&mut self, job: Job, spec: &JobSpec) -> Result<Job, StoreError> {
         let message_pair = MessagePair::of(&job);
         self.accept_as(job, spec, &message_pair)
     }
 
-    /// The same, for a job that is this to its conversation.
+    /// The same, with this message pair.
     pub(crate) fn accept_as(
         &mut self,
         job: Job,
@@ -82,7 +82,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Rough weight of a request, bytes.
+/// Approximate weight of a request, bytes.
 pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
     let input = spec.input.iter().map(Message::bytes).sum::<usize>();
     input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))

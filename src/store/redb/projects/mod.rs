@@ -15,14 +15,14 @@ use std::ops::Bound;
 pub(crate) mod write;
 
 impl Projects for RedbStore {
-    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError> {
+    fn reserve_project(&self, project: Project, limit: u64) -> Ticket<Project, ProjectError> {
         let options = WriteOptions::default().weighing(project.description.len());
-        self.offer(options, move |transaction| transaction.reserve_project(&project, most))
+        self.offer(options, move |transaction| transaction.reserve_project(&project, limit))
     }
 
-    fn create_project(&self, project: Project, most: u64) -> Ticket<Project, ProjectError> {
+    fn create_project(&self, project: Project, limit: u64) -> Ticket<Project, ProjectError> {
         let options = WriteOptions::default().weighing(project.description.len());
-        self.offer(options, move |transaction| transaction.create_project(&project, most))
+        self.offer(options, move |transaction| transaction.create_project(&project, limit))
     }
 
     fn update_project(

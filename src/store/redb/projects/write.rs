@@ -9,15 +9,15 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// The longest name of a directory, bytes.
+/// Maximum length of a directory name, bytes.
 const DIRECTORY_BYTES: usize = 255;
 
 impl Transaction<'_> {
     /// Reserves a directory name for a new project.
-    pub(crate) fn reserve_project(&mut self, project: &Project, most: u64) -> Result<Project, ProjectError> {
+    pub(crate) fn reserve_project(&mut self, project: &Project, limit: u64) -> Result<Project, ProjectError> {
         self.refuse_low_disk()?;
         let others = self.projects_of(project.user)?;
-        refuse_many(&others, most)?;
+        refuse_many(&others, limit)?;
         let project = self.with_free_directory(project, &others)?;
         self.put_pending_directory(&project)?;
         Ok(project)
@@ -26,10 +26,10 @@ impl Transaction<'_> {
 
 impl Transaction<'_> {
     /// Stores a new project.
-    pub(crate) fn create_project(&mut self, project: &Project, most: u64) -> Result<Project, ProjectError> {
+    pub(crate) fn create_project(&mut self, project: &Project, limit: u64) -> Result<Project, ProjectError> {
         self.refuse_low_disk()?;
         let others = self.projects_of(project.user)?;
-        refuse_many(&others, most)?;
+        refuse_many(&others, limit)?;
         refuse_name(&others, &project.name)?;
         let reserved = self.pending_directory(project.id)?;
         let project = match reserved.filter(|reserved| reserved.user == project.user) {
@@ -95,9 +95,9 @@ impl Transaction<'_> {
     }
 }
 
-fn refuse_many(others: &[Project], most: u64) -> Result<(), ProjectError> {
-    if u64::try_from(others.len()).unwrap_or(u64::MAX) >= most {
-        return Err(ProjectError::ProjectsFull { limit: most });
+fn refuse_many(others: &[Project], limit: u64) -> Result<(), ProjectError> {
+    if u64::try_from(others.len()).unwrap_or(u64::MAX) >= limit {
+        return Err(ProjectError::ProjectsFull { limit });
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ fn free_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
     name
 }
 
-/// As much of the text as fits, whole characters.
+/// The start of the text that fits, without cutting a character.
 fn truncated(text: &str, bytes: usize) -> &str {
     let fits =
         text.char_indices().map(|(at, c)| at.saturating_add(c.len_utf8())).take_while(|end| *end <= bytes);
@@ -147,22 +147,25 @@ impl Transaction<'_> {
         Ok(projects)
     }
 
-    /// The project with a directory name that is free.
+    /// The project with an unused directory name.
     fn with_free_directory(&self, project: &Project, others: &[Project]) -> Result<Project, StoreError> {
-        let mut gone = Vec::new();
+        let mut reserved_names = Vec::new();
         for entry in self.tables.pending_directories.iter()? {
             let (key, bytes) = entry?;
             let id = ProjectId::from_bytes(*key.value());
             let other: Option<Project> =
                 values::skip_unreadable(id, values::decode(bytes.value()).map(Some))?;
-            gone.extend(other.filter(|other| other.user == project.user).map(|other| other.directory));
+            reserved_names
+                .extend(other.filter(|other| other.user == project.user).map(|other| other.directory));
         }
-        let is_taken =
-            |name: &str| others.iter().any(|other| other.directory == name) || gone.iter().any(|g| g == name);
+        let is_taken = |name: &str| {
+            others.iter().any(|other| other.directory == name)
+                || reserved_names.iter().any(|reserved| reserved == name)
+        };
         Ok(Project { directory: free_name(&project.directory, is_taken), ..project.clone() })
     }
 
-    /// Writes a project, and moves it in its owner's list.
+    /// Writes a project and updates its position in its owner's list.
     fn put_project(&mut self, project: &Project, last: Option<ProjectOwnerKey>) -> Result<(), StoreError> {
         let tables = &mut self.tables;
         if let Some(last) = last {

@@ -10,7 +10,7 @@ use crate::store::redb::jobs::row::{JobRow, QueuePlace};
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// Gives a job its place: behind its conversation, delayed, or ready.
+    /// Queues a job: behind its conversation, delayed, or ready.
     pub(crate) fn enqueue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         if self.add_background_job(row)? {
             return self.enter_queue(row);
@@ -18,14 +18,14 @@ impl Transaction<'_> {
         if let Some(key) = row.turn_key().map(TurnKey::encode) {
             self.tables.conversation_queue.insert(&key, &row.id().to_bytes())?;
             if self.conversation_head(&key)?.is_none_or(|(_, head)| head != row.id()) {
-                row.place = QueuePlace::Behind;
+                row.queue_place = QueuePlace::Behind;
                 return Ok(());
             }
         }
         self.enter_queue(row)
     }
 
-    /// Takes an ended job out of every queue and lets the next of its conversation in.
+    /// Removes an ended job from every queue and queues the next job of its conversation.
     pub(crate) fn leave_queues(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         self.remove_from_queue(row)?;
         self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
@@ -37,12 +37,11 @@ impl Transaction<'_> {
         self.admit_next(&key)
     }
 
-    /// Gives the first job of a conversation its place; `member` is a key of the conversation, its own or
-    /// not.
+    /// Queues the first job of a conversation. `member` is any key of the conversation.
     pub(crate) fn admit_next(&mut self, member: &TurnBytes) -> Result<(), StoreError> {
         while let Some((key, job)) = self.conversation_head(member)? {
             match self.row(job) {
-                Ok(mut next) if next.place == QueuePlace::Behind => {
+                Ok(mut next) if next.queue_place == QueuePlace::Behind => {
                     self.enter_queue(&mut next)?;
                     return self.put_row(&next);
                 }
@@ -66,8 +65,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Them, in their order; of a conversation of this name that was removed as well. `member` is any key of the
-/// conversation.
+/// Unfinished jobs of a conversation in order, including those of a removed one with this name. `member` is
+/// any key of the conversation.
 pub(crate) fn unfinished(
     lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
     member: &TurnBytes,

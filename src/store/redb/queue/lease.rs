@@ -1,4 +1,4 @@
-//! Active leases in the writer's memory. Whatever a failed commit touched is removed here and read from disk
+//! Active leases in the writer's memory. Leases that a failed commit touched are removed and read from disk
 //! again.
 
 use crate::domain::event::StepKind;
@@ -21,7 +21,7 @@ pub(crate) struct LeasedJob {
     pub(crate) tail: LogTail,
 }
 
-/// Where a job's log ends.
+/// The end of a job's log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogTail {
     /// The newest event.
@@ -34,7 +34,7 @@ pub(crate) struct LogTail {
     pub(crate) piece: Option<PendingDelta>,
 }
 
-/// A delta that waits for its neighbours.
+/// A delta that waits for adjacent deltas.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingDelta {
     pub(crate) index: u32,

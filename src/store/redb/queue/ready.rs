@@ -13,11 +13,11 @@ use crate::store::redb::jobs::row::{JobRow, QueuePlace};
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// Delayed jobs that one claim makes ready; the next claim goes on.
+/// Maximum delayed jobs that one claim makes ready; the next claim continues.
 const DUE_JOBS: usize = 1_024;
 
 impl Transaction<'_> {
-    /// Ready, or delayed until its time.
+    /// Queues a job: ready, or delayed until its start time.
     pub(crate) fn enter_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         match row.due_ms() {
             Some(run_at_ms) if run_at_ms > self.now_ms => self.delay(row),
@@ -25,11 +25,11 @@ impl Transaction<'_> {
         }
     }
 
-    /// Looked at again when its time has come, even if that is now.
+    /// Queues a job as delayed, even if it is due now.
     pub(crate) fn delay(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
         let key = DelayedKey { run_at_ms: row.due_ms().unwrap_or(self.now_ms), accept: row.accept };
         self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
-        row.place = QueuePlace::Delayed;
+        row.queue_place = QueuePlace::Delayed;
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl Transaction<'_> {
             None => self.next_fair(row)?,
         };
         row.fair = Some(fair);
-        row.place = QueuePlace::Ready;
+        row.queue_place = QueuePlace::Ready;
         let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
         let waiting = ReadyEntry { job: row.id(), since_ms: self.now_ms };
         self.tables.ready.insert(&key.encode(), &waiting.encode())?;
@@ -59,7 +59,7 @@ impl Transaction<'_> {
         Ok(fair)
     }
 
-    /// Takes the next job out of the ready queue, with the time since when it was there.
+    /// Takes the next job from the ready queue, and the time since when it was ready.
     pub(crate) fn take_ready(&mut self) -> Result<Option<ReadyEntry>, StoreError> {
         let Some(key) = self.first_in_rank()? else { return Ok(None) };
         let taken =
@@ -70,7 +70,7 @@ impl Transaction<'_> {
         Ok(taken)
     }
 
-    /// Of the first job of each priority, the one that ranks first.
+    /// The best ranked among the first jobs of the priorities.
     fn first_in_rank(&self) -> Result<Option<ReadyKey>, StoreError> {
         let mut best: Option<(u64, ReadyKey)> = None;
         let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
@@ -88,7 +88,7 @@ impl Transaction<'_> {
         Ok(best.map(|(_, key)| key))
     }
 
-    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 switches that
+    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 turns it
     /// off.
     fn rank(&self, priority: u8, since_ms: u64) -> u64 {
         let level = u64::from(priority);
@@ -98,7 +98,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Makes delayed jobs ready whose time has come, and jobs whose approval has expired.
+    /// Makes delayed jobs ready that are due, and jobs whose approval has expired.
     pub(crate) fn admit_due(&mut self) -> Result<(), StoreError> {
         for _ in 0..DUE_JOBS {
             let first = self.tables.delayed.first()?;
@@ -127,7 +127,7 @@ impl Transaction<'_> {
         self.put_row(&row)
     }
 
-    /// A delayed job, and where its log ends if something has to be written there; nothing is written yet.
+    /// A delayed job, and the end of its log if an event has to be appended. Writes nothing yet.
     fn delayed_job(&self, job: JobId) -> Result<(JobRow, Option<LogTail>), StoreError> {
         let row = self.row(job)?;
         let waits = row.job.status == JobStatus::Waiting;
@@ -140,9 +140,9 @@ impl Transaction<'_> {
         Ok(self.tables.delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms))
     }
 
-    /// Takes a job out of the queues.
+    /// Removes a job from the queues.
     pub(crate) fn remove_from_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
-        match (row.place, row.fair, row.due_ms()) {
+        match (row.queue_place, row.fair, row.due_ms()) {
             (QueuePlace::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
                 self.tables.ready.remove(&key.encode())?;
@@ -152,7 +152,7 @@ impl Transaction<'_> {
             }
             _ => {}
         }
-        row.place = QueuePlace::Out;
+        row.queue_place = QueuePlace::Out;
         Ok(())
     }
 }

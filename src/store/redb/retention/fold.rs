@@ -1,27 +1,27 @@
-//! Plans how the deltas of an ended job's log become one delta a step. Pure. Numbers of kept events never
-//! change, so that every cursor stays valid.
+//! Plans how to join the deltas of an ended job's log to one delta for each step. Pure. Numbers of remaining
+//! events never change, so that every cursor stays valid.
 
 use crate::domain::event::{Event, Record, StepKind};
 use crate::store::redb::codec::keys::jobs::LogKey;
 
-/// A folded delta grows no larger; a longer step is a few of them.
+/// Maximum size of a folded delta, bytes; a longer step becomes several.
 const FOLDED_BYTES: usize = 4 * 1024 * 1024;
 
-/// What to do to a log.
+/// Changes of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoldPlan {
     pub(crate) remove: Vec<LogKey>,
-    /// Deltas that take the place of the last one that they stand for.
+    /// Joined deltas; each replaces the last delta that it contains.
     pub(crate) write: Vec<(LogKey, Event)>,
 }
 
-/// One step's deltas so far.
+/// The deltas of one step so far.
 struct FoldStep {
     index: u32,
     chunks: Vec<DeltaRun>,
 }
 
-/// Deltas that become one.
+/// Deltas to join to one.
 struct DeltaRun {
     kind: StepKind,
     keys: Vec<LogKey>,
@@ -35,8 +35,8 @@ impl DeltaRun {
     }
 }
 
-/// Folds a log, in order. Discarded steps lose their text and keep the event that says so.
-/// `keeps_marks`: the engine may go on with this job.
+/// Folds a log, in order. Discarded steps lose their text but not their `StepDiscarded` event.
+/// `keeps_marks`: the engine may continue this job.
 pub(crate) fn plan(log: impl IntoIterator<Item = (LogKey, Record)>, keeps_marks: bool) -> FoldPlan {
     let mut plan = FoldPlan::default();
     let mut steps: Vec<FoldStep> = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn plan(log: impl IntoIterator<Item = (LogKey, Record)>, keeps_marks:
     plan
 }
 
-/// Puts a delta behind those of its step.
+/// Adds a delta to its step.
 fn gather(steps: &mut Vec<FoldStep>, index: u32, next: DeltaRun) {
     let step = steps.iter_mut().rev().find(|step| step.index == index);
     let Some(step) = step.filter(|step| step.chunks.last().is_some_and(|last| last.end() == next.offset))

@@ -1,8 +1,8 @@
-//! Shrinks ended jobs by stages: whole, deltas folded, log cut, removed. One call does one small
-//! transaction's share; [`super::sweeper`] decides when.
+//! Shrinks ended jobs by stages: complete, deltas folded, log cut, removed. One call does the work of one
+//! small transaction; [`super::sweeper`] decides when.
 //!
-//! The index of ended jobs is sorted by stage, then by end: what is due is found at once, however many jobs
-//! there are. An entry whose job has gone or runs again is dropped when it comes up.
+//! The index of ended jobs is sorted by stage, then by end: due jobs are found quickly among any number of
+//! jobs. An entry whose job was deleted or runs again is dropped when it is due.
 
 use crate::domain::event::{Event, Record};
 use crate::domain::id::JobId;
@@ -15,21 +15,21 @@ use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::retention::fold::{FoldPlan, plan};
 use crate::store::redb::writer::transaction::Transaction;
 
-/// Nothing was taken yet. These bytes are on disk.
+/// Complete. These bytes are on disk.
 pub(crate) const WHOLE: u8 = 0;
-/// The deltas of each step are one.
+/// The deltas of each step are joined to one.
 const FOLDED: u8 = 1;
-/// The log is its terminal event alone.
+/// The log contains the terminal event only.
 pub(crate) const CUT: u8 = 2;
-/// All of them.
+/// All stages.
 pub(crate) const STAGES: [u8; 3] = [WHOLE, FOLDED, CUT];
 
 /// Jobs of one transaction.
 const SWEEP_JOBS: usize = 200;
-/// Bytes that one transaction reads; the job that passes it is the last.
+/// Bytes that one transaction reads; the last job may exceed it.
 const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
-/// What ended before these moments is due, unix milliseconds; `None`: nothing ever is.
+/// Jobs that ended before these times are due, unix milliseconds; `None` when no job ever is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_field_names, reason = "the unit stands last")]
 pub(crate) struct RetentionSweep {
@@ -38,7 +38,7 @@ pub(crate) struct RetentionSweep {
     pub(crate) jobs_before_ms: Option<u64>,
 }
 
-/// What retention removes from a job.
+/// Data that retention removes from a job.
 #[derive(Debug, Clone, Copy)]
 enum RetentionAction {
     Deltas,
@@ -48,16 +48,16 @@ enum RetentionAction {
 
 impl RetentionSweep {
     /// The actions that are due, by stage. The largest comes first, because a removed job needs no fold.
-    fn losses(&self) -> impl Iterator<Item = (RetentionAction, u8, u64)> {
-        let losses: [(RetentionAction, Option<u64>, &'static [u8]); 3] = [
+    fn due_actions(&self) -> impl Iterator<Item = (RetentionAction, u8, u64)> {
+        let due_actions: [(RetentionAction, Option<u64>, &'static [u8]); 3] = [
             (RetentionAction::All, self.jobs_before_ms, &STAGES),
             (RetentionAction::Events, self.events_before_ms, &[WHOLE, FOLDED]),
             (RetentionAction::Deltas, self.deltas_before_ms, &[WHOLE]),
         ];
-        let stages = |(loss, before_ms, stages): (RetentionAction, Option<u64>, &'static [u8])| {
-            stages.iter().filter_map(move |stage| Some((loss, *stage, before_ms?)))
+        let stages = |(action, before_ms, stages): (RetentionAction, Option<u64>, &'static [u8])| {
+            stages.iter().filter_map(move |stage| Some((action, *stage, before_ms?)))
         };
-        losses.into_iter().flat_map(stages)
+        due_actions.into_iter().flat_map(stages)
     }
 }
 
@@ -69,30 +69,30 @@ impl Transaction<'_> {
         if let Some(before_ms) = sweep.jobs_before_ms {
             more |= self.forget_batches(before_ms)?;
         }
-        for (loss, stage, before_ms) in sweep.losses() {
+        for (action, stage, before_ms) in sweep.due_actions() {
             for key in self.due(stage, before_ms)? {
                 if jobs >= SWEEP_JOBS || bytes >= SWEEP_BYTES {
                     return Ok(true);
                 }
                 jobs += 1;
-                bytes += self.shrink(key, loss)?;
+                bytes += self.shrink(key, action)?;
             }
         }
         Ok(more || jobs >= SWEEP_JOBS)
     }
 
-    /// The first jobs of a stage that ended before this moment.
+    /// The first jobs of a stage that ended before this time.
     fn due(&self, stage: u8, before_ms: u64) -> Result<Vec<EndedKey>, StoreError> {
         let key = |finished_at_ms| EndedKey { stage, finished_at_ms, job: JobId::from_bits(0) }.encode();
         let ended = self.tables.ended.range::<&EndedBytes>(&key(0)..&key(before_ms))?;
         ended.take(SWEEP_JOBS).map(|entry| Ok(EndedKey::decode(entry?.0.value()))).collect()
     }
 
-    /// Applies retention to a job. Returns the bytes that this read. An unreadable job leaves the index and
+    /// Applies retention to a job. Returns the number of bytes read. An unreadable job leaves the index and
     /// stays, so that it does not block the others.
-    fn shrink(&mut self, key: EndedKey, loss: RetentionAction) -> Result<usize, StoreError> {
+    fn shrink(&mut self, key: EndedKey, action: RetentionAction) -> Result<usize, StoreError> {
         let shrunk = match self.find_row(key.job) {
-            Ok(Some(row)) if is_of(&key, &row) => self.shrink_row(key, &row, loss),
+            Ok(Some(row)) if is_of(&key, &row) => self.shrink_row(key, &row, action),
             Ok(_) => self.leave_index(key),
             Err(error) => Err(error),
         };
@@ -109,9 +109,9 @@ impl Transaction<'_> {
         &mut self,
         key: EndedKey,
         row: &JobRow,
-        loss: RetentionAction,
+        action: RetentionAction,
     ) -> Result<usize, StoreError> {
-        let (stage, bytes) = match loss {
+        let (stage, bytes) = match action {
             RetentionAction::All => return self.forget(key.job).map(|_| SWEEP_BYTES / SWEEP_JOBS),
             RetentionAction::Events => (CUT, self.cut_log(key.job)?),
             RetentionAction::Deltas => (FOLDED, self.fold_log(row)?),
@@ -127,7 +127,7 @@ impl Transaction<'_> {
         Ok(0)
     }
 
-    /// All but the terminal event.
+    /// Removes all but the terminal event.
     fn cut_log(&mut self, job: JobId) -> Result<usize, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let terminal = self.terminal_of(&first, &last)?;
@@ -166,7 +166,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// One delta for each step. Only a job that failed may be run again, and needs its marks for it.
+    /// Joins the deltas of each step. Only a failed job may run again, so only it needs its marks.
     fn fold_log(&mut self, row: &JobRow) -> Result<usize, StoreError> {
         let (log, read) = self.read_log(row.id())?;
         let FoldPlan { remove, write } = plan(log, row.job.status == JobStatus::Failed);
@@ -199,7 +199,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Whether the entry still speaks of this row: a job that was run again has another end.
+/// Whether the entry still matches the row: a job that ran again has another end.
 fn is_of(key: &EndedKey, row: &JobRow) -> bool {
     row.job.status.is_terminal() && row.job.finished_at_ms == Some(key.finished_at_ms)
 }

@@ -5,13 +5,13 @@ use crate::store::options::RetentionOptions;
 use crate::store::redb::retention::sweep::RetentionSweep;
 use std::time::Duration;
 
-/// Between two looks, milliseconds.
+/// Interval between two checks, milliseconds.
 const INTERVAL_MS: u64 = 60_000;
-/// A wall clock that goes off so far from the monotonic one has jumped, milliseconds.
+/// A wall clock that deviates this much from the monotonic clock has jumped, milliseconds.
 const JUMP_MS: u64 = 3_600_000;
-/// So long without a jump, and a clock is trusted again, milliseconds.
+/// Time without a jump after which the clock is trusted again, milliseconds.
 const TRUST_AFTER_MS: u64 = 24 * 3_600_000;
-/// A store that was closed for longer cannot tell a pause from a jump, milliseconds.
+/// After a longer downtime a pause cannot be distinguished from a jump, milliseconds.
 const PAUSE_MS: u64 = 24 * 3_600_000;
 
 /// Wall and monotonic time, milliseconds.
@@ -21,18 +21,18 @@ pub(crate) struct ClockReading {
     pub(crate) monotonic_ms: u64,
 }
 
-/// The state between two looks.
+/// State between two checks.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     options: RetentionOptions,
     last: ClockReading,
     due_ms: u64,
-    /// Until then nothing is removed, monotonic.
+    /// Nothing is removed until this monotonic time.
     distrusted_until_ms: Option<u64>,
 }
 
 impl Sweeper {
-    /// At the store's opening. `seen_ms`: the newest wall time that the file knows, 0 if none.
+    /// A sweeper of a store that opens now. `seen_ms`: the newest wall time stored in the file, 0 if none.
     pub(crate) fn new(options: RetentionOptions, now: ClockReading, seen_ms: u64) -> Self {
         let due_ms = now.monotonic_ms.saturating_add(INTERVAL_MS);
         let mut sweeper = Self { options, last: now, due_ms, distrusted_until_ms: None };
@@ -42,17 +42,17 @@ impl Sweeper {
         sweeper
     }
 
-    /// Whether it is time to look.
+    /// Whether the next check is due.
     pub(crate) fn is_due(&self, monotonic_ms: u64) -> bool {
         monotonic_ms >= self.due_ms
     }
 
-    /// Until it is.
+    /// Time until the next check.
     pub(crate) fn wait(&self, monotonic_ms: u64) -> Duration {
         Duration::from_millis(self.due_ms.saturating_sub(monotonic_ms))
     }
 
-    /// Reads the clocks and returns what may be removed now. Leftovers of removed jobs may always go.
+    /// Reads the clocks and returns what may be removed now. Leftovers of removed jobs may always be removed.
     pub(crate) fn check(&mut self, now: ClockReading) -> RetentionSweep {
         let walked = now.monotonic_ms.saturating_sub(self.last.monotonic_ms);
         let expected = self.last.wall_ms.saturating_add(walked);
@@ -76,8 +76,8 @@ impl Sweeper {
         }
     }
 
-    /// More is due than one transaction does: the next look is at the next silence.
-    pub(crate) fn run_again_soon(&mut self, monotonic_ms: u64) {
+    /// Schedules the next check for the next idle moment, because more is due than one transaction does.
+    pub(crate) fn run_when_idle(&mut self, monotonic_ms: u64) {
         self.due_ms = monotonic_ms;
     }
 
@@ -120,7 +120,7 @@ mod tests {
             RetentionSweep { deltas_before_ms: deltas, events_before_ms: None, jobs_before_ms: jobs };
         assert_eq!(sweep, expected);
         assert!(!sweeper.is_due(INTERVAL_MS + 1));
-        sweeper.run_again_soon(INTERVAL_MS + 1);
+        sweeper.run_when_idle(INTERVAL_MS + 1);
         assert!(sweeper.is_due(INTERVAL_MS + 1));
     }
 

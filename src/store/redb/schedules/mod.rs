@@ -21,10 +21,15 @@ use std::ops::Bound;
 pub(crate) mod write;
 
 impl Schedules for RedbStore {
-    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule, ScheduleError> {
+    fn put(
+        &self,
+        schedule: Schedule,
+        order: ScheduledRequest,
+        limit: u64,
+    ) -> Ticket<Schedule, ScheduleError> {
         // The request is stored twice: as validated and as given.
         let options = WriteOptions::default().weighing(spec_bytes(&order.spec).saturating_mul(2));
-        self.offer(options, move |transaction| transaction.add_schedule(&schedule, &order, most))
+        self.offer(options, move |transaction| transaction.add_schedule(&schedule, &order, limit))
     }
 
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
@@ -96,7 +101,7 @@ fn with_last_status(reading: &ReadTransaction, schedule: Schedule) -> Result<Sch
     Ok(ScheduleStatus { schedule, last_status })
 }
 
-/// A job of which nothing can be read has no state to show; its schedule has.
+/// The status of the last job; `None` when the job is unreadable, so that its schedule can be shown.
 fn status(reading: &ReadTransaction, job: JobId) -> Result<Option<JobStatus>, StoreError> {
     match read::row(reading, job) {
         Ok(row) => Ok(row.map(|row| row.job.status)),

@@ -1,4 +1,4 @@
-//! Writes schedules. An occurrence becomes a job and the schedule moves on in one transaction, so that a
+//! Writes schedules. An occurrence becomes a job and the schedule advances in one transaction, so that a
 //! crash neither loses nor doubles it.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
@@ -15,7 +15,7 @@ impl Transaction<'_> {
         &mut self,
         schedule: &Schedule,
         order: &ScheduledRequest,
-        most: u64,
+        limit: u64,
     ) -> Result<Schedule, ScheduleError> {
         self.refuse_low_disk()?;
         let (id, user) = (schedule.id, schedule.user);
@@ -26,8 +26,8 @@ impl Transaction<'_> {
             entry?;
             count = count.saturating_add(1);
         }
-        if count >= most {
-            return Err(ScheduleError::SchedulesFull { limit: most });
+        if count >= limit {
+            return Err(ScheduleError::SchedulesFull { limit });
         }
         if tables.scheduled_requests.put_row(&id.to_bytes(), order)? {
             return Err(StoreError::Corrupt(format!("{id} was stored before")).into());
@@ -41,7 +41,7 @@ impl Transaction<'_> {
 impl Transaction<'_> {
     /// Removes a schedule of a user.
     pub(crate) fn remove_schedule(&mut self, user: UserId, id: ScheduleId) -> Result<bool, StoreError> {
-        // One that cannot be read goes as well; firing takes it from the due ones when it finds it.
+        // An unreadable schedule is removed as well; firing removes its due entry later.
         let due = match self.schedule(id) {
             Ok(schedule) => schedule.and_then(|schedule| schedule.next_run_ms),
             Err(StoreError::Corrupt(_)) => None,
@@ -101,7 +101,7 @@ impl Transaction<'_> {
         self.tables.scheduled_requests.row(&id.to_bytes())
     }
 
-    /// Writes a schedule, and moves it from its last occurrence to its next one.
+    /// Writes a schedule and updates its entry among the due schedules.
     fn put_schedule(&mut self, schedule: &Schedule, last: Option<ScheduleDueKey>) -> Result<(), StoreError> {
         let tables = &mut self.tables;
         if let Some(last) = last {
@@ -115,8 +115,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The first that is due. One that cannot be read is never due again: it must not keep the others
-    /// waiting.
+    /// The first due schedule. An unreadable one never fires again, so that it does not block the others.
     fn next_due_schedule(
         &mut self,
     ) -> Result<Option<(ScheduleDueKey, Schedule, ScheduledRequest)>, StoreError> {
@@ -154,7 +153,7 @@ pub(crate) fn rearm_schedules(transaction: &mut Transaction<'_>) -> Result<u64, 
         .collect::<Result<_, _>>()?;
     let mut count = 0_u64;
     for key in keys {
-        // What cannot be read is set aside when it is due.
+        // An unreadable schedule is dropped when it is due.
         let Ok(Some(mut schedule)) = transaction.schedule(key.id) else { continue };
         if schedule.rearm(transaction.now_ms) {
             transaction.put_schedule(&schedule, Some(key))?;

@@ -9,9 +9,9 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::writer::transaction::Transaction;
 
-/// How long settled deliveries are kept, milliseconds.
+/// Retention of settled deliveries, milliseconds.
 const KEPT_MS: u64 = 30 * 24 * 3_600 * 1_000;
-/// Deliveries that one settling forgets at most: more than it adds, so that old ones run out.
+/// Maximum old deliveries that settling one removes: more than one, so that they cannot pile up.
 const SWEEP: usize = 16;
 
 impl Tables<'_> {
@@ -52,7 +52,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Forgets some of those whose time is up.
+    /// Removes some expired deliveries.
     pub(crate) fn sweep_deliveries(&mut self, now_ms: u64) -> Result<(), StoreError> {
         let mut old = Vec::new();
         for entry in self.deliveries_settled.iter()?.take(SWEEP) {
@@ -65,7 +65,7 @@ impl Tables<'_> {
         for (until_ms, id) in old {
             match self.delivery(id) {
                 Ok(Some(delivery)) => self.remove_delivery(&delivery)?,
-                // What cannot be read stays for the operator, and is not looked at again.
+                // An unreadable row stays for the operator and is not read again.
                 Ok(None) | Err(StoreError::Corrupt(_)) => {
                     drop(self.deliveries_settled.remove(&time_key(until_ms, id))?);
                 }

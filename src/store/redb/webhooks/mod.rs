@@ -33,7 +33,7 @@ impl Transaction<'_> {
             let mut new = old.clone();
             new.take(attempt, now_ms);
             tables.change_delivery(&old, &new)?;
-            // Those who wait do not know of its next time yet.
+            // Wake the senders, because the next due time has changed.
             self.effects.has_due_delivery |= new.state == DeliveryState::Pending;
         }
         self.mark_dirty();

@@ -1,4 +1,4 @@
-//! Wakes the readers of a job's log and of a batch. One channel for each watched thing; a hint, not a source
+//! Wakes the readers of a job's log and of a batch. One channel for each watched id; a hint, not a source
 //! of events.
 
 use std::collections::HashMap;
@@ -6,10 +6,10 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Below so many channels unused ones are not looked for.
+/// Unused channels are removed only above this number.
 const SWEEP_AT: usize = 64;
 
-/// The channels by watched thing.
+/// Watch channels by id.
 #[derive(Debug)]
 pub(crate) struct ChangeWatches<K>(Mutex<WatchChannels<K>>);
 
@@ -26,7 +26,7 @@ impl<K> Default for ChangeWatches<K> {
 }
 
 impl<K: Copy + Eq + Hash> ChangeWatches<K> {
-    /// Subscribes to a thing.
+    /// Subscribes to changes of this id.
     pub(crate) fn subscribe(&self, key: K) -> watch::Receiver<u64> {
         let mut channels = self.lock();
         if let Some(sender) = channels.by_key.get(&key) {
@@ -36,7 +36,7 @@ impl<K: Copy + Eq + Hash> ChangeWatches<K> {
         channels.by_key.entry(key).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
-    /// The counter of the thing has risen to `seq`.
+    /// Raises the counter of this id to `seq`.
     pub(crate) fn bump(&self, key: K, seq: u64) {
         if let Some(sender) = self.lock().by_key.get(&key) {
             sender.send_if_modified(|newest| {
@@ -53,8 +53,8 @@ impl<K: Copy + Eq + Hash> ChangeWatches<K> {
 }
 
 impl<K> WatchChannels<K> {
-    /// Drops channels without a receiver, each time their number has doubled: cheap on average, and never
-    /// more than twice as many as are watched.
+    /// Drops channels without a receiver whenever the number of channels has doubled. Cheap on average, and
+    /// at most twice as many channels exist as are watched.
     fn sweep(&mut self) {
         if self.by_key.len() >= self.sweep_at.max(SWEEP_AT) {
             self.by_key.retain(|_, sender| sender.receiver_count() > 0);
@@ -83,12 +83,12 @@ mod tests {
     #[test]
     fn p8_forgotten_watches_do_not_pile_up() {
         let watches = ChangeWatches::default();
-        let kept = watches.subscribe(JobId::from_bits(0));
+        let used = watches.subscribe(JobId::from_bits(0));
         for bits in 1..10_000 {
             drop(watches.subscribe(JobId::from_bits(bits)));
         }
         assert!(watches.lock().by_key.len() <= 2 * SWEEP_AT);
         watches.bump(JobId::from_bits(0), 1);
-        assert_eq!(*kept.borrow(), 1, "a watched one stays");
+        assert_eq!(*used.borrow(), 1, "a watched one stays");
     }
 }

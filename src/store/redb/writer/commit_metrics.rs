@@ -1,4 +1,4 @@
-//! Counts what a group of writes does, and reports it once the group is committed.
+//! Counts the effects of a group of writes, and reports them after its commit.
 
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::JobStatus;
@@ -21,30 +21,29 @@ struct EndedJob {
 }
 
 impl CommitMetrics {
-    /// A job was accepted.
     pub(crate) fn accept(&mut self) {
         self.accepted = self.accepted.saturating_add(1);
     }
 
-    /// A job was claimed that had been ready for so long.
+    /// Counts a claimed job and the time that it was ready.
     pub(crate) fn claim(&mut self, waited_ms: u64) {
         self.waited_ms.push(waited_ms);
     }
 
-    /// A job has ended with this event, its row says when and how.
+    /// Counts an ended job. The row has the time and the status.
     pub(crate) fn end(&mut self, row: &JobRow, event: &Event) {
         let code = match event {
             Event::Error { code, .. } => Some(*code),
             _ => None,
         };
         let (started, finished) = (row.job.started_at_ms, row.job.finished_at_ms);
-        // Of one that was retried, not the days for which it had failed.
+        // For a retried job, exclude the time before the retry.
         let since = started.map(|started| row.retried_at_ms.map_or(started, |retried| retried.max(started)));
         let ran_ms = since.zip(finished).map(|(since, finished)| finished.saturating_sub(since));
         self.ended.push(EndedJob { status: row.job.status, code, ran_ms });
     }
 
-    /// It is on disk.
+    /// Reports the counts after the commit.
     pub(crate) fn report(self, meter: &dyn Meter) {
         let us = |ms: u64| ms.saturating_mul(1_000);
         if self.accepted > 0 {

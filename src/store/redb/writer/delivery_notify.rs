@@ -1,4 +1,4 @@
-//! Wakes the senders of webhooks when a delivery is due. A hint: they have to look, and may find nothing.
+//! Wakes the senders of webhooks when a delivery is due. A hint: they check, and may find nothing.
 
 use crate::ports::CancelToken;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,30 +7,30 @@ use std::time::Duration;
 /// How long a waiter sleeps before it checks its cancel token.
 const CHECK_CANCEL_EVERY: Duration = Duration::from_millis(500);
 
-/// Rings after each commit that made a delivery due.
+/// Notifies after each commit that made a delivery due.
 #[derive(Debug, Default)]
 pub(crate) struct DeliveryNotify {
     count: Mutex<u64>,
-    bell: Condvar,
+    condvar: Condvar,
 }
 
 impl DeliveryNotify {
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pub(crate) fn notify(&self) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.wrapping_add(1);
-        self.bell.notify_all();
+        self.condvar.notify_all();
     }
 
-    /// Blocks until the next ring, until `cancel` is raised, or until the timeout has passed.
+    /// Blocks until the next notification, until `cancel` is cancelled, or until the timeout has passed.
     pub(crate) fn wait(&self, cancel: &CancelToken, timeout: Duration) {
         let mut left = timeout;
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = *count;
-        while *count == heard && cancel.reason().is_none() && !left.is_zero() {
+        let count_before = *count;
+        while *count == count_before && cancel.reason().is_none() && !left.is_zero() {
             let slice = CHECK_CANCEL_EVERY.min(left);
             let (woken, result) =
-                self.bell.wait_timeout(count, slice).unwrap_or_else(PoisonError::into_inner);
+                self.condvar.wait_timeout(count, slice).unwrap_or_else(PoisonError::into_inner);
             count = woken;
             if result.timed_out() {
                 left = left.saturating_sub(slice);
@@ -51,24 +51,24 @@ mod tests {
 
     #[test]
     fn a_ring_and_a_stop_both_end_a_wait() {
-        let (bell, cancel) =
+        let (notify, cancel) =
             (Arc::new(DeliveryNotify::default()), CancelToken::new(Arc::new(SystemClock::new())));
-        for stops in [false, true] {
+        for cancels in [false, true] {
             let (sender, receiver) = mpsc::channel();
-            let (waiting, flag) = (Arc::clone(&bell), cancel.clone());
+            let (waiting, flag) = (Arc::clone(&notify), cancel.clone());
             std::thread::spawn(move || {
                 waiting.wait(&flag, LONG);
                 sender.send(()).expect("the test listens");
             });
-            // The waiter may not have begun yet, so it is told until it has heard.
+            // The waiter may not have started yet, so notify until it wakes.
             while receiver.recv_timeout(Duration::from_millis(20)).is_err() {
-                if stops {
+                if cancels {
                     cancel.cancel(CancelReason::Shutdown);
                 } else {
-                    bell.notify();
+                    notify.notify();
                 }
             }
         }
-        bell.wait(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_millis(1));
+        notify.wait(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_millis(1));
     }
 }

@@ -6,11 +6,11 @@ use crate::store::redb::writer::write::QueuedWrite;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Writes that do not hurry wait no longer once they weigh so much, bytes.
+/// Weight at which a group without urgent writes stops waiting, bytes.
 const LINGER_BYTES: usize = 64 * 1024;
-/// A group grows no heavier, bytes.
+/// Maximum weight of a group, bytes.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
-/// A group grows no longer.
+/// Maximum writes of a group.
 const GROUP_WRITES: usize = 1_024;
 
 /// A message to the writer thread.
@@ -29,17 +29,18 @@ pub(crate) struct WriteGroup {
     /// The store closes after this group.
     pub(crate) closes: bool,
     weight: usize,
-    hurries: bool,
+    has_urgent: bool,
 }
 
 impl WriteGroup {
-    /// Starts with one write, takes in what waits in the channel, and lingers if nothing hurries.
+    /// Starts with one write, adds those that wait in the channel, and lingers if no write is urgent.
     pub(crate) fn gather(
         first: Box<dyn QueuedWrite>,
         channel: &Receiver<WriterRequest>,
         shared: &StoreShared,
     ) -> Self {
-        let mut group = Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, hurries: false };
+        let mut group =
+            Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, has_urgent: false };
         group.push(first, shared);
         let clock = shared.clock.as_ref();
         let deadline = clock.monotonic_ms().saturating_add(shared.options.linger_ms);
@@ -64,7 +65,7 @@ impl WriteGroup {
     ) -> Option<WriterRequest> {
         match channel.try_recv() {
             Ok(next) => Some(next),
-            Err(_) if self.is_ripe() => None,
+            Err(_) if self.is_due() => None,
             Err(_) => channel.recv_timeout(left()).ok(),
         }
     }
@@ -73,12 +74,12 @@ impl WriteGroup {
         let options = write.options();
         shared.backlog.leave(options.weight);
         self.weight = self.weight.saturating_add(options.weight);
-        self.hurries |= options.urgency == Urgency::Now;
+        self.has_urgent |= options.urgency == Urgency::Now;
         self.writes.push(write);
     }
 
-    fn is_ripe(&self) -> bool {
-        self.hurries || self.weight >= LINGER_BYTES
+    fn is_due(&self) -> bool {
+        self.has_urgent || self.weight >= LINGER_BYTES
     }
 
     fn is_full(&self) -> bool {

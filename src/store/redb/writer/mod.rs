@@ -1,4 +1,4 @@
-//! The writer thread: groups, transactions, commits, recovery, and whom a commit wakes.
+//! The writer thread: groups, transactions, commits, recovery, and the notifications after a commit.
 
 pub(crate) mod change_watches;
 pub(crate) mod commit_metrics;

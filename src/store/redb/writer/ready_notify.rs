@@ -1,30 +1,30 @@
-//! Wakes workers when jobs are ready: as many as there are jobs. A hint: they have to claim, and may find
+//! Wakes workers when jobs are ready: as many as there are jobs. A hint: they claim, and may find
 //! nothing.
 
 use crate::ports::CancelToken;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a waiter sleeps before it looks at its cancel token: a stop is noticed no later, and idle workers
-/// wake so often.
+/// Interval at which a waiter checks its cancel token. Bounds the reaction to a stop and the wake-ups of idle
+/// workers.
 const CHECK_CANCEL_EVERY: Duration = Duration::from_millis(500);
-/// After so long a waiter without a permit checks the queue: another waiter may have died with its permit.
+/// Time after which a waiter without a permit checks the queue: another waiter may have died with its permit.
 const UNPERMITTED_WAIT: Duration = Duration::from_millis(500);
-/// A due job wakes one waiter, and another only after so long.
+/// Time after which a due job that is still queued wakes another waiter.
 const DUE_AGAIN_MS: u64 = 500;
 
-/// What waiters wait for.
+/// The state that waiters wait for.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyNotify {
     state: Mutex<ReadyState>,
-    bell: Condvar,
+    condvar: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct ReadyState {
     /// Ready jobs as of the last commit.
     ready: u64,
-    /// How many waiters may wake for them.
+    /// Number of waiters that may wake for them.
     permits: u64,
     /// When the next delayed job is due.
     due_ms: Option<u64>,
@@ -44,17 +44,17 @@ impl ReadyNotify {
         let permits = state.permits;
         drop(state);
         for _ in 0..readied.min(permits).min(1_024) {
-            self.bell.notify_one();
+            self.condvar.notify_one();
         }
     }
 
     /// Whether a claim could find something at `now_ms`.
-    pub(crate) fn is_there(&self, now_ms: u64) -> bool {
+    pub(crate) fn may_have_work(&self, now_ms: u64) -> bool {
         let state = self.lock();
         state.ready > 0 || state.due_ms.is_some_and(|due| due <= now_ms)
     }
 
-    /// Blocks until a job may be ready, `cancel` is raised, or the timeout has passed.
+    /// Blocks until a job may be ready, `cancel` is cancelled, or the timeout has passed.
     pub(crate) fn wait(&self, cancel: &CancelToken, timeout: Duration, now_ms: impl Fn() -> u64) {
         let mut left = timeout;
         let mut state = self.lock();
@@ -64,7 +64,7 @@ impl ReadyNotify {
         {
             let slice = state.slice(now_ms()).min(left);
             let (woken, result) =
-                self.bell.wait_timeout(state, slice).unwrap_or_else(PoisonError::into_inner);
+                self.condvar.wait_timeout(state, slice).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if result.timed_out() {
                 left = left.saturating_sub(slice);
@@ -78,7 +78,7 @@ impl ReadyNotify {
 }
 
 impl ReadyState {
-    /// Whether a waiter that has waited so long may go and look.
+    /// Whether a waiter that has waited this long may check the queue.
     fn admit(&mut self, now_ms: u64, waited: Duration) -> bool {
         if self.permits > 0 {
             self.permits -= 1;
@@ -129,7 +129,7 @@ mod tests {
         while woken.load(Ordering::SeqCst) < 3 {
             std::thread::yield_now();
         }
-        // Claimed: nobody else has a reason to wake, however patient.
+        // Claimed: no other waiter wakes, however long it has waited.
         work.publish(0, 0, None);
         CancelToken::new(Arc::new(SystemClock::new())).wait(UNPERMITTED_WAIT + 2 * CHECK_CANCEL_EVERY);
         assert_eq!(woken.load(Ordering::SeqCst), 3);
@@ -154,7 +154,7 @@ mod tests {
             });
         });
         CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(1_100));
-        // Each look reads the clock twice: once for what is due, once for the next slice.
+        // Each check reads the clock twice: for due jobs, and for the next slice.
         assert!(looks.load(Ordering::SeqCst) <= 2 * 5, "{looks:?}: three, and two for a slow machine");
         let (sender, receiver) = std::sync::mpsc::channel();
         cancel.cancel(CancelReason::Shutdown);

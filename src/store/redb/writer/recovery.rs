@@ -14,17 +14,17 @@ use crate::store::redb::writer::transaction::Transaction;
 /// The error text of a poison job.
 const POISON: &str = "the job was running each time the server crashed";
 
-/// What cut the runs off.
+/// Cause of the interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecoveryCause {
-    /// The process died: perhaps because of the job.
+    /// The process crashed, perhaps because of the job.
     Crash,
-    /// A commit failed: not the job's fault.
+    /// A commit failed, which the job did not cause.
     Disk,
 }
 
 impl Transaction<'_> {
-    /// Queues all jobs again that were cut off.
+    /// Queues all interrupted jobs again.
     pub(crate) fn recover_jobs(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
         if cause == RecoveryCause::Crash {
             self.abandon_unaccepted()?;
@@ -46,7 +46,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Batches that were being stored: their clients never heard of them.
+    /// Removes batches that were never accepted: their clients got no response.
     fn abandon_unaccepted(&mut self) -> Result<(), StoreError> {
         let unaccepted_batches = self.tables.unaccepted_batches.iter()?;
         let batches: Vec<_> = unaccepted_batches
@@ -55,7 +55,7 @@ impl Transaction<'_> {
         batches.into_iter().try_for_each(|batch| self.abandon(batch))
     }
 
-    /// A job that was running, and where its log ends; nothing is written yet.
+    /// A job that was running, and the end of its log. Writes nothing yet.
     fn interrupted_job(&self, job: JobId) -> Result<(JobRow, LogTail), StoreError> {
         let row = self.row(job)?;
         if row.job.status != JobStatus::Running {
@@ -74,12 +74,12 @@ impl Transaction<'_> {
         cause: RecoveryCause,
     ) -> Result<(), StoreError> {
         if row.job.cancel_requested {
-            return self.end_unheld(row, FailureCode::Cancelled, CANCELLED);
+            return self.end_unleased(row, FailureCode::Cancelled, CANCELLED);
         }
         if cause == RecoveryCause::Crash {
             row.job.crashes = row.job.crashes.saturating_add(1);
             if row.job.crashes >= self.bounds.crashes {
-                return self.end_unheld(row, FailureCode::Poison, POISON);
+                return self.end_unleased(row, FailureCode::Poison, POISON);
             }
         }
         let reason = match cause {

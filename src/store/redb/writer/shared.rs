@@ -28,12 +28,12 @@ pub(crate) struct StoreShared {
     pub(crate) work: ReadyNotify,
     pub(crate) deliveries: DeliveryNotify,
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,
-    /// What recovery has counted before there was a meter.
+    /// Counts of recovery, from before the meter was set.
     pub(crate) unreported: Mutex<Option<CommitMetrics>>,
 }
 
 impl StoreShared {
-    /// Reports to this meter from now on, and what recovery has counted; the first meter stays.
+    /// Sets the meter and reports the counts of recovery to it. Only the first meter is used.
     pub(crate) fn set_meter(&self, meter: Arc<dyn Meter>) {
         let meter = self.meter.get_or_init(|| meter);
         if let Some(metrics) = self.unreported().take() {
@@ -50,26 +50,26 @@ impl StoreShared {
     }
 }
 
-/// Writes of clients that wait for the writer weigh no more together, bytes.
+/// Maximum weight of the clients' writes that wait for the writer, bytes.
 const BACKLOG_BYTES: usize = 64 * 1024 * 1024;
 
-/// What waits for the writer, by weight: the channel bounds only its number.
+/// Weight of the writes that wait for the writer; the channel bounds only their number.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBacklog(AtomicUsize);
 
 impl WriteBacklog {
-    /// Whether a client's write has room. A single one always has.
+    /// Whether a client's write fits. A single one always does.
     pub(crate) fn has_room(&self, weight: usize) -> bool {
         let waiting = self.0.load(Ordering::Relaxed);
         waiting == 0 || waiting.saturating_add(weight) <= BACKLOG_BYTES
     }
 
-    /// A write goes into the channel.
+    /// Adds a write that enters the channel.
     pub(crate) fn enter(&self, weight: usize) {
         self.0.fetch_add(weight, Ordering::Relaxed);
     }
 
-    /// A write has come out of the channel, or did not get in.
+    /// Subtracts a write that left the channel or did not fit.
     pub(crate) fn leave(&self, weight: usize) {
         self.0.fetch_sub(weight, Ordering::Relaxed);
     }

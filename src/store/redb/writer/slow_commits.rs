@@ -6,16 +6,16 @@ const LOG_EVERY_MS: u64 = 60_000;
 /// Detects slow commits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlowCommits {
-    /// `None`: none is slow.
+    /// `None` turns it off.
     threshold_ms: Option<u64>,
     logged_ms: Option<u64>,
     unreported: u64,
 }
 
-/// One commit, as the writer knows it.
+/// Measurements of one commit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CommitTiming {
-    /// When it began, and when it was over, monotonic milliseconds.
+    /// Start and end, monotonic milliseconds.
     pub(crate) began_ms: u64,
     pub(crate) ended_ms: u64,
     /// Writes in its group.
@@ -23,7 +23,7 @@ pub(crate) struct CommitTiming {
 }
 
 impl SlowCommits {
-    /// A commit that takes so long is slow; 0: none is.
+    /// Commits at least this long are slow; 0 turns it off.
     pub(crate) fn new(threshold_ms: u64) -> Self {
         let threshold_ms = (threshold_ms > 0).then_some(threshold_ms);
         Self { threshold_ms, logged_ms: None, unreported: 0 }
@@ -49,7 +49,7 @@ impl SlowCommits {
         if timed.ended_ms.saturating_sub(timed.began_ms) < threshold_ms {
             return None;
         }
-        if self.logged_ms.is_some_and(|told| timed.ended_ms.saturating_sub(told) < LOG_EVERY_MS) {
+        if self.logged_ms.is_some_and(|last_ms| timed.ended_ms.saturating_sub(last_ms) < LOG_EVERY_MS) {
             self.unreported = self.unreported.saturating_add(1);
             return None;
         }

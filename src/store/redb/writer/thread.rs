@@ -18,18 +18,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second
-/// fsync.
+/// Below this size a full repair is fast enough for a start, so commits under load skip the second fsync.
 const SMALL_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// Above this size a full repair takes too long to risk even under load: about 1.2 s for each GiB, so that a
-/// server killed amid writes over 1 GiB was ready after 1,200 ms, and is after 28 with each commit settled.
-/// That costs 64 clients between a tenth and a quarter of their writes (10,500 → 9,400 and 19,100 → 14,100 a
-/// second, without and with, over 1 GiB).
+/// Above this size a full repair is too slow even under load: about 1.2 s for each GiB. A server that was
+/// killed during writes to 1 GiB was ready after 1,200 ms; with each commit settled, after 28 ms.
+/// This costs 64 clients a tenth to a quarter of their writes (10,500 → 9,400 and 19,100 → 14,100 a second at
+/// 1 GiB).
 const LARGE_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// A group larger than this is load, even when the channel is empty behind it: its callers are about to come
-/// back.
+/// A larger group counts as load even when the channel is empty: its callers will soon write again.
 const LOAD_WRITES: usize = 8;
-/// How often a broken store is reopened without a write.
+/// Interval at which a broken store is reopened without a write.
 const HEAL_EVERY: Duration = Duration::from_secs(1);
 
 /// The thread's own state.
@@ -38,10 +36,10 @@ pub(crate) struct WriterThread {
     leases: Leases,
     /// The last commit left the allocator's state on disk: the next open is quick.
     is_settled: bool,
-    /// A commit failed; redb takes no writes until reopened.
+    /// A commit failed; redb refuses writes until it is reopened.
     is_broken: bool,
-    /// Jobs and batches of failed commits: what reached the disk is unknown until it is reopened. Their
-    /// readers are woken then.
+    /// Jobs and batches of failed commits. Their state on disk is unknown until the store is reopened; then
+    /// their readers are woken.
     in_doubt_jobs: BTreeSet<JobId>,
     in_doubt_batches: BTreeSet<BatchId>,
     watermark: DiskWatermark,
@@ -50,11 +48,11 @@ pub(crate) struct WriterThread {
 }
 
 impl WriterThread {
-    /// A writer on an open store; recovers what the last process left running.
+    /// Starts on an open store; recovers the jobs that the last process left running.
     pub(crate) fn start(shared: Arc<StoreShared>) -> Result<Self, StoreError> {
         let watermark = DiskWatermark::new(shared.mark);
         let seen_ms = shared.handle.read(crate::store::redb::codec::tables::counters)?.seen_ms;
-        let sweeper = Sweeper::new(shared.options.retention.clone(), moment(&*shared.clock), seen_ms);
+        let sweeper = Sweeper::new(shared.options.retention.clone(), read_clocks(&*shared.clock), seen_ms);
         let slow = SlowCommits::new(shared.options.slow_commit_ms);
         let mut writer = Self {
             shared,
@@ -95,7 +93,7 @@ impl WriterThread {
                 Ok(WriterRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Also when nothing is left to write: the file records when it was last open.
+        // Settle even without pending writes: the file records when it was last open.
         self.is_settled = false;
         self.settle();
         for leased in self.leases.values() {
@@ -120,11 +118,11 @@ impl WriterThread {
         bytes > LARGE_FILE_BYTES || (is_quiet && bytes > SMALL_FILE_BYTES)
     }
 
-    /// One commit for the group; if one of its values cannot be written, one commit for each write, so that
-    /// only that one fails.
+    /// Makes one commit for the group. If a value cannot be written, makes one commit for each write, so that
+    /// only the bad one fails.
     fn write(&mut self, mut writes: Vec<Box<dyn QueuedWrite>>, quick: bool) {
         if let Err(error) = self.ensure_open() {
-            // Nothing was tried, so nothing is in doubt and leases stay. It counts as a failed commit.
+            // Nothing was written, so no job is in doubt and leases stay. It counts as a failed commit.
             self.shared.meter().record(Measurement::CommitFailed);
             resolve_all(writes, &Err(error));
             return;
@@ -169,13 +167,13 @@ impl WriterThread {
         }
         let committed = transaction.finish()?;
         if committed.is_dirty {
-            let begun_us = clock.monotonic_us();
+            let began_us = clock.monotonic_us();
             if let Err(error) = writing.commit() {
                 self.in_doubt_jobs.extend(committed.changed.keys().chain(committed.effects.new_seqs.keys()));
                 self.in_doubt_batches.extend(committed.effects.batch_changes.keys());
                 return Err(error.into());
             }
-            let took_us = clock.monotonic_us().saturating_sub(begun_us);
+            let took_us = clock.monotonic_us().saturating_sub(began_us);
             self.shared.meter().record(Measurement::Committed { writes: group, took_us });
             self.is_settled = quick;
             self.publish(committed);
@@ -183,7 +181,7 @@ impl WriterThread {
         Ok(())
     }
 
-    /// The commit is on disk: updates the memory, and wakes readers and workers.
+    /// Updates the memory after a commit, and wakes readers and workers.
     fn publish(&mut self, committed: CommitOutcome) {
         for (job, leased) in committed.changed {
             match leased {
@@ -194,7 +192,7 @@ impl WriterThread {
         let effects = committed.effects;
         match self.shared.meter.get() {
             Some(meter) => effects.metrics.report(&**meter),
-            // The first commit is the recovery's: no other write is accepted before the store is open.
+            // The recovery makes the first commit: no other write is accepted before the store is open.
             None => drop(self.shared.unreported().get_or_insert(effects.metrics)),
         }
         self.shared.work.publish(committed.ready, effects.readied, committed.due_ms);
@@ -260,17 +258,17 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Runs a share of retention while the store is idle, if it is due.
+    /// Runs one transaction of retention while the store is idle, if it is due.
     fn sweep_if_due(&mut self) {
         if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
             return;
         }
-        let sweep = self.sweeper.check(moment(&*self.shared.clock));
+        let sweep = self.sweeper.check(read_clocks(&*self.shared.clock));
         let (sweep, more) =
             queued_write(WriteOptions::default(), move |transaction| transaction.sweep(&sweep));
         self.write(vec![sweep], true);
         if more.wait() == Ok(true) {
-            self.sweeper.run_again_soon(self.shared.clock.monotonic_ms());
+            self.sweeper.run_when_idle(self.shared.clock.monotonic_ms());
         }
     }
 
@@ -283,13 +281,13 @@ impl WriterThread {
             });
             drop(ticket);
             self.write(vec![beat], true);
-            // Tried once: a disk that refuses is the next write's to report.
+            // Try only once: the next write reports a failing disk.
             self.is_settled = true;
         }
     }
 }
 
-fn moment(clock: &dyn Clock) -> ClockReading {
+fn read_clocks(clock: &dyn Clock) -> ClockReading {
     ClockReading { wall_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() }
 }
 

@@ -13,22 +13,22 @@ use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What does not change from one transaction to the next.
+/// Limits that are the same for all transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoreLimits {
-    /// Unfinished jobs in the store.
+    /// Maximum unfinished jobs in the store.
     pub(crate) queue_jobs: u64,
-    /// Crashes in a row that make a job poison.
+    /// Consecutive crashes that make a job poison.
     pub(crate) crashes: u32,
-    /// History that a job gets of its conversation, bytes.
+    /// Maximum history that a conversation passes to a job, bytes.
     pub(crate) history_bytes: usize,
-    /// How long an idempotency key is remembered, milliseconds.
+    /// Retention of idempotency keys, milliseconds.
     pub(crate) idempotency_ms: u64,
-    /// Waiting that counts as much as one priority, milliseconds.
+    /// Waiting time that counts as one priority level, milliseconds.
     pub(crate) ageing_ms: u64,
-    /// Accounts.
+    /// Maximum accounts.
     pub(crate) accounts: u64,
-    /// Conversations of one user.
+    /// Maximum conversations of one user.
     pub(crate) conversations: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Transaction<'t> {
     pub(crate) now_ms: u64,
     pub(crate) fair: HashMap<FairKey, u64>,
     pub(crate) effects: CommitEffects,
-    /// Why new work is refused, if it is.
+    /// The error for new work while the disk is nearly full.
     pub(crate) low_disk: Option<StoreError>,
     leases: &'t Leases,
     /// The clock of new leases' tokens.
@@ -128,27 +128,26 @@ impl<'t> Transaction<'t> {
         if self.counters != self.stored {
             self.tables.store_counters(&self.counters)?;
         }
-        self.is_dirty |= self.tables.set_malformed_aside()?;
+        self.is_dirty |= self.tables.quarantine_malformed()?;
         let ready = self.tables.ready.len()?;
         let due_ms = self.next_due_ms()?;
         let Self { changed, effects, is_dirty, .. } = self;
         Ok(CommitOutcome { changed, effects, ready, due_ms, is_dirty })
     }
 
-    /// The lease that the fence proves, to be given back with [`Transaction::keep`] or ended with
+    /// Takes the lease of a valid fence. The caller returns it with [`Transaction::keep`] or ends it with
     /// [`Transaction::drop_lease`].
     ///
-    /// What this group has changed already is moved out, not copied: a delta that grows by many small writes
-    /// is large.
+    /// A lease that this group has changed already is moved, not copied, because its growing delta is large.
     pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, LeaseError> {
-        self.prove(fence)?;
+        self.check_fence(fence)?;
         let changed = self.changed.remove(&fence.job).flatten();
         let leased = changed.or_else(|| self.leases.get(&fence.job).cloned());
         leased.ok_or(LeaseError::Fenced { job: fence.job })
     }
 
     /// Refuses a fence whose lease is lost.
-    pub(crate) fn prove(&self, fence: Fence) -> Result<(), LeaseError> {
+    pub(crate) fn check_fence(&self, fence: Fence) -> Result<(), LeaseError> {
         let leased = match self.changed.get(&fence.job) {
             Some(changed) => changed.as_ref(),
             None => self.leases.get(&fence.job),
@@ -159,7 +158,7 @@ impl<'t> Transaction<'t> {
         }
     }
 
-    /// The lease of a running job, whatever its epoch; to be given back as well.
+    /// Takes the lease of a running job with any epoch; the caller returns it as well.
     pub(crate) fn lease_of(&mut self, row: &JobRow) -> Option<LeasedJob> {
         self.lease(Fence { job: row.id(), epoch: row.job.epoch }).ok()
     }
@@ -169,24 +168,24 @@ impl<'t> Transaction<'t> {
         self.changed.get(&job).map_or_else(|| self.leases.contains_key(&job), Option::is_some)
     }
 
-    /// Keeps a changed lease; its readers are woken after the commit.
+    /// Returns a changed lease; its readers are woken after the commit.
     pub(crate) fn keep(&mut self, leased: LeasedJob) {
         self.notify_event(leased.row.id(), leased.tail.seq);
         self.changed.insert(leased.row.id(), Some(leased));
     }
 
-    /// The lease has ended.
+    /// Ends the lease.
     pub(crate) fn drop_lease(&mut self, job: JobId) {
         self.changed.insert(job, None);
     }
 
-    /// The job has events up to `seq`.
+    /// Records that the job has events up to `seq`.
     pub(crate) fn notify_event(&mut self, job: JobId, seq: u64) {
         self.mark_dirty();
         self.effects.new_seqs.insert(job, seq);
     }
 
-    /// The row of a job that must be there.
+    /// The row of a job that must exist.
     pub(crate) fn row(&self, job: JobId) -> Result<JobRow, StoreError> {
         self.find_row(job)?.ok_or_else(|| StoreError::Corrupt(format!("{job} has no row")))
     }
@@ -224,7 +223,7 @@ impl<'t> Transaction<'t> {
         self.tables.owned.insert(&key(row), &row.id().to_bytes())?;
         if next == JobStatus::Running {
             self.tables.running.insert(&row.id().to_bytes(), ())?;
-            row.place = QueuePlace::Out;
+            row.queue_place = QueuePlace::Out;
         } else {
             self.tables.running.remove(&row.id().to_bytes())?;
         }

@@ -1,4 +1,4 @@
-//! A write as it waits for the writer thread: what it does, what it weighs, and the ticket that it resolves.
+//! A queued write for the writer thread: its change, its weight, and the ticket that it resolves.
 
 use crate::domain::id::JobId;
 use crate::ports::{
@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 /// The weight of a write that carries no text, bytes.
 pub(crate) const BASE_WEIGHT: usize = 256;
 
-/// The part of a write that the writer reads before it applies it.
+/// Properties of a write that the writer reads before it applies the write.
 #[derive(Debug)]
 pub(crate) struct WriteOptions {
-    /// The jobs whose leases are lost when the outcome of the commit is unknown.
+    /// Jobs that lose their leases when the outcome of the commit is unknown.
     pub(crate) jobs: Vec<JobId>,
-    /// Roughly how many bytes it brings.
+    /// Approximate size, bytes.
     pub(crate) weight: usize,
-    /// How long it may wait for other writes.
+    /// Whether it may wait for other writes.
     pub(crate) urgency: Urgency,
 }
 
@@ -85,8 +85,7 @@ port_errors!(
 pub(crate) trait QueuedWrite: Send {
     fn options(&self) -> &WriteOptions;
     /// Writes into the open transaction; it may run again in a later one. `Io`, `Full` and `Corrupt` abandon
-    /// the transaction and are returned. Any other error is the caller's own, and comes before anything was
-    /// written.
+    /// the transaction and are returned. Any other error is for the caller and occurs before the first write.
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError>;
     /// Resolves the ticket with the outcome of the commit.
     fn settle(self: Box<Self>, outcome: Result<(), StoreError>);
@@ -138,13 +137,13 @@ where
             Ok(()) => result.unwrap_or_else(|| Err(StoreError::Closed.into())),
             Err(error) => Err(error.into()),
         };
-        // A caller that no longer waits has no use for the answer.
+        // The caller may no longer wait for the result.
         drop(caller.send(result));
     }
 }
 
 impl Transaction<'_> {
-    /// A write that changes nothing else.
+    /// Makes a commit that changes nothing else.
     pub(crate) fn beat(&mut self) {
         self.counters.beat = self.counters.beat.wrapping_add(1);
         self.counters.seen_ms = self.now_ms;

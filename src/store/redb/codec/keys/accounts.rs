@@ -12,19 +12,19 @@ pub(crate) type AccountLookupBytes = [u8; 36];
 /// Bytes of a [`TokenKey`].
 pub(crate) type TokenBytes = [u8; 20];
 
-/// An account by its number, which stands at the end.
+/// Key of an account; the number is at the end.
 pub(crate) fn account_key(user: UserId) -> AccountBytes {
     join(&[&[0; 12], &user.0.to_be_bytes()])
 }
 
-/// The number that stands in an account's key.
+/// The number in an account's key.
 pub(crate) fn account_of(bytes: &AccountBytes) -> UserId {
     let mut reader = KeyReader(bytes);
     let _padding: [u8; 12] = reader.take();
     reader.part()
 }
 
-/// What something is found by that has no number of its own.
+/// Kind of a lookup by text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AccountLookup {
     /// An account, by its name.
@@ -45,12 +45,12 @@ pub(crate) struct AccountLookupKey {
 }
 
 impl AccountLookupKey {
-    /// By a text, as it is.
+    /// Lookup by this exact text.
     pub(crate) fn text(by: AccountLookup, text: &str) -> Self {
         Self { by, digest: Sha256::digest(text).into() }
     }
 
-    /// Before and behind everything that is found in this way.
+    /// The first and the last key of a kind of lookup.
     pub(crate) fn ends(by: AccountLookup) -> (Self, Self) {
         (Self { by, digest: [0; 32] }, Self { by, digest: [u8::MAX; 32] })
     }

@@ -7,7 +7,7 @@ use crate::store::redb::codec::keys::reader::{KeyReader, join};
 /// Bytes of a [`TurnKey`].
 pub(crate) type TurnBytes = [u8; 76];
 
-/// A job's place in a conversation of a user.
+/// A job's position in a conversation of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TurnKey<'a> {
     pub(crate) user: UserId,
@@ -16,7 +16,7 @@ pub(crate) struct TurnKey<'a> {
 }
 
 impl TurnKey<'_> {
-    /// A name never holds a zero byte, so padding with zeros keeps names apart and in order.
+    /// A name contains no zero byte, so padding with zeros keeps names distinct and in order.
     pub(crate) fn encode(self) -> TurnBytes {
         let mut name = [0; ConversationId::MAX_BYTES];
         for (slot, byte) in name.iter_mut().zip(self.conversation.as_str().bytes()) {
@@ -39,7 +39,7 @@ impl TurnKey<'_> {
     }
 }
 
-/// Where a conversation's row, summary and cost lie.
+/// Key of a conversation's row, summary and cost.
 pub(crate) fn conversation_key(user: UserId, conversation: &ConversationId) -> TurnBytes {
     TurnKey { user, conversation, accept: 0 }.encode()
 }
@@ -50,7 +50,7 @@ pub(crate) fn all_of(user: UserId) -> (TurnBytes, TurnBytes) {
     (join(&[&user, &[u8::MIN; 72]]), join(&[&user, &[u8::MAX; 72]]))
 }
 
-/// Where the number of a user's conversations lies.
+/// Key of the number of a user's conversations.
 pub(crate) fn count_key(user: UserId) -> FairBytes {
     join(&[&[0], &user.0.to_be_bytes()])
 }
@@ -73,7 +73,7 @@ impl RecentConversationKey<'_> {
     }
 }
 
-/// What an entry of the list says: when the conversation changed, and where its row lies.
+/// The contents of a list entry: the time of the change, and the key of the row.
 pub(crate) fn recent(bytes: &TurnBytes) -> (u64, TurnBytes) {
     let mut reader = KeyReader(bytes);
     let (user, inverted): (u32, u64) = (reader.part(), reader.part());
@@ -81,7 +81,7 @@ pub(crate) fn recent(bytes: &TurnBytes) -> (u64, TurnBytes) {
     (!inverted, join(&[&user.to_be_bytes(), &name, &[0; 8]]))
 }
 
-/// Which conversation an entry of the removed ones names, and its last number; `None`: it names none.
+/// The conversation of an entry in `removed_conversations`, and its last number; `None` when malformed.
 pub(crate) fn removed(bytes: &TurnBytes) -> Option<(UserId, ConversationId, u64)> {
     let mut reader = KeyReader(bytes);
     let user: UserId = reader.part();

@@ -11,7 +11,7 @@ pub(crate) type DeliveryTimeBytes = [u8; 24];
 /// A user, a state, an id.
 pub(crate) type DeliveryOwnerBytes = [u8; 21];
 
-/// The key of something at a time.
+/// The key of an id at a time.
 pub(crate) fn time_key(at_ms: u64, id: DeliveryId) -> DeliveryTimeBytes {
     join(&[&at_ms.to_be_bytes(), &id.to_bytes()])
 }

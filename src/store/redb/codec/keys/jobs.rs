@@ -32,7 +32,7 @@ impl LogKey {
 }
 
 key! {
-    /// A place in the ready queue.
+    /// A position in the ready queue.
     ReadyKey, ReadyBytes = 17 {
         priority: u8,
         fair: u64,
@@ -41,7 +41,7 @@ key! {
 }
 
 key! {
-    /// A job in the ready queue, and since when it is there.
+    /// A job in the ready queue, and the time since when it is ready.
     ReadyEntry, ReadyEntryBytes = 24 {
         job: JobId,
         since_ms: u64,
@@ -51,7 +51,7 @@ key! {
 key! {
     /// An ended job by retention stage and end.
     EndedKey, EndedBytes = 25 {
-        /// How much retention has taken: see [`crate::store::redb::retention::sweep`].
+        /// Retention stage: see [`crate::store::redb::retention::sweep`].
         stage: u8,
         finished_at_ms: u64,
         job: JobId,
@@ -130,7 +130,7 @@ impl IdempotencyRef {
     }
 }
 
-/// When an idempotency key may be forgotten.
+/// Expiry of an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IdempotencyExpiryKey {
     pub(crate) until_ms: u64,

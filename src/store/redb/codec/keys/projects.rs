@@ -18,7 +18,7 @@ pub(crate) struct ProjectOwnerKey {
 }
 
 impl ProjectOwnerKey {
-    /// Where a project stands.
+    /// Key of a project in the list.
     pub(crate) fn of(project: &Project) -> Self {
         Self { user: project.user, updated_at_ms: project.updated_at_ms, id: project.id }
     }
