@@ -91,12 +91,12 @@ impl SpawnTool {
             let message = "'job_id' is missing: action 'list' tells the ids of the unfinished jobs";
             ToolError::Invalid(message.to_owned())
         })?;
-        let found = match id.parse::<JobId>() {
+        let cancelled = match id.parse::<JobId>() {
             Ok(job) => self.agents.jobs.cancel(&caller(context), job).map_err(|error| rejected(&error))?,
             Err(_) => None,
         };
         let quoted: String = id.chars().take(64).collect();
-        found.as_ref().map(job_json).ok_or_else(|| {
+        cancelled.as_ref().map(job_json).ok_or_else(|| {
             ToolError::failed(format!(
                 "There is no background job '{quoted}'; action 'list' tells those that are unfinished"
             ))

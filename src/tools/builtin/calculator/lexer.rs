@@ -113,7 +113,7 @@ fn decimal(rest: &str, bad: &dyn Fn(&str) -> CalculatorError) -> Result<(Value, 
     let is_digit = |c: char| c.is_ascii_digit() || c == '_';
     let after = |from: usize| rest.get(from..).unwrap_or_default();
     let mut length = run_length(rest, is_digit);
-    let whole = length;
+    let integer_length = length;
     if after(length).starts_with('.') {
         length = length.saturating_add(1);
         length = length.saturating_add(run_length(after(length), is_digit));
@@ -124,7 +124,7 @@ fn decimal(rest: &str, bad: &dyn Fn(&str) -> CalculatorError) -> Result<(Value, 
     }
     let text = rest.get(..length).unwrap_or_default();
     let malformed = || bad("malformed number");
-    if length > whole {
+    if length > integer_length {
         let parts = text.split(['.', 'e', 'E', '+', '-']);
         let clean = parts.filter(|part| !part.is_empty()).all(|part| digits(part, false).is_some());
         let float = text.replace('_', "").parse().ok().filter(|_| clean);

@@ -13,7 +13,7 @@ const DUCK: &str = r#"<html><body><div id="links" class="results">
 <div class="result web-result"><a class="result__a" href="javascript:x()">Bad</a></div>
 </div></body></html>"#;
 
-fn found(title: &str, url: &str, snippet: &str) -> WebSearchResult {
+fn result(title: &str, url: &str, snippet: &str) -> WebSearchResult {
     WebSearchResult { title: title.into(), url: url.into(), snippet: snippet.into() }
 }
 
@@ -21,8 +21,8 @@ fn found(title: &str, url: &str, snippet: &str) -> WebSearchResult {
 fn duckduckgo_results_lead_to_their_pages_and_advertisements_are_left_out() {
     let read: Vec<WebSearchResult> =
         duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::normalized).collect();
-    let first = found("Rust language", "https://www.rust-lang.org/a?b=1&c", "A language & its tools.");
-    assert_eq!(read, [first, found("Plain", "https://example.org/plain", "")]);
+    let first = result("Rust language", "https://www.rust-lang.org/a?b=1&c", "A language & its tools.");
+    assert_eq!(read, [first, result("Plain", "https://example.org/plain", "")]);
     assert_eq!(duckduckgo::read("<div class='no-results'>No results.</div>"), Ok(Vec::new()));
 }
 
@@ -41,11 +41,11 @@ fn lists_in_json_are_read_by_each_provider_s_names() {
     let bad = json!({"title": "x", "url": "javascript:x()"});
     assert_eq!(
         read_brave(&json!({"web": {"results": [item("description"), bad]}})),
-        [found("T & U", "https://a.example/", "s t")]
+        [result("T & U", "https://a.example/", "s t")]
     );
-    let plain = [found("T &amp; <strong>U</strong>", "https://a.example/", "s <strong>t</strong>")];
+    let expected = [result("T &amp; <strong>U</strong>", "https://a.example/", "s <strong>t</strong>")];
     for answer in [json!({"results": [item("content"), bad, 5]}), json!({"results": [item("content")]})] {
-        assert_eq!(read_list(answer.get("results"), "content"), plain);
+        assert_eq!(read_list(answer.get("results"), "content"), expected);
     }
     for nothing in [json!({}), json!([]), json!({"results": null, "web": 5})] {
         assert!(read_brave(&nothing).is_empty() && read_list(nothing.get("results"), "content").is_empty());

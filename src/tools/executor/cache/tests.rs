@@ -92,7 +92,7 @@ fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
 }
 
 /// The result of one call in a batch of its own.
-fn one(executor: &Executor, context: &ToolContext, name: &str, arguments: &str) -> Value {
+fn run_one(executor: &Executor, context: &ToolContext, name: &str, arguments: &str) -> Value {
     let log = RecordingJournal::default();
     executor.run(&[call("a", name, arguments)], context, &log);
     log.result("a")
@@ -104,10 +104,10 @@ fn write_read_write_read_always_shows_the_last_write() {
         let disk = Arc::<Disk>::default();
         let (executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
         for text in ["one", "two", "three"] {
-            one(&executor, &ann, writer, &json!({"v": text}).to_string());
-            let read = one(&executor, &ann, "read", "{}");
+            run_one(&executor, &ann, writer, &json!({"v": text}).to_string());
+            let read = run_one(&executor, &ann, "read", "{}");
             assert_eq!((&read["data"], read.get("cached")), (&json!(text), None), "{writer}");
-            let again = one(&executor, &ann, "read", "{}");
+            let again = run_one(&executor, &ann, "read", "{}");
             assert_eq!((&again["data"], &again["cached"]), (&json!(text), &json!(true)), "{writer}");
         }
         assert_eq!(disk.reads.load(Ordering::SeqCst), 3, "{writer}");
@@ -168,7 +168,7 @@ fn p7_what_one_reads_stands_for_nobody_else() {
     let disk = Arc::<Disk>::default();
     let executor = executor(&disk, bounds());
     let cached = |context: &ToolContext, name: &str, arguments: &str| {
-        one(&executor, context, name, arguments).get("cached").is_some()
+        run_one(&executor, context, name, arguments).get("cached").is_some()
     };
     for name in ["read", "pure"] {
         assert!(!cached(&whose(1, 1, 1), name, "{}"));
@@ -181,9 +181,9 @@ fn p7_what_one_reads_stands_for_nobody_else() {
         assert!(!cached(&whose(1, 1, 6), name, r#"{"n": 1}"#), "other arguments");
         assert!(cached(&whose(1, 1, 6), name, r#"{"n": "1"}"#), "which are the same when they are read");
     }
-    one(&executor, &whose(2, 1, 1), "write", "{}");
+    run_one(&executor, &whose(2, 1, 1), "write", "{}");
     assert!(cached(&whose(1, 1, 1), "read", "{}"), "another user's write costs this one nothing");
-    one(&executor, &whose(1, 1, 1), "write", "{}");
+    run_one(&executor, &whose(1, 1, 1), "write", "{}");
     assert!(cached(&whose(1, 1, 1), "pure", "{}"), "no write changes what follows from arguments alone");
     assert!(cached(&whose(1, 2, 1), "read", "{}"), "nor another project's files");
     assert!(!cached(&whose(1, 1, 1), "read", "{}"));
@@ -193,13 +193,13 @@ fn p7_what_one_reads_stands_for_nobody_else() {
 fn failures_are_never_kept_and_0_switches_it_off() {
     let disk = Arc::<Disk>::default();
     let (cached_executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
-    one(&cached_executor, &ann, "fail", "{}");
-    assert!(one(&cached_executor, &ann, "fail", "{}").get("cached").is_none());
+    run_one(&cached_executor, &ann, "fail", "{}");
+    assert!(run_one(&cached_executor, &ann, "fail", "{}").get("cached").is_none());
     assert_eq!(disk.reads.load(Ordering::SeqCst), 2);
     let off = BatchLimits { cache: ToolCacheOptions { ttl_s: 0, ..bounds().cache }, ..bounds() };
     let off = executor(&disk, off);
-    one(&off, &ann, "pure", "{}");
-    assert!(one(&off, &ann, "pure", "{}").get("cached").is_none());
+    run_one(&off, &ann, "pure", "{}");
+    assert!(run_one(&off, &ann, "pure", "{}").get("cached").is_none());
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A tool of this name and schema.
-struct Named(String, Value, Aliases);
+struct SchemaTool(String, Value, Aliases);
 
-impl Tool for Named {
+impl Tool for SchemaTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec { name: self.0.clone().into(), description: "".into(), parameters: self.1.clone() }
     }
@@ -32,30 +32,30 @@ impl Tool for Named {
     }
 }
 
-fn named(name: &str) -> Named {
-    Named(name.to_owned(), json!({"type": "object", "properties": {}}), Aliases::default())
+fn schema_tool(name: &str) -> SchemaTool {
+    SchemaTool(name.to_owned(), json!({"type": "object", "properties": {}}), Aliases::default())
 }
 
 /// A source whose tools a test changes.
 #[derive(Default)]
-struct Shifting {
+struct ChangingSource {
     version: AtomicU64,
     tools: Mutex<Vec<Arc<dyn Tool>>>,
 }
 
-impl Shifting {
-    fn set(&self, tools: Vec<Named>) {
+impl ChangingSource {
+    fn set(&self, tools: Vec<SchemaTool>) {
         *self.tools.lock().expect("unpoisoned") =
             tools.into_iter().map(|tool| -> Arc<dyn Tool> { Arc::new(tool) }).collect();
         self.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn named(&self, names: &[&str]) {
-        self.set(names.iter().map(|name| named(name)).collect());
+    fn set_names(&self, names: &[&str]) {
+        self.set(names.iter().map(|name| schema_tool(name)).collect());
     }
 }
 
-impl ToolSource for Shifting {
+impl ToolSource for ChangingSource {
     fn version(&self) -> u64 {
         self.version.load(Ordering::SeqCst)
     }
@@ -64,8 +64,8 @@ impl ToolSource for Shifting {
     }
 }
 
-fn served(sources: Vec<Arc<dyn ToolSource>>) -> Executor {
-    let builtin: Vec<Box<dyn Tool>> = vec![Box::new(named("own_b")), Box::new(named("own_a"))];
+fn executor_with(sources: Vec<Arc<dyn ToolSource>>) -> Executor {
+    let builtin: Vec<Box<dyn Tool>> = vec![Box::new(schema_tool("own_b")), Box::new(schema_tool("own_a"))];
     Executor::new(builtin, sources, ExecutorOptions::new(bounds())).expect("valid tools")
 }
 
@@ -75,16 +75,17 @@ fn names(executor: &Executor) -> Vec<String> {
 
 #[test]
 fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go() {
-    let (first, second) = (Arc::new(Shifting::default()), Arc::new(Shifting::default()));
-    second.named(&["mcp_z", "mcp_a"]);
-    let executor = served(vec![Arc::<Shifting>::clone(&first), Arc::<Shifting>::clone(&second)]);
+    let (first, second) = (Arc::new(ChangingSource::default()), Arc::new(ChangingSource::default()));
+    second.set_names(&["mcp_z", "mcp_a"]);
+    let executor =
+        executor_with(vec![Arc::<ChangingSource>::clone(&first), Arc::<ChangingSource>::clone(&second)]);
     assert_eq!(names(&executor), ["own_a", "own_b", "mcp_z", "mcp_a"]);
-    first.named(&["js"]);
+    first.set_names(&["js"]);
     assert_eq!(names(&executor), ["own_a", "own_b", "js", "mcp_z", "mcp_a"]);
     assert!(executor.has_tool("js"));
     assert_eq!(one_result(&executor, "js", "{}")["data"]["of"], "js");
-    second.named(&[]);
-    first.named(&["other"]);
+    second.set_names(&[]);
+    first.set_names(&["other"]);
     assert_eq!(names(&executor), ["own_a", "own_b", "other"]);
     assert_eq!(
         one_result(&executor, "js", "{}")["error"],
@@ -97,47 +98,47 @@ fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go()
 
 #[test]
 fn a_bad_tool_of_a_source_costs_only_itself() {
-    let source = Arc::new(Shifting::default());
-    let schema = |schema: Value| Named("schema".to_owned(), schema, Aliases::default());
-    let alias = Named(
+    let source = Arc::new(ChangingSource::default());
+    let schema = |schema: Value| SchemaTool("schema".to_owned(), schema, Aliases::default());
+    let alias = SchemaTool(
         "fine_but_for_its_alias".to_owned(),
         json!({"type": "object"}),
         Aliases { names: &["own_b"], parameters: &[] },
     );
     source.set(vec![
-        named("good"),
-        named("own_a"),
-        named("good"),
-        named("with space"),
-        named(""),
-        named(&"x".repeat(65)),
+        schema_tool("good"),
+        schema_tool("own_a"),
+        schema_tool("good"),
+        schema_tool("with space"),
+        schema_tool(""),
+        schema_tool(&"x".repeat(65)),
         alias,
         schema(json!({"type": "string"})),
         schema(json!({"type": "object", "properties": {"a": {"type": "nonsense"}}})),
         schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/other.json"}}})),
         schema(json!({"type": "object", "properties": {"a": {"pattern": "("}}})),
-        named(&"y".repeat(64)),
+        schema_tool(&"y".repeat(64)),
     ]);
-    let executor = served(vec![source]);
+    let executor = executor_with(vec![source]);
     assert_eq!(names(&executor), ["own_a", "own_b", "good", &"y".repeat(64)]);
     assert_eq!(one_result(&executor, "own_a", "{}")["data"]["of"], "own_a");
 }
 
 #[test]
 fn p8_a_source_has_so_many_tools_and_no_more() {
-    let source = Arc::new(Shifting::default());
-    source.set((0..super::SOURCE_TOOLS + 44).map(|n| named(&format!("t{n}"))).collect());
-    assert_eq!(names(&served(vec![source])).len(), 2 + super::SOURCE_TOOLS);
+    let source = Arc::new(ChangingSource::default());
+    source.set((0..super::SOURCE_TOOLS + 44).map(|n| schema_tool(&format!("t{n}"))).collect());
+    assert_eq!(names(&executor_with(vec![source])).len(), 2 + super::SOURCE_TOOLS);
 }
 
 #[test]
 fn a_schema_that_leaves_its_parameters_open_takes_any() {
-    let source = Arc::new(Shifting::default());
-    let tool = |name: &str, schema: Value| Named(name.to_owned(), schema, Aliases::default());
+    let source = Arc::new(ChangingSource::default());
+    let tool = |name: &str, schema: Value| SchemaTool(name.to_owned(), schema, Aliases::default());
     let parts =
         json!({"type": "object", "properties": {}, "allOf": [{"properties": {"a": {"type": "integer"}}}]});
     source.set(vec![tool("open", json!({"type": "object"})), tool("parts", parts)]);
-    let executor = served(vec![source]);
+    let executor = executor_with(vec![source]);
     for (name, arguments, success) in
         [("open", r#"{"a":1}"#, true), ("parts", r#"{"a":1}"#, true), ("parts", r#"{"a":"x"}"#, false)]
     {
@@ -149,8 +150,8 @@ fn a_schema_that_leaves_its_parameters_open_takes_any() {
 
 #[test]
 fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
-    let source = Arc::new(Shifting::default());
-    source.named(&["mcp_a_pay_1234abcd", "mcp_a_look_1234abcd"]);
+    let source = Arc::new(ChangingSource::default());
+    source.set_names(&["mcp_a_pay_1234abcd", "mcp_a_look_1234abcd"]);
     let approval = ApprovalRules::new(&["mcp_a_pay".to_owned()]).expect("a good pattern");
     let executor = Executor::new(
         Vec::new(),
@@ -163,13 +164,13 @@ fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
 
 #[test]
 fn what_needs_approval_is_refused_where_nobody_was_asked() {
-    let source = Arc::new(Shifting::default());
+    let source = Arc::new(ChangingSource::default());
     source.set(vec![
-        named("js_write"),
-        Named("act".into(), json!({"type": "object"}), Aliases { names: &["exec"], parameters: &[] }),
+        schema_tool("js_write"),
+        SchemaTool("act".into(), json!({"type": "object"}), Aliases { names: &["exec"], parameters: &[] }),
     ]);
     let approval = ApprovalRules::new(&["js_*".to_owned(), "exec".to_owned()]).expect("good patterns");
-    let builtin: Vec<Box<dyn Tool>> = vec![Box::new(named("own"))];
+    let builtin: Vec<Box<dyn Tool>> = vec![Box::new(schema_tool("own"))];
     let executor =
         Executor::new(builtin, vec![source], ExecutorOptions { approval, ..ExecutorOptions::new(bounds()) })
             .expect("valid tools");

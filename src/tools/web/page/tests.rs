@@ -193,8 +193,8 @@ fn p8_hostile_pages_are_read_in_bounded_time_and_depth() {
         format!("<p {}>x", (0..200_000).map(|n| format!("a{n}=1 ")).collect::<Vec<_>>().concat());
     for hostile in [deep + "x", lists + "x", quotes, emphasis, ends, attributes, "<".repeat(1 << 20)] {
         let page = html(&hostile);
-        let (plain, marked) = (page.readable(TextFormat::Text), page.readable(TextFormat::Markdown));
-        assert!(plain.len() <= 5 << 20 && marked.len() <= 5 << 20);
+        let (as_text, as_markdown) = (page.readable(TextFormat::Text), page.readable(TextFormat::Markdown));
+        assert!(as_text.len() <= 5 << 20 && as_markdown.len() <= 5 << 20);
         assert!(page.links(MAX_LINKS).len() <= MAX_LINKS);
     }
     let many = html(&"<i>x</i>".repeat(500_000));
