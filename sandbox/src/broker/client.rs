@@ -22,7 +22,7 @@ use crate::layers::{self, LayersReport};
 use crate::process::{new_command, wait_until_readable};
 use crate::run::{RunChild, RunPipes};
 
-/// How long the broker may take to fork on a busy machine.
+/// How long the broker may take to send its first message, and to fork, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long it may take to start a child of a zygote. The broker's own timeout for a zygote's warm-up is
 /// shorter, and its message says more.
@@ -31,8 +31,6 @@ const ZYGOTE_TIMEOUT: Duration = Duration::from_secs(60);
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(150);
 /// How long the socket may stay full before the broker counts as stuck.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a broker may take to send its first message.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often cancellation is checked while a caller waits.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long a broker whose socket is closed may take to exit.
@@ -203,7 +201,7 @@ impl BrokerProcess {
         while !wait_until_readable(&self.control, CANCEL_POLL)
             .map_err(|error| SandboxError::Watch(error.into()))?
         {
-            if start.elapsed() > HELLO_TIMEOUT {
+            if start.elapsed() > START_TIMEOUT {
                 return Err(SandboxError::BrokerStuck);
             }
         }
