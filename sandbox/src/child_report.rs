@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_show_how_far_the_child_got() {
+    fn report_frames_show_the_setup_stage_of_the_child() {
         assert_eq!(stage(b""), SetupStage::SetUp);
         assert_eq!(stage(b"{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n"), SetupStage::Ran);
         let refused = b"{\"frame\":\"ready\"}\n{\"frame\":\"refused\",\"status\":\"module_not_allowed\",\"message\":\"m\"}\n";
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_decides_no_other_status_and_frames_after_the_start_are_ignored() {
+    fn a_refusal_cannot_claim_success_and_frames_after_go_are_ignored() {
         let forged = b"{\"frame\":\"refused\",\"status\":\"ok\",\"message\":\"m\"}\n";
         assert!(matches!(stage(forged), SetupStage::Failed(_)));
         let late = b"{\"frame\":\"go\"}\n{\"frame\":\"failed\",\"message\":\"m\"}\n";
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_text_or_empty() {
+    fn a_guest_result_is_parsed_or_absent() {
         assert_eq!(
             guest_result(b"{\"result\":\"1\",\"status\":\"ok\"}\n{\"result\":\"2\"}\n").result.as_deref(),
             Some("1")
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_between_characters() {
+    fn long_text_is_truncated_between_characters() {
         let text = truncate("é".repeat(MAX_TEXT_BYTES));
         assert!(text.len() <= MAX_TEXT_BYTES + '…'.len_utf8());
     }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_level_keeps_its_own_defaults() {
+    fn a_partially_configured_level_keeps_its_other_defaults() {
         let levels: LevelLimits = serde_json::from_str(r#"{"strict":{"timeout_ms":100}}"#).unwrap();
         assert_eq!(levels.strict.timeout_ms, 100);
         assert_eq!(levels.strict.address_space_bytes, 256 * MIB);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_survive_a_round_trip() {
+    fn level_limits_round_trip() {
         let text = serde_json::to_string(&LevelLimits::default()).unwrap();
         assert_eq!(serde_json::from_str::<LevelLimits>(&text).unwrap(), LevelLimits::default());
     }

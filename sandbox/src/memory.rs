@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_read_only_code_of_a_file_is_found() {
+    fn only_file_backed_code_mappings_are_found() {
         let maps =
             "1000-3000 r-xp 00000000 08:01 7 /bin/nanoclaw\n3000-4000 rw-p 00002000 08:01 7 /bin/nanoclaw\n";
         assert_eq!(code_mapping(maps, 0x2fff), Some(0x1000..0x3000));
@@ -62,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn unmapped_code_still_runs() {
+    fn code_still_runs_after_its_memory_is_released() {
         assert!(release_startup_memory());
         assert!(release_startup_memory(), "and again");
     }
 
     #[test]
-    fn the_c_library_accepts_the_limit() {
+    fn the_c_library_accepts_the_arena_limit() {
         assert!(limit_malloc_arenas(2));
     }
 }

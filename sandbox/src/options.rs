@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lenient_may_import_the_modules_of_every_list() {
+    fn lenient_allows_the_extra_modules_of_every_level() {
         let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let extra = ExtraModules {
             standard: list(&["numpy", "pandas", "numpy"]),

@@ -273,7 +273,7 @@ mod tests {
     const GO: &str = "{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n";
 
     #[test]
-    fn the_guest_s_result_reaches_no_status() {
+    fn a_forged_guest_result_cannot_change_the_status() {
         let forged = "{\"result\":\"42\",\"status\":\"ok\",\"exit_code\":0,\"frame\":\"refused\"}\n";
         assert_eq!(run(Some(1), None, GO, forged).status, RunStatus::Error);
         assert_eq!(run(None, Some(libc::SIGSYS), GO, forged).status, RunStatus::ForbiddenSyscall);
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_memory_error_without_memory_is_an_error() {
+    fn a_claimed_memory_error_without_an_oom_kill_is_a_plain_error() {
         let claimed = "{\"error\":\"MemoryError\",\"out_of_memory\":true}\n";
         assert_eq!(run(Some(1), None, GO, claimed).status, RunStatus::Error);
         assert_eq!(run(None, Some(libc::SIGKILL), GO, "").status, RunStatus::Crash);
     }
 
     #[test]
-    fn a_kill_for_lack_of_memory_is_out_of_memory() {
+    fn an_oom_kill_is_reported_as_out_of_memory() {
         for (end, frames) in
             [((None, Some(libc::SIGKILL)), GO), ((Some(0), None), GO), ((Some(137), None), "")]
         {

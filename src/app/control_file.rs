@@ -75,7 +75,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn p9_only_the_owner_reads_the_file_and_it_is_removed_with_the_server() {
+    fn p9_the_control_file_is_owner_only_and_is_removed_at_shutdown() {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(read_control_file(dir.path()).expect("reads").is_none());
         let bound = BoundAddress::Tcp("0.0.0.0:8787".parse().expect("an address"));

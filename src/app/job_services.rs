@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_has_its_own_key() {
+    fn every_tool_call_has_its_own_idempotency_key() {
         let caller = |job, id_ref: &str| ToolCaller {
             user: UserId::SINGLE,
             job: JobId::from_bits(job),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn p5_without_the_default_level_the_server_is_not_ready_and_other_levels_are_reported() {
+    fn p5_only_a_failing_default_sandbox_level_makes_the_server_unready() {
         assert_eq!(shortfalls(&self_test(&[], None)), []);
         let [(name, false, Some(reason))] = &shortfalls(&self_test(&[Level::Standard], None))[..] else {
             panic!("the level of a call that names none")

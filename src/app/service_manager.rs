@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_reaches_an_abstract_name_and_a_full_queue_does_not_block() {
+    fn notify_reaches_an_abstract_socket_and_never_blocks_on_a_full_queue() {
         let name = format!("nanoclaw-test-{}", std::process::id());
         let manager = SocketAddr::from_abstract_name(&name).and_then(|at| UnixDatagram::bind_addr(&at));
         let manager = manager.expect("binds");

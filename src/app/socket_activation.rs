@@ -101,7 +101,7 @@ mod tests {
     use std::os::linux::net::SocketAddrExt;
 
     #[test]
-    fn p9_an_inherited_public_socket_needs_accounts() {
+    fn p9_an_inherited_public_socket_needs_multi_mode() {
         let public = || TcpListener::bind("0.0.0.0:0").expect("binds");
         let refused = admit_tcp(public(), AuthMode::Single).expect_err("strangers reach it");
         assert!(refused.to_string().contains("auth_mode: multi"), "{refused}");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_unix_socket_needs_a_path() {
+    fn p9_an_inherited_unix_socket_needs_a_path() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path).expect("binds");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_service_manager_there_is_no_socket() {
+    fn without_a_service_manager_no_socket_is_inherited() {
         assert!(take(AuthMode::Single).expect("nothing to fail").is_none());
     }
 }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn each_notification_follows_a_commit_and_a_hung_writer_causes_none() {
+    fn the_watchdog_notifies_after_each_commit_and_not_for_a_hung_writer() {
         let (_watchdog, commits, notifications) = watched();
         for _ in 0..3 {
             let answer = commits.recv_timeout(PATIENCE).expect("a commit is asked for");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_channel_is_tried_again() {
+    fn the_watchdog_retries_when_the_writer_channel_is_full() {
         let (_watchdog, commits, notifications) = watched();
         for _ in 0..5 {
             let answer = commits.recv_timeout(PATIENCE).expect("asked again");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_counts_as_life_and_an_ended_writer_does_not() {
+    fn the_watchdog_notifies_on_a_full_disk_and_stops_when_the_writer_ends() {
         let (_watchdog, commits, notifications) = watched();
         commits.recv_timeout(PATIENCE).expect("asked").send(Err(StoreError::Full)).expect("waited for");
         let status_line = notifications.recv_timeout(PATIENCE).expect("a notification");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_notification_follows_the_end() {
+    fn the_watchdog_sends_nothing_after_its_end() {
         let (watchdog, commits, notifications) = watched();
         let answer = commits.recv_timeout(PATIENCE).expect("asked");
         watchdog.end();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_and_its_hint_is_the_next() {
+    fn an_error_prints_one_line_and_its_hint_on_the_next() {
         let error = CliError::config("unknown key 'lisen'").hint("did you mean 'listen'?");
         assert_eq!(error.to_string(), "nanoclaw: unknown key 'lisen'\nhint: did you mean 'listen'?");
         assert_eq!(error.exit as u8, 78);

@@ -129,12 +129,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_commands_are_well_formed() {
+    fn the_command_definitions_are_valid() {
         command().debug_assert();
     }
 
     #[test]
-    fn every_command_is_on_the_first_screen_once_and_has_an_example() {
+    fn the_overview_lists_every_command_once_and_each_has_an_example() {
         let root = command();
         let names: BTreeSet<&str> = root.get_subcommands().map(Command::get_name).collect();
         let shown: Vec<&str> =

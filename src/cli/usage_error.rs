@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_a_line_and_a_hint() {
+    fn a_usage_error_is_one_line_and_a_hint() {
         for (words, text) in [
             (
                 &["nanoclaw", "ask", "x", "--strictness", "none"][..],

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn all_three_forms_expand_once() {
+    fn all_three_variable_forms_expand_once() {
         assert_eq!(expand_text("a${KEY}b$_A2-$$KEY", &vars()).as_deref(), Ok("ak$1bx-$KEY"));
     }
 
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_can_be_escaped(text in any::<String>()) {
+        fn any_text_can_be_escaped_with_double_dollars(text in any::<String>()) {
             prop_assert_eq!(expand_text(&text.replace('$', "$$"), &vars()), Ok(text));
         }
     }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_its_text_without_the_last_line_break() {
+    fn a_key_file_is_read_without_its_last_line_break() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("k");
         for text in ["sk-1", "sk-1\n", "sk-1\r\n"] {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_an_invalid_key_file_is_named_and_its_content_never_shown() {
+    fn p9_an_invalid_key_file_is_named_without_its_content() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);

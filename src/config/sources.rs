@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p1_an_unreadable_file_is_an_error_unless_the_data_directory_is_named() {
+    fn p1_an_unreadable_config_file_is_an_error_unless_data_dir_is_set() {
         let path = Path::new("/etc/nanoclaw/config.yml");
         let closed = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
         let mut sources =

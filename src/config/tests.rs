@@ -30,7 +30,7 @@ fn complaint(text: &str) -> String {
 }
 
 #[test]
-fn without_anything_the_server_has_a_configuration() {
+fn the_defaults_alone_are_a_valid_configuration() {
     let config = Config::load(&sources(&[], &[])).expect("defaults hold");
     assert_eq!(config.listen.to_string(), "127.0.0.1:8787");
     assert_eq!(config.default_model, "demo");
@@ -61,14 +61,14 @@ fn default_yml_equals_the_defaults_of_the_code() {
 }
 
 #[test]
-fn default_yml_is_a_configuration_that_changes_nothing() {
+fn default_yml_loads_as_the_default_configuration() {
     let loaded = load("config.yml", DEFAULT_YML, &[]).expect("loads");
     let expected = Config::load(&sources(&[], &[])).expect("defaults hold");
     assert_eq!(Config { file: None, ..loaded }, expected);
 }
 
 #[test]
-fn example_yml_is_a_configuration() {
+fn example_yml_loads_and_needs_its_keys() {
     let env = [("DEEPSEEK_API_KEY", "sk-d"), ("GLM_API_KEY", "sk-g"), ("OPENAI_API_KEY", "sk-o")];
     let text = include_str!("../../config/example.yml");
     let config = load("config.yml", text, &env).expect("loads");
@@ -101,7 +101,7 @@ fn the_commented_parts_of_example_yml_are_valid() {
 }
 
 #[test]
-fn stronger_layers_win_and_weaker_ones_stay_visible() {
+fn stronger_config_layers_override_weaker_ones_per_key() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("c.yml");
     std::fs::write(&path, "workers: 2\nlimits: {page: 7, body_bytes: 5000000}\nlog: {level: warn}")
@@ -123,7 +123,7 @@ fn stronger_layers_win_and_weaker_ones_stay_visible() {
 }
 
 #[test]
-fn the_search_takes_the_first_file_that_exists_but_a_named_one_must_exist() {
+fn the_first_existing_config_file_is_used_and_a_named_one_must_exist() {
     let dir = tempfile::tempdir().expect("a directory");
     let (first, second) = (dir.path().join("no.yml"), dir.path().join("yes.yml"));
     std::fs::write(&second, "workers: 5").expect("writes");
@@ -135,7 +135,7 @@ fn the_search_takes_the_first_file_that_exists_but_a_named_one_must_exist() {
 }
 
 #[test]
-fn toml_is_read_by_extension_and_expands_alike() {
+fn toml_files_are_parsed_by_extension_and_expand_variables() {
     let config = load(
         "c.toml",
         "default_model = \"${M}\"\n[[models]]\nid = \"m1\"\nprovider = \"demo\"\n",
@@ -145,20 +145,20 @@ fn toml_is_read_by_extension_and_expands_alike() {
 }
 
 #[test]
-fn variables_fill_numbers_and_texts() {
+fn variables_expand_in_numbers_and_texts() {
     let config =
         load("c.yml", "workers: ${N}\ndata_dir: $D/x$$y", &[("N", "7"), ("D", "/d")]).expect("loads");
     assert_eq!((config.workers, config.data_dir), (7, PathBuf::from("/d/x$y")));
 }
 
 #[test]
-fn values_of_the_environment_are_not_expanded_again() {
+fn environment_values_are_not_expanded_again() {
     let env = [("NANOCLAW_DATA_DIR", "/a$b")];
     assert_eq!(Config::load(&sources(&env, &[])).expect("loads").data_dir, Path::new("/a$b"));
 }
 
 #[test]
-fn an_unknown_key_is_named_with_the_nearest_key() {
+fn an_unknown_key_is_reported_with_the_nearest_key() {
     for (text, key, meant) in [
         ("listn: x", "'listn'", "'listen'"),
         ("limits: {body_byte: 5}", "'limits.body_byte'", "'body_bytes'"),
@@ -275,7 +275,7 @@ fn the_data_directory_follows_systemd_then_xdg_then_home() {
 }
 
 #[test]
-fn p9_secrets_are_never_shown() {
+fn p9_config_output_and_errors_hide_secrets() {
     let env = [("K", "sk-secret")];
     let config =
         load("c.yml", "models: [{id: a, api_url: 'https://x/v1', api_key: '${K}'}]", &env).expect("loads");
@@ -287,7 +287,7 @@ fn p9_secrets_are_never_shown() {
 }
 
 #[test]
-fn p9_the_environment_of_a_command_tool_is_never_shown() {
+fn p9_config_output_hides_the_environment_of_a_command_tool() {
     let text = "tools: [{name: t, description: d, command: c, env: {KEY: '${K}'}}]";
     let config = load("c.yml", text, &[("K", "sk-secret")]).expect("loads");
     let yaml = config.to_yaml();
@@ -298,7 +298,7 @@ fn p9_the_environment_of_a_command_tool_is_never_shown() {
 }
 
 #[test]
-fn p7_a_server_shared_by_all_accounts_needs_shared_true() {
+fn p7_an_mcp_server_in_multi_mode_needs_shared_true() {
     let multi = "auth_mode: multi\nmcp_servers: {one: {command: c}, two: {command: c, shared: true}}";
     let error = complaint(multi);
     assert!(error.contains("mcp_servers.one.shared") && error.contains("say shared: true"), "{error}");
@@ -382,7 +382,7 @@ fn default_yml_states_the_range_of_every_number() {
 }
 
 #[test]
-fn a_retention_time_has_a_unit_or_is_never() {
+fn a_retention_time_needs_a_unit_or_the_word_never() {
     let config =
         load("config.yml", "retention: {deltas: never, events: 90s, jobs: 30d}", &[]).expect("loads");
     let written = serde_json::to_value(&config.retention).expect("JSON");

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_whatever_their_case() {
+    fn usernames_are_trimmed_and_compared_case_insensitively() {
         let name = Username::try_from(" Ann ".to_owned()).expect("a name");
         assert_eq!((name.as_str(), name.key().as_str()), ("Ann", "ann"));
         assert!(Username::try_from("用户".to_owned()).is_ok());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_two_halves() {
+    fn an_email_needs_a_local_part_and_a_domain() {
         assert!(Email::try_from("ann@example.org".to_owned()).is_ok());
         for bad in ["", "@", "a@", "@b", "a b@c", "ann"] {
             assert!(Email::try_from(bad.to_owned()).is_err(), "{bad:?}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_password_is_not_shown_for_debugging() {
+    fn p9_debug_output_hides_the_password_hash() {
         assert_eq!(format!("{:?}", PasswordHash::new("$argon2id$x".into())), "\"***\"");
     }
 }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_special_ipv4_ranges_are_not_public_to_their_last_address() {
+    fn p9_special_ipv4_ranges_are_not_public() {
         for (first, last) in [
             ("0.0.0.0", "0.255.255.255"),
             ("10.0.0.0", "10.255.255.255"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_neighbours_of_special_ranges_are_public() {
+    fn addresses_next_to_special_ranges_are_public() {
         for text in [
             "1.0.0.0",
             "9.255.255.255",
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_operator_names_is_excepted() {
+    fn the_policy_permits_only_the_configured_private_ranges() {
         let policy = policy(&["127.0.0.1", "10.0.0.0/8", "fd00::/8"]).expect("ranges");
         let permits = |text: &str| policy.permits(text.parse().expect(text));
         assert!(permits("127.0.0.1") && permits("10.9.8.7") && permits("fd00::1") && permits("8.8.8.8"));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_told_by_its_place() {
+    fn an_invalid_range_is_reported_with_its_index() {
         for bad in
             ["", "localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "fd00::/129", "10.0.0/8", "/8"]
         {
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_is_in_the_whole_range_and_an_address_in_its_own(bits: u32, six: u128) {
+        fn every_address_is_in_the_full_range_and_in_its_own_range(bits: u32, six: u128) {
             let (v4, v6) = (IpAddr::from(Ipv4Addr::from(bits)), IpAddr::from(Ipv6Addr::from(six)));
             let all = policy(&["0.0.0.0/0", "::/0"]).expect("ranges");
             prop_assert!(all.permits(v4) && all.permits(v6));
@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn no_ipv6_address_that_embeds_a_special_ipv4_one_is_public(low: u32) {
+        fn an_ipv6_address_that_embeds_an_ipv4_address_is_not_public(low: u32) {
             let v4 = u128::from(low);
             for embedded in [v4, 0xffff << 32 | v4, 0x64_ff9b << 96 | v4, 0x2002 << 112 | v4 << 80, 0x2001 << 112 | v4 << 64] {
                 prop_assert!(!is_public(IpAddr::from(Ipv6Addr::from(embedded))));

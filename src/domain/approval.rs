@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_long_arguments_are_cut_between_characters_and_it_is_said() {
+    fn p8_long_arguments_are_truncated_between_characters_with_a_note() {
         let call = |arguments: String| ToolCall { id_ref: "a".into(), name: "bash".into(), arguments };
         let long = format!("x{}", "é".repeat(SHOWN_BYTES));
         let pending = PendingApproval::new(vec![call(long.clone()), call("{}".into())], 1);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_json_whatever_its_reason_says() {
+    fn a_denied_result_is_valid_json_for_any_reason() {
         let result: serde_json::Value = serde_json::from_str(&denied_result("\"no\"\n\\")).unwrap();
         assert_eq!(result["error"], "denied: \"no\"\n\\");
         assert_eq!((&result["success"], &result["data"]), (&false.into(), &serde_json::Value::Null));

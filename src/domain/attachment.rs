@@ -46,13 +46,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_fenced_block_with_its_name() {
+    fn an_attachment_becomes_a_fenced_block_with_its_name() {
         assert_eq!(file("a.py", "py", "print(1)\n"), "Attached file `a.py`:\n```py\nprint(1)\n```");
         assert_eq!(file("n`\n", "x\ny", "1"), "Attached file `n`:\n```xy\n1\n```");
     }
 
     #[test]
-    fn no_content_ends_its_own_block() {
+    fn the_fence_is_longer_than_any_fence_in_the_content() {
         assert_eq!(file("a.md", "md", "```\nx\n````"), "Attached file `a.md`:\n`````md\n```\nx\n````\n`````");
     }
 }

@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_handle_reads_back_whatever_the_call_is_named(bits: u128, id_ref: String, own: u128) {
+        fn a_result_handle_round_trips_for_any_call_id(bits: u128, id_ref: String, own: u128) {
             let handle = ResultHandle::of(JobId::from_bits(bits), &id_ref);
             let text = handle.to_string();
             prop_assert!(text.len() <= 96 && serde_json::Value::from(text.as_str()).to_string().len() == text.len() + 2);
@@ -66,13 +66,13 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text: String) {
+        fn no_text_makes_the_handle_parser_panic(text: String) {
             drop(ResultHandle::parse(&text, JobId::from_bits(1)));
         }
     }
 
     #[test]
-    fn unhandy_calls_stay_apart_and_a_bare_call_is_the_jobs_own() {
+    fn unusual_call_ids_stay_distinct_and_a_bare_id_means_the_own_job() {
         let job = JobId::from_bits(7);
         assert_ne!(ResultHandle::of(job, "a/b"), ResultHandle::of(job, "a b"));
         let own = ResultHandle::of(job, "call_0");

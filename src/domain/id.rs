@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_form_round_trips_and_sorts_like_bits() {
+    fn the_text_of_an_id_round_trips_and_sorts_like_its_bits() {
         let (a, b) = (JobId::from_bits(7 << 80), JobId::from_bits(8 << 80));
         assert_eq!(a.to_string().parse::<JobId>(), Ok(a));
         assert!(a.to_string() < b.to_string());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_and_malformed_texts_are_refused() {
+    fn an_id_with_a_wrong_prefix_or_form_is_refused() {
         for text in
             ["", "job_", "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV", "job_01ARZ3NDEKTSV4RRFFQ69G5FA", "job_../etc"]
         {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn conversation_names_are_a_closed_alphabet() {
+    fn a_conversation_id_allows_few_characters_and_64_at_most() {
         assert!(ConversationId::try_from("my-chat_1".to_owned()).is_ok());
         for bad in ["", "a b", "../x", "ü", &"x".repeat(65)] {
             assert!(ConversationId::try_from(bad.to_owned()).is_err(), "{bad}");

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p4_nothing_follows_an_end_but_a_wish_to_try_again() {
+    fn p4_an_ended_job_changes_only_from_failed_to_queued() {
         for end in [Succeeded, Failed, Cancelled] {
             for next in [Queued, Running, Succeeded, Failed, Cancelled] {
                 assert_eq!(end.may_become(next), (end, next) == (Failed, Queued), "{end:?} -> {next:?}");
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_end_at_nine() {
+    fn the_highest_priority_is_nine() {
         assert_eq!(Priority::new(9).map(Priority::level), Some(9));
         assert_eq!(Priority::new(10), None);
     }

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rush_of_lines_is_cut_and_what_was_held_back_is_counted() {
+    fn excess_log_lines_are_suppressed_and_counted() {
         let quota = LogRateLimit::default();
         for _ in 0..LINES_PER_S {
             assert_eq!(quota.enter(5_000), Some(0));

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typos_find_their_word_and_strangers_find_none() {
+    fn a_typo_gets_a_suggestion_and_an_unrelated_word_gets_none() {
         assert_eq!(nearest("temprature", ["temperature", "tools"]), Some("temperature"));
         assert_eq!(nearest("zzz", ["temperature", "tools"]), None);
         assert_eq!(hint("tols", ["temperature", "tools"]), "; did you mean 'tools'?");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_names_of_one_directory() {
+    fn a_project_name_is_a_single_safe_directory_name() {
         for good in ["app", "我的 项目", "a.b", "x y"] {
             assert!(ProjectName::try_from(good.to_owned()).is_ok(), "{good}");
         }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_the_second_word_of_a_header_gives_it_away_too() {
+    fn p9_the_second_word_of_a_header_value_is_a_secret_too() {
         let parts = |text: &str| -> Vec<String> {
             Secret::from(text.to_owned()).parts().map(|part| part.0).collect()
         };
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_neither_debug_nor_json_shows_it() {
+    fn p9_debug_and_json_output_hide_a_secret() {
         let key = Secret::from("sk-12345".to_owned());
         assert!(!format!("{key:?}").contains("12345"));
         assert_eq!(serde_json::to_string(&key).expect("serialises"), "\"***\"");

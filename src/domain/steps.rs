@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_keep_their_numbers_and_what_was_discarded_is_gone() {
+    fn steps_keep_their_indexes_and_discarded_steps_are_removed() {
         let steps = folded(vec![
             delta(0, StepKind::Thinking, 0, "h"),
             delta(0, StepKind::Thinking, 1, "m"),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_their_own_results_or_none() {
+    fn each_tool_call_is_paired_with_its_own_result() {
         let steps = folded(vec![
             call(0, "a"),
             call(1, "b"),
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_ends_in_tools_is_what_was_said_before_them() {
+    fn an_answer_that_ends_in_tools_is_the_text_before_them() {
         let steps = folded(vec![delta(0, StepKind::Text, 0, "look"), call(1, "a"), result(2, "a", "{}")]);
         assert_eq!(answer(&steps), "look");
         assert_eq!(answer(&[]), "");
     }
 
     #[test]
-    fn where_the_log_was_cut_messages_make_the_steps() {
+    fn steps_rebuilt_from_messages_equal_the_live_steps() {
         let tool_call = ToolCall { id_ref: "a".into(), name: "calculator".into(), arguments: "{}".into() };
         let with_calls = Message::Assistant {
             content: "look".into(),

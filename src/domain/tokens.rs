@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_differ_and_wide_characters_weigh_more() {
+    fn token_estimates_differ_by_model_family_and_character_width() {
         let gpt = TokenEstimator::of_model("GPT-4o-mini");
         assert_eq!(gpt.text(&"abcd".repeat(100)), 100);
         let prose = "hello world ".repeat(50);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reported_corrects_what_comes() {
+    fn reported_usage_corrects_later_token_estimates() {
         let mut estimator = TokenEstimator::of_model("gpt-4");
         let before = estimator.text(&"x".repeat(4_000));
         estimator.correct(before, before * 2);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_message_carries_counts() {
+    fn the_token_estimate_includes_attachments() {
         let estimator = TokenEstimator::of_model("gpt-4");
         let without_files = estimator.messages(&[Message::user("hi")]);
         let file = super::super::attachment::Attachment {

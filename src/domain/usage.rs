@@ -125,7 +125,7 @@ mod tests {
     use crate::domain::event::EngineMark;
 
     #[test]
-    fn a_price_is_for_a_million_tokens() {
+    fn prices_are_per_million_tokens_and_costs_round_up() {
         let price = Price { prompt_micros: 270_000, completion_micros: 1_100_000 };
         assert_eq!(Usage::new(1_000_000, 500_000).priced(price).cost_micros, 270_000 + 550_000);
         assert_eq!(Usage::new(1, 0).priced(price).cost_micros, 1, "a started millionth counts");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_adds_up_whatever_was_spent() {
+    fn the_ledger_sums_usage_by_model() {
         let usage = Usage::new(1, 2);
         let mut ledger = UsageByModel::default();
         for model in [None, Some("b".to_owned())] {

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_urls_are_taken() {
+    fn http_and_https_urls_are_accepted() {
         for (text, host) in [
             ("https://example.com", "example.com"),
             ("http://Example.com:8080/hook?a=b#c", "example.com:8080"),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_everything_else_is_refused() {
+    fn p8_invalid_webhook_urls_are_refused() {
         for bad in [
             "",
             "example.com/x",
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_known_as_such() {
+    fn ip_literals_in_urls_are_recognized() {
         let literal = |text: &str| url(text).expect(text).literal_address().map(|a| a.to_string());
         assert_eq!(literal("http://127.0.0.1:80/").as_deref(), Some("127.0.0.1"));
         assert_eq!(literal("http://[::1]/").as_deref(), Some("::1"));
@@ -323,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn p9_neither_list_nor_debug_shows_a_query() {
+    fn p9_masked_and_debug_output_hide_the_url_query() {
         let url = url("https://example.com/hook?token=s3cret").expect("a URL");
         assert_eq!(url.masked(), "https://example.com/hook?***");
         assert!(!format!("{url:?}").contains("s3cret"));
     }
 
     #[test]
-    fn subjects_are_stored_with_their_kind() {
+    fn a_webhook_subject_is_stored_with_its_kind() {
         let subject = WebhookSubject::Batch(BatchId::from_bits(7));
         let text = serde_json::to_string(&subject).expect("JSON");
         assert!(text.starts_with("{\"kind\":\"batch\",\"id\":\"batch_"), "{text}");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_given_up_begins_anew_and_a_delivered_one_stays() {
+    fn a_dead_delivery_can_be_retried_and_a_delivered_one_cannot() {
         let mut delivery = Delivery::new(
             DeliveryId::from_bits(1),
             UserId(1),
@@ -367,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_and_what_is_taken_has_a_host(text in any::<String>()) {
+        fn no_text_makes_the_url_parser_panic_and_accepted_urls_have_a_host(text in any::<String>()) {
             for text in [text.clone(), format!("https://{text}"), format!("http://[{text}")] {
                 if let Ok(url) = url(&text) {
                     prop_assert!(!url.host_and_port().is_empty());

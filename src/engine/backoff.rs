@@ -30,7 +30,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn delays_double_up_to_the_longest_and_never_vanish(failed in 1_u32..100, random: u128) {
+        fn backoff_delays_double_up_to_the_limit_and_are_never_zero(failed in 1_u32..100, random: u128) {
             let full_ms = (5_000_u64 << (failed - 1).min(20)).min(600_000);
             let delay_ms = BACKOFF.delay_ms(failed, random);
             prop_assert!((full_ms / 2..=full_ms).contains(&delay_ms), "{delay_ms} of {full_ms}");

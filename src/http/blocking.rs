@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn results_are_returned_and_a_panic_is_an_internal_error() {
+    async fn blocking_results_are_returned_and_a_panic_is_an_internal_error() {
         assert_eq!(blocking(|| vec![7]).await.expect("it is made"), vec![7]);
         let lost = blocking(|| -> u8 { panic!("it falls over") }).await;
         assert!(matches!(lost, Err(ApiError::Internal)));

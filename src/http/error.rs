@@ -247,7 +247,7 @@ mod tests {
     use hyper::header;
 
     #[test]
-    fn p9_messages_of_the_store_stay_in_the_log() {
+    fn p9_store_error_texts_are_not_sent_to_clients() {
         let error = ApiError::Store(StoreError::Io("cannot write '/secret/place'".to_owned()));
         assert!(!error.message().contains("secret"));
         assert_eq!(error.class().0, StatusCode::INTERNAL_SERVER_ERROR);

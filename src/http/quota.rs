@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_what_is_used_up_is_named_and_told_when_it_is_there_again() {
+    fn p8_an_exhausted_quota_is_named_with_its_retry_time() {
         let none = Quota::default();
         assert_eq!(judged(none, u64::MAX, u64::MAX), None);
         let tokens = Quota { tokens_per_day: Some(10), ..none };
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_has_just_begun_is_long() {
+    fn the_token_quota_resets_at_midnight() {
         let quota = Quota { tokens_per_day: Some(0), ..Quota::default() };
         let wait_s = |now_ms| match (WorkQuota { quota, ..WorkQuota::default() }).admit(1, now_ms) {
             Err(QuotaRefusal::Tokens { retry_after_s, .. }) => retry_after_s,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_jobs_that_are_submitted_together_count_together() {
+    fn p8_jobs_submitted_together_are_checked_together() {
         let quota = Quota { unfinished_jobs: Some(2), ..Quota::default() };
         let used = WorkQuota { quota, unfinished_jobs: 1, tokens_today: 0 };
         assert_eq!((used.admit(1, 0), used.admit(2, 0).is_err()), (Ok(()), true));

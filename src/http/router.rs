@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_take_one_segment_and_stars_the_rest() {
+    fn a_path_parameter_matches_one_segment_and_a_star_the_rest() {
         let path = "/api/projects/{id}/files/{*path}";
         let rest = vec![("id", "1".to_owned()), ("path", "a/b c".to_owned())];
         assert_eq!(found("/api/projects/1/files/a/b%20c"), Some((path, rest)));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_lists_its_methods() {
+    fn a_path_lists_its_allowed_methods() {
         assert_eq!(RouteMatch::find("/v1/jobs").expect("a path").allow(), "GET, HEAD, POST, OPTIONS");
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_kept_in_millionths() {
+    fn prices_are_stored_in_millionths() {
         let known = models(json!([
             {"id": "a", "price": {"prompt": 0.27, "completion": 1.1}, "fallback": ["b"], "context_window": 9},
             {"id": "b", "price": {"prompt": 0, "completion": 0.0}},

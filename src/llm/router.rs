@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn configured_models_are_listed_in_order_without_url_and_key() {
+    fn configured_models_are_listed_in_order_with_id_and_name() {
         let router = route(json!([
             {"id": "b", "api_url": "http://127.0.0.1:1/v1"},
             {"id": "demo"},
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dialect_is_guessed_from_the_address() {
+    fn the_dialect_is_derived_from_the_url_or_the_provider() {
         for (url, anthropic) in [
             ("https://api.anthropic.com", true),
             ("https://API.Anthropic.com/v1/", true),

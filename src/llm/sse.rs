@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_s_fields_are_read() {
+    fn the_fields_of_the_sse_standard_are_parsed() {
         let stream = "\u{feff}: hello\nretry: 1500\nid: 7\nevent: add\ndata: a\ndata:b\n\ndata\n\nid\ndata:  x\n\n: end\n\n";
         let expected = [
             event("add", "a\nb", Some("7")),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_ending_ends_a_line() {
+    fn every_sse_line_ending_ends_a_line() {
         for stream in ["data: é\n\ndata: 2\n\n", "data: é\r\n\r\ndata: 2\r\n\r\n", "data: é\r\rdata: 2\r\r"]
         {
             for slice in 1..5 {
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slicing_changes_nothing(stream in "(data|id|event|:|\r|\n|\r\n|é| |x){0,40}", slice in 1usize..9) {
+        fn chunk_boundaries_do_not_change_the_result(stream in "(data|id|event|:|\r|\n|\r\n|é| |x){0,40}", slice in 1usize..9) {
             prop_assert_eq!(read(stream.as_bytes(), slice), read(stream.as_bytes(), usize::MAX));
         }
     }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_joined() {
+    fn text_blocks_are_joined() {
         assert_eq!(of(json!({"content": [block("a"), block("b")]})), Ok(json!("a\nb")));
         assert_eq!(of(json!({"content": []})), Ok(json!("")));
     }
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_tool_is_an_error() {
+    fn an_mcp_error_result_is_a_tool_error() {
         let error = of(json!({"content": [block("no such file")], "isError": true})).expect_err("an error");
         assert_eq!(error, ToolError::Failed { message: "no such file".to_owned(), data: Value::Null });
         assert!(of(json!({"content": [], "isError": true})).is_err());
     }
 
     #[test]
-    fn a_long_answer_is_cut() {
+    fn a_long_mcp_result_is_truncated() {
         let Ok(Value::String(text)) = of(json!({"content": [block(&"é".repeat(TEXT_BYTES))]})) else {
             panic!("a text")
         };

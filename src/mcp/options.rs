@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_and_an_address_are_servers() {
+    fn a_command_or_a_url_is_a_valid_server() {
         assert_eq!(faults("files", "{command: npx, args: [-y, server]}"), Vec::<String>::new());
         assert_eq!(
             faults("a_b-9", "{url: 'http://10.0.0.1:3000/mcp', headers: {Authorization: Bearer x}}"),

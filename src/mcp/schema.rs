@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_always_an_object() {
+    fn the_schema_root_is_always_an_object() {
         let empty = json!({"type": "object", "properties": {}});
         assert_eq!(normalised(json!({})), empty);
         assert_eq!(

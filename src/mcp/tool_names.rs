@@ -42,7 +42,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn plain_names_stay_as_they_are() {
+    fn plain_tool_names_are_only_prefixed() {
         assert_eq!(
             assign(&[("files", "read_file"), ("x-1", "get-sum")]),
             ["mcp_files_read_file", "mcp_x-1_get-sum"]

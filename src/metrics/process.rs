@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_memory_and_descriptors() {
+    fn process_metrics_report_memory_and_open_files() {
         let families = families(1_700_000_000_123).expect("families");
         let text = TextEncoder::new().encode_to_string(&families).expect("text");
         assert!(text.contains("\nprocess_start_time_seconds 1700000000\n"), "{text}");

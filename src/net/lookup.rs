@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p8_lookups_at_once_are_bounded() {
+    fn p8_concurrent_dns_lookups_are_bounded() {
         let active = Arc::new(AtomicUsize::new(0));
         let permits: Vec<_> = (0..MAX_LOOKUPS).map_while(|_| LookupPermit::acquire(&active)).collect();
         assert_eq!(permits.len(), MAX_LOOKUPS);

@@ -71,7 +71,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_file_has_its_name_once_it_is_whole_and_an_unfinished_one_vanishes() {
+    fn an_atomic_file_appears_when_finished_and_is_removed_when_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("b.redb");
         fs::write(&target, "old").unwrap();

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_is_known_by_its_signature() {
+    fn a_store_file_is_recognized_by_its_signature() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("s.redb");
         assert_eq!(probe_file(&path).expect("looks"), FileProbe::Absent);

@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn times_are_read_with_their_units() {
+    fn retention_ages_are_parsed_with_their_units() {
         for (text, ms) in [
             ("0s", 0),
             ("90s", 90_000),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_unit_is_refused_with_a_hint() {
+    fn a_retention_age_without_a_valid_unit_is_refused_with_a_hint() {
         for text in
             ["", "24", "h", "1.5h", "-1h", "24 h", "24hours", "1y", "99999999999999999999d", "40000d", "é"]
         {
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_seconds_survive_being_written(seconds in 0..=MAX_MS / 1_000) {
+        fn retention_ages_of_whole_seconds_round_trip(seconds in 0..=MAX_MS / 1_000) {
             let keep = RetentionAge::For(seconds * 1_000);
             prop_assert_eq!(keep.to_string().parse(), Ok(keep));
         }

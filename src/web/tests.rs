@@ -159,7 +159,7 @@ fn p9_a_name_that_resolves_to_another_address_later_gains_nothing() {
 }
 
 #[test]
-fn p9_one_private_address_among_others_is_enough_to_refuse() {
+fn p9_a_host_with_any_private_address_is_refused() {
     let site = Site::start(|_| ok("", b"page"));
     for answers in [["127.0.0.1", "10.0.0.1"], ["::ffff:127.0.0.1", "127.0.0.1"], ["127.0.0.1", "fe80::1"]] {
         let names = Lying::saying(&[&answers]);
@@ -182,7 +182,7 @@ fn p9_one_private_address_among_others_is_enough_to_refuse() {
 }
 
 #[test]
-fn redirects_are_checked_before_they_are_followed_and_counted() {
+fn redirects_are_checked_and_limited_in_number() {
     let inner = Site::start(|_| ok("", b"secret"));
     let target = format!("http://127.0.0.2:{}/", inner.address.port());
     let site = Site::start(move |path| match path.trim_start_matches('/') {
@@ -211,7 +211,7 @@ fn redirects_are_checked_before_they_are_followed_and_counted() {
 }
 
 #[test]
-fn p9_keys_do_not_go_to_other_origins_and_bound_requests_do_not_either() {
+fn p9_redirects_to_other_origins_drop_keys_and_bound_requests_refuse_them() {
     let other = Site::start(|_| ok("", b"other"));
     let target = other.url("/there");
     let site = Site::start(move |path| match path {
@@ -244,7 +244,7 @@ fn p9_keys_do_not_go_to_other_origins_and_bound_requests_do_not_either() {
 }
 
 #[test]
-fn operators_go_anywhere_and_follow_nothing() {
+fn operator_requests_reach_any_address_and_follow_no_redirect() {
     let site = Site::start(|_| redirect(302, "http://example.org/"));
     let answer = plain(&[]).send(&asking(&site.url("/"), UrlTrust::Operator), &cancel()).expect("an answer");
     assert_eq!((answer.status, site.seen().len()), (302, 1));
@@ -317,7 +317,7 @@ fn p8_silence_and_slow_bytes_end_with_the_timeout_and_the_cancel() {
 }
 
 #[test]
-fn no_connection_is_used_twice() {
+fn web_connections_are_not_reused() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let (taken, count) = (Arc::new(Mutex::new(0)), 3);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_ten_tries_over_three_days_then_dead() {
+    fn p8_a_delivery_is_dead_after_ten_attempts_over_three_days() {
         let waits: Vec<Option<u64>> = (0..11).map(|tries| wait_ms(&answered(500, None, tries))).collect();
         let shortest = WAITS_S.iter().skip(1).map(|wait_s| Some(wait_s * 900));
         assert_eq!(waits[..9], shortest.collect::<Vec<_>>());
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hundreds_arrive_410_dies_and_redirects_are_tried_again() {
+    fn status_2xx_is_delivered_410_is_dead_and_others_are_retried() {
         for status in [200, 201, 204, 299] {
             assert_eq!(answered(status, None, 0).next, AfterAttempt::Delivered);
         }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_address_is_dead_at_once_and_a_failure_is_not() {
+    fn a_refused_address_is_dead_at_once_and_a_failure_is_retried() {
         let at = RetryMoment { now_ms: NOW_MS, random: 0 };
         let refused = SendError::Refused(IpAddr::from([10, 0, 0, 1]));
         let attempt = super::attempt(&Err(refused), 0, at);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receivers_wish_is_honoured_up_to_a_day_and_never_shortens() {
+    fn retry_after_is_honoured_up_to_a_day_and_never_shortens_the_delay() {
         let waited = |header: &str| wait_ms(&answered(503, Some(header), 0));
         assert_eq!(waited("120"), Some(120_000));
         assert_eq!(waited(" 120 "), Some(120_000));

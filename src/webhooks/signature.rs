@@ -70,14 +70,14 @@ mod tests {
     /// `base64.b64encode(hmac.new(base64.b64decode("MfKQ9…"), b"msg_….1614265330.{…}",
     /// hashlib.sha256).digest())`.
     #[test]
-    fn the_reference_vector_of_standard_webhooks() {
+    fn the_signature_matches_the_standard_webhooks_test_vector() {
         let signer = Signer::new(&[secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret");
         let value = signer.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b"{\"test\": 2432232314}");
         assert_eq!(value, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
     #[test]
-    fn while_secrets_are_replaced_each_signs() {
+    fn each_secret_signs_during_a_rotation() {
         let (old, new) = (secret_from_key(&[1; 32]), secret_from_key(&[2; 32]));
         let sign = |secrets: &[Secret]| Signer::new(secrets).expect("secrets").sign("whd_1", 7, b"{}");
         let both = sign(&[new.clone(), old.clone()]);

@@ -183,7 +183,7 @@ fn answer(status: u16) -> WebhookResponse {
 }
 
 #[test]
-fn a_delivery_that_arrives_is_settled_and_never_sent_again() {
+fn a_delivered_webhook_is_settled_and_not_sent_again() {
     let fixture = fixture(|request, _| {
         assert_eq!(request.body, b"{}");
         Ok(answer(204))
@@ -196,7 +196,7 @@ fn a_delivery_that_arrives_is_settled_and_never_sent_again() {
 }
 
 #[test]
-fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
+fn a_500_is_retried_with_the_same_id_and_a_new_signature() {
     let fixture = fixture(|_, number| Ok(answer(if number == 0 { 500 } else { 200 })));
     fixture.add(1, "https://a.test/hook");
     fixture.tick();
@@ -218,7 +218,7 @@ fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
 }
 
 #[test]
-fn a_410_is_the_end() {
+fn status_410_makes_a_delivery_dead() {
     let fixture = fixture(|_, _| Ok(answer(410)));
     fixture.add(1, "https://a.test/hook");
     fixture.tick();
@@ -226,7 +226,7 @@ fn a_410_is_the_end() {
 }
 
 #[test]
-fn p4_after_ten_tries_a_delivery_is_dead_and_says_why() {
+fn p4_after_ten_attempts_a_delivery_is_dead_with_its_last_error() {
     let fixture = fixture(|_, _| Err(SendError::Failed("no connection".into())));
     fixture.add(1, "https://a.test/hook");
     let mut tries = 0;
@@ -254,7 +254,7 @@ fn a_delivery_of_a_deleted_subject_is_given_up_without_a_request() {
 }
 
 #[test]
-fn a_host_that_hangs_holds_up_only_itself() {
+fn a_hanging_host_delays_only_its_own_deliveries() {
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
     let (started, hangs) = mpsc::channel();
@@ -282,7 +282,7 @@ fn a_host_that_hangs_holds_up_only_itself() {
 }
 
 #[test]
-fn hosts_take_turns_however_much_one_of_them_gets() {
+fn deliveries_alternate_between_hosts() {
     let fixture = fixture(|_, _| Ok(answer(200)));
     for bits in 1..=5 {
         fixture.add(bits, "https://busy.test/hook");
@@ -295,7 +295,7 @@ fn hosts_take_turns_however_much_one_of_them_gets() {
 }
 
 #[test]
-fn what_was_sent_is_written_down_before_anything_is_sent_again() {
+fn an_attempt_is_recorded_before_the_next_one_is_sent() {
     let fixture = fixture(|_, _| Ok(answer(200)));
     fixture.add(1, "https://a.test/hook");
     *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
@@ -338,7 +338,7 @@ fn an_unreadable_row_does_not_block_other_deliveries() {
 }
 
 #[test]
-fn a_fault_while_sending_is_one_deliverys_failure() {
+fn a_panic_while_sending_fails_only_that_delivery() {
     let fixture = fixture(|_, _| panic!("deep down"));
     fixture.add(1, "https://a.test/hook");
     fixture.tick();
@@ -385,7 +385,7 @@ mod wire {
     }
 
     #[test]
-    fn p9_private_addresses_are_refused_however_they_are_written() {
+    fn p9_webhooks_to_private_addresses_are_refused_in_every_spelling() {
         let port = receiver("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         for host in
             ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "0.0.0.0"]
@@ -398,7 +398,7 @@ mod wire {
     }
 
     #[test]
-    fn p9_a_redirect_is_an_answer_and_not_a_way() {
+    fn p9_a_webhook_redirect_is_not_followed() {
         let port = receiver(
             "HTTP/1.1 307 Elsewhere\r\nlocation: http://127.0.0.1:9/\r\nretry-after: 9\r\ncontent-length: 0\r\n\r\n",
         );

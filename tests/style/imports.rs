@@ -12,7 +12,7 @@ type Segments = Vec<String>;
 struct Module {
     path: String,
     /// Its module path in the crate.
-    module_path: Segments,
+    segments: Segments,
     /// Its top-level items.
     items: BTreeSet<String>,
     /// Its re-exports, by name.
@@ -130,7 +130,7 @@ fn module(folder: &str, source: &Source, module_paths: &BTreeSet<Segments>) -> M
     }
     Module {
         path: source.path.clone(),
-        module_path,
+        segments: module_path,
         items: top_level_items(&source.text),
         exports,
         globs,
@@ -149,7 +149,7 @@ impl Crate {
         Self(
             all.iter()
                 .map(|source| module(folder, source, &module_paths))
-                .map(|m| (m.module_path.clone(), m))
+                .map(|m| (m.segments.clone(), m))
                 .collect(),
         )
     }
@@ -196,8 +196,7 @@ impl Crate {
         }
         let mut all = module.globs.iter().filter_map(|glob| self.defining(&here, glob, depth + 1));
         let exporter = all.find(|m| m.items.contains(name) || m.exports.contains_key(name));
-        let resolve =
-            |m: &Module| self.defining(&m.module_path, &["self".to_owned(), name.clone()], depth + 1);
+        let resolve = |m: &Module| self.defining(&m.segments, &["self".to_owned(), name.clone()], depth + 1);
         exporter.and_then(resolve).or(Some(module))
     }
 
@@ -206,8 +205,8 @@ impl Crate {
         let mut graph: BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
         for module in self.0.values() {
             for import in &module.imports {
-                let Some(other) = self.defining(&module.module_path, import, 0) else { continue };
-                let is_inside = is_one_module || module.module_path.first() == other.module_path.first();
+                let Some(other) = self.defining(&module.segments, import, 0) else { continue };
+                let is_inside = is_one_module || module.segments.first() == other.segments.first();
                 if is_inside && other.path != module.path {
                     let names = graph.entry(&module.path).or_default().entry(&other.path).or_default();
                     names.insert(import.join("::"));

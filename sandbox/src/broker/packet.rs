@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_arrives_whole_with_its_descriptors() {
+    fn a_packet_arrives_completely_with_its_descriptors() {
         let (socket, peer) = socket_pair().unwrap();
         let file = tempfile::tempfile().unwrap();
         send(socket.as_fd(), &vec!["x"; 1_000], &[file.as_fd(), socket.as_fd()]).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_peer_is_noticed() {
+    fn a_closed_peer_is_detected() {
         let (socket, peer) = socket_pair().unwrap();
         assert!(!is_peer_closed(&socket));
         send(socket.as_fd(), &1, &[]).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_fits_no_packet_is_refused() {
+    fn a_message_over_the_packet_size_is_refused() {
         let (socket, _other) = socket_pair().unwrap();
         assert!(send(socket.as_fd(), &"x".repeat(MAX_PACKET_BYTES), &[]).is_err());
     }

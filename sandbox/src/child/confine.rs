@@ -157,7 +157,7 @@ mod tests {
     use crate::level::Level;
 
     #[test]
-    fn a_shared_user_s_other_tasks_leave_room_and_none_stays_none() {
+    fn the_process_limit_is_raised_for_a_shared_user_and_zero_stays_zero() {
         let lenient = RunLimits::of(Level::Lenient);
         assert_eq!(process_limit(&lenient, UidIsolation::Private), lenient.processes);
         assert!(process_limit(&lenient, UidIsolation::Shared) > 10_000);

@@ -59,7 +59,7 @@ fn turn(calls: &mut HostCallServer, guest: &mut UnixStream) -> Result<(u8, Strin
 }
 
 #[test]
-fn requests_are_answered_in_turn_also_when_they_come_in_pieces() {
+fn host_requests_are_answered_in_order_even_in_pieces() {
     let (mut calls, mut guest) = pair();
     for _ in 0..3 {
         guest.write_all(&request("upper\n{\"a\":1}")).unwrap();
@@ -77,7 +77,7 @@ fn requests_are_answered_in_turn_also_when_they_come_in_pieces() {
 }
 
 #[test]
-fn too_long_an_answer_and_a_host_that_panics_are_refusals() {
+fn an_oversized_answer_or_a_host_panic_is_a_refusal() {
     let (mut calls, mut guest) = pair();
     guest.write_all(&request("long\n")).unwrap();
     let (tag, text) = turn(&mut calls, &mut guest).unwrap();
@@ -89,7 +89,7 @@ fn too_long_an_answer_and_a_host_that_panics_are_refusals() {
 }
 
 #[test]
-fn an_invalid_request_ends_the_run() {
+fn an_invalid_host_request_ends_the_run() {
     let limit = u32::try_from(MAX_HOST_REQUEST_BYTES).unwrap();
     let length = |length: u32| length.to_be_bytes().to_vec();
     for (bytes, violation) in [
@@ -109,7 +109,7 @@ fn an_invalid_request_ends_the_run() {
 }
 
 #[test]
-fn one_call_too_many_ends_the_run() {
+fn a_host_call_over_the_limit_ends_the_run() {
     let (mut calls, mut guest) = pair();
     for number in 0..MAX_HOST_CALLS {
         guest.write_all(&request("upper\nx")).unwrap();

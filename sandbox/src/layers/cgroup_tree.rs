@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_v2_line_is_the_one_with_number_zero() {
+    fn the_cgroup_v2_path_is_on_the_line_with_number_zero() {
         assert_eq!(own_path("0::/system.slice/nanoclaw.service\n"), Some("/system.slice/nanoclaw.service"));
         let hybrid = "9:name=systemd:/\n4:memory:/api/c252\n1:cpu:/\n0::/\n";
         assert_eq!(own_path(hybrid), Some("/"));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_is_found_in_every_mount_that_shows_it() {
+    fn a_cgroup_is_found_in_every_mount_that_contains_it() {
         let unit = "/sys/fs/cgroup/system.slice/nanoclaw.service";
         assert_eq!(directories(SYSTEMD_252, "/system.slice/nanoclaw.service"), [unit, unit]);
         assert_eq!(directories(SYSTEMD_252, "/user.slice"), ["/sys/fs/cgroup/user.slice"]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_of_the_server_are_recognised() {
+    fn descendants_of_the_server_are_recognized() {
         let own_pid = i32::try_from(std::process::id()).unwrap();
         let parent = parent_of(own_pid).unwrap();
         assert!(descends(own_pid, own_pid));

@@ -82,7 +82,7 @@ pub(super) fn all_exited(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
 }
 
 #[test]
-fn everything_is_entered_and_reported_over_a_pipe() {
+fn all_optional_layers_are_entered_and_reported() {
     let _turn = alone();
     let text = in_child(|| {
         let layers = OptionalLayers::enter(false);

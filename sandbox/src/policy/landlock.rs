@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_own_tree_has_no_programs_devices_or_sockets() {
+    fn an_own_tree_allows_no_execution_devices_or_sockets() {
         let own_tree = rights(PathAccess::OwnTree, ABI::V7);
         for right in [
             AccessFs::Execute,

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_stands_once_in_a_profile() {
+    fn a_system_call_appears_once_in_a_profile() {
         for (profile, abi) in FilterProfile::ALL.into_iter().flat_map(|profile| [(profile, 7), (profile, 1)])
         {
             let mut seen = BTreeSet::new();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filters_fit_the_kernel() {
+    fn the_filters_are_within_the_size_limit_of_the_kernel() {
         for profile in FilterProfile::ALL {
             let filters = compile(profile, 7).unwrap();
             for program in [&filters.early, &filters.zygote].into_iter().chain(&filters.last) {
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn signals_need_the_scope() {
+    fn signal_calls_are_allowed_only_with_landlock_signal_scoping() {
         let has = |profile, abi, name| allowed_rules(profile, abi).iter().any(|rule| rule.name == name);
         assert!(has(FilterProfile::Lenient, 6, "tgkill") && !has(FilterProfile::Lenient, 5, "tgkill"));
         assert!(has(FilterProfile::Shell, 6, "kill") && !has(FilterProfile::Shell, 5, "kill"));
     }
 
     #[test]
-    fn calls_of_the_set_up_are_killed_at_the_end() {
+    fn setup_calls_are_forbidden_in_the_final_filter() {
         let killed: Vec<_> = KILLED.iter().map(|rule| rule.name).collect();
         assert!(NEEDED_FOR_SET_UP.iter().chain(NEEDED_BY_ZYGOTE).all(|name| killed.contains(name)));
     }

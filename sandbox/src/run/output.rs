@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_ends_at_its_limit() {
+    fn a_kept_head_ends_at_its_limit_between_characters() {
         let cut = output(4, OutputRetention::Head, &["abc", "def"]);
         assert!(cut.is_full() && cut.is_cut());
         assert_eq!(cut.into_text(), "abcd");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_and_end_are_kept_and_the_gap_is_shown() {
+    fn head_and_tail_are_kept_and_the_gap_is_shown() {
         let cut = output(8, OutputRetention::HeadAndTail, &["abcdefgh", "0123456789", "é"]);
         assert!(!cut.is_full() && cut.is_cut());
         assert_eq!(cut.into_text(), "abcd\n… 12 bytes left out …\n89é");

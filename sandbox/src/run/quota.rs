@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn files_links_and_directories_count_and_links_are_not_followed() {
+    fn the_quota_counts_every_entry_and_follows_no_symlink() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(home.path().join("a/b")).unwrap();
         std::fs::write(home.path().join("a/b/file"), vec![1; 1 << 20]).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_lost_much_space_or_is_nearly_full_ends_the_run() {
+    fn a_run_ends_if_the_file_system_loses_space_or_is_nearly_full() {
         let home = tempfile::tempdir().unwrap();
         let like = rustix::fs::statvfs(home.path()).unwrap();
         let of = |free: u64, inodes: u64| StatVfs { f_frsize: 1, f_bavail: free, f_favail: inodes, ..like };

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_given_in_order_of_arrival() {
+    fn run_slots_are_given_in_arrival_order() {
         let slots = RunSlots::new(1);
         let order = Mutex::new(Vec::new());
         let is_cancelled = AtomicBool::new(false);

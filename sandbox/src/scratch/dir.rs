@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_directory_is_removed_too() {
+    fn a_dropped_scratch_directory_is_removed() {
         let home = tempfile::tempdir().unwrap();
         let path = ScratchDir::make(home.path()).unwrap().path().to_owned();
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_dead_server_s_directory_is_swept_and_a_live_one_s_kept() {
+    fn scratch_directories_of_dead_servers_are_removed_and_live_ones_kept() {
         let home = tempfile::tempdir().unwrap();
         let live = ScratchDir::make(home.path()).unwrap();
         for prefix in [PREFIX, TRASH_PREFIX] {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn discarding_is_a_rename_and_the_remover_does_the_rest() {
+    fn a_discarded_directory_is_renamed_and_removed_in_the_background() {
         let home = tempfile::tempdir().unwrap();
         let scratch = ScratchDir::make(home.path()).unwrap();
         let path = scratch.path().to_owned();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_no_workdir() {
+    fn root_and_non_directories_are_refused_as_workdir() {
         assert!(check_workdir(Path::new("/")).is_err());
         assert!(check_workdir(Path::new("/dev/null")).is_err());
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_tree_with_links_and_hostile_names_goes_away() {
+    fn a_deep_tree_with_links_and_hostile_names_is_removed() {
         let home = tempfile::tempdir().unwrap();
         let outside = home.path().join("outside");
         std::fs::create_dir(&outside).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_user_removes_directories_of_every_mode() {
+    fn an_unprivileged_user_removes_directories_of_every_mode() {
         as_a_plain_user(|| {
             let home = tempfile::tempdir().unwrap();
             for mode in (0..0o1000).step_by(0o20) {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_cannot_be_removed_do_not_keep_the_others() {
+    fn entries_that_cannot_be_removed_do_not_stop_the_removal_of_others() {
         as_a_plain_user(|| {
             let home = tempfile::tempdir().unwrap();
             let root = home.path().join("tree");

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_are_removed_before_the_drop_returns_and_failures_are_kept() {
+    fn dropping_the_remover_waits_for_all_removals_and_keeps_failures() {
         let home = tempfile::tempdir().unwrap();
         let remover = ScratchRemover::default();
         for name in ["a", "b"] {

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_can_start_no_program_is_refused() {
+    fn an_invalid_session_spec_is_refused() {
         let with = |change: fn(&mut SessionSpec)| {
             let mut spec = SessionSpec::new("cat", &[]);
             change(&mut spec);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p9_only_a_nanoclaw_server_gets_a_password() {
+    fn p9_a_password_is_sent_only_to_a_nanoclaw_server() {
         let of = |text: &str| is_account_list(&serde_json::from_str(text).expect("JSON"));
         assert!(of(r#"{"code":0,"message":"success","data":{"items":[],"next_cursor":null}}"#));
         for foreign in ["{}", "[]", "null", r#"{"code":401}"#, r#"{"code":0}"#, r#"{"data":{"items":[]}}"#] {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_any_script_can_be_a_query_value() {
+    fn query_values_are_percent_encoded() {
         assert_eq!(encoded("Ann_1.x-y"), "Ann_1.x-y");
         assert_eq!(encoded("a+b@c&é"), "a%2Bb%40c%26%C3%A9");
     }

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_a_unit() {
+    fn a_lifetime_needs_a_unit() {
         let read = |time: &str| seconds(time).ok();
         assert_eq!((read("90s"), read("15m"), read("12h")), (Some(90), Some(900), Some(43_200)));
         assert_eq!((read("30d"), read("2w")), (Some(2_592_000), Some(1_209_600)));

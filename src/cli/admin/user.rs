@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_number_name_role_and_state() {
+    fn a_user_line_shows_id_name_role_and_state() {
         let user = json!({"id": 2, "username": "ann", "role": "admin", "is_active": false, "email": null});
         assert_eq!(describe(&user), "2      ann                       admin  disabled");
     }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_with_its_measured_size_as_often_as_needed() {
+    fn a_batch_file_is_reread_up_to_its_size_at_opening() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("jobs.jsonl");
         std::fs::write(&path, "one\ntwo\n").expect("written");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_cannot_be_read_twice_is_refused() {
+    fn a_batch_input_that_cannot_be_reread_is_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         for path in [dir.path(), Path::new("/dev/null"), &dir.path().join("absent")] {
             assert!(BatchInput::open(path, dir.path()).is_err(), "{}", path.display());

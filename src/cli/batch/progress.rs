@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_is_valid() {
+    fn the_progress_bar_template_is_valid() {
         assert!(indicatif::ProgressStyle::with_template(BAR).is_ok());
     }
 

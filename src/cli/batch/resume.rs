@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_found_by_server_path_and_content() {
+    fn a_resume_state_is_found_by_server_path_and_content() {
         let dir = tempfile::tempdir().expect("a directory");
         let folder = ResumeState::folder(Some(dir.path().to_owned())).expect("made");
         let a = source(dir.path(), "a", "one");

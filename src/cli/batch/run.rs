@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn p2_results_that_break_off_continue_where_they_were() {
+    fn p2_an_interrupted_result_download_resumes_at_the_last_full_line() {
         let (_dir, path, mut output) = target();
         let mut written = 0;
         for text in ["1\n2\n3", "1\n", ""] {

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_would_leave_the_path_are_refused() {
+    fn an_id_that_changes_the_url_path_is_refused() {
         assert!(
             path_segment("job_1/../x").is_err() && path_segment("").is_err() && path_segment("job_1").is_ok()
         );

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_read_as_distributions_write_them() {
+    fn kernel_release_texts_of_distributions_are_parsed() {
         assert_eq!(parse("5.15.0-91-generic"), Some((5, 15)));
         assert_eq!(parse("6.18.44"), Some((6, 18)));
         assert_eq!(parse("6.1-rc3"), Some((6, 1)));

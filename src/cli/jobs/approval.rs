@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_calls_all_calls_are_decided() {
+    fn an_approval_without_call_ids_decides_all_calls() {
         assert_eq!(body(&[], None), json!({"calls": null}));
         assert_eq!(body(&["a".to_owned()], Some("no")), json!({"calls": ["a"], "reason": "no"}));
     }

@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_line_names_id_state_model_and_a_preview() {
+    fn a_job_line_shows_id_state_model_and_a_preview() {
         let job = json!({"id": "job_1", "status": "succeeded", "model": "demo", "output_text": "two\nlines", "error": null});
         assert_eq!(describe(&job), "job_1  succeeded  demo              two lines");
     }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_can_be_text_a_journal_entry_or_json() {
+    fn a_log_line_can_be_text_journal_or_json() {
         let fields = json!({"job": "job_1", "took_ms": 7, "error": "no \"room\""});
         let text = line_of(LineFormat::Text { in_colour: false }, "it is slow", &fields);
         let message = "it is slow job=job_1 took_ms=7 error=\"no \\\"room\\\"\"\n";
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_ends_a_line_or_controls_a_terminal() {
+    fn log_values_cannot_break_lines_or_control_the_terminal() {
         let fields =
             json!({"error": "a\nFAKE line\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{2028}", "level": "forged"});
         let forms = [
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_shortened() {
+    fn a_long_log_value_is_truncated() {
         assert_eq!(bounded("short"), "short");
         let cut = bounded(&"é".repeat(VALUE_CHARS + 1));
         assert_eq!((cut.chars().count(), cut.ends_with(CUT)), (VALUE_CHARS + 1, true));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_fields_of_its_spans_and_its_own_ones_win() {
+    fn a_log_line_has_its_span_fields_and_event_fields_override_them() {
         let written = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&written);
         let sink: LineSink = Box::new(move |line| sink.lock().expect("no panic").push_str(line));

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_named_file_is_the_journal() {
+    fn the_journal_stream_is_recognized_by_device_and_inode() {
         assert!(is_journal_stream("8:1234", 8, 1234));
         for named in ["8:1235", "9:1234", "8", "", ":", "x:1234", "8:1234:5", "8: 1234"] {
             assert!(!is_journal_stream(named, 8, 1234), "{named}");

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p9_no_control_character_gets_through() {
+    fn p9_control_characters_are_made_visible() {
         assert_eq!(visible("\u{1b}[31mred\u{1b}]0;title\u{7}"), "␛[31mred␛]0;title␇");
         assert_eq!(visible("good\rbad\u{9b}2J\u{7f}"), "goodbad\u{fffd}2J␡");
         assert_eq!(visible("a\u{202e}b\u{2066}c"), "a\u{fffd}b\u{fffd}c");

@@ -209,7 +209,7 @@ mod tests {
     use super::testing::FakeTerminal;
 
     #[test]
-    fn p9_a_terminal_gets_no_control_characters_and_a_pipe_gets_every_byte() {
+    fn p9_control_characters_are_escaped_on_terminals_and_kept_in_pipes() {
         let (screen, pipe) = (FakeTerminal::watched(false), FakeTerminal::piped());
         for terminal in [&screen.terminal, &pipe.terminal] {
             terminal.data("a\u{1b}[2Jb").expect("written");

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_template_is_valid() {
+    fn every_progress_template_is_valid() {
         for template in [BAR, COUNT, CLOCK] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

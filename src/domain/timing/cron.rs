@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_clock_skips_runs_once_right_after_the_gap() {
+    fn a_skipped_local_time_runs_once_right_after_the_gap() {
         for (zone, from, expression, expected) in [
             (
                 "Europe/Berlin",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_clock_shows_twice_runs_the_first_time_only() {
+    fn a_repeated_local_time_runs_only_the_first_time() {
         for (zone, from, expression, expected) in [
             (
                 "Europe/Berlin",
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn where_every_hour_is_meant_real_time_counts() {
+    fn hourly_and_minutely_schedules_follow_elapsed_time_at_clock_changes() {
         assert_eq!(
             runs("0 * * * *", "Europe/Berlin", "2027-10-30T23:30:00Z", 4),
             ["10-31 02:00 +02:00", "10-31 02:00 +01:00", "10-31 03:00 +01:00", "10-31 04:00 +01:00"]
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cron_users_write_is_read() {
+    fn common_cron_forms_are_parsed() {
         let from = "2027-01-01T00:00:00Z";
         assert_eq!(runs("0 9 * JAN MON-FRI", "UTC", from, 2), ["01-01 09:00 +00:00", "01-04 09:00 +00:00"]);
         assert_eq!(runs("@weekly", "UTC", from, 1), ["01-03 00:00 +00:00"]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_invalid_cron_expression_or_zone_is_explained() {
         let says = |expression: &str, zone: &str| Cron::new(expression, zone).unwrap_err().to_string();
         assert!(says("* * * *", "UTC").contains("has 4 fields"));
         assert!(says("* * * * * * 2027", "UTC").contains("has 7 fields"));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_never_matches_has_no_next() {
+    fn an_expression_that_never_matches_has_no_next_occurrence() {
         assert_eq!(Cron::new("0 0 30 2 *", "UTC").unwrap().next_after(0), None);
         assert_eq!(Cron::new("* * 31 4,6,9,11 *", "UTC").unwrap().next_after(1_800_000_000_000), None);
         assert_eq!(Cron::new("* * * * *", "UTC").unwrap().next_after(u64::MAX), None);
@@ -381,7 +381,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn the_next_occurrence_is_strictly_later_monotone_and_the_first(
+        fn the_next_occurrence_is_later_monotone_and_the_earliest(
             (expression, zone) in expressions(), from in 1_200_000_000_000..2_200_000_000_000_u64, more in 0..200_000_000_u64,
         ) {
             let cron = Cron::new(&expression, zone).unwrap();
@@ -393,13 +393,13 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(expression in any::<String>(), zone in any::<String>()) {
+        fn no_text_makes_the_cron_parser_panic(expression in any::<String>(), zone in any::<String>()) {
             drop(Cron::new(&expression, "UTC").map(|cron| cron.next_after(1_800_000_000_000)));
             drop(Cron::new("@daily", &zone));
         }
 
         #[test]
-        fn no_pattern_makes_it_panic(expression in "[0-9*/,#LW-]{1,6}( [0-9*/,#LW-]{1,6}){4,5}") {
+        fn no_cron_like_text_makes_the_parser_panic(expression in "[0-9*/,#LW-]{1,6}( [0-9*/,#LW-]{1,6}){4,5}") {
             drop(Cron::new(&expression, "Europe/Berlin").map(|cron| cron.next_after(1_800_000_000_000)));
         }
     }

@@ -79,7 +79,7 @@ mod tests {
     const HOUR_MS: u64 = 3_600_000;
 
     #[test]
-    fn one_time_is_due_once() {
+    fn a_one_time_schedule_is_due_once() {
         let at = Timing::At(5_000);
         assert_eq!(
             (at.first(9_000), at.next_after(4_999), at.next_after(5_000)),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_counted_from_its_anchor_in_both_directions() {
+    fn intervals_are_counted_from_the_anchor_in_both_directions() {
         let every = Timing::Every { seconds: 10, anchor_ms: 23_000 };
         assert_eq!(every.first(23_000), Some(33_000));
         assert_eq!(every.next_after(32_999), Some(33_000));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_back_an_hour_repeats_no_occurrence_and_stretches_no_interval() {
+    fn a_clock_set_back_neither_repeats_a_cron_run_nor_delays_an_interval() {
         let hourly = Timing::Cron(Box::new(Cron::new("0 * * * *", "UTC").unwrap()));
         let noon = 1_800_014_400_000 / HOUR_MS * HOUR_MS;
         assert_eq!(hourly.again(noon - HOUR_MS / 2, Some(noon)), Some(noon + HOUR_MS));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clock_ten_years_ahead_fired_does_not_count() {
+    fn a_last_run_far_in_the_future_is_ignored() {
         let daily = Timing::Cron(Box::new(Cron::new("@daily", "UTC").unwrap()));
         let (now, far) = (1_800_000_000_000, 2_115_000_000_000);
         assert_eq!(daily.again(now, Some(far)), daily.next_after(now));
@@ -116,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn intervals_are_strictly_later_monotone_and_on_their_grid(
+        fn interval_occurrences_are_later_monotone_and_aligned_to_the_anchor(
             seconds in 1..400_000_000_u64, anchor in 0..4_000_000_000_000_u64, one in 0..4_000_000_000_000_u64, more in 0..10_000_000_u64,
         ) {
             let every = Timing::Every { seconds, anchor_ms: anchor };

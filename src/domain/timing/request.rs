@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_without_offset_is_one_of_the_zone() {
+    fn a_time_without_an_offset_uses_the_given_zone() {
         assert_eq!(read_time("2030-01-01T00:00:00+01:00", None), Some(1_893_452_400_000));
         assert_eq!(read_time("2030-01-01T00:00:00", Some("Europe/Berlin")), Some(1_893_452_400_000));
         assert_eq!(read_time(" 2030-01-01T00:00 ", None), Some(1_893_456_000_000));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_key() {
+    fn an_invalid_timing_is_reported_with_its_key() {
         let now = 1_700_000_000_000;
         let checked = |given: TimingRequest| given.check(now).map_err(|fault| fault.key);
         let none = TimingRequest::default;

@@ -11,7 +11,7 @@ fn claim(store: &FakeStore) -> Lease {
 }
 
 #[test]
-fn a_fenced_worker_leaves_its_successors_lease_alone() {
+fn a_fenced_worker_does_not_remove_the_lease_of_its_successor() {
     let (store, leases) = (FakeStore::new(Arc::new(FakeClock::default())), ActiveLeases::default());
     let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
     let old = claim(&store);

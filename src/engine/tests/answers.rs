@@ -58,7 +58,7 @@ fn usage(fixture: &Fixture) -> Usage {
 }
 
 #[test]
-fn an_answer_that_was_cut_goes_on_as_one_answer() {
+fn a_truncated_answer_is_continued_as_one_answer() {
     let fixture = fixture_with_answers(&[("one ", FinishReason::Length), ("two", FinishReason::Stop)]);
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.store.output(), "one two");
@@ -78,7 +78,7 @@ fn an_answer_that_was_cut_goes_on_as_one_answer() {
 }
 
 #[test]
-fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
+fn an_answer_is_continued_at_most_three_times_and_up_to_max_tokens() {
     let fixture = fixture_with_answers(&[("x", FinishReason::Length)]);
     fixture.finish();
     assert_eq!((fixture.store.output().as_str(), reason(&fixture)), ("xxxx", FinishReason::Length));
@@ -92,7 +92,7 @@ fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
 }
 
 #[test]
-fn an_empty_answer_is_asked_for_again_twice() {
+fn an_empty_answer_is_requested_again_twice() {
     let fixture = fixture_with_answers(&[
         ("", FinishReason::Stop),
         (" ", FinishReason::Stop),
@@ -123,7 +123,7 @@ fn a_job_with_tool_results_succeeds_without_a_final_text() {
 }
 
 #[test]
-fn p4_a_run_that_repeats_a_failing_call_is_closed() {
+fn p4_a_job_that_repeats_a_failing_call_is_closed() {
     let mut fixture = Fixture::new(|request, _, sink| {
         if request.may_call {
             return answer_with_calls(vec![call("", "broken")], sink);
@@ -175,7 +175,7 @@ fn a_fallback_model_replaces_a_failing_one() {
 }
 
 #[test]
-fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
+fn p4_a_long_retry_after_postpones_the_job_and_failures_still_count() {
     let fixture = Fixture::new(|_, _, _| {
         Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(90_000) })
     });
@@ -191,7 +191,7 @@ fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
 }
 
 #[test]
-fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
+fn a_busy_provider_postpones_a_job_without_counting_a_failure() {
     let calls_made = AtomicUsize::new(0);
     let fixture =
         Fixture::new(move |request, cancel, sink| match calls_made.fetch_add(1, Ordering::SeqCst) {
@@ -232,7 +232,7 @@ fn unreported_usage_is_estimated_and_priced() {
 }
 
 #[test]
-fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
+fn an_answer_interrupted_by_a_shutdown_is_charged_once() {
     let fixture = Fixture::new(|_, cancel, sink| {
         assert!(sink(Chunk::Text("half a word")).is_continue());
         if cancel.is_cancelled() {
@@ -256,7 +256,7 @@ fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
 }
 
 #[test]
-fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() {
+fn a_new_conversation_is_titled_by_the_title_model_or_its_first_words() {
     for (title_model, title) in [(None, "go"), (Some("t"), "A fine title"), (Some("broken"), "go")] {
         let mut fixture = Fixture::new(|request, _, sink| match request.model.as_str() {
             "t" => answer_text("\"A fine title\"", FinishReason::Stop, Some(Usage::new(3, 2)), sink),
@@ -311,7 +311,7 @@ fn a_partial_answer_is_billed_when_its_provider_reports_only_at_the_end() {
 }
 
 #[test]
-fn a_title_that_takes_too_long_costs_no_answer() {
+fn a_slow_title_does_not_fail_the_answer() {
     let mut fixture = Fixture::new(|request, cancel, sink| {
         if request.model == "t" {
             while !cancel.is_cancelled() {

@@ -76,7 +76,7 @@ fn approval_text(record: &Record) -> Option<String> {
 }
 
 #[test]
-fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() {
+fn a_denied_call_never_runs_and_the_model_gets_the_reason() {
     let fixture = fixture_with_approval();
     fixture.drive();
     decide(&fixture, false, "not on a \"Sunday\"").expect("decided");
@@ -135,7 +135,7 @@ fn no_approval_is_requested_for_refused_calls() {
 }
 
 #[test]
-fn the_wait_costs_no_attempt_no_failure_and_none_of_the_jobs_time() {
+fn waiting_for_approval_uses_no_attempt_failure_or_job_time() {
     let fixture = fixture_with_approval();
     fixture.drive();
     fixture.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
@@ -166,7 +166,7 @@ fn decide_pending(fixture: &Fixture, approve: bool) {
 }
 
 #[test]
-fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effect() {
+fn p3_p4_a_crash_between_writes_loses_no_decision_and_repeats_no_effect() {
     let (mut interrupted, mut points) = (0, 0);
     for writes in 0.. {
         let fixture = fixture_with_approval();
@@ -215,7 +215,7 @@ fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effec
 }
 
 #[test]
-fn only_a_decision_counts_and_the_wait_is_bounded_by_the_configuration() {
+fn approval_marks_decide_nothing_and_the_wait_has_the_configured_limit() {
     let fixture = fixture_with_approval();
     fixture.drive();
     let job = fixture.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");

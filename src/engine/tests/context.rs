@@ -55,7 +55,7 @@ fn long_run(limit: u32, summarise: bool) -> Fixture {
 }
 
 #[test]
-fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
+fn p8_the_oldest_rounds_are_summarized_before_the_window_is_full() {
     let fixture = long_run(2_000, true);
     let texts = summaries(&fixture);
     assert!(!texts.is_empty() && texts.iter().all(|text| text == "they talked"), "{texts:?}");
@@ -83,7 +83,7 @@ fn a_failed_summary_is_replaced_by_a_stub() {
 }
 
 #[test]
-fn a_wide_window_is_left_alone() {
+fn a_wide_context_window_needs_no_summary() {
     assert!(summaries(&long_run(200_000, true)).is_empty());
 }
 
@@ -153,7 +153,7 @@ fn with_summaries_failing(times: usize, error: ModelError) -> Fixture {
 }
 
 #[test]
-fn a_summary_waits_for_a_provider_that_is_busy_or_away_for_a_moment() {
+fn a_summary_is_retried_while_the_provider_is_busy_or_unavailable() {
     let busy = ModelError::Busy { message: "many".into(), retry_after_ms: 1_500 };
     let fixture = with_summaries_failing(3, busy);
     assert_eq!(fixture.store.postponed_ms(), [1_500; 3]);
@@ -172,7 +172,7 @@ fn a_conversation_keeps_summaries_and_no_stubs() {
 }
 
 #[test]
-fn instructions_that_fill_half_the_window_do_not_make_every_step_cut() {
+fn instructions_of_half_the_window_do_not_force_a_cut_at_every_step() {
     let mut fixture = Fixture::new(|request, _, sink| {
         Ok(if is_summary_request(request) { summary_answer(sink) } else { verbose_answer(request, sink) })
     });
@@ -187,7 +187,7 @@ fn instructions_that_fill_half_the_window_do_not_make_every_step_cut() {
 }
 
 #[test]
-fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
+fn p8_a_summary_is_limited_to_a_small_part_of_the_window() {
     let mut fixture = Fixture::new(|request, _, sink| {
         if !is_summary_request(request) {
             return Ok(verbose_answer(request, sink));

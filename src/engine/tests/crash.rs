@@ -47,7 +47,7 @@ fn run_until_death(fixture: &Fixture, writes: usize) -> bool {
 }
 
 #[test]
-fn p3_p4_a_crash_between_any_two_writes_repeats_no_effect_and_the_job_ends() {
+fn p3_p4_a_job_ends_after_crashes_between_writes_without_repeated_effects() {
     let mut interrupted = 0;
     for first in 0.. {
         let mut died = false;

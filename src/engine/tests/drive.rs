@@ -39,7 +39,7 @@ fn the_closing_call_offers_no_tools() {
 }
 
 #[test]
-fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
+fn a_request_after_a_restart_equals_the_uninterrupted_one() {
     let fixture = Fixture::new(two_batches);
     fixture.drive();
     let uninterrupted = fixture.model.requests().last().expect("the last call").1.clone();
@@ -70,7 +70,7 @@ fn retry_after_is_honoured() {
 }
 
 #[test]
-fn the_wait_doubles_and_the_budget_ends_the_job() {
+fn the_retry_delay_doubles_until_the_budget_fails_the_job() {
     let fixture = Fixture::new(|_, _, _| Err(unavailable(None)));
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
     let times: Vec<_> = fixture.model.requests().iter().map(|(at, _)| *at).collect();
@@ -82,7 +82,7 @@ fn the_wait_doubles_and_the_budget_ends_the_job() {
 }
 
 #[test]
-fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts() {
+fn a_failed_job_is_retried_from_its_last_recorded_step() {
     let mut fixture = Fixture::new(|request, cancel, sink| match answers(request) {
         0 => two_batches(request, cancel, sink),
         _ => Err(unavailable(None)),
@@ -113,7 +113,7 @@ fn a_permanent_failure_ends_the_job_at_once() {
 }
 
 #[test]
-fn p4_a_model_that_stops_unasked_fails_the_job() {
+fn p4_a_model_that_stops_without_a_cancel_fails_the_job() {
     let fixture = Fixture::new(|_, _, sink| {
         assert!(sink(Chunk::Text("half")).is_continue());
         Err(ModelError::Stopped)
@@ -173,7 +173,7 @@ fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_its_partial_answer()
 }
 
 #[test]
-fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
+fn p4_a_job_leased_after_its_end_gets_no_second_end() {
     let fixture = Fixture::new(two_batches);
     fixture.store.insert_event(Event::Error { content: "over".into(), code: FailureCode::Poison });
     assert_eq!(fixture.drive(), DriveOutcome::Abandoned);
@@ -187,7 +187,7 @@ fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
 }
 
 #[test]
-fn p4_a_second_panic_while_the_job_is_failed_ends_it_all_the_same() {
+fn p4_a_second_panic_while_failing_a_job_still_ends_it() {
     let fixture = Fixture::new(two_batches);
     fixture.store.fail_when::<StoreError>(|op, _| if op == Op::Log { panic!("on purpose") } else { None });
     assert_eq!(fixture.drive(), DriveOutcome::Finished);

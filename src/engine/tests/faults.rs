@@ -56,7 +56,7 @@ fn p3_p4_another_run_recovers_from_any_temporary_append_failure() {
 }
 
 #[test]
-fn p4_any_append_that_never_works_fails_the_job_at_once() {
+fn p4_a_permanent_append_error_fails_the_job_at_once() {
     for n in 1..=appends_of_full_run() {
         let fixture = failing(Op::Append, corrupt(), move |nth| nth >= n);
         assert_eq!(fixture.drive(), DriveOutcome::Finished, "append {n}");
@@ -66,7 +66,7 @@ fn p4_any_append_that_never_works_fails_the_job_at_once() {
 }
 
 #[test]
-fn a_fenced_worker_leaves_the_job_and_a_closed_store_leaves_the_worker() {
+fn a_fenced_worker_abandons_its_job_and_a_closed_store_ends_the_tick() {
     for n in 1..=appends_of_full_run() {
         let fenced =
             failing(Op::Append, LeaseError::Fenced { job: JobId::from_bits(7) }, move |nth| nth == n);
@@ -85,7 +85,7 @@ fn a_fenced_worker_leaves_the_job_and_a_closed_store_leaves_the_worker() {
 }
 
 #[test]
-fn p4_p8_a_log_or_history_that_cannot_be_read_fails_the_job_without_a_loop() {
+fn p4_p8_an_unreadable_log_or_history_fails_the_job_without_a_loop() {
     for op in [Op::Log, Op::History] {
         for error in [corrupt(), io()] {
             let fixture = failing(op, error.clone(), |_| true);
@@ -100,7 +100,7 @@ fn p4_p8_a_log_or_history_that_cannot_be_read_fails_the_job_without_a_loop() {
 }
 
 #[test]
-fn a_read_that_fails_for_a_moment_costs_no_event() {
+fn a_transient_read_error_is_retried_in_the_same_run() {
     for op in [Op::Log, Op::History] {
         let fixture = failing(op, io(), |nth| nth <= 3);
         assert_eq!(fixture.drive(), DriveOutcome::Finished);
@@ -110,7 +110,7 @@ fn a_read_that_fails_for_a_moment_costs_no_event() {
 }
 
 #[test]
-fn a_store_that_is_down_altogether_costs_no_job() {
+fn a_store_outage_releases_the_job_and_it_succeeds_later() {
     for error in [io(), StoreError::Full] {
         let (fixture, hit) = (Fixture::new(two_batches), error.clone());
         fixture.store.fail_when(move |op, nth| match (op, nth) {
@@ -133,7 +133,7 @@ fn a_stop_ends_the_retries_of_a_read() {
 }
 
 #[test]
-fn p4_an_end_that_fails_for_a_moment_is_written_by_another_run() {
+fn p4_after_a_transient_finish_error_another_run_writes_the_end() {
     let fixture = failing(Op::Finish, io(), |nth| nth == 1);
     assert_eq!(fixture.drive(), DriveOutcome::Released);
     fixture.finish();
@@ -156,7 +156,7 @@ fn p4_an_unwritable_end_is_written_without_its_answer_and_then_given_up() {
 }
 
 #[test]
-fn p4_a_failed_job_waits_for_a_store_that_is_down() {
+fn p4_failing_a_job_is_retried_while_the_store_is_down() {
     let fixture = Fixture::new(|_, _, _| panic!("on purpose"));
     fixture.store.fail_when(|op, nth| (op == Op::Finish && nth <= 5).then(io));
     assert_eq!(fixture.drive(), DriveOutcome::Finished);
@@ -165,7 +165,7 @@ fn p4_a_failed_job_waits_for_a_store_that_is_down() {
 }
 
 #[test]
-fn p4_a_lease_is_given_back_until_it_works() {
+fn p4_the_release_of_a_lease_is_retried_until_it_works() {
     let fixture = Fixture::new(two_batches);
     fixture.store.fail_when(|op, nth| match (op, nth) {
         (Op::Append, 1) | (Op::Release, ..=4) => Some(io()),
@@ -178,7 +178,7 @@ fn p4_a_lease_is_given_back_until_it_works() {
 }
 
 #[test]
-fn giving_back_ends_with_the_lease_the_store_or_the_server() {
+fn release_retries_end_on_a_fence_a_permanent_error_or_a_shutdown() {
     for (error, tick) in [
         (
             LeaseError::Fenced { job: JobId::from_bits(7) },
@@ -206,7 +206,7 @@ fn giving_back_ends_with_the_lease_the_store_or_the_server() {
 }
 
 #[test]
-fn a_claim_that_fails_touches_no_job() {
+fn a_failed_claim_leaves_no_active_lease() {
     for error in [io(), corrupt(), StoreError::Busy, StoreError::Closed] {
         let fixture = failing(Op::Claim, error.clone(), |_| true);
         assert_eq!(fixture.tick(), WorkerTick::StoreFailed(error));

@@ -36,7 +36,7 @@ fn wait_for_cancel(cancel: &CancelToken) -> ModelError {
 }
 
 #[test]
-fn a_panic_costs_its_job_and_no_worker() {
+fn a_panic_fails_its_job_and_the_worker_survives() {
     let fixture = Fixture::new(|_, _, _| panic!("on purpose"));
     let pool = start(&fixture);
     wait_until("the job fails", || !fixture.store.terminal_events().is_empty());

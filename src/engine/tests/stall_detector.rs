@@ -52,7 +52,7 @@ fn changes_of_slow_tool(stalled_s: u64) -> Vec<Vec<StallChange>> {
 }
 
 #[test]
-fn a_stall_is_reported_once_and_once_more_when_it_is_over() {
+fn a_stall_is_reported_once_and_its_end_once() {
     let changes = changes_of_slow_tool(STALLED_S);
     let expected = [
         vec![],
@@ -66,7 +66,7 @@ fn a_stall_is_reported_once_and_once_more_when_it_is_over() {
 }
 
 #[test]
-fn nothing_is_reported_when_detection_is_off() {
+fn no_stall_is_reported_when_detection_is_off() {
     assert!(changes_of_slow_tool(0).iter().all(Vec::is_empty));
 }
 

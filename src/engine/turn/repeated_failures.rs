@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failing_call_is_counted_and_a_success_forgets_it() {
+    fn repeated_failures_are_counted_per_call_and_reset_by_success() {
         let mut repeats = RepeatedFailures::default();
         repeats.record(&call(r#"{"a":1,"b":2}"#), FAILED);
         repeats.record(&call(r#"{ "b": 2, "a": 1 }"#), FAILED);

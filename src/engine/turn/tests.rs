@@ -60,7 +60,7 @@ fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, TurnState) {
 }
 
 #[test]
-fn an_empty_log_asks_the_model() {
+fn an_empty_log_leads_to_a_model_call() {
     assert_eq!(next(&TurnState::default()), call_model(0));
 }
 
@@ -91,7 +91,7 @@ fn p3_a_call_without_a_recorded_start_is_run_again() {
 }
 
 #[test]
-fn p3_a_recorded_start_counts_whatever_tools_there_are_now() {
+fn p3_a_recorded_start_counts_even_if_the_tool_is_gone() {
     let (mut log, mut turn) = after_batch(vec![call("a", "mcp_gone_pay"), call("b", "pure")]);
     extend(&mut log, &mut turn, vec![EngineMark::ToolStarted { id_ref: "a".into() }.into()]);
     let NextStep::Append(records) = next(&TurnState::fold(&log)) else { panic!("wants a word on the call") };
@@ -119,7 +119,7 @@ fn results_are_published_in_call_order() {
 }
 
 #[test]
-fn a_cut_step_is_discarded_and_its_successor_has_a_new_index() {
+fn a_truncated_step_is_discarded_and_the_next_has_a_new_index() {
     let mut turn = TurnState::default();
     let piece = turn.delta(StepKind::Text, "half a tho");
     turn.apply(&piece);
@@ -132,7 +132,7 @@ fn a_cut_step_is_discarded_and_its_successor_has_a_new_index() {
 }
 
 #[test]
-fn ids_that_a_provider_repeats_are_made_unique() {
+fn repeated_call_ids_of_a_provider_are_made_unique() {
     let (mut log, mut turn) =
         after_batch(vec![call("call_0", "pure"), call("", "pure"), call("call_0", "pure")]);
     let settle_all: Vec<_> = ["call_0", "call_2", "call_3"].to_vec();
@@ -154,7 +154,7 @@ fn a_generated_call_id_is_unique() {
 }
 
 #[test]
-fn the_last_call_has_no_tools_and_ends_the_job() {
+fn the_closing_call_has_no_tools_and_finishes_the_job() {
     let (mut log, mut turn) = (Vec::new(), TurnState::default());
     for step in 0..LIMITS.max_steps {
         assert_eq!(next(&turn), call_model(0), "call {step}");
@@ -173,7 +173,7 @@ fn the_last_call_has_no_tools_and_ends_the_job() {
 }
 
 #[test]
-fn failures_are_counted_in_a_row_and_bounded() {
+fn consecutive_model_failures_are_bounded_per_run() {
     let failed = |retryable| -> Record {
         EngineMark::ModelFailed {
             message: "busy".into(),
@@ -204,7 +204,7 @@ fn failures_are_counted_in_a_row_and_bounded() {
 }
 
 #[test]
-fn spent_tokens_end_a_job_that_wants_more() {
+fn a_job_over_its_token_limit_fails() {
     let (_, mut turn) = after_batch(vec![call("a", "pure")]);
     for record in turn.settle("a", "1", false) {
         turn.apply(&record);
@@ -217,7 +217,7 @@ fn spent_tokens_end_a_job_that_wants_more() {
 }
 
 #[test]
-fn closing_messages_answer_every_call() {
+fn closing_messages_contain_a_result_for_every_call() {
     let (_, turn) = after_batch(vec![call("a", "pure"), call("b", "effect")]);
     let messages = turn.closing_messages();
     assert_eq!(messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count(), 2);
@@ -306,7 +306,7 @@ fn shape(messages: &[Message]) -> Vec<(String, usize)> {
 
 proptest! {
     #[test]
-    fn p3_p4_any_plan_ends_and_runs_each_call_once(plan in prop::collection::vec(0usize..4, 0..6), cut in 0usize..40) {
+    fn p3_p4_any_interrupted_run_ends_and_runs_each_call_once(plan in prop::collection::vec(0usize..4, 0..6), cut in 0usize..40) {
         let (full, runs, _) = play(&plan, None);
         let (cut_log, cut_runs, _) = play(&plan, Some(cut));
         let mut unique = cut_runs.clone();

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_to_the_second() {
+    fn times_are_written_with_second_precision() {
         assert_eq!(date(1_700_000_000_999), "2023-11-14T22:13:20Z");
         assert!(date(u64::MAX).starts_with("9999-"));
     }

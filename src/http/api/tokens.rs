@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_and_write_without_expiry_by_default() {
+    fn a_token_has_read_and_write_scopes_without_expiry_by_default() {
         let (_, scopes, expires_in_s) = read(json!({})).expect("a request");
         assert_eq!((scopes, expires_in_s), (TokenScopes { read: true, write: true, admin: false }, None));
         let (name, scopes, expires_in_s) =

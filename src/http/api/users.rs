@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_errors_about_a_password_do_not_repeat_it() {
+    fn p9_password_errors_do_not_contain_the_password() {
         for password in [json!(12_345_678), json!(["12345678"]), json!({"a": "12345678"})] {
             let newcomer = read::<NewUserRequest>(&json!({"username": "ann", "password": password}));
             let why = newcomer.err().expect("refused");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_changes_in_named_fields_and_null_removes_it() {
+    fn given_quota_fields_change_and_null_removes_them() {
         let old = Quota { tokens_per_day: Some(1), unfinished_jobs: Some(2), project_bytes: Some(3) };
         let now = |given: Value| {
             let body: UserChangeRequest = read(&json!({"quota": given}))?;

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_a_prefix_and_43_characters_and_is_never_the_same() {
+    fn an_api_key_has_a_prefix_43_random_characters_and_a_unique_digest() {
         let entropy = Rising(AtomicU64::new(0));
         let (one, two) = (generate(SecretKind::Key, &entropy), generate(SecretKind::Key, &entropy));
         let text = one.secret.reveal();

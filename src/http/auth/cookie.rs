@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_cookie_is_ignored_where_another_site_may_have_sent_it() {
+    fn p9_a_cookie_is_ignored_on_possible_cross_site_requests() {
         let cookie = ("cookie", "nanoclaw_session=x");
         let with = |method: &str, name: &'static str, value: &'static str| {
             seen(method, &[cookie, (name, value)]).is_some()

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_logins_are_limited_by_address_whatever_the_names() {
+    fn p9_logins_are_limited_per_address_for_any_usernames() {
         let throttle = throttle();
         for name in ["a1", "b1", "c1"] {
             assert_eq!(wait(throttle.attempt(name, address(1), 0)), None);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_logins_are_limited_by_account_whatever_the_address() {
+    fn p9_logins_are_limited_per_account_from_any_address() {
         let throttle = throttle();
         for number in 1..=3 {
             assert_eq!(wait(throttle.attempt(" ANN", address(number), 0)), None);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_failures_of_others_do_not_lock_a_known_address_out() {
+    fn p9_failures_of_others_do_not_lock_out_a_known_address() {
         let throttle = throttle();
         throttle.attempt("ann", address(9), 0).expect("the first");
         throttle.succeeded("Ann", address(9));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_failures_of_others_at_the_same_address_lock_no_known_account_out() {
+    fn p9_failures_at_a_shared_address_do_not_lock_out_a_known_account() {
         let throttle = throttle();
         throttle.attempt("ann", address(1), 0).expect("the first");
         throttle.succeeded("ann", address(1));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_behind_a_proxy_without_addresses_only_the_account_counts() {
+    fn p9_without_a_client_address_only_the_account_is_limited() {
         let throttle = throttle();
         for peer in [Peer(None), Peer(Some([127, 0, 0, 1].into()))] {
             let nobodys = ClientAddress::of(peer, &HeaderMap::new());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_known_pairs_are_bounded() {
+    fn p8_remembered_account_and_address_pairs_are_bounded() {
         let throttle = throttle();
         for number in 0..KNOWN + 10 {
             throttle.succeeded(&format!("user{number}"), address(1));

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p9_a_password_is_kept_as_argon2id_with_salt() {
+    fn p9_a_password_is_stored_as_salted_argon2id() {
         let hash = hash_password(&Secret::from("correct horse".to_owned()), 7).expect("hashed");
         assert!(hash.reveal().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", hash.reveal());
         assert!(matches("correct horse", Some(&hash)));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_the_hash_for_missing_accounts_costs_the_same_and_fits_nothing() {
+    fn p9_a_missing_account_costs_the_same_hash_and_never_matches() {
         let parsed = argon2::password_hash::phc::PasswordHash::new(NO_PASSWORD_HASH).expect("a PHC string");
         let cost = Params::try_from(&parsed).expect("its cost");
         assert_eq!((cost.m_cost(), cost.t_cost(), cost.p_cost()), COST);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_have_a_length() {
+    fn passwords_have_a_minimum_and_a_maximum_length() {
         let read = |text: &str| serde_json::from_value::<NewPassword>(text.into());
         for bad in ["", "seven77", &"x".repeat(1_025)] {
             assert!(read(bad).is_err(), "{bad}");

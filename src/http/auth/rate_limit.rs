@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_limit() {
+    fn a_rate_limit_of_zero_means_unlimited() {
         assert_eq!(rates(0).user(UserId(1), 0), None);
     }
 }

@@ -57,7 +57,7 @@ fn a_session_names_its_user_and_its_expiry() {
 }
 
 #[test]
-fn p9_other_algorithms_are_refused() {
+fn p9_tokens_with_other_algorithms_are_refused() {
     let (header, claims, signature) = parts(&signed(TokenPurpose::Session));
     for alg in ["none", "None", "NONE", "HS384", "HS512", "RS256", "ES256", "PS256", "EdDSA", "", "hs256"] {
         for signature in ["", signature.as_str()] {
@@ -75,7 +75,7 @@ fn p9_other_algorithms_are_refused() {
 }
 
 #[test]
-fn p9_other_authorization_schemes_are_ignored() {
+fn p9_key_references_in_a_token_header_are_ignored() {
     let (_, claims, _) = parts(&signed(TokenPurpose::Session));
     let mut header = Header::new(Algorithm::HS256);
     header.kid = Some("../../dev/null".into());
@@ -110,7 +110,7 @@ fn p9_foreign_tampered_and_truncated_tokens_are_refused() {
 }
 
 #[test]
-fn a_session_ends_by_our_clock() {
+fn a_session_expires_by_the_server_clock() {
     let (sessions, token) = (SessionSigner::new(&KEY), signed(TokenPurpose::Session));
     let end_ms = (NOW_MS / 1_000 + WEEK_S) * 1_000;
     assert!(sessions.read(&token, TokenPurpose::Session, end_ms - 1).is_some());
@@ -227,7 +227,7 @@ async fn p9_a_disabled_account_is_refused_with_every_credential_at_once() {
 }
 
 #[tokio::test]
-async fn p9_another_password_ends_sessions_and_leaves_keys() {
+async fn p9_a_password_change_ends_sessions_and_keeps_api_keys() {
     let house = House::new();
     let ann = house.account("ann").await;
     let (key, session) = (house.key(&ann, 1, (TokenScopes::ALL, None)).await, house.session(&ann));
@@ -240,7 +240,7 @@ async fn p9_another_password_ends_sessions_and_leaves_keys() {
 }
 
 #[tokio::test]
-async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
+async fn p9_an_api_key_is_limited_by_its_scopes_and_its_expiry() {
     let house = House::new();
     let (admin, ann) = (house.account("admin").await, house.account("ann").await);
     let scopes = |read, write, admin| TokenScopes { read, write, admin };
@@ -282,7 +282,7 @@ async fn p9_read_only_routes_need_the_read_scope_only() {
 }
 
 #[tokio::test]
-async fn p9_a_ticket_opens_the_stream_of_a_message() {
+async fn p9_a_ticket_authenticates_only_an_event_stream() {
     let house = House::new();
     let ann = house.account("ann").await;
     let ticket = SessionSigner::new(&KEY)

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_is_taken_out_once() {
+    fn the_first_ticket_is_removed_from_the_query() {
         let taken = |query| {
             let (ticket, rest) = split_query(Some(query));
             (ticket.unwrap_or_default(), rest.unwrap_or_default())

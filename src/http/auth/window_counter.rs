@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_begins_with_its_first_event_and_does_not_grow() {
+    fn a_window_starts_at_its_first_event_and_has_a_fixed_length() {
         let tally = WindowCounter::new(1_000, 10);
         assert_eq!(tally.add('a', 50), WindowCount { count: 1, left_ms: 1_000 });
         assert_eq!(tally.add('a', 1_049), WindowCount { count: 2, left_ms: 1 });
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_keys_beyond_the_bound_are_counted_together() {
+    fn p8_keys_over_the_limit_share_one_counter() {
         let tally = WindowCounter::new(10_000, 2);
         assert_eq!((tally.add(1, 5_000).count, tally.add(2, 5_001).count), (1, 1));
         assert_eq!((tally.add(3, 5_002).count, tally.add(4, 5_003).count), (1, 2));

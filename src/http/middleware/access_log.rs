@@ -142,7 +142,7 @@ mod tests {
     use crate::domain::log_rate_limit::LINES_PER_S;
 
     #[test]
-    fn refused_requests_cannot_hide_failures_of_the_server() {
+    fn info_lines_do_not_use_up_the_log_rate_limit_of_warnings() {
         let throttle = LogThrottle::default();
         for _ in 0..=LINES_PER_S {
             throttle.of(Level::INFO).enter(5_000);

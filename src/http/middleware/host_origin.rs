@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_a_foreign_absolute_target_is_refused_despite_a_good_host() {
+    fn p9_a_foreign_absolute_target_is_refused_despite_an_allowed_host() {
         let request = Request::builder().uri("http://evil.example/").header("host", "localhost");
         assert!(guard().check(&request.body(()).expect("a request")).is_err());
     }

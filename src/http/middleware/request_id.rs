@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_well_formed_id_is_kept_and_any_other_replaced() {
+    fn a_well_formed_request_id_is_kept_and_any_other_is_replaced() {
         let of = |name: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(name).expect("a value"));

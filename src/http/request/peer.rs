@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_proxy_on_this_machine_is_trusted() {
+    fn forwarded_addresses_are_trusted_only_from_a_local_proxy() {
         assert_eq!(address("203.0.113.9", &["198.51.100.1"]), "203.0.113.9");
         assert_eq!(
             address("127.0.0.1", &["10.0.0.1, 198.51.100.1"]),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_address() {
+    fn an_ipv6_network_counts_as_one_address() {
         assert_eq!(address("2001:db8:1:2:3:4:5:6", &[]), address("2001:db8:1:2::9", &[]));
         assert_ne!(address("2001:db8:1:2::9", &[]), address("2001:db8:1:3::9", &[]));
         assert_eq!(address("::ffff:203.0.113.9", &[]), "203.0.113.9");

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_slash_does_not_split() {
+    fn an_escaped_slash_does_not_split_a_path() {
         assert_eq!(normalized("/v1/a%2Fb/").as_deref(), Some("/v1/a%2Fb/"));
         assert_eq!(normalized("/v%31/%25%61").as_deref(), Some("/v1/%25a"));
         assert_eq!(normalized("*"), None);
@@ -53,13 +53,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_survives_being_escaped(text in any::<String>()) {
+        fn every_escaped_text_is_decoded(text in any::<String>()) {
             let escaped = text.bytes().fold(String::new(), |all, b| format!("{all}%{b:02X}"));
             prop_assert_eq!(decode(&escaped, true), Some(text));
         }
 
         #[test]
-        fn nothing_panics(text in any::<String>()) {
+        fn no_text_makes_percent_decoding_panic(text in any::<String>()) {
             decode(&text, true);
             normalized(&text);
         }

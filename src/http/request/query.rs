@@ -98,20 +98,20 @@ mod tests {
     const KNOWN: &[&str] = &["wait", "stream"];
 
     #[test]
-    fn repeated_unknown_and_broken_parts_are_refused() {
+    fn repeated_unknown_and_malformed_query_parts_are_refused() {
         for bad in ["wait=1&wait=1", "wiat=1", "wait=%f", "=1", "%77ait=1&wait=2"] {
             assert!(QueryString::parse(Some(bad), KNOWN).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn a_typo_gets_the_nearest_name() {
+    fn an_unknown_query_name_gets_a_suggestion() {
         let error = QueryString::parse(Some("wiat=5"), KNOWN).expect_err("unknown");
         assert!(error.to_string().contains("did you mean 'wait'"), "{error}");
     }
 
     #[test]
-    fn flags_are_words() {
+    fn query_flags_are_true_or_false() {
         let query = QueryString::parse(Some("stream=yes"), KNOWN).expect("parses");
         assert!(query.flag("stream").is_err());
         let query = QueryString::parse(Some("stream=true&wait=3"), KNOWN).expect("parses");
@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_numbers_are_exactly_those_in_range(number: u64, low in 0_u64..50, span in 0_u64..1_000) {
+        fn only_whole_numbers_in_range_are_accepted(number: u64, low in 0_u64..50, span in 0_u64..1_000) {
             let query = QueryString::parse(Some(&format!("wait={number}")), KNOWN).expect("parses");
             let read = query.whole("wait", low..=low + span);
             if (low..=low + span).contains(&number) {
@@ -138,7 +138,7 @@ mod tests {
         }
 
         #[test]
-        fn no_query_panics(text in any::<String>()) {
+        fn no_text_makes_the_query_parser_panic(text in any::<String>()) {
             drop(QueryString::parse(Some(&text), KNOWN));
         }
     }

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stale_socket_is_replaced_a_living_one_is_not() {
+    async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("binds"));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_files_are_never_removed() {
+    async fn a_regular_file_at_the_socket_path_is_never_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("precious");
         std::fs::write(&path, "data").expect("writes");

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_only_rise() {
+    fn shutdown_stages_only_advance() {
         let (stages, shutdown) = ShutdownSender::new();
         stages.advance(ShutdownStage::Closing);
         stages.advance(ShutdownStage::Draining);

@@ -81,7 +81,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
-    async fn a_write_without_progress_fails_and_progress_resets_the_alarm() {
+    async fn a_write_without_progress_times_out_and_progress_resets_the_timer() {
         let (near, mut far) = tokio::io::duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_millis(300));
         let reader = tokio::spawn(async move {

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_wins_and_the_alias_works() {
+    fn the_cursor_header_overrides_the_query_and_the_alias_works() {
         assert_eq!(read(Some("7"), "after=3").expect("reads"), 7);
         assert_eq!(read(None, "starting_after=3").expect("reads"), 3);
         assert_eq!(read(None, "").expect("reads"), 0);
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_seq_is_a_cursor(seq: u64) {
+        fn every_sequence_number_is_a_valid_cursor(seq: u64) {
             prop_assert_eq!(read(None, &format!("after={seq}")).expect("reads"), seq);
             prop_assert_eq!(read(Some(&seq.to_string()), "after=x").expect("reads"), seq);
         }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_one_frame_without_other_steps_or_later_text() {
+    fn a_long_frame_contains_only_its_own_step_up_to_its_length() {
         let mut frame = frame(6);
         let mut out = Vec::new();
         for page in [vec![delta(2, 0, "a\n")], vec![delta(3, 1, "no"), delta(4, 0, "\"b")], vec![]] {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_text_is_an_error() {
+    fn missing_step_text_is_an_error() {
         let torn = frame(6).piece(&[]);
         assert!(
             matches!(torn, Err(FrameError::Torn { index: 0, expected: 6, found: 0 })),

@@ -40,7 +40,7 @@ async fn a_waiting_job_shows_its_calls_and_its_deadline() {
 }
 
 #[tokio::test]
-async fn all_calls_or_some_are_decided_and_the_answer_shows_the_job() {
+async fn a_decision_covers_some_or_all_calls_and_returns_the_job() {
     let server = Server::new();
     let id = waiting(&server).await;
     let denied =
@@ -61,7 +61,7 @@ async fn all_calls_or_some_are_decided_and_the_answer_shows_the_job() {
 }
 
 #[tokio::test]
-async fn p7_only_the_user_decides_and_only_about_what_waits() {
+async fn p7_only_the_owner_decides_and_only_on_waiting_calls() {
     let server = Server::new();
     let (id, idle) = (waiting(&server).await, server.job().await);
     for act in ["approve", "deny"] {
@@ -87,7 +87,7 @@ async fn p7_only_the_user_decides_and_only_about_what_waits() {
 }
 
 #[tokio::test]
-async fn a_stream_and_a_wait_stay_open_while_the_job_waits() {
+async fn a_stream_and_a_wait_stay_open_while_a_job_waits_for_approval() {
     let server = Server::new();
     let id = waiting(&server).await;
     let mut io = server.connect();

@@ -4,7 +4,7 @@ use crate::http::testing::{Server, read_all, request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn p8_one_backup_at_a_time_and_all_of_it_arrives() {
+async fn p8_one_backup_runs_at_a_time_and_arrives_completely() {
     let server = Server::new();
     let mut first = server.connect();
     first.write_all(&request("GET /v1/backup", &[], "")).await.expect("sends");
@@ -22,7 +22,7 @@ async fn p8_one_backup_at_a_time_and_all_of_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_frees_its_permit() {
+async fn a_disconnected_client_frees_the_backup_permit() {
     let server = Server::new();
     let mut first = server.connect();
     first.write_all(&request("GET /v1/backup", &[], "")).await.expect("sends");

@@ -26,7 +26,7 @@ fn listening(app: AppDependencies) -> (SocketAddr, ShutdownSender, JoinHandle<()
 }
 
 #[tokio::test]
-async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
+async fn streams_continue_during_a_drain_and_end_with_retry_at_closing() {
     let store = Arc::new(MemoryStore::default());
     let (address, stages, serving) = listening(app(&store));
 
@@ -81,7 +81,7 @@ async fn p1_connections_accepted_before_the_drain_are_answered() {
 }
 
 #[tokio::test]
-async fn aborting_cuts_off_what_is_left() {
+async fn the_abort_stage_ends_remaining_connections() {
     let store = Arc::new(MemoryStore::default());
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("s");
@@ -101,7 +101,7 @@ async fn aborting_cuts_off_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
+async fn a_waiting_request_is_answered_when_the_server_closes() {
     let server = Server::new();
     let (answer, ()) = tokio::join!(server.ask("POST /v1/jobs?wait=600", &[], "hi"), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -113,7 +113,7 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
 }
 
 #[tokio::test]
-async fn an_early_error_is_not_lost_in_a_reset() {
+async fn an_early_error_response_is_not_lost_to_a_connection_reset() {
     let store = Arc::new(MemoryStore::default());
     let mut app = app(&store);
     app.limits.body_bytes = 1_000;
@@ -125,7 +125,7 @@ async fn an_early_error_is_not_lost_in_a_reset() {
 }
 
 #[tokio::test]
-async fn no_more_connections_than_allowed() {
+async fn connections_over_the_limit_wait_for_a_free_one() {
     let store = Arc::new(MemoryStore::default());
     let mut app = app(&store);
     app.limits.connections = 1;
@@ -141,7 +141,7 @@ async fn no_more_connections_than_allowed() {
 }
 
 #[tokio::test]
-async fn a_stream_that_the_server_cuts_off_cancels_nothing() {
+async fn a_stream_ended_by_the_server_does_not_cancel_the_job() {
     let server = Server::new();
     let mut slow = server.connect();
     let body = r#"{"input":"x","on_disconnect":"cancel"}"#;

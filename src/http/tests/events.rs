@@ -50,7 +50,7 @@ async fn read_all_text(mut io: DuplexStream) -> String {
 }
 
 #[tokio::test]
-async fn an_ended_job_is_replayed_in_the_frames_of_the_contract() {
+async fn an_ended_job_is_replayed_in_the_documented_frames() {
     let server = Server::new();
     let id = server.job().await;
     server.store.say(id, 0, "one ");
@@ -104,7 +104,7 @@ async fn p2_a_stream_whose_store_recovers_ends_and_can_be_resumed() {
 }
 
 #[tokio::test]
-async fn a_live_stream_forwards_what_is_committed_and_ends_with_the_job() {
+async fn a_live_stream_sends_committed_events_and_ends_with_the_job() {
     let server = Server::new();
     let id = server.job().await;
     let mut io = server.connect();
@@ -122,7 +122,7 @@ async fn a_live_stream_forwards_what_is_committed_and_ends_with_the_job() {
 }
 
 #[tokio::test]
-async fn resuming_in_mid_step_starts_with_the_whole_step() {
+async fn resuming_inside_a_step_sends_the_whole_step_first() {
     let server = Server::new();
     let id = server.job().await;
     for piece in ["é", "b", "c", "d"] {
@@ -143,7 +143,7 @@ async fn resuming_in_mid_step_starts_with_the_whole_step() {
 }
 
 #[tokio::test]
-async fn the_header_wins_over_the_query_and_the_end_answers_204() {
+async fn the_cursor_header_overrides_the_query_and_the_end_gives_204() {
     let server = Server::new();
     let id = server.job().await;
     server.store.end(id, "");
@@ -155,7 +155,7 @@ async fn the_header_wins_over_the_query_and_the_end_answers_204() {
 }
 
 #[tokio::test]
-async fn bad_cursors_are_400() {
+async fn invalid_event_cursors_get_400() {
     let server = Server::new();
     let id = server.job().await;
     for query in [
@@ -189,7 +189,7 @@ async fn follow_false_returns_the_events_so_far() {
 }
 
 #[tokio::test]
-async fn the_log_is_the_truth_and_wake_ups_are_hints() {
+async fn a_stream_reads_all_committed_events_without_notifications() {
     let server = Server::new();
     *server.store.mute.lock().expect("lock") = Some(tokio::sync::watch::channel(0).0);
     let id = server.job().await;
@@ -204,7 +204,7 @@ async fn the_log_is_the_truth_and_wake_ups_are_hints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_wake_up_costs_a_delay_and_no_more() {
+async fn a_lost_notification_only_delays_the_stream() {
     let server = Server::new();
     *server.store.mute.lock().expect("lock") = Some(tokio::sync::watch::channel(0).0);
     let id = server.job().await;
@@ -219,7 +219,7 @@ async fn a_lost_wake_up_costs_a_delay_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_costs_no_pages() {
+async fn a_client_that_does_not_read_causes_no_page_reads() {
     let server = Server::new();
     let id = server.job().await;
     let mut io = server.connect();
@@ -254,7 +254,7 @@ proptest! {
 
     /// P2: cut at any byte, resumed at the last id, a client ends with exactly the log.
     #[test]
-    fn p2_whatever_is_cut_is_resumed_without_loss(pieces in prop::collection::vec("[a-zé]{1,5}", 1..30), cuts in prop::collection::vec(1_usize..900, 0..6)) {
+    fn p2_a_stream_cut_anywhere_is_resumed_without_loss(pieces in prop::collection::vec("[a-zé]{1,5}", 1..30), cuts in prop::collection::vec(1_usize..900, 0..6)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let server = Server::new();

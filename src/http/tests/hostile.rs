@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn p9_web_pages_do_not_drive_the_server() {
+async fn p9_requests_from_foreign_web_pages_are_refused() {
     let server = Server::new();
     let host = "GET /healthz HTTP/1.1\r\nconnection: close\r\n";
     let evil = server.raw(format!("{host}host: evil.example\r\n\r\n")).await;
@@ -39,7 +39,7 @@ async fn p8_large_bodies_are_refused_before_they_are_sent() {
 }
 
 #[tokio::test]
-async fn p8_heads_are_bounded() {
+async fn p8_request_heads_are_bounded() {
     let server = Server::new();
     let long = format!("x-long: {}", "x".repeat(40_000));
     assert_eq!(server.ask("GET /healthz", &[&long], "").await.status, 431);
@@ -56,7 +56,7 @@ async fn p8_heads_are_bounded() {
 }
 
 #[tokio::test]
-async fn p8_the_bound_on_heads_counts_the_request_line_and_nothing_beyond() {
+async fn p8_the_head_limit_counts_the_request_line_and_not_the_body() {
     let server = Server::with(|app| app.limits.header_bytes = 8_192);
     let head = |bytes: usize| {
         let around = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: \r\n\r\n".len();
@@ -83,7 +83,7 @@ async fn p8_the_bound_on_heads_counts_the_request_line_and_nothing_beyond() {
 }
 
 #[tokio::test]
-async fn p8_header_lines_are_counted_as_configured() {
+async fn p8_the_number_of_headers_is_limited_as_configured() {
     let server = Server::with(|app| app.limits.headers = 20);
     assert_eq!(server.ask("GET /healthz", &["a: b"; 18], "").await.status, 200);
     let answer = server.ask("GET /healthz", &["a: b"; 19], "").await;
@@ -94,7 +94,7 @@ async fn p8_header_lines_are_counted_as_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p8_slow_heads_and_slow_bodies_end() {
+async fn p8_slow_heads_and_slow_bodies_time_out() {
     let server = Server::new();
     let mut io = server.connect();
     io.write_all(b"GET /healthz HTTP/1.1\r\nhost: loc").await.expect("sends");
@@ -110,7 +110,7 @@ async fn p8_slow_heads_and_slow_bodies_end() {
 }
 
 #[tokio::test]
-async fn smuggled_requests_are_not_read() {
+async fn smuggled_requests_are_not_processed() {
     let server = Server::new();
     let hidden = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\nhi";
     for lengths in [
@@ -137,7 +137,7 @@ async fn smuggled_requests_are_not_read() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_http_get_a_400_and_a_close() {
+async fn bytes_that_are_not_http_get_a_400() {
     let server = Server::new();
     for bytes in [
         "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
@@ -169,7 +169,7 @@ async fn a_connection_serves_many_requests() {
 }
 
 #[tokio::test]
-async fn p8_a_small_body_cannot_become_a_large_tree() {
+async fn p8_a_body_with_too_many_json_values_is_refused() {
     let server = Server::new();
     let zeros = format!(r#"{{"metadata":[0{}]}}"#, ",0".repeat(200_000));
     for headers in [&["content-type: application/json"][..], &[]] {
@@ -183,7 +183,7 @@ async fn p8_a_small_body_cannot_become_a_large_tree() {
 }
 
 #[tokio::test]
-async fn p8_bodies_under_way_are_bounded_together() {
+async fn p8_concurrent_bodies_share_one_size_limit() {
     let server = Server::with(|app| app.limits.bodies_bytes = 1_000);
     let mut slow = server.connect();
     let most = "x".repeat(900);

@@ -13,7 +13,7 @@ fn failed(output: &str) -> JobOutcome {
 }
 
 #[tokio::test]
-async fn a_job_is_shown_as_it_stands() {
+async fn a_job_is_shown_in_its_current_state() {
     let server = Server::new();
     let id = server.job().await;
     server.store.say(id, 0, "a");
@@ -30,7 +30,7 @@ async fn a_job_is_shown_as_it_stands() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_job_ends_with_it() {
+async fn waiting_for_a_job_returns_at_its_end() {
     let server = Server::new();
     let id = server.job().await;
     let target = format!("/v1/jobs/{id}?wait=20");
@@ -42,7 +42,7 @@ async fn waiting_for_a_job_ends_with_it() {
 }
 
 #[tokio::test]
-async fn p7_foreign_and_unknown_ids_are_equally_absent() {
+async fn p7_foreign_and_unknown_job_ids_both_get_404() {
     let server = Server::new();
     let foreign = server.job().await;
     server.store.end(foreign, "secret");
@@ -61,7 +61,7 @@ async fn p7_foreign_and_unknown_ids_are_equally_absent() {
 }
 
 #[tokio::test]
-async fn the_output_is_plain_text_and_409_while_there_is_none() {
+async fn the_output_is_plain_text_or_409_without_one() {
     let server = Server::new();
     let id = server.job().await;
     let output = format!("/v1/jobs/{id}/output");
@@ -87,7 +87,7 @@ async fn the_output_is_plain_text_and_409_while_there_is_none() {
 }
 
 #[tokio::test]
-async fn lists_go_page_by_page_without_gap_or_repetition() {
+async fn job_lists_are_paged_without_gap_or_repetition() {
     let server = Server::new();
     let mut ids = Vec::new();
     for _ in 0..5 {
@@ -128,7 +128,7 @@ async fn lists_go_page_by_page_without_gap_or_repetition() {
 }
 
 #[tokio::test]
-async fn cancelling_twice_is_cancelling_once() {
+async fn cancelling_a_job_is_idempotent() {
     let server = Server::new();
     let id = server.job().await;
     let cancel = format!("POST /v1/jobs/{id}/cancel");
@@ -166,7 +166,7 @@ async fn an_unknown_method_is_405_and_an_unknown_path_404() {
 }
 
 #[tokio::test]
-async fn head_is_get_without_the_body() {
+async fn head_answers_like_get_without_a_body() {
     let server = Server::new();
     let id = server.job().await;
     for target in ["/healthz".to_owned(), format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/events")] {
@@ -238,7 +238,7 @@ async fn repeated_readiness_requests_cost_one_probe() {
 }
 
 #[tokio::test]
-async fn a_failed_job_is_retried_and_its_stream_continues_behind_the_old_end() {
+async fn a_retried_job_continues_its_event_stream_after_the_old_end() {
     let server = Server::new();
     let id = server.job().await;
     let retry = format!("POST /v1/jobs/{id}/retry");
@@ -256,7 +256,7 @@ async fn a_failed_job_is_retried_and_its_stream_continues_behind_the_old_end() {
 }
 
 #[tokio::test]
-async fn one_key_is_one_job() {
+async fn one_idempotency_key_creates_one_job() {
     let server = Server::new();
     let post = async |key: &str, body: &str| {
         let line = format!("idempotency-key: {key}");

@@ -23,7 +23,7 @@ async fn bounded(mode: AuthMode, quota: Quota) -> Server {
 }
 
 #[tokio::test]
-async fn p8_jobs_beyond_the_quota_are_refused_until_one_ends() {
+async fn p8_jobs_over_the_quota_are_refused_until_one_ends() {
     let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(2), ..Quota::default() }).await;
     let first = server.job().await;
     server.job().await;
@@ -38,7 +38,7 @@ async fn p8_jobs_beyond_the_quota_are_refused_until_one_ends() {
 }
 
 #[tokio::test]
-async fn p1_a_repeated_key_is_answered_when_the_quota_is_used_up() {
+async fn p1_a_repeated_idempotency_key_is_answered_despite_a_full_quota() {
     let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(1), ..Quota::default() }).await;
     let body = r#"{"input":"x"}"#;
     let ask =
@@ -53,7 +53,7 @@ async fn p1_a_repeated_key_is_answered_when_the_quota_is_used_up() {
 }
 
 #[tokio::test]
-async fn p8_schedules_and_retries_count_as_work() {
+async fn p8_schedules_and_retries_count_towards_the_quota() {
     let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(0), ..Quota::default() }).await;
     let order = r#"{"name":"n","cron":"0 0 * * *","job":{"input":"x"}}"#;
     let schedule = server.ask("POST /v1/schedules", &[], order).await;
@@ -64,7 +64,7 @@ async fn p8_schedules_and_retries_count_as_work() {
 }
 
 #[tokio::test]
-async fn p8_todays_tokens_run_out_until_midnight() {
+async fn p8_an_exhausted_token_quota_refuses_jobs_until_midnight() {
     // The usage of today, by the tests' books, is 7 tokens; yesterday's 7 do not count.
     for (most, status) in [(7, 429), (8, 202)] {
         let server = bounded(AuthMode::Multi, Quota { tokens_per_day: Some(most), ..Quota::default() }).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn a_json_job_is_stored_and_shown_as_the_contract_says() {
+async fn a_json_job_is_stored_and_shown_as_documented() {
     let server = Server::new();
     let answer = server.submit(r#"{"input":"hello","metadata":{"k":"v"},"conversation_id":"c"}"#).await;
     let id = server.store.newest_id();
@@ -28,7 +28,7 @@ async fn a_json_job_is_stored_and_shown_as_the_contract_says() {
 }
 
 #[tokio::test]
-async fn any_other_body_is_json_if_it_is_an_object_and_else_the_prompt_itself() {
+async fn a_body_of_another_type_is_a_job_if_it_is_an_object_else_a_prompt() {
     let server = Server::new();
     let form = "content-type: application/x-www-form-urlencoded";
     for (headers, body, prompt) in [
@@ -87,7 +87,7 @@ async fn empty_and_non_utf8_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn bad_queries_store_nothing() {
+async fn invalid_queries_store_no_job() {
     let server = Server::new();
     for query in [
         "wait=601",
@@ -109,7 +109,7 @@ async fn bad_queries_store_nothing() {
 }
 
 #[tokio::test]
-async fn wait_answers_200_when_the_job_ended_and_202_when_the_time_is_up() {
+async fn wait_answers_200_after_the_end_and_202_at_the_timeout() {
     let server = Server::new();
     let (answer, ()) = tokio::join!(server.ask("POST /v1/jobs?wait=20", &[], "hi"), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -130,7 +130,7 @@ async fn wait_answers_200_when_the_job_ended_and_202_when_the_time_is_up() {
 }
 
 #[tokio::test]
-async fn errors_of_the_store_have_their_status() {
+async fn store_errors_map_to_their_status() {
     let server = Server::new();
     for (error, status, code, retry) in [
         (StoreError::Busy.into(), 503, "busy", true),
@@ -149,7 +149,7 @@ async fn errors_of_the_store_have_their_status() {
 }
 
 #[tokio::test]
-async fn a_streamed_submission_is_the_jobs_stream_with_its_id() {
+async fn a_streamed_submission_returns_the_event_stream_with_the_job_id() {
     let server = Server::new();
     let ((answer, by_accept), ()) = tokio::join!(
         async {
@@ -183,14 +183,14 @@ async fn left_alone(server: &Server, on_disconnect: &str) -> JobStatus {
 }
 
 #[tokio::test]
-async fn a_vanished_client_cancels_only_with_on_disconnect_cancel() {
+async fn a_disconnected_client_cancels_only_with_on_disconnect_cancel() {
     let server = Server::new();
     assert_eq!(left_alone(&server, "cancel").await, JobStatus::Cancelled);
     assert_eq!(left_alone(&server, "continue").await, JobStatus::Queued);
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_well_cancels_nothing() {
+async fn a_completed_stream_does_not_cancel_the_job() {
     let server = Server::new();
     let body = r#"{"input":"x","on_disconnect":"cancel"}"#;
     let (_, ()) = tokio::join!(server.ask("POST /v1/jobs?stream=true", &[], body), async {
@@ -203,7 +203,7 @@ async fn a_stream_that_ends_well_cancels_nothing() {
 const CANCEL: &str = r#"{"input":"x","on_disconnect":"cancel"}"#;
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_answer_cancels_as_well() {
+async fn a_client_that_disconnects_before_the_response_cancels_the_job() {
     let server = Server::new();
     *server.store.unanswered.lock().expect("lock") = Some(Vec::new());
     let mut io = server.connect();
@@ -218,7 +218,7 @@ async fn a_client_that_leaves_before_the_answer_cancels_as_well() {
 }
 
 #[tokio::test]
-async fn a_refused_submission_cancels_nothing() {
+async fn only_a_possibly_stored_submission_is_cancelled() {
     let server = Server::new();
     for (error, cancels) in [
         (StoreError::Busy.into(), 0),

@@ -19,7 +19,7 @@ fn server() -> (Server, Arc<dyn Users>) {
 }
 
 #[tokio::test]
-async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
+async fn p9_an_api_key_is_shown_once_and_stored_as_a_digest() {
     let (server, users) = server();
     let asked = json!({"name": "ci", "scopes": ["read", "admin"], "expires_in_s": 60});
     let made = post(&server, "/api/tokens", &asked).await.json()["data"].clone();
@@ -47,7 +47,7 @@ async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
 }
 
 #[tokio::test]
-async fn p7_administrators_make_and_revoke_tokens_by_user_number() {
+async fn p7_administrators_create_and_revoke_tokens_of_users() {
     let (server, _) = server();
     post(&server, "/api/users", &json!({"username": "ann", "password": "correct horse"})).await;
     let made = post(&server, "/api/users/2/tokens", &json!({})).await.json()["data"].clone();

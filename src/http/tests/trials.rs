@@ -29,7 +29,7 @@ impl Toolbox for Waiting {
 }
 
 #[tokio::test]
-async fn p8_operator_calls_are_bounded_and_the_shutdown_cancels_them() {
+async fn p8_operator_calls_are_bounded_and_cancelled_at_shutdown() {
     let toolbox = Arc::new(Waiting::default());
     let server = Server::with(|app| app.toolbox = Arc::<Waiting>::clone(&toolbox));
     let mut running = Vec::new();

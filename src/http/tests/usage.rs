@@ -8,7 +8,7 @@ fn dates(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn usage_is_a_list_of_days_and_models() {
+async fn usage_is_listed_by_day_and_model() {
     let answer = Server::new().get("/v1/usage").await;
     assert_eq!(answer.status, 200);
     let list = answer.json();
@@ -29,7 +29,7 @@ async fn usage_is_a_list_of_days_and_models() {
 }
 
 #[tokio::test]
-async fn p8_bad_days_are_named_and_other_methods_are_refused() {
+async fn p8_invalid_days_are_reported_and_other_methods_are_refused() {
     for (query, param) in
         [("from=soon", "from"), ("to=2023-13-01", "to"), ("from=2022-01-01", "from"), ("day=1", "day")]
     {

@@ -18,7 +18,7 @@ async fn made(server: &Server, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn p9_accounts_are_made_shown_and_changed_without_their_passwords() {
+async fn p9_accounts_are_created_shown_and_changed_without_passwords() {
     let server = Server::new();
     let ann = made(&server, "Ann").await;
     let expected = json!({
@@ -50,7 +50,7 @@ async fn p9_accounts_are_made_shown_and_changed_without_their_passwords() {
 }
 
 #[tokio::test]
-async fn accounts_come_in_pages() {
+async fn accounts_are_listed_in_pages() {
     let server = Server::new();
     for number in 2..=4 {
         made(&server, &format!("user{number}")).await;
@@ -71,7 +71,7 @@ async fn accounts_come_in_pages() {
 }
 
 #[tokio::test]
-async fn client_errors_are_named_and_never_500() {
+async fn account_request_errors_are_named_and_never_500() {
     let server = Server::new();
     made(&server, "ann").await;
     let password = "correct horse";
@@ -116,7 +116,7 @@ async fn client_errors_are_named_and_never_500() {
 }
 
 #[tokio::test]
-async fn an_invite_is_a_code_and_a_date() {
+async fn an_invite_has_a_code_and_an_expiry() {
     let server = Server::new();
     let usual = server.ask("POST /api/invites", &[], "").await.json()["data"].clone();
     assert!(

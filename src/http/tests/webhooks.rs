@@ -49,7 +49,7 @@ async fn p9_a_delivery_is_shown_without_the_query_of_its_url() {
 }
 
 #[tokio::test]
-async fn p7_lists_hold_own_items_newest_first_page_by_page() {
+async fn p7_delivery_lists_contain_own_items_newest_first_in_pages() {
     let server = server();
     let ids = |answer: serde_json::Value| -> Vec<String> {
         let data = answer["data"].as_array().expect("a list").clone();
@@ -66,7 +66,7 @@ async fn p7_lists_hold_own_items_newest_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn p7_foreign_and_unknown_deliveries_are_equally_absent() {
+async fn p7_foreign_and_unknown_deliveries_both_get_404() {
     let server = server();
     for id in [id(4).as_str(), id(9).as_str(), "x", "whd_", "job_7ZZZZZZZZZZZZZZZZZZZZZZZZZ"] {
         assert_eq!(server.get(&format!("/v1/webhooks/{id}")).await.status, 404, "{id}");

@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn quoted_and_bare_keys_are_one() {
+    fn quoted_and_bare_idempotency_keys_are_equal() {
         assert_eq!(read("\"abc\"").expect("a key"), read(" abc ").expect("a key"));
         assert_ne!(read("abc").expect("a key"), read("abd").expect("a key"));
         assert!(key(&HeaderMap::new()).expect("no key").is_none());
     }
 
     #[test]
-    fn invalid_keys_are_refused() {
+    fn invalid_idempotency_keys_are_refused() {
         for bad in ["", "\"\"", "\"abc", &"x".repeat(256)] {
             assert!(read(bad).is_err(), "{bad}");
         }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_remember_no_key_refuse_one() {
+    fn routes_without_idempotency_refuse_a_key() {
         assert!(refuse(&HeaderMap::new(), "why").is_ok());
         let headers = HeaderMap::from_iter([(
             hyper::header::HeaderName::from_static(NAME),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_tells_kinds_and_bodies_apart() {
+    fn a_fingerprint_differs_by_request_kind_and_body() {
         let of = |kind: &str, pieces: &[&str]| {
             let mut fingerprint = RequestFingerprint::new(kind);
             for piece in pieces {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_is_the_last_thirty_days_or_that_of_the_query() {
+    fn the_usage_range_defaults_to_the_last_thirty_days() {
         for (query, expected) in [
             ("", (TODAY - 29, TODAY)),
             ("from=1970-01-01&to=1970-01-01", (0, 0)),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_invalid_ranges_are_refused_by_the_name_of_the_parameter() {
+    fn p8_invalid_usage_ranges_name_their_parameter() {
         for (query, named) in [
             ("from=yesterday", "'from'"),
             ("to=2024-02-30", "'to'"),

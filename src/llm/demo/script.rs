@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn fenced_blocks_become_calls() {
+    fn fenced_code_blocks_become_tool_calls() {
         let message =
             "Run\n```python\nprint(1)\n\nprint(2)\n```\nand inline ```js\n ```Bash\nls\n```\n```rust\nx\n```";
         let expected = [
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_lines_become_one_batch_as_written() {
+    fn tool_lines_become_one_batch_of_unchanged_calls() {
         let message = "please\ntool: calculator {\"expression\": \"1+1\"}\n  tool: nope\ntool: x {bad\ntool:";
         let expected =
             [wanted("calculator", "{\"expression\": \"1+1\"}"), wanted("nope", "{}"), wanted("x", "{bad")];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_streams_and_batches_are_bounded() {
+    fn p8_demo_streams_and_batches_are_bounded() {
         let every = Duration::from_millis(50);
         assert_eq!(read("stream: 100 words, 50 ms"), DemoAction::Stream { words: 100, every });
         assert_eq!(read("stream:1 word,50ms"), DemoAction::Stream { words: 1, every });
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_echoed() {
+    fn other_messages_are_echoed() {
         for message in ["", "hello", "stream: many words, 5 ms", "stream: -1 words, 5 ms", "the tool: x"] {
             assert_eq!(read(message), DemoAction::Echo, "{message}");
         }

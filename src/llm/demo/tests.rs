@@ -78,7 +78,7 @@ fn tool_result(name: &str, content: &Value) -> Message {
 }
 
 #[test]
-fn it_says_what_it_is_and_echoes() {
+fn the_demo_model_labels_itself_and_echoes() {
     let heard = ask_on(Fake::default(), vec![Message::user("Grüße, world")], true);
     assert!(
         heard.text.starts_with(LABEL) && heard.text.ends_with("You said:\nGrüße, world"),
@@ -93,7 +93,7 @@ fn it_says_what_it_is_and_echoes() {
 }
 
 #[test]
-fn it_calls_and_then_answers_with_the_output() {
+fn the_demo_model_calls_a_tool_and_answers_with_its_output() {
     let first = hear("```python\nprint(6*7)\n```").result.expect("answers");
     assert_eq!(first.finish_reason, FinishReason::ToolCalls);
     assert_eq!(first.tool_calls[0].arguments, r#"{"code":"print(6*7)"}"#);
@@ -115,7 +115,7 @@ fn it_calls_and_then_answers_with_the_output() {
 }
 
 #[test]
-fn it_reports_failures_and_data() {
+fn the_demo_model_reports_tool_failures_and_data() {
     let failed = json!({"success": false, "data": {"output": "so far"}, "error": "ValueError: x"});
     let data = json!({"success": true, "data": {"result": 391}, "error": null});
     let results = [tool_result("execute_python", &failed), tool_result("calculator", &data)];
@@ -126,7 +126,7 @@ fn it_reports_failures_and_data() {
 }
 
 #[test]
-fn a_program_s_last_value_is_told() {
+fn the_demo_model_shows_the_last_value_of_a_program() {
     let data =
         json!({"success": true, "data": {"output": "", "result": "42", "status": "ok"}, "error": null});
     let messages = vec![Message::user("x"), tool_result("execute_javascript", &data)];
@@ -137,14 +137,14 @@ fn a_program_s_last_value_is_told() {
 }
 
 #[test]
-fn a_tool_that_is_not_offered_is_not_called() {
+fn the_demo_model_does_not_call_a_tool_that_is_not_offered() {
     let heard = hear("tool: calculator {}\ntool: format_disk {}");
     assert!(heard.result.expect("answers").tool_calls.is_empty());
     assert!(heard.text.contains("'format_disk'") && heard.text.contains("calculator, execute_python"));
 }
 
 #[test]
-fn it_streams_numbered_words_and_can_be_stopped() {
+fn the_demo_model_streams_numbered_words_until_it_is_stopped() {
     let heard = hear("stream: 3 words, 1000 ms");
     assert_eq!((heard.text.as_str(), heard.chunks), ("[scripted demo model] word-1 word-2 word-3", 4));
     let stopped = ask_on(

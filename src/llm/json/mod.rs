@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_never_fails_a_text() {
+    fn deeply_nested_json_is_parsed() {
         let deep = format!("{{\"a\":1,\"x\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
         assert_eq!(value(&deep).expect("reads")["a"], 1);
         let deep = format!("{{\"a\":1,\"x\":{}1{}}}", "{\"b\":".repeat(10_000), "}".repeat(10_000));

@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn halves_join_across_pieces() {
+    fn surrogate_halves_are_joined_across_pieces() {
         assert_eq!(joined(&[r#""a\ud83d""#, r#""\ude00b""#]), "a😀b");
         assert_eq!(joined(&[r#""\uD83D""#, r#""""#, r#""\uDE00""#]), "😀");
         assert_eq!(joined(&[r#""\ud83d\ude00\ud83d""#, r#""\ude00""#]), "😀😀");
     }
 
     #[test]
-    fn a_half_that_stays_alone_becomes_the_replacement_character() {
+    fn a_lone_surrogate_becomes_the_replacement_character() {
         assert_eq!(joined(&[r#""a\ud83d""#, r#""b""#]), "a\u{FFFD}b");
         assert_eq!(joined(&[r#""a\ude00b""#]), "a\u{FFFD}b");
         assert_eq!(joined(&[r#""\ud83d\ud83d\ude00""#]), "\u{FFFD}😀");
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_survives_any_cut(text in "[a-z😀🎉é\\\\\"]{0,20}", cut in 0usize..60) {
+        fn any_text_cut_between_utf16_units_is_restored(text in "[a-z😀🎉é\\\\\"]{0,20}", cut in 0usize..60) {
             let units: Vec<u16> = text.encode_utf16().collect();
             let (front, back) = units.split_at(cut.min(units.len()));
             let json = |units: &[u16]| {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_find_their_call_by_index() {
+    fn call_pieces_are_merged_by_index() {
         let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "x", "arguments": ""}},
             {"index": 1, "id": "b", "function": {"name": "y", "arguments": "{"}},
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_index_ids_and_names_tell_calls_apart() {
+    fn without_an_index_calls_are_separated_by_id_and_name() {
         let merged = merge(&json!([
             {"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}},
             {"function": {"arguments": "1}"}},
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_pieces_is_put_together() {
+    fn a_tool_name_in_pieces_is_joined() {
         let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "get_"}},
             {"index": 0, "function": {"name": "weather"}},

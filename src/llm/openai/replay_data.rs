@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn details_in_pieces_become_one() {
+    fn reasoning_details_in_pieces_are_merged() {
         let mut details = ReasoningDetails::default();
         let text = |text: &str| json!({"type": "reasoning.text", "text": text, "index": 0, "format": "x"});
         details.add(&[text("a"), text("b"), Value::Null], false, 1000);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_provider_gets_the_plain_dialect() {
+    fn a_plain_provider_gets_the_standard_fields() {
         let shape = RequestShape { max_output_tokens: Some(50), ..shape(Provider::Openai, "localhost") };
         let sent = posted(&request(), &shape);
         assert_eq!(sent["model"], "up");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn quirks_follow_the_host_or_the_provider() {
+    fn request_quirks_follow_the_host_or_the_provider() {
         let sent = sent_to("api.deepseek.com");
         assert_eq!(sent["thinking"], json!({"type": "enabled"}));
         assert_eq!(sent["messages"][2]["reasoning_content"], "hm");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_models_of_openai_get_no_temperature() {
+    fn openai_reasoning_models_get_no_temperature() {
         for (model, takes) in [
             ("gpt-4o", true),
             ("gpt-5-chat-latest", true),

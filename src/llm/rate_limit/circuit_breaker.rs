@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn five_failures_in_a_row_open_it_and_a_success_between_does_not() {
+    fn five_consecutive_failures_open_the_breaker_and_a_success_resets_it() {
         assert_eq!(broken().check(0), BreakerDecision::Reject { failures: 5, left_ms: 5_000 });
         let mut breaker = CircuitBreaker::new(2, 60_000);
         for _ in 0..9 {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_that_fail_double_the_time_up_to_the_longest() {
+    fn failed_probes_double_the_open_time_up_to_the_maximum() {
         let (mut breaker, mut now_ms) = (broken(), 0);
         for wait_ms in [5_000, 10_000, 20_000, 40_000, 60_000, 60_000] {
             assert!(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn late_failures_of_earlier_calls_change_nothing() {
+    fn failures_of_calls_before_the_opening_change_nothing() {
         let mut breaker = broken();
         breaker.fail(4_000, false);
         assert_eq!(breaker.check(5_000), BreakerDecision::Probe);

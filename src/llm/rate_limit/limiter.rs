@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn while_one_call_probes_the_others_wait_for_its_outcome() {
+    fn other_calls_wait_while_one_call_probes() {
         let mut limiter = limiter(&RateOptions::default());
         for _ in 0..5 {
             let call = admit(&mut limiter, 0);

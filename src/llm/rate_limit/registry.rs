@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_and_key_are_one_provider() {
+    fn calls_with_one_origin_and_key_share_a_gate() {
         let limits = Limits::default();
         let mut registry = LimiterRegistry::new(&limits);
         let mut limiter = |url: &str, key: &str| {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_have_names_without_keys() {
+    fn provider_names_contain_no_keys() {
         let limits = Limits::default();
         let mut registry = LimiterRegistry::new(&limits);
         for (url, key, name) in [
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_no_key_is_printed() {
+    fn p9_debug_output_of_gates_hides_keys() {
         let limits = Limits::default();
         let mut registry = LimiterRegistry::new(&limits);
         registry.limiter("https://x.test", &Secret::from("topsecret".to_owned()), &RateOptions::default());

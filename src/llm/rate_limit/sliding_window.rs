@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_call_waits_until_the_oldest_is_a_minute_ago() {
+    fn the_next_call_waits_until_the_oldest_is_a_minute_old() {
         let mut window = requests(2);
         window.add(1_000, 1);
         window.add(2_000, 1);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_longer_than_a_minute_still_counts_its_answer() {
+    fn a_call_longer_than_a_minute_still_counts_its_tokens() {
         let mut window = tokens(100);
         let reserved = window.add(0, 50);
         assert_eq!(window.ready_in_ms(100_000, 100), 0);

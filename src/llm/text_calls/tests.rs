@@ -32,7 +32,7 @@ fn found(text: &str) -> (String, Vec<String>) {
 const CALC: &str = r#"{"name":"calc","arguments":{"n":1}}"#;
 
 #[test]
-fn every_form_is_a_call() {
+fn every_known_form_of_a_text_call_is_parsed() {
     let one = || vec!["calc {\"n\":1}".to_owned()];
     for text in [
         format!("<tool_call>{CALC}</tool_call>"),
@@ -61,7 +61,7 @@ fn every_form_is_a_call() {
 }
 
 #[test]
-fn several_calls_in_a_row_are_all_found() {
+fn consecutive_text_calls_are_all_parsed() {
     let other = r#"{"name":"get_weather","arguments":{}}"#;
     for text in [
         format!("<tool_call>{CALC}</tool_call>\n<tool_call>{other}</tool_call>"),
@@ -91,7 +91,7 @@ fn a_quoted_call_is_an_example_and_stays_text() {
 }
 
 #[test]
-fn the_text_around_a_call_stays() {
+fn the_text_around_a_call_is_kept() {
     for (text, left) in [
         (format!("Let me see.\n{CALC}"), "Let me see.\n"),
         (format!("Let me see: <tool_call>{CALC}</tool_call>\n\nThere."), "Let me see: \n\nThere."),
@@ -199,17 +199,17 @@ fn call_like_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn slicing_changes_nothing(text in call_like_text(), slice in 1usize..12) {
+    fn chunk_boundaries_do_not_change_the_result(text in call_like_text(), slice in 1usize..12) {
         prop_assert_eq!(read(&text, slice, names()), read(&text, usize::MAX, names()));
     }
 
     #[test]
-    fn without_tools_every_text_comes_through(text in call_like_text(), slice in 1usize..12) {
+    fn without_tools_every_text_stays_unchanged(text in call_like_text(), slice in 1usize..12) {
         prop_assert_eq!(read(&text, slice, Vec::new()), (text, Vec::new()));
     }
 
     #[test]
-    fn a_text_without_calls_comes_through(text in "[a-z{}\\[\\]\"`<>:, \n|_=]{0,60}", slice in 1usize..9) {
+    fn a_text_without_calls_stays_unchanged(text in "[a-z{}\\[\\]\"`<>:, \n|_=]{0,60}", slice in 1usize..9) {
         prop_assert_eq!(read(&text, slice, names()), (text, Vec::new()));
     }
 }

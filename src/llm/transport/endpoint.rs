@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_and_full_endpoint_mean_the_same() {
+    fn a_base_url_and_a_full_endpoint_are_equivalent() {
         for (given, reached) in [
             ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1/chat/completions"),
             ("https://api.deepseek.com/chat/completions", "https://api.deepseek.com/chat/completions"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_lie_below_a_version() {
+    fn the_messages_endpoint_is_below_a_version() {
         for (given, reached) in [
             ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
             ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_refused() {
+    fn invalid_endpoint_urls_are_refused() {
         for bad in
             ["", "api.openai.com/v1", "ftp://x/v1", "http:///v1", "https://u:p@x/v1", "file:///etc/passwd"]
         {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_known_by_name_and_by_number() {
+    fn loopback_is_recognized_by_name_and_by_address() {
         let local = |url: &str| Endpoint::parse(url, CHAT).expect("parses").is_loopback();
         assert!(local("http://localhost:1/v1") && local("http://[::1]:1/v1") && local("http://127.3.2.1/v1"));
         assert!(!local("http://localhost.example.com/v1") && !local("http://10.0.0.1/v1"));

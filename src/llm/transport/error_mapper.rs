@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_the_text_names_neither_url_nor_key() {
+    fn p9_error_texts_contain_neither_url_nor_key() {
         let message = "key topsecret or headersecret at https://api.secret.test/v1 is bad, says 1";
         for code in [401, 400, 502] {
             let text = status(code, &json!({"error": {"message": message}})).to_string();

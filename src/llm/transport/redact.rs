@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p9_neither_key_nor_url_stays() {
+    fn p9_quoted_provider_texts_hide_keys_and_urls() {
         let message = "Incorrect API key provided: sk-abc**def, or topsecret.\n See https://platform.x/keys (api.x.test:443)";
         let redacted = redact(message, &[Secret::from("topsecret".to_owned())], "api.x.test");
         assert_eq!(redacted, "Incorrect API key provided: [key] or [key]. See [url] [url]");
     }
 
     #[test]
-    fn p8_a_quotation_is_short() {
+    fn p8_a_quoted_provider_text_is_short() {
         assert_eq!(redact(&"a b ".repeat(1000), &[], "").chars().count(), QUOTE_CHARS + 1);
     }
 }

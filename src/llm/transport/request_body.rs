@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_written_as_they_would_be_as_values() {
+    fn streamed_tool_definitions_equal_serialized_values() {
         let offers = [offer("one"), offer("two")];
         let tools: Vec<Value> = offers
             .iter()
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_go_before_and_no_tools_are_no_field() {
+    fn an_existing_tools_field_wins_and_no_tools_give_no_field() {
         let own = json!({"tools": ["own"]});
         let fields = own.as_object().expect("an object").clone();
         assert_eq!(ProviderRequestBody::new(fields).offering(&[offer("one")], write).read(), own);

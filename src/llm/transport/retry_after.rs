@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_all_its_forms() {
+    fn retry_after_is_parsed_in_all_its_forms() {
         for (name, value, wait) in [
             ("retry-after", "2", Some(2_000)),
             ("retry-after", "0.5", Some(500)),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_429_without_it_waits_for_the_limit_s_reset() {
+    fn a_429_without_retry_after_waits_for_the_rate_limit_reset() {
         for (value, wait) in [
             ("1s", Some(1_000)),
             ("6m0s", Some(360_000)),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_that_page_s_error_alone() {
+    fn a_panic_fails_only_its_own_page() {
         let tool = CrawlBatch { web: Arc::new(PanickingWeb), timeout_s: 1 };
         let urls = ["http://a.example/bad", "http://b.example/", "http://c.example/bad"];
         let arguments = Map::from_iter([("urls".to_owned(), json!(urls))]);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_meet_and_each_fits() {
+    fn result_pages_are_contiguous_and_within_the_size_limit() {
         let full_text = "é\"\n\u{1}x".repeat(3_000);
         let tool = tool(&full_text);
         let (mut offset, mut collected) = (0, String::new());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn p7_what_is_not_there_is_said_and_so_is_what_is_another_users() {
+    fn p7_missing_and_foreign_results_are_reported_as_not_found() {
         let tool = tool("short");
         for handle in ["call_1", "", "job_x/call_0", &format!("{}/call_0", JobId::from_bits(2))] {
             let error = read(&tool, json!({"handle": handle})).expect_err(handle);

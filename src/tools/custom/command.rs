@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_what_a_command_was_given_is_in_no_result() {
+    fn p9_results_of_a_command_tool_hide_its_secrets() {
         assert_eq!(call_result("echo sk-12345"), Ok(json!({"output": "bash echo ***"})));
         let Err(ToolError::Failed { data, .. }) = call_result("raise sk-12345") else { panic!("it fails") };
         assert_eq!(data, json!({"output": "bash raise ***\n", "exit_code": 1}));

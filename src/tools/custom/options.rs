@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_command_tool_options_are_reported() {
         assert_eq!(valid_options().faults(), []);
         let cases: [(&str, CommandToolOptions); 9] = [
             ("name", CommandToolOptions { name: "Word".into(), ..valid_options() }),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_whole_names() {
+    fn an_approval_pattern_matches_whole_names() {
         let rules = rules(&["bash", "file_*", "mcp_?_x", "a-b"]).expect("good patterns");
         for covered in ["bash", "file_", "file_write", "mcp_1_x", "a-b"] {
             assert!(rules.matches_name(covered), "{covered}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_name_can_be_is_refused_with_its_place() {
+    fn an_invalid_approval_pattern_is_refused_with_its_index() {
         for bad in ["", "a b", "a.b", "[a]", &"x".repeat(65), "ü"] {
             assert_eq!(rules(&["bash", bad]).err(), Some((1, BadApprovalPattern::NoName)), "{bad}");
         }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn forgivable_ways_are_forgiven() {
+    fn common_argument_mistakes_are_accepted() {
         for text in ["", "  ", "null", "\"\"", "\"null\"", "{}", "{\"arguments\": {}}"] {
             assert_eq!(read(text), Ok(json!({})), "{text}");
         }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_refused_with_a_reason() {
+    fn invalid_arguments_are_refused_with_a_reason() {
         for text in ["{bad", "{\"a\": NaN}", "{\"a\": 1e999}", "\"{bad\"", &"[".repeat(1000)] {
             let error = read(text).expect_err(text).to_string();
             assert!(error.starts_with("Invalid JSON arguments: "), "{error}");

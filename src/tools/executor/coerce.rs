@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_obvious_reading_is_taken() {
+    fn unambiguous_values_are_coerced() {
         for (kind, written, read) in [
             ("integer", json!("5"), json!(5)),
             ("integer", json!(" -7 "), json!(-7)),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_less_obvious_stays_as_it_is() {
+    fn ambiguous_values_stay_unchanged() {
         for (kind, written) in [
             ("integer", json!("abc")),
             ("integer", json!("5.5")),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_for_what_is_optional_is_nothing() {
+    fn a_null_for_an_optional_parameter_is_removed() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_values_are_reached() {
+    fn nested_values_are_coerced() {
         let inner = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": inner}}});
         let read = coerced(json!({"list": [{"n": "1"}, {"n": "x"}], "other": "1"}), &schema);

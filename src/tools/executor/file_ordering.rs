@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_wait_for_reads_and_writes_and_reads_for_writes() {
+    fn writes_wait_for_earlier_accesses_and_reads_for_earlier_writes() {
         assert_eq!(parallel_tasks(&[Writes, Reads, Writes, Reads], 0), [0]);
         assert_eq!(parallel_tasks(&[Writes, Reads, Writes, Reads], 1), [1]);
         assert_eq!(parallel_tasks(&[Writes, Reads, Writes, Reads], 3), [3]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_in_order_and_end_when_they_are_dropped() {
+    fn file_turns_are_given_in_order_and_end_when_dropped() {
         let ordering = FileOrdering::new(vec![Writes, Reads, Free]);
         let first = ordering.next_turn().expect("a turn");
         let free = ordering.next_turn().expect("a turn");

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_guessed_and_inventions_are_not() {
+    fn a_misspelled_tool_name_gets_a_suggestion_and_an_unrelated_one_none() {
         let guess = |requested: &str| {
             nearest(requested, ["calculator", "execute_python", "text_process"].into_iter())
         };

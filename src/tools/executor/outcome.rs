@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_fixed() {
+    fn a_tool_result_has_a_fixed_json_form() {
         let (text, _) = content(json!({"a": 1}), 1_000);
         assert_eq!(text, r#"{"success":true,"data":{"a":1},"error":null,"execution_time":1.5}"#);
         let failed = ToolError::Failed { message: "no".into(), data: json!({"output": "x"}) };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_whatever_is_long_is_cut() {
+    fn p8_long_results_of_any_shape_are_truncated() {
         for data in [
             json!("\u{0}".repeat(50_000)),
             json!("ü\n\"".repeat(20_000)),

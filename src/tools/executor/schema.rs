@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn misfits_name_the_field_and_what_it_should_be() {
+    fn validation_errors_name_the_field_and_the_expected_value() {
         for (arguments, expected) in [
             (json!({}), "missing required name"),
             (json!({"name": "abc", "k": 1}), "unexpected parameter k"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn several_misfits_are_told_at_once() {
+    fn several_validation_errors_are_reported_at_once() {
         let expected = validation_error(json!({"count": 0, "k": 1}));
         for part in ["missing required name", "count must be >= 1", "unexpected parameter k"] {
             assert!(expected.contains(part), "{expected}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_comes_back_coerced() {
+    fn valid_arguments_are_returned_coerced() {
         let Value::Object(map) = json!({"name": "abc", "count": "5", "ratio": null}) else {
             panic!("an object")
         };

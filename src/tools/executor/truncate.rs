@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marker_leads_to_what_was_cut() {
+    fn the_truncation_marker_points_to_the_omitted_text() {
         let lines: Vec<String> = (0..20_000).map(|n| format!("line {n} é\n")).collect();
         let text = lines.concat();
         let (short, full_text) =
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cut_points_to_its_own_text() {
+    fn each_truncation_marker_points_to_its_own_text() {
         let (a, b) = ("a".repeat(20_000), "b".repeat(30_000));
         let (short, full_text) =
             truncated(json!({"a": a, "short": "s", "b": b}), &result_limits(16_000, 1 << 20));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_what_is_kept_is_bounded_and_nothing_is_where_nobody_reads_it() {
+    fn p8_a_stored_full_result_is_bounded_and_needs_a_reader_tool() {
         let text = "é".repeat(50_000);
         let (_, full_text) = truncated(json!(text), &result_limits(1_000, 10_001));
         let full_text = full_text.expect("kept");

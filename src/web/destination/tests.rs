@@ -112,7 +112,7 @@ fn invalid_addresses_are_reported() {
 }
 
 #[test]
-fn public_addresses_pass_cleaned_and_without_fragment() {
+fn public_urls_are_accepted_normalized_and_without_fragment() {
     for (text, meant) in [
         ("https://example.org", "https://example.org/"),
         (" 'https://example.org/a?b=c#d' ", "https://example.org/a?b=c"),
@@ -132,7 +132,7 @@ fn public_addresses_pass_cleaned_and_without_fragment() {
 }
 
 #[test]
-fn exceptions_open_just_what_they_name() {
+fn allowed_private_ranges_permit_only_themselves() {
     let allowed = ["127.0.0.1", "10.1.0.0/16", "::1"];
     for text in ["http://127.0.0.1:9000/x", "http://2130706433/", "http://10.1.2.3/", "http://[::1]/"] {
         assert!(guest(text, &allowed).is_ok(), "{text}");
@@ -146,7 +146,7 @@ fn exceptions_open_just_what_they_name() {
 }
 
 #[test]
-fn p9_credentials_and_other_services_ports_are_refused() {
+fn p9_urls_with_credentials_or_ports_of_other_services_are_refused() {
     for text in ["http://me@example.org/", "https://me:secret@example.org/", "https://:secret@example.org/"] {
         let refused = guest(text, &[]).expect_err(text);
         assert!(

@@ -11,7 +11,7 @@ fn search(query: &str, path: &str) -> SearchQuery {
 }
 
 #[test]
-fn no_act_follows_a_link_on_the_way() {
+fn no_file_operation_follows_a_symlink_in_the_path() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "own.txt", "mine", UNLIMITED).unwrap();
@@ -46,7 +46,7 @@ fn no_act_follows_a_link_on_the_way() {
 }
 
 #[test]
-fn a_link_at_the_end_is_itself_or_nothing() {
+fn a_final_symlink_is_replaced_moved_or_deleted_but_never_followed() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     let canary = fixture.outside().join("canary");
@@ -67,7 +67,7 @@ fn a_link_at_the_end_is_itself_or_nothing() {
 }
 
 #[test]
-fn the_kernel_s_own_links_lead_nowhere() {
+fn magic_links_of_the_kernel_are_not_followed() {
     let fixture = Fixture::new();
     for target in ["/proc/self/root", "/proc/self/cwd", "/proc/self/fd/0", "/dev/stdin", "/proc/self/environ"]
     {
@@ -86,7 +86,7 @@ fn the_kernel_s_own_links_lead_nowhere() {
 }
 
 #[test]
-fn neighbours_whose_names_begin_alike_are_other_projects() {
+fn a_project_cannot_reach_one_whose_name_starts_alike() {
     let fixture = Fixture::new();
     let evil = project(2, "p_evil");
     fixture.files.make(&evil).unwrap();
@@ -99,7 +99,7 @@ fn neighbours_whose_names_begin_alike_are_other_projects() {
 }
 
 #[test]
-fn a_project_that_is_a_link_is_none() {
+fn a_symlink_is_not_accepted_as_a_project_directory() {
     let fixture = Fixture::new();
     let planted = project(3, "planted");
     symlink(fixture.outside(), fixture.home.path().join("ws/user_1/planted")).unwrap();
@@ -115,7 +115,7 @@ fn a_project_that_is_a_link_is_none() {
 }
 
 #[test]
-fn writing_never_goes_through_a_hard_link() {
+fn writes_never_change_a_hard_linked_file() {
     let fixture = Fixture::new();
     fs::hard_link(fixture.outside().join("canary"), fixture.at("hard")).unwrap();
     fixture.files.write(&fixture.project, "hard", "new", UNLIMITED).unwrap();
@@ -125,7 +125,7 @@ fn writing_never_goes_through_a_hard_link() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn reading_a_pipe_socket_or_device_is_refused_at_once() {
     let fixture = Fixture::new();
     rustix::fs::mknodat(CWD, fixture.at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(fixture.at("socket")).unwrap();

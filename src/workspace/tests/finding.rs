@@ -18,7 +18,7 @@ fn found(fixture: &Fixture, query: &GlobQuery) -> Vec<String> {
 }
 
 #[test]
-fn a_glob_is_held_against_paths_below_its_directory() {
+fn a_glob_is_matched_against_paths_below_its_directory() {
     let fixture = Fixture::new();
     for path in ["a.rs", "b.txt", "src/c.rs", "src/deep/d.rs", ".env", "src/.git/e.rs", ".nanoclaw/f.rs"] {
         fixture.files.write(&fixture.project, path, "x", UNLIMITED).unwrap();
@@ -52,7 +52,7 @@ fn a_glob_is_held_against_paths_below_its_directory() {
 }
 
 #[test]
-fn p8_a_list_ends_with_its_time() {
+fn p8_a_glob_search_is_truncated_at_its_time_limit() {
     let fixture = Fixture::with(&Limits { search_ms: 1_000, ..Limits::default() });
     for n in 0..20 {
         fixture.files.write(&fixture.project, &format!("{n}"), "x", UNLIMITED).unwrap();
@@ -63,7 +63,7 @@ fn p8_a_list_ends_with_its_time() {
 }
 
 #[test]
-fn a_pattern_and_a_glob_narrow_a_search() {
+fn a_regex_and_a_glob_narrow_a_search() {
     let fixture = Fixture::new();
     fixture.files.write(&fixture.project, "src/a.rs", "let x1 = 5;\nlet y = 6;\n", UNLIMITED).unwrap();
     fixture.files.write(&fixture.project, "src/b.md", "let x1 = 5;\n", UNLIMITED).unwrap();
@@ -94,7 +94,7 @@ fn a_pattern_and_a_glob_narrow_a_search() {
 }
 
 #[test]
-fn what_stands_at_a_path_is_told_without_following() {
+fn the_kind_of_a_path_is_reported_without_following_symlinks() {
     let fixture = Fixture::new();
     fixture.files.write(&fixture.project, "d/f", "123", UNLIMITED).unwrap();
     std::os::unix::fs::symlink(fixture.outside(), fixture.at("link")).unwrap();

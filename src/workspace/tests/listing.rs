@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 #[test]
-fn a_list_is_sorted_and_shows_what_can_be_asked_for() {
+fn a_listing_is_sorted_and_omits_hidden_and_invalid_names() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     for path in ["b.txt", "a.txt", "z/in.txt", "c/in.txt", ".env", ".git/config"] {
@@ -28,7 +28,7 @@ fn a_list_is_sorted_and_shows_what_can_be_asked_for() {
 }
 
 #[test]
-fn a_list_holds_ten_thousand() {
+fn a_listing_holds_at_most_ten_thousand_files() {
     let fixture = Fixture::new();
     for number in 0..10_001 {
         fs::write(fixture.at(&format!("{number:05}")), "").unwrap();
@@ -40,7 +40,7 @@ fn a_list_holds_ten_thousand() {
 }
 
 #[test]
-fn statistics_count_everything_once_and_follow_nothing() {
+fn statistics_count_every_entry_once_and_follow_no_symlink() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     assert_eq!(files.stats(p).unwrap(), TreeStats::default());
@@ -53,7 +53,7 @@ fn statistics_count_everything_once_and_follow_nothing() {
 }
 
 #[test]
-fn what_is_not_there_does_not_exist() {
+fn a_missing_project_is_not_found() {
     let fixture = Fixture::new();
     let gone = super::project(9, "gone");
     assert!(matches!(fixture.files.stats(&gone), Err(FileError::NotFound(_))));

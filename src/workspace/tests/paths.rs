@@ -5,7 +5,7 @@ use crate::ports::FileError;
 use proptest::prelude::*;
 
 #[test]
-fn a_path_is_read_once_into_its_segments() {
+fn a_path_is_parsed_into_normalized_segments() {
     for (text, path) in
         [("", ""), (".", ""), ("./", ""), ("a", "a"), ("a//b/./c/", "a/b/c"), ("我/é", "我/é")]
     {
@@ -18,14 +18,14 @@ fn a_path_is_read_once_into_its_segments() {
 }
 
 #[test]
-fn what_leads_out_is_outside_even_if_it_would_come_back() {
+fn a_path_with_parent_segments_or_a_root_is_outside() {
     for text in ["..", "../x", "a/../../x", "a/..", "a/../b", "/", "/etc/passwd", "//x", "../p_evil"] {
         assert_eq!(ProjectPath::parse(text), Err(FileError::Outside(text.to_owned())));
     }
 }
 
 #[test]
-fn what_can_be_no_path_is_refused() {
+fn invalid_paths_are_refused() {
     let long = format!("a/{}", "x".repeat(256));
     let longer = "a/".repeat(2_048);
     for text in ["a\0b", "a\nb", "\u{1b}[2J", "a\u{85}", "...", "a/..../b", "a\\b", "..\\x", &long, &longer] {
@@ -35,7 +35,7 @@ fn what_can_be_no_path_is_refused() {
 }
 
 #[test]
-fn only_what_is_under_a_directory_is_below_it() {
+fn only_descendants_are_below_a_directory() {
     let is_below = |path: &str, above: &str| {
         ProjectPath::parse(path).unwrap().is_below(&ProjectPath::parse(above).unwrap())
     };
@@ -45,7 +45,7 @@ fn only_what_is_under_a_directory_is_below_it() {
 
 proptest! {
     #[test]
-    fn whatever_is_read_stays_below_and_reads_as_itself(text in "[a./\\\\é\\x00 ~-]{0,24}|.{0,40}") {
+    fn any_parsed_path_stays_inside_and_parses_to_itself(text in "[a./\\\\é\\x00 ~-]{0,24}|.{0,40}") {
         if let Ok(path) = ProjectPath::parse(&text) {
             let text = path.as_str().to_owned();
             prop_assert!(text.is_empty() || text.split('/').all(is_name));

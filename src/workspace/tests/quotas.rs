@@ -10,7 +10,7 @@ fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
 }
 
 #[test]
-fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
+fn quotas_bound_bytes_and_entries_and_replaced_files_do_not_count() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     let allowance = StorageAllowance { project_bytes: 10, project_entries: 3 };
@@ -27,7 +27,7 @@ fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
 }
 
 #[test]
-fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
+fn files_over_the_quota_count_and_can_still_shrink() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     let allowance = StorageAllowance { project_bytes: 10, project_entries: 3 };
@@ -44,7 +44,7 @@ fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
 }
 
 #[test]
-fn writers_at_once_share_one_quota() {
+fn concurrent_writers_share_one_quota() {
     let fixture = Fixture::new();
     let allowance = StorageAllowance { project_bytes: 100, project_entries: 100 };
     let written: usize = std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn writers_at_once_share_one_quota() {
 }
 
 #[test]
-fn an_upload_that_is_given_up_gives_its_room_back() {
+fn an_abandoned_upload_returns_its_reserved_quota() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     let allowance = StorageAllowance { project_bytes: 10, project_entries: 2 };
@@ -89,7 +89,7 @@ fn an_upload_that_is_given_up_gives_its_room_back() {
 }
 
 #[test]
-fn p8_directories_made_for_a_move_count_as_well() {
+fn p8_directories_created_by_a_move_count_towards_the_quota() {
     let fixture = Fixture::with(&Limits { project_entries: 3, ..Limits::default() });
     fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
     let far = fixture.files.rename(&fixture.project, "a", "b/c/d/e");

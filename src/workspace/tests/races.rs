@@ -53,7 +53,7 @@ fn assert_known<T: std::fmt::Debug>(outcome: &Result<T, FileError>) {
 }
 
 #[test]
-fn reading_and_listing_see_what_is_inside_or_nothing() {
+fn reads_and_listings_stay_inside_during_symlink_swaps() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
         let (mut own, mut refused) = (0, 0);
@@ -77,7 +77,7 @@ fn reading_and_listing_see_what_is_inside_or_nothing() {
 }
 
 #[test]
-fn searching_tells_nothing_from_outside() {
+fn searches_return_nothing_from_outside_during_symlink_swaps() {
     let fixture = Fixture::new();
     // Exists only outside: not even its name may be reported.
     fs::create_dir(fixture.outside().join("canary.d")).unwrap();
@@ -105,7 +105,7 @@ fn while_swapping_two(fixture: &Fixture, work: impl FnOnce()) {
 }
 
 #[test]
-fn writing_moving_and_uploading_stay_inside() {
+fn writes_moves_and_uploads_stay_inside_during_symlink_swaps() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
         for round in 0..ROUNDS {
@@ -131,7 +131,7 @@ fn writing_moving_and_uploading_stay_inside() {
 }
 
 #[test]
-fn deleting_stays_inside() {
+fn deletes_stay_inside_during_symlink_swaps() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
         for _ in 0..ROUNDS {
@@ -146,7 +146,7 @@ fn deleting_stays_inside() {
 }
 
 #[test]
-fn a_project_is_removed_while_it_is_written_to() {
+fn a_project_can_be_removed_during_concurrent_writes() {
     let fixture = Fixture::new();
     while_swapping(&fixture, || {
         for _ in 0..ROUNDS / 10 {
@@ -159,7 +159,7 @@ fn a_project_is_removed_while_it_is_written_to() {
 }
 
 #[test]
-fn changing_by_content_finding_and_removing_files_stay_inside() {
+fn revise_find_and_delete_stay_inside_during_symlink_swaps() {
     let fixture = Fixture::new();
     let query = GlobQuery { glob: "**/*".to_owned(), with_hidden: true, ..GlobQuery::default() };
     while_swapping(&fixture, || {
@@ -190,7 +190,7 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
 }
 
 #[test]
-fn changes_by_content_come_one_after_the_other() {
+fn concurrent_revisions_of_a_file_are_serialized() {
     let fixture = Fixture::new();
     fixture.files.write(&fixture.project, "n", "", UNLIMITED).unwrap();
     let add = |before: Option<Vec<u8>>| Some([before.unwrap(), b"x".to_vec()].concat());

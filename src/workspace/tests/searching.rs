@@ -47,7 +47,7 @@ fn text_is_found_literally_by_path_and_line() {
 }
 
 #[test]
-fn what_cannot_be_searched_for_is_refused() {
+fn invalid_search_queries_and_paths_are_refused() {
     let fixture = Fixture::new();
     for text in ["", "a\nb", "a\0", &"x".repeat(1_001)] {
         assert!(matches!(fixture.files.search(&fixture.project, &query(text)), Err(FileError::BadPath(_))));
@@ -62,7 +62,7 @@ fn what_cannot_be_searched_for_is_refused() {
 }
 
 #[test]
-fn results_lines_and_files_are_bounded_and_say_so() {
+fn search_results_lines_and_files_are_limited_and_marked_as_cut() {
     let fixture = Fixture::with(&Limits { search_files: 20, ..Limits::default() });
     let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "long", &format!("needle{}", "x".repeat(100_000)), UNLIMITED).unwrap();
@@ -83,7 +83,7 @@ fn results_lines_and_files_are_bounded_and_say_so() {
 }
 
 #[test]
-fn a_line_without_end_is_given_up() {
+fn files_with_oversized_lines_are_skipped_by_the_search() {
     let fixture = Fixture::new();
     fs::File::create(fixture.at("sparse")).unwrap().set_len(1 << 40).unwrap();
     fs::write(fixture.at("endless"), "x".repeat(9 << 20)).unwrap();
@@ -94,7 +94,7 @@ fn a_line_without_end_is_given_up() {
 }
 
 #[test]
-fn a_search_ends_when_its_time_is_over() {
+fn a_search_is_truncated_at_its_time_limit() {
     let fixture = Fixture::with(&Limits { search_ms: 1_000, ..Limits::default() });
     for number in 0..100 {
         fixture.files.write(&fixture.project, &format!("{number}"), "needle", UNLIMITED).unwrap();

@@ -21,7 +21,7 @@ fn a_written_text_is_read_back_and_leaves_nothing_staged() {
 }
 
 #[test]
-fn a_replaced_file_is_a_new_one_with_the_old_mode() {
+fn a_replaced_file_is_a_new_inode_with_the_old_permissions() {
     let fixture = Fixture::new();
     fixture.files.write(&fixture.project, "run.sh", "old", UNLIMITED).unwrap();
     fs::set_permissions(fixture.at("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
@@ -32,7 +32,7 @@ fn a_replaced_file_is_a_new_one_with_the_old_mode() {
 }
 
 #[test]
-fn kinds_sizes_and_encodings_are_told_apart() {
+fn wrong_kinds_sizes_and_encodings_give_distinct_errors() {
     let fixture = Fixture::with(&Limits { file_bytes: 10, ..Limits::default() });
     let (files, p) = (&fixture.files, &fixture.project);
     files.make_directory(p, "dir/in", UNLIMITED).unwrap();
@@ -59,7 +59,7 @@ fn kinds_sizes_and_encodings_are_told_apart() {
 }
 
 #[test]
-fn the_project_itself_is_neither_read_nor_written_nor_moved_nor_deleted() {
+fn the_project_root_cannot_be_read_written_moved_or_deleted() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     for root in ["", ".", "./", "././"] {
@@ -78,7 +78,7 @@ fn the_project_itself_is_neither_read_nor_written_nor_moved_nor_deleted() {
 }
 
 #[test]
-fn the_longest_path_that_can_be_asked_for_works() {
+fn the_longest_allowed_path_works() {
     let fixture = Fixture::new();
     let path = format!("{}/{}", vec!["x".repeat(250); 15].join("/"), "y".repeat(250));
     fixture.files.write(&fixture.project, &path, "deep", UNLIMITED).unwrap();
@@ -87,7 +87,7 @@ fn the_longest_path_that_can_be_asked_for_works() {
 }
 
 #[test]
-fn permissions_that_close_a_thing_are_a_refusal_and_no_fault() {
+fn missing_permissions_are_refused_without_an_internal_error() {
     as_unprivileged_user(|| {
         let fixture = Fixture::new();
         let (files, p) = (&fixture.files, &fixture.project);

@@ -19,7 +19,7 @@ fn dig(root: &Path, depth: u32) {
 }
 
 #[test]
-fn things_move_to_where_nothing_is() {
+fn files_and_directories_move_only_to_free_paths() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "a/x", "1", UNLIMITED).unwrap();
@@ -44,7 +44,7 @@ fn things_move_to_where_nothing_is() {
 }
 
 #[test]
-fn a_deleted_tree_is_away_whatever_is_in_it() {
+fn a_deep_or_large_tree_is_deleted_completely() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     dig(&fixture.at(""), 10_000);
@@ -65,7 +65,7 @@ fn a_deleted_tree_is_away_whatever_is_in_it() {
 }
 
 #[test]
-fn a_tree_too_deep_to_be_counted_is_full_and_can_be_deleted() {
+fn a_tree_too_deep_to_count_is_over_quota_and_can_be_deleted() {
     let fixture = Fixture::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let mut here = rustix::fs::openat(CWD, fixture.at(""), flags, Mode::empty()).unwrap();
@@ -81,7 +81,7 @@ fn a_tree_too_deep_to_be_counted_is_full_and_can_be_deleted() {
 }
 
 #[test]
-fn directories_of_every_mode_go_away() {
+fn directories_with_any_permissions_can_be_deleted() {
     as_unprivileged_user(|| {
         let fixture = Fixture::new();
         for mode in (0..0o1000).step_by(0o40) {
@@ -100,7 +100,7 @@ fn directories_of_every_mode_go_away() {
 }
 
 #[test]
-fn a_removed_project_is_gone_and_removed_again() {
+fn removing_a_project_is_idempotent_and_finishes_after_a_crash() {
     let fixture = Fixture::new();
     fixture.files.write(&fixture.project, "a/b", "x", UNLIMITED).unwrap();
     let neighbour = project(2, "q");

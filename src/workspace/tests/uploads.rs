@@ -6,7 +6,7 @@ use crate::ports::{FileError, Workspaces};
 use std::fs;
 
 #[test]
-fn a_folder_arrives_file_by_file() {
+fn an_upload_publishes_each_file_when_it_is_complete() {
     let fixture = Fixture::new();
     let p = project(7, "not there yet");
     assert!(
@@ -31,7 +31,7 @@ fn a_folder_arrives_file_by_file() {
 }
 
 #[test]
-fn nothing_that_is_there_is_replaced() {
+fn an_upload_never_replaces_an_existing_file() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
     files.write(p, "old", "old", UNLIMITED).unwrap();
@@ -57,7 +57,7 @@ fn nothing_that_is_there_is_replaced() {
 }
 
 #[test]
-fn a_file_that_does_not_end_leaves_nothing() {
+fn an_unfinished_uploaded_file_leaves_nothing() {
     let fixture = Fixture::new();
     let mut upload = fixture.files.upload(&fixture.project, UNLIMITED).unwrap();
     upload.begin("half").unwrap();
@@ -71,7 +71,7 @@ fn a_file_that_does_not_end_leaves_nothing() {
 }
 
 #[test]
-fn sizes_and_counts_are_bounded() {
+fn upload_sizes_and_file_counts_are_limited() {
     let fixture = Fixture::with(&Limits { upload_bytes: 10, upload_files: 3, ..Limits::default() });
     let mut upload = fixture.files.upload(&fixture.project, UNLIMITED).unwrap();
     upload.begin("a").unwrap();

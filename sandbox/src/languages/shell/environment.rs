@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_with_secrets_is_readable() {
+    fn paths_with_secrets_are_not_readable_in_the_shell_sandbox() {
         let rules = files(Path::new("/own"), true);
         for path in [
             "/",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_s_variables_replace_the_sandbox_s() {
+    fn caller_variables_override_sandbox_variables() {
         let extra = [("LANG".to_owned(), "de_DE.UTF-8".to_owned()), ("TOKEN".to_owned(), "x".to_owned())];
         let environment = environment(Path::new("/own"), Path::new("/bin/sh"), &extra);
         assert_eq!(environment.iter().filter(|(name, _)| name == "LANG").count(), 1);

@@ -56,7 +56,7 @@ fn start_tree(start: impl FnOnce() -> io::Result<ForkResult>) -> Result<(i32, io
 }
 
 #[test]
-fn a_run_is_killed_whole_and_leaves_nothing() {
+fn killing_a_run_ends_all_its_processes_and_removes_its_cgroup() {
     let _turn = alone();
     let Some(base) = own_base("killing a cgroup") else { return };
     in_child(|| {
@@ -98,7 +98,7 @@ fn a_run_is_killed_whole_and_leaves_nothing() {
 }
 
 #[test]
-fn a_successor_sweeps_what_a_dead_broker_left_and_no_one_else_s() {
+fn cgroups_of_dead_brokers_are_removed_and_others_are_kept() {
     let _turn = alone();
     let Some(base) = own_base("sweeping") else { return };
     in_child(|| {
@@ -186,7 +186,7 @@ fn live_as_broker(server_leaf: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn a_service_with_a_user_of_its_own_uses_what_was_delegated_twice() {
+fn a_non_root_service_can_reuse_its_delegated_cgroup() {
     let _turn = alone();
     let Some(base) = own_base("a delegation to another user") else { return };
     hand_over(&base);
@@ -215,7 +215,7 @@ fn a_service_with_a_user_of_its_own_uses_what_was_delegated_twice() {
 }
 
 #[test]
-fn names_show_whether_the_broker_is_alive() {
+fn a_cgroup_name_shows_whether_its_broker_is_alive() {
     let own_pid = std::process::id();
     let start_time = cgroup_tree::started_at(own_pid).unwrap();
     assert!(!is_leftover(&format!("nanoclaw-{own_pid}-{start_time}")));
@@ -227,7 +227,7 @@ fn names_show_whether_the_broker_is_alive() {
 }
 
 #[test]
-fn the_kernel_s_counts_are_read() {
+fn cgroup_event_counts_are_parsed() {
     let text = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 1\n";
     assert_eq!(MemoryEvents::parse(text), MemoryEvents { oom_kill: 2 });
     assert_eq!(MemoryEvents::parse(""), MemoryEvents::default());
@@ -235,7 +235,7 @@ fn the_kernel_s_counts_are_read() {
 }
 
 #[test]
-fn errors_name_the_missing_part_and_give_advice() {
+fn cgroup_errors_name_the_cause_and_give_advice() {
     let path = PathBuf::from("/sys/fs/cgroup/x");
     let read_only = CgroupError::ReadOnly { path: path.clone() };
     assert!(read_only.to_string().contains("read-only"));

@@ -59,7 +59,7 @@ fn root_enters_directly_and_keeps_its_user_ids() {
 }
 
 #[test]
-fn the_network_stays_where_it_is_wanted() {
+fn the_network_namespace_is_kept_on_request() {
     if lacks_root("entering namespaces by right") {
         return;
     }
@@ -74,7 +74,7 @@ fn the_network_stays_where_it_is_wanted() {
 }
 
 #[test]
-fn nobody_enters_through_a_user_namespace_and_keeps_its_user() {
+fn an_unprivileged_user_enters_a_user_namespace_and_keeps_its_ids() {
     if lacks_root("becoming somebody else") || lacks_user_namespaces("the user namespace") {
         return;
     }
@@ -119,7 +119,7 @@ fn nobody_enters_through_a_user_namespace_and_keeps_its_user() {
 }
 
 #[test]
-fn the_server_outside_can_signal_and_reap_a_process_inside() {
+fn the_server_can_signal_and_reap_a_process_in_a_namespace() {
     if lacks_root("becoming somebody else") || lacks_user_namespaces("signals from outside") {
         return;
     }
@@ -148,7 +148,7 @@ fn the_server_outside_can_signal_and_reap_a_process_inside() {
 }
 
 #[test]
-fn a_map_that_cannot_be_written_leaves_the_process_as_it_was() {
+fn a_failed_user_map_leaves_the_process_unchanged() {
     if lacks_root("becoming somebody else") || lacks_user_namespaces("the half-way failure") {
         return;
     }
@@ -175,7 +175,7 @@ fn a_map_that_cannot_be_written_leaves_the_process_as_it_was() {
 }
 
 #[test]
-fn a_filter_that_forbids_them_is_named() {
+fn a_seccomp_filter_that_forbids_namespaces_is_reported() {
     if lacks_root("becoming somebody else") {
         return;
     }
@@ -202,7 +202,7 @@ fn a_filter_that_forbids_them_is_named() {
 }
 
 #[test]
-fn a_failed_step_goes_through_an_exit_code() {
+fn a_failed_namespace_step_round_trips_through_an_exit_code() {
     let error = io::Error::from_raw_os_error(libc::ENOSPC);
     for step in [UserNamespaceStep::Enter, UserNamespaceStep::Map] {
         let (_, decoded) = UserNamespaceStep::decode(step.encode(&error));
@@ -219,7 +219,7 @@ fn a_failed_step_goes_through_an_exit_code() {
 }
 
 #[test]
-fn each_obstacle_has_a_reason_and_advice() {
+fn each_namespace_obstacle_has_a_reason_and_advice() {
     for obstacle in SETTINGS.iter().chain([&FILTER]) {
         assert!(!obstacle.reason.is_empty() && !obstacle.advice.is_empty());
         assert!(obstacle.file.starts_with("/proc/"));

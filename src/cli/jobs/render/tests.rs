@@ -62,7 +62,7 @@ fn shown(screen: &FakeTerminal, events: &[ClientEvent]) -> Option<String> {
 }
 
 #[test]
-fn p9_a_terminal_shows_everything_in_order_without_control_characters() {
+fn p9_a_terminal_shows_all_steps_in_order_without_control_characters() {
     let screen = FakeTerminal::watched(false);
     assert_eq!(shown(&screen, &job()).as_deref(), Some("7 tokens (5 in, 2 out)"));
     let lines = [
@@ -85,7 +85,7 @@ fn p9_a_terminal_shows_everything_in_order_without_control_characters() {
 }
 
 #[test]
-fn only_the_renderer_sets_colours() {
+fn only_the_renderer_sets_terminal_colours() {
     let screen = FakeTerminal::watched(true);
     shown(&screen, &job());
     let out = screen.out();
@@ -104,7 +104,7 @@ fn only_the_renderer_sets_colours() {
 }
 
 #[test]
-fn in_pipes_only_the_answer_is_on_stdout() {
+fn piped_output_has_only_the_answer_on_stdout() {
     let pipes = FakeTerminal::piped();
     shown(&pipes, &job());
     assert_eq!(pipes.out(), "I compute.\nIt is \u{1b}[31m3.14.\n", "data is what it is");
@@ -113,7 +113,7 @@ fn in_pipes_only_the_answer_is_on_stdout() {
 }
 
 #[test]
-fn p2_a_step_that_was_cut_off_is_written_once() {
+fn p2_a_discarded_step_is_not_repeated_in_piped_output() {
     let cut = events(&[
         piece("step-0", "text", "The ans"),
         ("status", json!({"status": "running", "attempt": 2})),
@@ -130,7 +130,7 @@ fn p2_a_step_that_was_cut_off_is_written_once() {
 }
 
 #[test]
-fn waiting_calls_are_shown_with_the_commands_that_decide() {
+fn calls_that_wait_for_approval_are_shown_with_the_deciding_commands() {
     let advice = approval_advice(
         "bash (a) waits for approval: POST /v1/jobs/job_1/approve or /v1/jobs/job_1/deny",
         "job_1",

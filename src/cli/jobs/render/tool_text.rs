@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_shown_as_code_and_cut() {
+    fn code_arguments_are_shown_as_a_truncated_block() {
         let code = (1..=30).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
         let arguments = serde_json::json!({"code": code, "timeout": 5}).to_string();
         let lines = call("execute_python", &arguments, 80);

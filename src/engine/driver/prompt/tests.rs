@@ -126,7 +126,7 @@ fn results_without_a_call_are_dropped_and_missing_results_are_added() {
 }
 
 #[test]
-fn the_oldest_turns_go_first_and_the_question_stays() {
+fn the_oldest_turns_are_cut_first_and_the_question_stays() {
     let (base, turn) = (base(6, 100), rounds(3, 10));
     let estimator = TokenEstimator::of_model("gpt-4");
     let budget = PromptBudget { tokens: 1_400, fixed: 10 };
@@ -147,7 +147,7 @@ fn the_oldest_turns_go_first_and_the_question_stays() {
 }
 
 #[test]
-fn a_long_run_of_one_job_loses_its_oldest_rounds_and_keeps_its_question_and_instructions() {
+fn a_long_job_drops_its_oldest_rounds_but_keeps_question_and_instructions() {
     let (base, mut turn) = (base(1, 1), rounds(8, 200));
     let estimator = TokenEstimator::of_model("gpt-4");
     let budget = PromptBudget { tokens: 1_000, fixed: 0 };

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_reads_back_and_an_id_is_one_too() {
+    fn a_cursor_round_trips_and_a_conversation_id_is_accepted_too() {
         for (name, at) in [("conv_1", 0), ("a-b", u64::MAX)] {
             let conversation = conversation(name, at);
             let read = PageStart::parse(&write(&conversation)).expect("a cursor");

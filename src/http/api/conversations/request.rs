@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_fields_stay_and_null_removes_the_project() {
+    fn absent_fields_stay_unchanged_and_null_removes_the_project() {
         assert_eq!(read(json!({})), Ok(ConversationChange::default()));
         assert_eq!(read(json!({"title": null, "temperature": null})), Ok(ConversationChange::default()));
         let unbound = ConversationChange { project_id: Some(None), ..ConversationChange::default() };
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_each_wrong_field_is_named() {
+    fn p8_each_invalid_field_is_reported() {
         for (body, named) in [
             (json!({"title": 1}), "'title'"),
             (json!({"title": "x".repeat(256)}), "'title'"),

@@ -28,7 +28,7 @@ mod tests {
     use crate::domain::id::JobId;
 
     #[test]
-    fn questions_and_answers_are_told_apart_by_their_names() {
+    fn question_and_answer_ids_are_distinguished_by_prefix() {
         let job = JobId::from_bits(7 << 80);
         assert_eq!(parse(&job.ask_id().to_string()), Some(MessageRef::Ask(job.ask_id())));
         assert_eq!(parse(&job.message_id().to_string()), Some(MessageRef::Answer(job.message_id())));

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_each_wrong_field_is_named() {
+    fn p8_each_invalid_field_is_reported() {
         for (body, named) in [
             (json!({}), "'text'"),
             (json!({"text": " \n", "attachments": []}), "'text'"),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn p7_a_job_takes_its_users_projects_and_no_others() {
+    fn p7_a_job_can_only_use_a_project_of_its_user() {
         let app = app(&Arc::new(MemoryStore::default()));
         let theirs = foreign(&app);
         let job = |user| {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn p7_another_users_project_has_no_routes() {
+    async fn p7_requests_for_another_users_project_get_404() {
         let (told, hears) = std::sync::mpsc::channel();
         let server = Server::with(|app| drop(told.send(tokio::task::block_in_place(|| foreign(app)))));
         let id = hears.recv().expect("a project").id;

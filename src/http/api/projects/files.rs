@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extensions_begin_with_the_last_dot() {
+    fn a_file_extension_starts_at_the_last_dot() {
         for (name, wanted) in
             [("a.rs", ".rs"), ("a.tar.gz", ".gz"), (".env", ""), ("Makefile", ""), ("a.", "")]
         {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_file_fits_into_a_body_however_it_is_escaped() {
+    fn the_body_limit_allows_the_largest_file_with_json_escapes() {
         let limits = Limits::default();
         let cyrillic = serde_json::to_string(&"\u{44f}".repeat(10)).expect("JSON").len();
         assert!(

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_its_hours_and_models() {
+    fn a_daily_report_has_24_hours_and_totals_by_model() {
         let lines = [
             line("2026-03-28T23:00:00Z", "b", 100),
             line("2026-03-29T00:00:00Z", "a", 1),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn weeks_and_months_are_filled_with_zeros() {
+    fn weekly_and_monthly_reports_fill_empty_days_with_zeros() {
         let lines = [
             line("2026-02-27T23:00:00Z", "a", 7),
             line("2026-02-28T00:00:00Z", "a", 5),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_zone_is_off_by_half_an_hour_an_hour_counts_where_it_begins() {
+    fn in_a_half_hour_zone_usage_counts_in_the_hour_it_starts() {
         // 18:30 UTC is midnight in Kolkata.
         let lines = [line("2026-03-28T18:00:00Z", "a", 10), line("2026-03-28T19:00:00Z", "a", 1)];
         let day = report(ReportPeriod::Daily, "Asia/Kolkata", &lines);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn no_clock_panics() {
+    fn no_clock_value_makes_a_report_panic() {
         for now_ms in [0, 1, u64::MAX, 253_402_300_799_000] {
             drop(
                 ReportSpan::until(ReportPeriod::Monthly, TimeZone::UTC, now_ms)

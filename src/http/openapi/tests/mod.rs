@@ -89,7 +89,7 @@ fn drawn() -> Value {
 }
 
 #[test]
-fn the_document_is_the_one_that_the_handlers_types_draw() {
+fn the_committed_openapi_document_equals_the_generated_one() {
     let drawn = format!("{}\n", serde_json::to_string_pretty(&drawn()).expect("JSON"));
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/openapi/openapi.json");
     let is_wanted = std::env::vars_os().any(|(name, _)| name == "UPDATE_OPENAPI");
@@ -101,7 +101,7 @@ fn the_document_is_the_one_that_the_handlers_types_draw() {
 }
 
 #[test]
-fn every_route_is_described_and_every_description_is_a_route() {
+fn the_openapi_paths_equal_the_served_routes() {
     let document = drawn();
     let mut described = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
@@ -122,7 +122,7 @@ fn every_route_is_described_and_every_description_is_a_route() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_openapi_reference_resolves() {
     fn follow<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(map) => {

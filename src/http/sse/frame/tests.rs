@@ -124,7 +124,7 @@ fn truth(events: &[SequencedEvent]) -> BTreeMap<u64, String> {
 
 proptest! {
     #[test]
-    fn a_reader_that_resumes_anywhere_ends_with_the_whole_text(
+    fn a_client_that_resumes_anywhere_gets_the_whole_text(
         steps in steps(),
         sizes in prop::collection::vec(1_usize..9, 1..5),
         cut in any::<prop::sample::Index>(),
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn deltas_are_the_log_itself(steps in steps(), sizes in prop::collection::vec(1_usize..9, 1..5)) {
+    fn delta_mode_sends_one_frame_per_event(steps in steps(), sizes in prop::collection::vec(1_usize..9, 1..5)) {
         let events = log(&steps);
         let mut seen: BTreeMap<u64, String> = BTreeMap::new();
         for (at, line) in lines(&frames(&events, 0, &sizes, StreamFormat::Ndjson, TextMode::Delta)).into_iter().enumerate() {
@@ -238,7 +238,7 @@ fn a_page_has_one_frame_per_step_with_the_newest_id() {
 }
 
 #[test]
-fn kept_text_saves_reading_and_long_text_is_not_kept() {
+fn cached_step_text_avoids_reads_and_long_text_is_not_cached() {
     let long = "x".repeat(HELD_BYTES + 1);
     let mut renderer = FrameRenderer::new(StreamFormat::Sse, TextMode::Cumulative);
     let never = |_, _| unreachable!("held");
@@ -254,7 +254,7 @@ fn kept_text_saves_reading_and_long_text_is_not_kept() {
 }
 
 #[test]
-fn a_long_text_that_continues_behind_its_page_is_sent_once() {
+fn a_long_text_that_continues_on_the_next_page_is_sent_once() {
     let mut renderer =
         FrameRenderer { held_bytes: 2, ..FrameRenderer::new(StreamFormat::Ndjson, TextMode::Cumulative) };
     let never = |_, _| unreachable!("long");
@@ -276,7 +276,7 @@ fn a_long_text_that_continues_behind_its_page_is_sent_once() {
 }
 
 #[test]
-fn kept_text_that_does_not_fit_the_page_is_read_again() {
+fn cached_text_that_does_not_match_the_page_is_read_again() {
     let mut renderer = FrameRenderer::new(StreamFormat::Ndjson, TextMode::Cumulative);
     rendered(&mut renderer, &[delta(1, 0, 0, 1, "ab")], &|_, _| unreachable!("a whole step"))
         .expect("renders");
@@ -293,7 +293,7 @@ fn text_of_the_wrong_length_is_an_error() {
 }
 
 #[test]
-fn every_event_has_the_fields_of_the_contract() {
+fn every_event_frame_has_the_documented_fields() {
     let id = crate::domain::id::JobId::from_bits(5).message_id();
     let call = Call { id_ref: "c1".into(), name: "n".into(), arguments: "{\"a\":1}".into() };
     let result = Event::ToolResult {
@@ -368,7 +368,7 @@ fn tell(events: &[SequencedEvent], after: u64, text: TextMode) -> Vec<(u64, Stri
 }
 
 #[test]
-fn a_folded_step_is_a_gap_in_delta_mode_only() {
+fn a_folded_step_sends_a_gap_in_delta_mode_only() {
     let status = Event::Status { status: StatusPhase::Running, attempt: 1, reason: None };
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
     let events = [
@@ -388,7 +388,7 @@ fn a_folded_step_is_a_gap_in_delta_mode_only() {
 }
 
 #[test]
-fn a_cut_log_is_a_gap_in_both_modes() {
+fn a_truncated_log_sends_a_gap_in_both_modes() {
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
     let events = [SequencedEvent { seq: 9, event: over }];
     for text in [TextMode::Delta, TextMode::Cumulative] {

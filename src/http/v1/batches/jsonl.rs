@@ -92,13 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn p8_a_long_line_is_refused_by_its_number_before_it_is_whole() {
+    fn p8_an_oversized_line_is_refused_by_number_before_it_is_complete() {
         assert_eq!(cut(&[b"ok\n", b"12345", b"67890"], 8), Err(LineTooLong { number: 2, limit: 8 }));
     }
 
     proptest! {
         #[test]
-        fn lines_do_not_depend_on_how_the_body_is_split(text in "[a\\n\\r ]{0,60}", at in 0_usize..60) {
+        fn chunk_boundaries_do_not_change_the_lines(text in "[a\\n\\r ]{0,60}", at in 0_usize..60) {
             let at = at.min(text.len());
             let (head, tail) = text.as_bytes().split_at(at);
             let whole = cut(&[text.as_bytes()], 100).unwrap();

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_completion_is_a_job() {
+    fn a_chat_completion_request_becomes_a_job() {
         let body = json!({
             "model": "demo", "temperature": 0.5, "max_completion_tokens": 9, "user": "u", "n": 1, "stream": false,
             "reasoning_effort": "high", "metadata": {"a": "b"},
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_a_job() {
+    fn a_responses_request_becomes_a_job() {
         let body = json!({"input": "hi", "instructions": "be brief", "max_output_tokens": 5, "reasoning": {"effort":"none"}});
         let job = json!({"input": "hi", "system_prompt": "be brief", "max_tokens": 5, "thinking": false});
         same(responses(map(body)), job);

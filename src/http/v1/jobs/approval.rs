@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_body_decides_about_all_calls() {
+    fn an_empty_body_decides_all_calls() {
         for body in ["", " \n", "{}", r#"{"calls":null}"#] {
             let all = ApprovalDecision { approve: true, id_refs: None, reason: None };
             assert_eq!(told(body, true).unwrap(), all, "{body}");

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accept_is_read_by_order_and_zero_weight() {
+    fn the_accept_header_is_read_by_order_and_zero_weights_exclude() {
         let read = |accept: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().expect("a header value"));

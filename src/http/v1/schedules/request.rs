@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn each_timing_is_read() {
+    fn each_schedule_timing_is_parsed() {
         let timing = |field: &str, value: Value| {
             asked(json!({field: value, "job": {"input": "x"}})).expect("a schedule").timing
         };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field() {
+    fn schedule_errors_name_their_field() {
         let job = json!({"input": "x"});
         for (body, param, word) in [
             (json!({"job": job}), "", "exactly one"),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_need_a_job_are_refused_before_anything_runs() {
+    fn an_operator_call_of_a_tool_that_needs_a_job_is_refused() {
         for reach in [ToolReach::Agents, ToolReach::HandsIn] {
             let told = told_of(reach);
             assert_eq!(told["success"], false);

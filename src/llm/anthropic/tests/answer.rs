@@ -48,7 +48,7 @@ fn search(id: &str) -> [Value; 2] {
 }
 
 #[test]
-fn every_stop_reason_has_its_meaning() {
+fn every_stop_reason_maps_to_a_finish_reason() {
     for (word, meant) in [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),
@@ -64,7 +64,7 @@ fn every_stop_reason_has_its_meaning() {
 }
 
 #[test]
-fn a_stream_needs_a_stop_reason_or_an_end() {
+fn a_stream_is_complete_with_a_stop_reason_or_a_stop_event() {
     let begun = [start(1), begin(0, json!({"type": "text", "text": "ha"})), text(0, "lf")];
     let cut = replay_events(&begun);
     assert_eq!(cut.text, "half", "a block may begin with text");
@@ -154,7 +154,7 @@ fn an_echo_has_the_ids_of_the_history_and_only_signed_thinking() {
 }
 
 #[test]
-fn a_call_of_the_providers_own_tools_without_a_result_is_not_echoed() {
+fn a_server_tool_call_without_a_result_is_not_echoed() {
     let [call, found] = search("srv");
     let unanswered = [start(1), call.clone(), text(2, "x"), end("max_tokens", 1)];
     assert_eq!(replay_events(&unanswered).result.expect("complete").echo, None);
@@ -310,7 +310,7 @@ fn a_whole_message_without_a_stream_is_read() {
 }
 
 #[test]
-fn p8_an_answer_is_bounded() {
+fn p8_answer_size_is_bounded() {
     let limits = AnswerLimits { output_bytes: 25, tool_calls: 2, tool_arguments_bytes: 10 };
     let too_large = |events: &[Value], limits| {
         let outcome = replay_within(stream_of(events).as_bytes(), 7, limits);

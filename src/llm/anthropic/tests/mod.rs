@@ -104,7 +104,7 @@ fn assert_matches(outcome: &AnthropicReplay, expected: &Value, what: &str) {
 }
 
 #[test]
-fn recorded_streams_read_as_their_manifest_says() {
+fn recorded_streams_parse_to_their_manifest() {
     for Recording { file, body, expected } in recordings(API.0, API.1) {
         let crlf = with_crlf(&body);
         for slice in [1, 7, 4096] {
@@ -118,7 +118,7 @@ fn recorded_streams_read_as_their_manifest_says() {
 }
 
 #[test]
-fn recorded_blocks_that_must_come_back_are_echoed_as_they_were() {
+fn recorded_blocks_that_providers_need_back_are_echoed_unchanged() {
     let kinds = |name: &str| {
         let recording =
             recordings(API.0, API.1).into_iter().find(|recording| recording.file.ends_with(name))?;
@@ -148,7 +148,7 @@ fn recorded_blocks_that_must_come_back_are_echoed_as_they_were() {
 }
 
 #[test]
-fn a_recorded_stream_cut_anywhere_is_whole_or_a_typed_failure() {
+fn a_truncated_recorded_stream_is_complete_or_unavailable() {
     for Recording { file, body, expected } in recordings(API.0, API.1) {
         let step = if body.len() > 20_000 { 331 } else { 10 };
         let mut failed = 0;

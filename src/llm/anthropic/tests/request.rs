@@ -66,7 +66,7 @@ fn spec() -> ToolDefinition {
 }
 
 #[test]
-fn a_conversation_is_sent_in_turns() {
+fn a_conversation_is_sent_in_alternating_turns() {
     let body = sent(vec![
         system("be brief"),
         system("be kind"),
@@ -96,7 +96,7 @@ fn a_conversation_is_sent_in_turns() {
 }
 
 #[test]
-fn results_come_first_in_the_order_of_their_calls() {
+fn tool_results_come_first_in_the_order_of_their_calls() {
     let body = sent(vec![
         Message::user("go"),
         calling("", vec![call("a", "{\"n\":1}"), call("b", "{bad"), call("c", ""), call("d", "[1]")]),

@@ -85,7 +85,7 @@ fn reasoning_is_read_once_from_every_field() {
 }
 
 #[test]
-fn calls_of_odd_shapes_are_calls() {
+fn tool_calls_of_unusual_shapes_are_parsed() {
     for (piece, expected) in [
         (
             json!({"tool_calls": {"id": "a", "function": {"name": "f", "arguments": {"n": 1}}}}),
@@ -202,7 +202,7 @@ fn calls_in_the_text_are_recognized_if_configured() {
 const CUTS: usize = 150;
 
 #[test]
-fn a_stream_that_is_cut_anywhere_is_whole_or_a_failure() {
+fn a_truncated_stream_is_complete_or_a_failure() {
     for Recording { file, body: bytes, expected } in recordings(API, 1) {
         // Every tenth byte of the shorter ones; an odd step lets the longer ones be cut in every part of a
         // chunk, too.
@@ -241,7 +241,7 @@ fn garbage_is_unavailable_with_a_clear_message() {
 }
 
 #[test]
-fn errors_of_every_shape_after_a_200_are_errors() {
+fn errors_of_any_shape_in_a_200_response_are_errors() {
     for chunk in [
         json!([{"error": {"code": 503, "message": "busy"}}]),
         json!({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": null}),
@@ -286,7 +286,7 @@ impl Read for Flood {
 const FLOOD_BYTES: usize = 100 << 20;
 
 #[test]
-fn p8_a_line_without_an_end_is_too_large() {
+fn p8_an_endless_line_is_too_large() {
     for start in ["data: ", "{\"a\": \"", "[\"", "", ": "] {
         let flood = Cursor::new(start.as_bytes()).chain(repeat(b'x').take(FLOOD_BYTES as u64));
         let outcome = replay_from(flood, LIMITS, &request(Vec::new()), false);
@@ -295,7 +295,7 @@ fn p8_a_line_without_an_end_is_too_large() {
 }
 
 #[test]
-fn p8_many_small_chunks_are_bounded_by_the_answer_s_bound() {
+fn p8_many_small_chunks_are_bounded_by_the_answer_limit() {
     let chunk = stream_of(&[delta(&json!({"content": "0123456789"}))]).into_bytes();
     let limits = AnswerLimits { output_bytes: 100_000, ..LIMITS };
     let outcome = replay_from(Flood(chunk, FLOOD_BYTES, 0), limits, &request(Vec::new()), false);
@@ -304,7 +304,7 @@ fn p8_many_small_chunks_are_bounded_by_the_answer_s_bound() {
 }
 
 #[test]
-fn p8_a_flood_of_nothing_is_bounded() {
+fn p8_a_flood_of_empty_chunks_is_bounded() {
     let limits = AnswerLimits { output_bytes: 10_000, ..LIMITS };
     for nothing in [": ping\n".to_owned(), stream_of(&[delta(&json!({}))]), "\n".to_owned()] {
         let outcome =

@@ -95,7 +95,7 @@ fn packed(body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn recorded_streams_read_as_their_manifest_says() {
+fn recorded_streams_parse_to_their_manifest() {
     for Recording { file, body, expected } in recordings(API, 1) {
         let crlf = with_crlf(&body);
         for slice in [1, 7, 4096] {
@@ -108,7 +108,7 @@ fn recorded_streams_read_as_their_manifest_says() {
 }
 
 #[test]
-fn recorded_streams_read_the_same_when_packed() {
+fn recorded_streams_parse_the_same_with_gzip() {
     for Recording { file, body, expected } in recordings(API, 1) {
         let packed = packed(&body);
         for slice in [1, 4096] {
@@ -128,7 +128,7 @@ fn p8_a_compression_bomb_is_not_unpacked_to_its_end() {
 }
 
 #[test]
-fn usage_may_come_without_choices_or_inside_one() {
+fn usage_is_read_from_the_chunk_or_from_a_choice() {
     let end = json!({"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]});
     let alone = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}});
     let usage = replay(&stream_of(&[end, alone])).usage;
@@ -139,7 +139,7 @@ fn usage_may_come_without_choices_or_inside_one() {
 }
 
 #[test]
-fn an_answer_without_done_is_whole_once_it_has_a_finish_reason() {
+fn an_answer_is_complete_with_a_finish_reason_or_done() {
     let text = json!({"choices": [{"delta": {"content": "half", "tool_calls": null}}]});
     let cut = replay(&stream_of(std::slice::from_ref(&text)));
     assert_eq!(cut.text, "half");
@@ -152,7 +152,7 @@ fn an_answer_without_done_is_whole_once_it_has_a_finish_reason() {
 }
 
 #[test]
-fn failures_after_the_200_are_failures() {
+fn errors_in_a_200_response_are_errors() {
     let error = json!({"error": {"message": "slow down", "code": 429}});
     assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::Unavailable { .. })));
     let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
@@ -188,7 +188,7 @@ fn a_whole_completion_without_a_stream_is_read() {
 }
 
 #[test]
-fn p8_an_answer_is_bounded() {
+fn p8_answer_size_is_bounded() {
     let chunk = json!({"choices": [{"delta": {"content": "0123456789"}}]});
     let limits = AnswerLimits { output_bytes: 25, ..LIMITS };
     let outcome = replay_within(stream_of(&vec![chunk; 3]).as_bytes(), 7, limits);

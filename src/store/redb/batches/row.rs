@@ -97,7 +97,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn lines_become_jobs_of_the_batchs_time_each_its_own() {
+    fn each_batch_line_gets_a_unique_job_id_with_the_batch_time() {
         let batch = BatchId::from_bits((7 << 80) + 5);
         let ids: HashSet<_> = (0..1_000).map(|line| job_id(batch, line)).collect();
         assert_eq!(ids.len(), 1_000);

@@ -51,7 +51,7 @@ mod tests {
     use redb::{ReadableDatabase, ReadableTable, TableHandle};
 
     #[test]
-    fn a_table_that_nobody_touches_is_not_opened() {
+    fn an_unused_table_is_not_opened() {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_other_types_is_a_fault_of_the_file() {
+    fn a_table_with_other_types_is_reported_as_corruption() {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         drop(writing.open_table(TableDefinition::<u64, u64>::new("typed")).unwrap());

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_the_bytes_that_redb_makes_of_them() {
+    fn table_values_are_encoded_like_redb_values() {
         for number in [0, 1, 0x0102_0304, u32::MAX] {
             assert_eq!(u32::encode(&number), <u32 as redb::Value>::as_bytes(&number));
             let large = u64::from(number) << 16;
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_wrong_width_are_no_value() {
+    fn bytes_of_a_wrong_width_do_not_decode() {
         assert_eq!((u32::decode(&[0; 3]), u64::decode(&[0; 9])), (None, None));
         assert_eq!((<&[u8; 3]>::decode(&[0; 2]), <&[u8; 3]>::decode(&[0; 4])), (None, None));
         assert_eq!((<&str>::decode(&[0xff]), <()>::decode(&[0])), (None, None));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_version_is_refused_not_guessed() {
+    fn an_unknown_value_version_is_refused_as_corrupt() {
         let mut bytes = encode(&1u64).unwrap();
         bytes[0] = 2;
         assert!(matches!(decode::<u64>(&bytes), Err(StoreError::Corrupt(_))));

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p8_a_write_weighs_the_text_that_it_brings() {
+    fn p8_the_weight_of_a_conversation_update_includes_its_text() {
         let change = ConversationChange {
             title: Some("t".repeat(10)),
             system_prompt: Some("x".repeat(60_000)),

@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_that_is_mostly_free_is_worth_it() {
+    fn only_a_mostly_free_file_is_compacted() {
         assert!(!is_worth_compacting(LEAST_BYTES, LEAST_BYTES));
         assert!(is_worth_compacting(LEAST_BYTES + 2, 2 * LEAST_BYTES));
         assert!(!is_worth_compacting(LEAST_BYTES + 2, 2 * LEAST_BYTES + 4));
     }
 
     #[test]
-    fn a_file_that_is_mostly_free_shrinks_once() {
+    fn compaction_shrinks_a_mostly_free_file_and_resets_its_counter() {
         let dir = tempfile::tempdir().unwrap();
         let medium = FileMedium(dir.path().join("store.redb"));
         medium.create_if_missing().unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_known_by_its_kind_however_it_is_wrapped() {
+    fn a_full_disk_error_is_recognized_by_its_kind_in_every_wrapper() {
         let full = || redb::StorageError::Io(io::Error::from_raw_os_error(28));
         let quota = || redb::StorageError::Io(io::ErrorKind::QuotaExceeded.into());
         for error in [full, quota] {

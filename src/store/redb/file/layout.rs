@@ -51,7 +51,7 @@ mod tests {
     use crate::store::redb::codec::tables::Tables;
 
     #[test]
-    fn a_file_is_told_as_what_it_is_whatever_stands_in_it() {
+    fn the_layout_probe_survives_locked_torn_and_broken_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
         let database = redb::Database::create(&path).unwrap();

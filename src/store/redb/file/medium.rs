@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_migration_that_the_disk_cannot_hold_does_not_begin() {
+    fn a_migration_without_enough_disk_space_is_refused() {
         let space = |free_bytes| Some(DiskSpace { free_bytes, total_bytes: 1_000 * MIB });
         assert!(check_migration_space(100 * MIB, space(220 * MIB)).is_ok());
         assert!(check_migration_space(100 * MIB, None).is_ok(), "nobody knows");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_fails_leaves_nothing_behind() {
+    fn a_failed_backup_leaves_no_temporary_file() {
         let dir = tempfile::tempdir().unwrap();
         let medium = FileMedium(dir.path().join("store.redb"));
         fs::write(&medium.0, "a store").unwrap();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn p1_an_older_file_takes_every_step_in_order_and_a_copy_of_it_stays() {
+    fn p1_an_older_file_is_backed_up_and_migrated_step_by_step() {
         let (_dir, path, medium) = file(1);
         let copy = path.with_file_name("store.redb.v1.bak");
         std::fs::write(&copy, "left by an attempt that failed").unwrap();
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_takes_only_the_steps_that_it_lacks() {
+    fn a_file_runs_only_its_missing_migration_steps() {
         let (_dir, path, medium) = file(2);
         STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path).unwrap();
         assert_eq!(content(&path), (StoredLayout::Known(3), 21));
     }
 
     #[test]
-    fn a_file_that_cannot_be_copied_is_not_migrated() {
+    fn a_file_that_cannot_be_backed_up_is_not_migrated() {
         let (_dir, path, medium) = file(1);
         std::fs::create_dir(path.with_file_name("store.redb.v1.bak")).unwrap();
         let refused = STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path).unwrap_err().to_string();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_that_is_cut_off_leaves_the_file_as_it_was() {
+    fn an_interrupted_migration_leaves_the_file_unchanged() {
         let (_dir, path, medium) = file(1);
         let database = medium.open(1 << 20).unwrap();
         drop(STEPS.apply(&database, 1).unwrap());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_layout_is_number_1_and_every_older_one_has_a_step() {
+    fn every_layout_before_the_current_one_has_a_migration_step() {
         assert_eq!(MIGRATIONS.steps.len() as u64, MIGRATIONS.current - 1);
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_the_larger_part_and_a_large_disk_is_not_half_wasted() {
+    fn the_disk_threshold_is_the_larger_limit_and_its_share_is_capped() {
         assert_eq!(needed(256 * MIB, 5, 1_000 * MIB), 256 * MIB);
         assert_eq!(needed(256 * MIB, 5, 10_000 * MIB), 500 * MIB);
         assert_eq!(needed(256 * MIB, 5, 1 << 50), SHARE_MAX_BYTES);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_is_looked_at_once_a_second_and_heals() {
+    fn the_disk_is_checked_once_a_second_and_the_error_clears() {
         let disk = Disk(AtomicU64::new(100 * MIB));
         let mut watermark = DiskWatermark::new(DiskLimits { least_bytes: 256 * MIB, percent: 0 });
         let low = StoreError::LowDisk { free_bytes: 100 * MIB, needed_bytes: 256 * MIB };

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_gets_the_first_free_number_and_never_more_than_255_bytes() {
+    fn a_project_directory_gets_the_first_free_number_within_255_bytes() {
         let taken = ["a", "a_1", "a_3"];
         assert_eq!(free_name("a", |name| taken.contains(&name)), "a_2");
         assert_eq!(free_name("b", |name| taken.contains(&name)), "b");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deltas_of_a_step_become_one_under_the_last_number() {
+    fn the_deltas_of_a_step_fold_into_one_with_the_last_seq() {
         let log = [
             delta(3, 0, 0, 3, "ab"),
             delta(4, 1, 0, 4, "x"),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_discarded_step_vanishes_and_one_that_begins_again_is_another() {
+    fn a_discarded_step_is_removed_and_a_restarted_one_is_folded() {
         let log = [
             delta(3, 0, 0, 3, "bad"),
             delta(4, 0, 3, 3, "ly"),
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_stay_only_where_the_engine_may_go_on() {
+    fn engine_marks_are_kept_only_while_a_job_can_continue() {
         let log = || [delta(3, 0, 0, 3, "a"), mark(3)];
         assert_eq!(removed(&plan(log(), false)), [(3, 1)]);
         assert_eq!(plan(log(), true), FoldPlan::default());
     }
 
     #[test]
-    fn p8_a_step_that_is_too_long_becomes_a_few_deltas_that_meet() {
+    fn p8_an_oversized_step_folds_into_several_contiguous_deltas() {
         let part = "x".repeat(FOLDED_BYTES / 2);
         let half = part.len() as u64;
         let log = [delta(3, 0, 0, 3, &part), delta(4, 0, half, 3, &part), delta(5, 0, 2 * half, 3, "end")];

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_lies_between_two_looks() {
+    fn the_sweeper_runs_once_a_minute_unless_asked_sooner() {
         let mut sweeper = sweeper(START);
         assert!(!sweeper.is_due(INTERVAL_MS - 1) && sweeper.is_due(INTERVAL_MS));
         assert_eq!(sweeper.wait(INTERVAL_MS - 5), Duration::from_millis(5));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_forward_stops_everything_for_a_steady_day() {
+    fn a_forward_clock_jump_pauses_sweeps_for_a_stable_day() {
         let mut sweeper = sweeper(START);
         let jump = 500 * HOUR;
         assert_eq!(sweeper.check(at(START + jump, 60_000)), RetentionSweep::default());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_back_out_of_a_jump_is_no_steadiness() {
+    fn a_jump_back_after_a_forward_jump_restarts_the_stable_day() {
         let mut sweeper = sweeper(START);
         assert_eq!(sweeper.check(at(START + 500 * HOUR, 60_000)), RetentionSweep::default());
         assert_eq!(sweeper.check(at(START, HOUR)), RetentionSweep::default());
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn a_small_step_and_a_jump_back_are_harmless() {
+    fn a_small_clock_step_or_a_backward_jump_does_not_pause_sweeps() {
         let mut sweeper = sweeper(START);
         assert_ne!(sweeper.check(at(START + 60_000 + HOUR, 60_000)), RetentionSweep::default());
         assert_ne!(sweeper.check(at(START - 100 * HOUR, 120_000)), RetentionSweep::default());
     }
 
     #[test]
-    fn a_file_that_was_closed_for_long_waits_as_well_and_a_new_one_does_not() {
+    fn a_store_closed_for_long_pauses_sweeps_and_a_new_one_does_not() {
         assert_eq!(
             sweeper(START - PAUSE_MS - 1).check(at(START + 60_000, 60_000)),
             RetentionSweep::default()

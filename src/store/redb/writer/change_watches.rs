@@ -69,7 +69,7 @@ mod tests {
     use crate::domain::id::JobId;
 
     #[test]
-    fn a_watch_sees_the_newest_seq_and_never_goes_back() {
+    fn a_watch_gets_the_highest_seq_only() {
         let watches = ChangeWatches::default();
         let job = JobId::from_bits(1);
         let mut watch = watches.subscribe(job);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_forgotten_watches_do_not_pile_up() {
+    fn p8_dropped_watches_are_removed() {
         let watches = ChangeWatches::default();
         let used = watches.subscribe(JobId::from_bits(0));
         for bits in 1..10_000 {

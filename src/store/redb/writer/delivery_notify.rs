@@ -50,7 +50,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     #[test]
-    fn a_ring_and_a_stop_both_end_a_wait() {
+    fn a_notification_or_a_cancel_ends_the_wait() {
         let (notify, cancel) =
             (Arc::new(DeliveryNotify::default()), CancelToken::new(Arc::new(SystemClock::new())));
         for cancels in [false, true] {

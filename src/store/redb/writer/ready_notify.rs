@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_permit_costs_less_than_a_second() {
+    fn a_lost_permit_delays_a_waiter_less_than_a_second() {
         let work = ReadyNotify::default();
         work.publish(1, 1, None);
         let cancel = CancelToken::new(Arc::new(SystemClock::new()));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_job_wakes_one_waiter_and_later_another() {
+    fn a_due_job_wakes_one_waiter_and_another_after_a_delay() {
         let mut state = ReadyState { due_ms: Some(10), hint_ms: Some(10), ..ReadyState::default() };
         assert!(!state.admit(9, Duration::ZERO));
         assert!(state.admit(10, Duration::ZERO));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_ends_with_the_timeout() {
+    fn a_wait_without_work_ends_at_its_timeout() {
         ReadyNotify::default().wait(
             &CancelToken::new(Arc::new(SystemClock::new())),
             Duration::from_millis(10),

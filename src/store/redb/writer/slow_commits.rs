@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_commit_is_told_once_a_minute_with_the_number_of_those_between() {
+    fn slow_commits_are_logged_once_a_minute_with_a_count() {
         let mut slow = SlowCommits::new(1_000);
         assert_eq!(took(&mut slow, 0, 999), None);
         assert_eq!(took(&mut slow, 5_000, 1_000), Some(0));

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delta_that_grows_is_moved_from_write_to_write_not_copied() {
+    fn a_growing_delta_is_moved_between_writes_without_a_copy() {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         let leases = Leases::new();

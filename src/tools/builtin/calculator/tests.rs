@@ -62,7 +62,7 @@ fn arithmetic_follows_python() {
 }
 
 #[test]
-fn the_usual_functions_of_python_are_known() {
+fn common_python_math_functions_are_known() {
     let names = "abs acos acosh asin asinh atan atan2 atanh cbrt ceil comb cos cosh degrees exp factorial floor fmod fsum \
                  gcd hypot isqrt lcm log log10 log2 max min perm pow prod radians round sin sinh sqrt sum tan tanh trunc";
     for name in names.split_whitespace() {
@@ -128,7 +128,7 @@ fn functions_and_constants_are_those_of_math() {
 }
 
 #[test]
-fn failures_are_told_in_python_s_words() {
+fn calculator_errors_use_the_wording_of_python() {
     for (expression, message) in [
         ("1/0", "Calculation error: division by zero"),
         ("1//0", "Calculation error: division by zero"),
@@ -159,7 +159,7 @@ fn failures_are_told_in_python_s_words() {
 }
 
 #[test]
-fn p8_everything_is_bounded() {
+fn p8_result_size_nesting_and_length_are_bounded() {
     let digits = "Calculation error: the result is too large (more than 10000 digits)";
     let huge = format!("1{}", "0".repeat(3_000));
     for expression in [
@@ -212,12 +212,12 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "[-+*/%0-9a-z().,<>=&|~^\\[\\] ]{0,60}") {
+    fn no_expression_like_text_makes_the_calculator_panic(text in "[-+*/%0-9a-z().,<>=&|~^\\[\\] ]{0,60}") {
         drop(result(&text));
     }
 
     #[test]
-    fn any_text_is_safe(text in "\\PC{0,40}") {
+    fn no_text_makes_the_calculator_panic(text in "\\PC{0,40}") {
         drop(result(&text));
     }
 }

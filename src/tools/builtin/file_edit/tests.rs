@@ -15,7 +15,7 @@ fn done(raw: &str, edit: TextEdit<'_>) -> String {
 }
 
 #[test]
-fn exactly_one_place_is_replaced() {
+fn an_edit_needs_exactly_one_match_or_replaces_all() {
     assert_eq!(done("a\nb\nc\n", edit("b", "x\ny")), "a\nx\ny\nc\n");
     assert_eq!(splice("a\nb\nb b\n", edit("b", "x")), Err(EditError::Ambiguous(3, vec![2, 3, 3])));
     assert_eq!(splice("a", edit("b", "x")), Err(EditError::NotFound));
@@ -31,7 +31,7 @@ fn exactly_one_place_is_replaced() {
 }
 
 #[test]
-fn line_ends_stay_what_they_are() {
+fn an_edit_keeps_line_endings() {
     for (raw, old, new, expected) in [
         ("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n"),
         ("a\r\nb\r\nc\r\n", "a\r\nb", "x\r\ny", "x\r\ny\r\nc\r\n"),
@@ -48,7 +48,7 @@ fn line_ends_stay_what_they_are() {
 }
 
 #[test]
-fn whole_lines_go_with_their_end_and_spaces_and_quotes_stay() {
+fn removed_lines_lose_their_line_ending_and_spaces_and_quotes_stay() {
     assert_eq!(done("a\nb\nc\n", edit("b", "")), "a\nc\n");
     assert_eq!(done("a\r\nb\r\nc\r\n", edit("b", "")), "a\r\nc\r\n");
     assert_eq!(done("b\nb\nc", all("b", "")), "c");
@@ -61,7 +61,7 @@ fn whole_lines_go_with_their_end_and_spaces_and_quotes_stay() {
 }
 
 #[test]
-fn p8_a_text_that_would_grow_beyond_its_bound_is_never_made() {
+fn p8_an_edit_over_the_size_limit_is_refused_before_it_is_made() {
     let (raw, new) = ("a".repeat(1 << 20), "b".repeat(1 << 20));
     let error = splice(&raw, TextEdit { max_bytes: 1 << 21, ..all("a", &new) });
     assert_eq!(error, Err(EditError::TooLarge(1 << 40)));
@@ -69,7 +69,7 @@ fn p8_a_text_that_would_grow_beyond_its_bound_is_never_made() {
 }
 
 #[test]
-fn a_mark_at_the_beginning_stays_and_is_no_part_of_the_text() {
+fn a_byte_order_mark_is_kept_and_never_matched() {
     let attempt = |old: &str, new: &str| EditAttempt::at(Some("\u{feff}a\nb".into()), edit(old, new)).bytes();
     assert_eq!(attempt("a\nb", "x"), Some("\u{feff}x".into()));
     assert_eq!(attempt("\u{feff}a", "x"), None, "nobody sees it, nobody replaces it");
@@ -84,7 +84,7 @@ fn told_of(raw: &str, old: &str) -> (String, Value) {
 }
 
 #[test]
-fn where_nothing_matches_the_nearest_text_is_told_with_its_lines() {
+fn without_a_match_the_nearest_text_is_reported_with_its_lines() {
     let raw = "fn main() {\n    let total = add(1, 2);\n    println!(\"{total}\");\n}\n\nfn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n";
     let (message, near) = told_of(raw, "    let total = add(1, 3);\n    print!(\"{total}\");");
     assert!(message.contains("The nearest text is at lines 2 to 3"), "{message}");
@@ -112,7 +112,7 @@ fn where_nothing_matches_the_nearest_text_is_told_with_its_lines() {
 }
 
 #[test]
-fn p8_the_search_for_what_was_meant_has_an_end() {
+fn p8_the_search_for_the_nearest_text_is_bounded() {
     let raw = "let x = compute(the, same, thing);\n".repeat(60_000);
     let old = "let y = compute(the, same, thing);\n".repeat(30_000);
     let (message, near) = told_of(&raw, &old);
@@ -120,7 +120,7 @@ fn p8_the_search_for_what_was_meant_has_an_end() {
 }
 
 #[test]
-fn the_new_lines_are_shown_with_numbers() {
+fn edited_lines_are_shown_with_line_numbers() {
     let raw: String = (1..=50).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     let edited = splice(&raw, edit("line 20\n", "new\n")).expect("an edit");
     let shown = snippet(&edited);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_marks_go_together() {
+    fn the_encoding_follows_the_name_and_the_byte_order_mark() {
         for (requested, head, name, mark) in [
             (None, &b"abc"[..], "utf-8", 0),
             (None, b"\xEF\xBB\xBFabc", "utf-8", 3),

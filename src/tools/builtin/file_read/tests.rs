@@ -42,7 +42,7 @@ fn read_all(bytes: &[u8], encoding: Option<&str>) -> Value {
 }
 
 #[test]
-fn a_page_says_where_it_is_and_where_it_goes_on() {
+fn a_page_reports_its_position_and_the_next_offset() {
     let text: String = (1..=10).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     let data = read(text.as_bytes(), &page(3, 2), None).expect("a page");
     assert_eq!(data["content"], "line 3\nline 4\n");
@@ -58,7 +58,7 @@ fn a_page_says_where_it_is_and_where_it_goes_on() {
 }
 
 #[test]
-fn pages_meet_whatever_they_hold_and_each_fits() {
+fn file_pages_are_contiguous_and_within_the_size_limit() {
     let text: String =
         (0..3_000).map(|n| format!("{n} \"é\"\t\\{}\n", "x".repeat(n % 70))).collect::<Vec<_>>().concat();
     let (mut first, mut gathered) = (1, String::new());
@@ -74,7 +74,7 @@ fn pages_meet_whatever_they_hold_and_each_fits() {
 }
 
 #[test]
-fn empty_files_and_last_lines_without_an_end_are_told() {
+fn empty_files_and_a_missing_final_newline_are_handled() {
     let empty = read_all(b"", None);
     assert_eq!(
         (&empty["content"], &empty["total_lines"], &empty["note"]),
@@ -87,7 +87,7 @@ fn empty_files_and_last_lines_without_an_end_are_told() {
 }
 
 #[test]
-fn line_ends_are_shown_as_one_and_told() {
+fn line_endings_are_normalized_and_reported() {
     for (bytes, content, ends) in [
         (&b"a\r\nb\r\n"[..], "a\nb\n", json!("crlf")),
         (b"a\nb\n", "a\nb\n", json!("lf")),
@@ -104,7 +104,7 @@ fn line_ends_are_shown_as_one_and_told() {
 }
 
 #[test]
-fn p8_long_lines_are_cut_and_said_to_be() {
+fn p8_long_lines_are_truncated_with_a_note() {
     let text = format!(
         "short\n{}\r\n{}\n{}\n",
         "y".repeat(LINE_CHARS),
@@ -120,7 +120,7 @@ fn p8_long_lines_are_cut_and_said_to_be() {
 }
 
 #[test]
-fn encodings_are_found_by_name_mark_or_labelled_guess() {
+fn encodings_are_found_by_name_by_mark_or_by_a_reported_guess() {
     let german = "Grüße\n";
     for (bytes, requested, encoding) in [
         (german.as_bytes().to_vec(), None, "utf-8"),
@@ -152,7 +152,7 @@ fn encodings_are_found_by_name_mark_or_labelled_guess() {
 }
 
 #[test]
-fn what_cannot_be_decoded_elsewhere_does_not_spoil_a_page() {
+fn invalid_bytes_outside_the_page_do_not_affect_it() {
     let mut bytes = b"torn \xFC\n".to_vec();
     bytes.extend("é\n".repeat(PIECE_BYTES).into_bytes());
     let data = read(&bytes, &page(PIECE_BYTES as u64, 2), None).expect("a page");
@@ -160,7 +160,7 @@ fn what_cannot_be_decoded_elsewhere_does_not_spoil_a_page() {
 }
 
 #[test]
-fn binary_files_are_refused_with_a_way_out() {
+fn binary_files_are_refused_with_an_alternative() {
     for bytes in [&b"\x7fELF\0\0"[..], b"a\0b"] {
         let error = read(bytes, &page(1, 9), None).expect_err("binary");
         assert!(error.contains("is a binary file") && error.contains("execute_python"), "{error}");
@@ -170,7 +170,7 @@ fn binary_files_are_refused_with_a_way_out() {
 }
 
 #[test]
-fn p8_a_file_larger_than_memory_is_read_by_pages() {
+fn p8_a_file_larger_than_memory_is_read_in_pages() {
     let file = file(b"first\n");
     file.set_len(1 << 40).expect("a long file");
     // The rest is holes, one line of NULs: the test does not read it to its end.
@@ -191,7 +191,7 @@ fn p8_a_file_larger_than_memory_is_read_by_pages() {
 }
 
 #[test]
-fn a_page_that_the_time_does_not_suffice_for_is_an_error_and_no_shorter_page() {
+fn a_page_not_read_in_time_is_an_error() {
     let file = file(b"first\n");
     file.set_len(1 << 40).expect("a long file");
     let mut head = vec![b'x'; 8 * 1024];

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_where_a_text_is_split() {
+    fn a_split_text_keeps_every_character() {
         let lines = "a line of text 😀\n".repeat(500);
         let parts = split(&lines, 2_000);
         assert_eq!(parts.concat(), lines);

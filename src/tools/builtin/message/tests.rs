@@ -55,7 +55,7 @@ fn body(request: &WebRequest) -> Value {
 }
 
 #[test]
-fn each_service_gets_what_it_reads() {
+fn each_channel_type_gets_its_own_request_format() {
     let (tool, web) = tool(CHANNELS, Ok(204));
     for (channel, kind) in
         [("hook", "webhook"), ("tg", "telegram"), ("slack", "slack"), ("game", "discord"), ("phone", "ntfy")]
@@ -78,7 +78,7 @@ fn each_service_gets_what_it_reads() {
 }
 
 #[test]
-fn p9_a_failure_names_the_status_and_no_secret() {
+fn p9_send_failures_name_the_status_and_hide_secrets() {
     let (refusing, _) = tool(CHANNELS, Ok(403));
     assert_eq!(
         send(refusing.as_ref(), "hook", "x").unwrap_err(),
@@ -110,7 +110,7 @@ fn p9_a_failure_names_the_status_and_no_secret() {
 }
 
 #[test]
-fn p8_a_long_text_goes_in_parts_and_a_longer_one_not_at_all() {
+fn p8_a_long_message_is_sent_in_parts_and_a_longer_one_is_refused() {
     let (tool_whole, web) = tool(CHANNELS, Ok(204));
     let long = "x".repeat(3_000);
     send(tool_whole.as_ref(), "game", &long).unwrap();
@@ -127,7 +127,7 @@ fn p8_a_long_text_goes_in_parts_and_a_longer_one_not_at_all() {
 }
 
 #[test]
-fn only_configured_channels_are_offered_and_taken() {
+fn only_configured_channels_are_offered_and_accepted() {
     let (some, _) = tool(CHANNELS, Ok(200));
     let names = some.spec().parameters["properties"]["channel"]["enum"].clone();
     assert_eq!(names, json!(["game", "hook", "phone", "slack", "tg"]));
@@ -139,7 +139,7 @@ fn only_configured_channels_are_offered_and_taken() {
 }
 
 #[test]
-fn what_cannot_be_is_said_with_its_key_and_without_its_secret() {
+fn invalid_channels_are_reported_with_their_key_and_without_secrets() {
     let faults = |text: &str| -> Vec<String> {
         let channels: MessageChannels = serde_json::from_str(text).expect(text);
         channels.faults().iter().map(ToString::to_string).collect()
@@ -221,7 +221,7 @@ fn mail_channel(port: u16) -> String {
 }
 
 #[test]
-fn mail_goes_to_the_configured_recipients_and_lines_of_the_text_are_no_headers() {
+fn mail_has_only_configured_recipients_and_text_lines_add_no_headers() {
     let (port, serving) = mail_server("250 fine\r\n");
     let (tool, web) = tool(&mail_channel(port), Ok(200));
     let sent = send(tool.as_ref(), "mail", "Report\nBcc: victim@example.org\n\n.\nend").expect("sent");
@@ -241,7 +241,7 @@ fn mail_goes_to_the_configured_recipients_and_lines_of_the_text_are_no_headers()
 }
 
 #[test]
-fn mail_that_is_refused_says_so_with_the_code() {
+fn refused_mail_reports_the_server_code() {
     let (port, serving) = mail_server("550 no such user me@example.org\r\n");
     let (tool_refused, _) = tool(&mail_channel(port), Ok(200));
     let reported = send(tool_refused.as_ref(), "mail", "x").unwrap_err();

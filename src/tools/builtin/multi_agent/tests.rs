@@ -158,7 +158,7 @@ fn results_of(request: &ModelRequest) -> Vec<&str> {
 }
 
 #[test]
-fn agents_answer_in_order_with_messages_terms_and_names_of_their_own() {
+fn agents_answer_in_order_with_their_own_names_and_messages() {
     let fixture = fixture(|request, _| {
         ScriptedReply::Text(if instruction_of(request) == "one" { "first" } else { "second" })
     });
@@ -185,7 +185,7 @@ fn agents_answer_in_order_with_messages_terms_and_names_of_their_own() {
 }
 
 #[test]
-fn an_agent_uses_tools_and_its_steps_are_told() {
+fn an_agent_calls_tools_and_its_steps_are_reported() {
     let fixture = fixture(|request, _| match results_of(request).last() {
         None => ScriptedReply::Call("calculator", json!({"expression": "6*7"})),
         Some(result) if result.contains("42") => ScriptedReply::Text("it is 42"),
@@ -220,7 +220,7 @@ fn an_agent_uses_tools_and_its_steps_are_told() {
 }
 
 #[test]
-fn p8_what_a_step_tells_is_cut() {
+fn p8_reported_agent_steps_are_truncated() {
     let long = "x".repeat(10_000);
     let fixture = fixture(move |request, _| match results_of(request).len() {
         0 => ScriptedReply::Call("text_process", json!({"text": long, "operation": "upper"})),
@@ -237,7 +237,7 @@ fn p8_what_a_step_tells_is_cut() {
 }
 
 #[test]
-fn no_agent_starts_agents_or_hands_in_work_whatever_it_is_told() {
+fn an_agent_can_neither_start_agents_nor_submit_jobs() {
     for name in ["multi_agent", "spawn", "cron", "message"] {
         let fixture = fixture(move |request, _| match results_of(request).last() {
             None => {
@@ -256,7 +256,7 @@ fn no_agent_starts_agents_or_hands_in_work_whatever_it_is_told() {
 }
 
 #[test]
-fn an_agent_has_no_more_than_its_job_and_its_task_allow() {
+fn an_agent_has_only_the_tools_of_its_job_and_its_task() {
     let forbidden = fixture(|request, _| match results_of(request).last() {
         None => ScriptedReply::Call("bash", json!({"command": "id"})),
         Some(result) => {
@@ -285,7 +285,7 @@ fn an_agent_has_no_more_than_its_job_and_its_task_allow() {
 }
 
 #[test]
-fn an_agent_that_never_answers_fails_and_its_last_turn_has_no_tools() {
+fn an_agent_without_an_answer_fails_after_a_turn_without_tools() {
     let fixture = fixture(|_, _| ScriptedReply::Call("calculator", json!({"expression": "1"})));
     let reported = fixture.fail_in(&job_context(), json!([task("a", "x")]));
     let result = &reported["results"][0];
@@ -298,7 +298,7 @@ fn an_agent_that_never_answers_fails_and_its_last_turn_has_no_tools() {
 }
 
 #[test]
-fn a_failing_model_is_that_agents_error_and_a_busy_one_is_asked_once_more() {
+fn a_model_error_fails_one_agent_and_a_busy_model_is_retried_once() {
     let unavailable = || ModelError::Unavailable { message: "down".into(), retry_after_ms: Some(10) };
     let twice = fixture(move |request, number| match (instruction_of(request), number) {
         ("bad", _) => ScriptedReply::Fail(ModelError::Refused("no such thing".into())),
@@ -324,7 +324,7 @@ fn a_failing_model_is_that_agents_error_and_a_busy_one_is_asked_once_more() {
 }
 
 #[test]
-fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
+fn truncated_results_of_an_agent_do_not_mention_read_result() {
     let fixture = fixture(|_, number| match number {
         0 => ScriptedReply::Call("text_process", json!({"operation": "upper", "text": "ab ".repeat(20_000)})),
         _ => ScriptedReply::Text("fine"),
@@ -337,7 +337,7 @@ fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
 }
 
 #[test]
-fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
+fn p8_agents_stop_at_the_token_limit_of_their_job() {
     let fixture =
         fixture_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
             ScriptedReply::Text("fine")
@@ -356,7 +356,7 @@ fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
 }
 
 #[test]
-fn as_many_work_at_once_as_may_and_a_stopped_job_stops_all() {
+fn agents_run_in_parallel_and_stop_with_their_job() {
     let meeting = Arc::new(Barrier::new(3));
     let together = Arc::clone(&meeting);
     // Ends only if three are there at once.
@@ -382,7 +382,7 @@ fn as_many_work_at_once_as_may_and_a_stopped_job_stops_all() {
 }
 
 #[test]
-fn time_is_asked_for_by_the_wave_and_too_many_are_refused() {
+fn the_timeout_grows_per_group_of_agents_and_too_many_are_refused() {
     let fixture = fixture(|_, _| ScriptedReply::Text("x"));
     let time = |count: usize| {
         let Value::Object(arguments) = json!({"tasks": vec![task("a", "x"); count]}) else { panic!() };

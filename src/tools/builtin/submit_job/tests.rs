@@ -72,7 +72,7 @@ fn from(origin: JobOrigin) -> ToolContext {
 }
 
 #[test]
-fn a_background_job_gets_its_task_and_what_the_job_may_call_but_no_way_to_hand_in_more() {
+fn a_background_job_gets_its_task_and_tools_but_cannot_submit_jobs() {
     let jobs = Arc::new(RecordingJobs::default());
     let (spawn, _, _toolbox) = tools(&jobs);
     let started =
@@ -91,7 +91,7 @@ fn a_background_job_gets_its_task_and_what_the_job_may_call_but_no_way_to_hand_i
 }
 
 #[test]
-fn only_a_clients_job_hands_in_work() {
+fn only_a_job_of_a_client_can_submit_jobs() {
     let jobs = Arc::new(RecordingJobs::default());
     let (spawn, cron, _toolbox) = tools(&jobs);
     for origin in [JobOrigin::Schedule, JobOrigin::Agent { parent: JobId::from_bits(1) }] {
@@ -106,7 +106,7 @@ fn only_a_clients_job_hands_in_work() {
 }
 
 #[test]
-fn background_jobs_are_listed_and_cancelled_by_their_ids() {
+fn background_jobs_are_listed_and_cancelled_by_id() {
     let (spawn, _, _toolbox) = tools(&Arc::new(RecordingJobs::default()));
     let here = from(JobOrigin::Client);
     let listed = make(spawn.as_ref(), json!({"action": "list"}), &here).unwrap();

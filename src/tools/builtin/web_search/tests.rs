@@ -18,7 +18,7 @@ fn result(title: &str, url: &str, snippet: &str) -> WebSearchResult {
 }
 
 #[test]
-fn duckduckgo_results_lead_to_their_pages_and_advertisements_are_left_out() {
+fn duckduckgo_results_have_page_urls_and_no_advertisements() {
     let read: Vec<WebSearchResult> =
         duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::normalized).collect();
     let first = result("Rust language", "https://www.rust-lang.org/a?b=1&c", "A language & its tools.");
@@ -27,7 +27,7 @@ fn duckduckgo_results_lead_to_their_pages_and_advertisements_are_left_out() {
 }
 
 #[test]
-fn duckduckgo_pages_that_ask_for_a_human_are_failures() {
+fn duckduckgo_robot_checks_are_failures() {
     let robot = "<div class='anomaly-modal__title'>Unfortunately, bots use DuckDuckGo too.</div>";
     for (page, words) in [(robot, "robot"), ("<p>hello", "no list of results"), ("", "no list of results")] {
         let failed = duckduckgo::read(page).expect_err(page).to_string();
@@ -36,7 +36,7 @@ fn duckduckgo_pages_that_ask_for_a_human_are_failures() {
 }
 
 #[test]
-fn lists_in_json_are_read_by_each_provider_s_names() {
+fn json_results_of_each_search_provider_are_parsed() {
     let item = |snippet: &str| json!({"title": "T &amp; <strong>U</strong>", "url": "https://a.example/", snippet: "s <strong>t</strong>"});
     let bad = json!({"title": "x", "url": "javascript:x()"});
     assert_eq!(

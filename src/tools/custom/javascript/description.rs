@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_uses_files_is_not_cacheable() {
+    fn a_tool_with_file_access_cannot_be_cacheable() {
         for (files, fault) in [("none", None), ("read", Some("cacheable")), ("write", Some("cacheable"))] {
             let description_json = json!({
                 "name": "notes", "description": "Reads notes.", "cacheable": true, "permissions": {"files": files},

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_that_host_and_a_star_what_lies_below() {
+    fn a_host_permits_only_itself_and_a_star_its_subdomains() {
         assert!(is_allowed(&["api.example.org"], "https://api.example.org/x?y#z"));
         assert!(is_allowed(&["api.example.org"], "HTTPS://API.EXAMPLE.ORG.:443/"));
         assert!(is_allowed(&["*.example.org"], "https://a.b.example.org"));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_host_is_refused() {
+    fn an_invalid_host_permission_is_refused() {
         for invalid in ["", "*", "*.", "a b", "https://a/path", "a@b", "ftp://a", "a:b"] {
             let permissions =
                 ToolPermissions { fetch: vec![invalid.to_owned()], files: FilePermission::None };

@@ -67,7 +67,7 @@ fn entry_of(name: &str, context: &ToolContext) -> AuditEntry {
 }
 
 #[test]
-fn an_entry_names_the_job_and_the_call_that_it_is_part_of() {
+fn an_audit_entry_names_its_job_and_its_parent_call() {
     let job_context = context(ToolChoice::All(true));
     let entry = entry_of("ours", &job_context);
     assert_eq!((entry.job, entry.id_ref.as_str(), entry.success), (Some(job_context.job), "c", true));
@@ -77,7 +77,7 @@ fn an_entry_names_the_job_and_the_call_that_it_is_part_of() {
 }
 
 #[test]
-fn a_call_that_never_ran_has_an_entry_that_says_why() {
+fn a_call_that_never_ran_has_an_audit_entry_with_the_reason() {
     let (executor, audit) = audited();
     let job_context = context(ToolChoice::All(true));
     executor.settled(&call("gone"), &job_context, UnexecutedReason::Denied, "denied: no");
@@ -92,7 +92,7 @@ fn a_call_that_never_ran_has_an_entry_that_says_why() {
 }
 
 #[test]
-fn only_tools_of_the_server_are_believed_how_strictly_they_ran() {
+fn only_built_in_tools_can_report_their_sandbox_level() {
     let job_context = context(ToolChoice::All(true));
     assert_eq!(entry_of("ours", &job_context).level.as_deref(), Some("strict"));
     assert_eq!(entry_of("theirs", &job_context).level, None);

@@ -99,7 +99,7 @@ fn run_one(executor: &Executor, context: &ToolContext, name: &str, arguments: &s
 }
 
 #[test]
-fn write_read_write_read_always_shows_the_last_write() {
+fn a_cached_read_always_returns_the_last_write() {
     for writer in ["write", "run"] {
         let disk = Arc::<Disk>::default();
         let (executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
@@ -144,7 +144,7 @@ fn duplicates_in_a_batch_have_no_write_between_them() {
 }
 
 #[test]
-fn within_a_batch_every_read_shows_the_write_before_it() {
+fn a_read_in_a_batch_returns_the_write_before_it() {
     let disk = Arc::<Disk>::default();
     let (executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
     let mut calls = vec![call("r", "read", "{}")];
@@ -164,7 +164,7 @@ fn within_a_batch_every_read_shows_the_write_before_it() {
 }
 
 #[test]
-fn p7_what_one_reads_stands_for_nobody_else() {
+fn p7_cached_results_are_separated_by_user_and_project() {
     let disk = Arc::<Disk>::default();
     let executor = executor(&disk, bounds());
     let cached = |context: &ToolContext, name: &str, arguments: &str| {
@@ -190,7 +190,7 @@ fn p7_what_one_reads_stands_for_nobody_else() {
 }
 
 #[test]
-fn failures_are_never_kept_and_0_switches_it_off() {
+fn failures_are_never_cached_and_a_ttl_of_zero_disables_the_cache() {
     let disk = Arc::<Disk>::default();
     let (cached_executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
     run_one(&cached_executor, &ann, "fail", "{}");
@@ -203,7 +203,7 @@ fn failures_are_never_kept_and_0_switches_it_off() {
 }
 
 #[test]
-fn a_read_beside_a_write_puts_nothing_old_back() {
+fn a_read_during_a_write_does_not_cache_a_stale_value() {
     let cache = ResultCache::new(bounds().cache);
     let (ann, now_ms) = (whose(1, 1, 1), 0);
     let key = key(&ann, "x");
@@ -241,7 +241,7 @@ fn key(context: &ToolContext, arguments: &str) -> CacheKey {
 }
 
 #[test]
-fn p8_entries_end_and_the_oldest_make_room() {
+fn p8_cache_entries_expire_and_the_oldest_are_evicted() {
     let ann = whose(1, 1, 1);
     let files = FileAccess::None;
     let put = |cache: &ResultCache, name: &str, data: &str, now_ms| {

@@ -74,7 +74,7 @@ fn names(executor: &Executor) -> Vec<String> {
 }
 
 #[test]
-fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go() {
+fn source_tools_follow_the_built_in_ones_and_can_change() {
     let (first, second) = (Arc::new(ChangingSource::default()), Arc::new(ChangingSource::default()));
     second.set_names(&["mcp_z", "mcp_a"]);
     let executor =
@@ -97,7 +97,7 @@ fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go()
 }
 
 #[test]
-fn a_bad_tool_of_a_source_costs_only_itself() {
+fn an_invalid_tool_of_a_source_is_skipped_alone() {
     let source = Arc::new(ChangingSource::default());
     let schema = |schema: Value| SchemaTool("schema".to_owned(), schema, Aliases::default());
     let alias = SchemaTool(
@@ -125,14 +125,14 @@ fn a_bad_tool_of_a_source_costs_only_itself() {
 }
 
 #[test]
-fn p8_a_source_has_so_many_tools_and_no_more() {
+fn p8_the_tools_of_a_source_are_limited() {
     let source = Arc::new(ChangingSource::default());
     source.set((0..super::SOURCE_TOOLS + 44).map(|n| schema_tool(&format!("t{n}"))).collect());
     assert_eq!(names(&executor_with(vec![source])).len(), 2 + super::SOURCE_TOOLS);
 }
 
 #[test]
-fn a_schema_that_leaves_its_parameters_open_takes_any() {
+fn an_open_schema_accepts_any_parameters() {
     let source = Arc::new(ChangingSource::default());
     let tool = |name: &str, schema: Value| SchemaTool(name.to_owned(), schema, Aliases::default());
     let parts =
@@ -149,7 +149,7 @@ fn a_schema_that_leaves_its_parameters_open_takes_any() {
 }
 
 #[test]
-fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
+fn an_approval_pattern_matches_a_tool_name_with_a_unique_suffix() {
     let source = Arc::new(ChangingSource::default());
     source.set_names(&["mcp_a_pay_1234abcd", "mcp_a_look_1234abcd"]);
     let approval = ApprovalRules::new(&["mcp_a_pay".to_owned()]).expect("a good pattern");
@@ -163,7 +163,7 @@ fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
 }
 
 #[test]
-fn what_needs_approval_is_refused_where_nobody_was_asked() {
+fn a_tool_that_needs_approval_is_refused_without_one() {
     let source = Arc::new(ChangingSource::default());
     source.set(vec![
         schema_tool("js_write"),

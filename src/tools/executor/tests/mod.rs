@@ -15,7 +15,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
-fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
+fn tools_are_offered_in_stable_order_and_refuse_unknown_parameters() {
     let names: Vec<_> =
         real().offered(&ToolChoice::All(true), true).iter().map(|spec| spec.name.clone()).collect();
     let expected = [
@@ -65,7 +65,7 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
 }
 
 #[test]
-fn a_result_says_what_it_must() {
+fn a_result_has_success_data_error_and_execution_time() {
     let result = one("calculator", r#"{"expression": "17*23"}"#);
     assert_eq!(
         (&result["success"], &result["data"]["result"], &result["error"]),
@@ -78,7 +78,7 @@ fn a_result_says_what_it_must() {
 }
 
 #[test]
-fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
+fn an_unknown_tool_is_refused_with_the_nearest_name() {
     assert_eq!(one("Calculater", "{}")["error"], "Tool not found: Calculater. Did you mean 'calculator'?");
     assert_eq!(
         one("ExecutePython", "{}")["error"],
@@ -98,7 +98,7 @@ fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
 }
 
 #[test]
-fn what_the_job_does_not_offer_is_refused_at_execution() {
+fn a_tool_that_the_job_does_not_offer_is_refused_at_execution() {
     let log = RecordingJournal::default();
     let allowed = ToolChoice::Named(vec!["get_weather".into()]);
     let calls = [call("a", "calculator", r#"{"expression":"1"}"#), call("b", "Calculator", "{}")];
@@ -148,7 +148,7 @@ fn the_same_call_twice_in_a_batch_runs_once() {
 }
 
 #[test]
-fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
+fn a_truncated_result_is_stored_once_if_the_job_can_read_it() {
     let wordy = || any("long", true, |_| Ok(json!("x".repeat(50_000))));
     let reader = || any("look", true, |_| Ok(json!("y".repeat(50_000))));
     let executor = Executor::new(vec![wordy(), reader()], Vec::new(), ExecutorOptions::new(bounds()))
@@ -179,7 +179,7 @@ fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
 }
 
 #[test]
-fn calls_run_side_by_side_up_to_the_bound() {
+fn calls_run_in_parallel_up_to_the_limit() {
     let meeting = Arc::new(Barrier::new(4));
     let tool = any("meet", true, move |_| {
         meeting.wait();
@@ -193,7 +193,7 @@ fn calls_run_side_by_side_up_to_the_bound() {
 }
 
 #[test]
-fn a_panic_is_that_tool_s_error_alone() {
+fn a_panic_fails_only_its_own_call() {
     let tools = vec![any("bad", true, |_| panic!("secret detail")), any("good", true, |_| Ok(json!(1)))];
     let executor = Executor::new(tools, Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
     let log =
@@ -206,7 +206,7 @@ fn a_panic_is_that_tool_s_error_alone() {
 }
 
 #[test]
-fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
+fn p3_a_non_idempotent_call_starts_only_after_the_journal_records_it() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let tool = any("write", false, move |_| Ok(json!(counted.fetch_add(1, Ordering::SeqCst))));
@@ -247,7 +247,7 @@ fn each_call_has_the_tool_timeout_as_its_deadline() {
 }
 
 #[test]
-fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
+fn a_tool_accepts_its_aliases_and_is_offered_by_its_name_only() {
     let aliases = Aliases { names: &["perform", "do_it"], parameters: &[("number", "n")] };
     let act: Act = Arc::new(|_| Ok(json!("done")));
     let tool = || Box::new(ScriptedTool { name: "act", aliases, idempotent: false, act: Arc::clone(&act) });
@@ -298,7 +298,7 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
 }
 
 #[test]
-fn bad_tools_are_refused_at_the_start() {
+fn duplicate_tool_names_are_refused_at_start() {
     let twice = Executor::new(
         vec![any("x", true, |_| Ok(Value::Null)), any("x", true, |_| Ok(Value::Null))],
         Vec::new(),

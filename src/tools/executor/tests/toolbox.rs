@@ -7,7 +7,7 @@ use nanoclaw_sandbox::Level;
 use serde_json::json;
 
 #[test]
-fn code_runs_at_the_level_asked_for() {
+fn code_runs_at_the_requested_strictness() {
     let result = one("execute_python", r#"{"code": "print(1)", "strictness": "strict"}"#);
     let expected =
         json!({"output": "python print(1)\n", "status": "ok", "strictness": "strict", "duration_ms": 3});
@@ -22,7 +22,7 @@ fn code_runs_at_the_level_asked_for() {
 }
 
 #[test]
-fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
+fn a_crawl_without_any_page_fails_and_lists_every_error() {
     let reported = one("crawl_batch", r#"{"urls": ["https://a.example/", "https://b.example/"]}"#);
     assert_eq!((&reported["success"], &reported["data"]["total"]), (&json!(false), &json!(2)), "{reported}");
     assert!(
@@ -31,14 +31,14 @@ fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
 }
 
 #[test]
-fn people_are_shown_the_careful_case() {
+fn the_tool_list_shows_python_as_not_idempotent() {
     let infos = real().tool_infos();
     let of = |name: &str| infos.iter().find(|info| info.spec.name == name).expect("there").traits.idempotent;
     assert!(!of("execute_python") && of("execute_javascript"), "in a project, Python may write");
 }
 
 #[test]
-fn only_the_levels_that_the_operator_allows_are_offered() {
+fn only_allowed_strictness_levels_are_offered() {
     let executor = real_at(&[Level::Strict, Level::Standard]);
     let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
     for spec in executor.offered(&choice, false).into_iter().filter(|spec| spec.name.starts_with("execute")) {
@@ -58,7 +58,7 @@ fn only_the_levels_that_the_operator_allows_are_offered() {
 }
 
 #[test]
-fn arguments_that_are_no_text_reach_no_interpreter() {
+fn invalid_code_arguments_reach_no_interpreter() {
     for arguments in [
         r#"{"code": "print('\ud800')"}"#,
         r#"{"code": "\udc00"}"#,
@@ -85,7 +85,7 @@ fn a_failed_program_is_a_failed_call_with_its_traceback() {
 }
 
 #[test]
-fn bash_answers_to_exec_and_to_the_parameters_of_others() {
+fn bash_accepts_the_alias_exec_and_alias_parameters() {
     let data = json!({"output": "bash ls\n", "status": "ok", "duration_ms": 3, "exit_code": 0});
     for (name, arguments) in [
         ("bash", r#"{"command": "ls", "working_dir": "a", "timeout": "5"}"#),
@@ -111,7 +111,7 @@ fn bash_answers_to_exec_and_to_the_parameters_of_others() {
 }
 
 #[test]
-fn text_json_and_weather_answer_as_the_seed_did() {
+fn text_json_and_weather_tools_return_the_documented_data() {
     for (name, arguments, data) in [
         ("text_process", json!({"text": "héllo w", "operation": "count"}), json!({"count": 7})),
         ("text_process", json!({"text": "a\nb", "operation": "lines"}), json!({"lines": 2})),

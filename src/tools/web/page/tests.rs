@@ -39,7 +39,7 @@ const ARTICLE: &str = r#"<!DOCTYPE html><html><head><title> On  Tea </title>
 <footer>Copyright of the site</footer></body></html>"#;
 
 #[test]
-fn an_article_is_read_without_what_stands_around_it() {
+fn an_article_is_extracted_without_menus_and_footers() {
     let read = text(ARTICLE);
     for part in
         ["Tea is a drink, made of leaves and hot water; it", "- green", "boil(water)\n  pour()", "Then work."]
@@ -71,7 +71,7 @@ fn markdown_keeps_headings_links_lists_code_quotes_and_tables() {
 }
 
 #[test]
-fn numbered_lists_breaks_and_empty_elements() {
+fn numbered_lists_breaks_and_empty_elements_are_rendered() {
     assert_eq!(
         markdown("<ol start=3><li>c</li><li><p>d</p><p>e</p></li></ol>x<br>y"),
         "3. c\n4. d\n\n   e\n\nx\ny"
@@ -85,7 +85,7 @@ fn numbered_lists_breaks_and_empty_elements() {
 }
 
 #[test]
-fn links_are_whole_and_lead_away() {
+fn links_are_absolute_unique_and_lead_to_other_pages() {
     let page = html(
         "<base href='/base/'><a href='#top'>no</a><a href='javascript:x()'>no</a><a href='mailto:a@b'>no</a>
          <a href=one> One  link </a><a href='/two'><img alt='Two'></a><a href='one'>again</a>
@@ -123,7 +123,7 @@ fn broken_pages_lose_no_text() {
 }
 
 #[test]
-fn charsets_are_found_and_wrong_ones_do_no_harm() {
+fn charsets_are_detected_and_wrong_ones_are_corrected() {
     let gbk = b"<meta charset=gbk><p>\xc4\xe3\xba\xc3</p>";
     let title = "<title>caf\u{e9}</title>caf\u{e9}";
     let latin: Vec<u8> = title.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect();
@@ -147,7 +147,7 @@ fn charsets_are_found_and_wrong_ones_do_no_harm() {
 }
 
 #[test]
-fn other_texts_stay_as_they_are_and_binaries_are_refused() {
+fn other_text_types_stay_unchanged_and_binaries_are_refused() {
     for (body, content_type) in [
         ("{\"a\": [1,  2]}", Some("application/json")),
         ("{\"a\": 1}", Some("application/activity+json")),
@@ -183,7 +183,7 @@ fn other_texts_stay_as_they_are_and_binaries_are_refused() {
 }
 
 #[test]
-fn p8_hostile_pages_are_read_in_bounded_time_and_depth() {
+fn p8_hostile_pages_are_parsed_within_limits() {
     let deep = "<div>".repeat(1 << 20);
     let lists = "<ul><li>".repeat(200_000);
     let quotes = format!("{}x", "<blockquote>".repeat(100_000));
@@ -202,7 +202,7 @@ fn p8_hostile_pages_are_read_in_bounded_time_and_depth() {
 }
 
 #[test]
-fn a_page_that_is_all_menu_is_read_as_it_is() {
+fn a_page_with_only_a_menu_is_returned_completely() {
     assert!(text("<nav><a href=/a>One</a> <a href=/b>Two</a></nav>").contains("One"));
     assert!(
         text("<body><div class='page-with-sidebar'><p>The only words there are.</p></div>")

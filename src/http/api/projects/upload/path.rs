@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_folder_is_dropped_and_a_bare_name_kept() {
+    fn the_first_folder_of_an_upload_path_is_removed() {
         let found = |top: &str, path: &str| Some((Some(top.to_owned()), path.to_owned()));
         assert_eq!(read("app/src/main.rs"), found("app", "src/main.rs"));
         assert_eq!(read("app\\src\\main.rs"), found("app", "src/main.rs"));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn p7_hostile_names_are_refused_and_named() {
+    fn p7_hostile_file_names_are_refused_and_quoted() {
         let long = "x".repeat(256);
         for bad in [
             "..",
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p7_no_place_leads_up_or_to_the_root(name in "[a./\\\\: \\x00]{0,12}") {
+        fn p7_an_accepted_upload_path_never_leads_outside(name in "[a./\\\\: \\x00]{0,12}") {
             if let Some((_, path)) = read(&name) {
                 prop_assert!(!path.is_empty() && !path.starts_with('/') && !path.contains('\\'));
                 prop_assert!(path.split('/').all(|part| !matches!(part, "" | "." | "..")));

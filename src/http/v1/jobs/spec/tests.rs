@@ -35,7 +35,7 @@ fn absent_fields_have_their_defaults() {
 }
 
 #[test]
-fn given_fields_are_taken() {
+fn given_job_fields_are_used() {
     let spec = spec(json!({
         "input": [{"role": "system", "content": "s"}, {"role": "assistant", "content": ""}, {"role": "user", "content": "u"}],
         "model": "other", "conversation_id": "c-1", "project_id": null, "system_prompt": "sp", "temperature": 2,
@@ -53,7 +53,7 @@ fn given_fields_are_taken() {
 }
 
 #[test]
-fn values_out_of_range_or_of_another_type_name_their_field() {
+fn invalid_values_are_reported_with_their_field() {
     for (field, value) in [
         ("temperature", json!(2.01)),
         ("temperature", json!(-0.1)),
@@ -99,21 +99,21 @@ fn values_out_of_range_or_of_another_type_name_their_field() {
 }
 
 #[test]
-fn run_at_reads_offsets() {
+fn run_at_accepts_utc_offsets() {
     let at = |text: &str| with("run_at", json!(text)).expect("a time").run_at_ms;
     assert_eq!(at("2027-01-15T08:00:00Z"), Some(1_800_000_000_000));
     assert_eq!(at("2027-01-15T10:00:00.5+02:00"), Some(1_800_000_000_500));
 }
 
 #[test]
-fn run_at_reads_fractions_of_a_second() {
+fn run_at_accepts_fractions_of_a_second() {
     let at = |seconds: f64| with("run_at", json!(seconds)).expect("a time").run_at_ms;
     assert_eq!(at(1_800_000_000.25), Some(1_800_000_000_250));
     assert_eq!(at(1_800_000_000.0), Some(1_800_000_000_000));
 }
 
 #[test]
-fn faults_inside_lists_and_objects_say_where() {
+fn errors_inside_lists_and_objects_name_their_path() {
     for (field, value, place) in [
         ("input", json!([{"role": "user", "content": "x"}, 5]), "input[1]"),
         ("input", json!([{"role": "tool", "content": "x"}]), "input[0].role"),
@@ -134,7 +134,7 @@ fn faults_inside_lists_and_objects_say_where() {
 }
 
 #[test]
-fn unknown_names_get_the_nearest_name() {
+fn unknown_names_get_a_suggestion() {
     let says = |result: Result<JobSpec, ApiError>| result.expect_err("refused").to_string();
     assert!(says(with("temprature", json!(1))).contains("did you mean 'temperature'"));
     assert!(says(with("tools", json!(["calculater"]))).contains("did you mean 'calculator'"));
@@ -171,7 +171,7 @@ fn file(name: &str, content: &str) -> Value {
 }
 
 #[test]
-fn files_come_with_a_message_of_the_user_and_may_stand_for_it() {
+fn a_user_message_may_have_attachments_instead_of_text() {
     let files = json!([{"name": "a b.py", "extension": "py", "content": "print(1)"}, file("empty", "")]);
     for message in [json!({"role": "user", "content": ""}), json!({"role": "user"})] {
         let mut message = message;
@@ -189,7 +189,7 @@ fn files_come_with_a_message_of_the_user_and_may_stand_for_it() {
 }
 
 #[test]
-fn p8_files_are_refused_by_the_name_of_their_place() {
+fn p8_invalid_attachments_are_reported_with_their_path() {
     let message = |files: Value| json!([{"role": "user", "content": "x", "attachments": files}]);
     for (input, named) in [
         (message(json!("a")), "input[0].attachments"),

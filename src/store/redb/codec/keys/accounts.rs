@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_found_in_one_way_is_not_found_in_another() {
+    fn account_lookup_keys_of_different_kinds_do_not_collide() {
         let (name, email) = (
             AccountLookupKey::text(AccountLookup::Name, "a@b"),
             AccountLookupKey::text(AccountLookup::Email, "a@b"),
@@ -115,7 +115,7 @@ mod tests {
         }
 
         #[test]
-        fn p7_token_keys_sort_and_keep_users_apart(a: (u32, u128), b: (u32, u128), same: bool) {
+        fn p7_token_keys_sort_by_user_and_id(a: (u32, u128), b: (u32, u128), same: bool) {
             let key = |(user, bits)| TokenKey { user: UserId(user), id: TokenId::from_bits(bits) };
             let (a, b) = (key(a), key(if same { (a.0, b.1) } else { b }));
             prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));

@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p7_a_list_is_one_users_newest_first_and_leads_to_the_rows(
+        fn p7_recent_conversation_keys_sort_by_user_newest_first(
             a in (any::<u32>(), any::<u64>(), name()),
             b in (any::<u32>(), any::<u64>(), name()),
             same_user: bool,

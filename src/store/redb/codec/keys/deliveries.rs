@@ -50,14 +50,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_keys_round_trip_and_keep_order(a: (u64, u128), b: (u64, u128)) {
+        fn delivery_time_keys_round_trip_and_sort(a: (u64, u128), b: (u64, u128)) {
             let key = |(at, bits)| time_key(at, DeliveryId::from_bits(bits));
             prop_assert_eq!(time_of(&key(a)), (a.0, DeliveryId::from_bits(a.1)));
             prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
         }
 
         #[test]
-        fn owned_keys_sort_by_age_inside_a_user_and_state(user: u32, a: u128, b: u128) {
+        fn owned_delivery_keys_sort_by_age_within_user_and_state(user: u32, a: u128, b: u128) {
             let key = |bits| owned_key(UserId(user), DeliveryState::Dead, DeliveryId::from_bits(bits));
             prop_assert_eq!(owned_id(&key(a)), DeliveryId::from_bits(a));
             prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));

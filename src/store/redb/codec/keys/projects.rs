@@ -50,7 +50,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p7_owner_keys_round_trip_sort_newest_first_and_keep_users_apart(
+        fn p7_project_owner_keys_round_trip_and_sort_by_user_newest_first(
             a: (u32, u64, u128), b: (u32, u64, u128), same: bool
         ) {
             let key = |(user, updated_at_ms, bits)| {

@@ -36,7 +36,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn due_keys_round_trip_and_sort(a: (u64, u128), b: (u64, u128), same: bool) {
+        fn schedule_due_keys_round_trip_and_sort(a: (u64, u128), b: (u64, u128), same: bool) {
             let key = |(due_ms, bits)| ScheduleDueKey { due_ms, id: ScheduleId::from_bits(bits) };
             let (a, b) = (key(a), key(if same { (a.0, b.1) } else { b }));
             prop_assert_eq!(ScheduleDueKey::decode(&a.encode()), a);
@@ -44,7 +44,7 @@ mod tests {
         }
 
         #[test]
-        fn p7_owner_keys_round_trip_sort_and_keep_users_apart(a: (u32, u128), b: (u32, u128), same: bool) {
+        fn p7_schedule_owner_keys_round_trip_and_sort_by_user(a: (u32, u128), b: (u32, u128), same: bool) {
             let key = |(user, bits)| ScheduleOwnerKey { user: UserId(user), id: ScheduleId::from_bits(bits) };
             let (a, b) = (key(a), key(if same { (a.0, b.1) } else { b }));
             prop_assert_eq!(ScheduleOwnerKey::decode(&a.encode()), a);

@@ -30,7 +30,7 @@ proptest! {
     }
 
     #[test]
-    fn waiting_jobs_round_trip(job: u128, since_ms: u64) {
+    fn ready_entries_round_trip(job: u128, since_ms: u64) {
         let waiting = ReadyEntry { job: JobId::from_bits(job), since_ms };
         prop_assert_eq!(ReadyEntry::decode(&waiting.encode()), waiting);
     }
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn p7_turn_keys_sort_and_keep_users_and_conversations_apart(
+    fn p7_turn_keys_sort_by_user_conversation_and_acceptance(
         a in (any::<u32>(), conversation(), any::<u64>()),
         b in (any::<u32>(), conversation(), any::<u64>()),
         same_user: bool,
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn owner_keys_sort_by_acceptance_inside_a_user_and_status(user: u32, a: u64, b: u64) {
+    fn job_owner_keys_sort_by_acceptance_within_user_and_status(user: u32, a: u64, b: u64) {
         let key = |accept| JobOwnerKey { user: UserId(user), status: JobStatus::Failed, accept }.encode();
         prop_assert_eq!(JobOwnerKey::accept(&key(a)), a);
         prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
@@ -82,14 +82,14 @@ proptest! {
     }
 
     #[test]
-    fn fair_keys_are_one_to_one(a: (u8, u32), b: (u8, u32)) {
+    fn fair_keys_are_unique_per_priority_and_user(a: (u8, u32), b: (u8, u32)) {
         let key = |(priority, user)| FairKey { priority, user: UserId(user) };
         prop_assert_eq!(key(a).encode() == key(b).encode(), a == b);
     }
 }
 
 #[test]
-fn a_name_and_its_extension_are_neighbours_not_mixed() {
+fn turns_of_a_conversation_sort_before_those_of_a_longer_name() {
     let name = |text: &str| ConversationId::try_from(text.to_owned()).unwrap();
     let key = |n, accept| TurnKey { user: UserId(1), conversation: n, accept }.encode();
     assert!(key(&name("a"), u64::MAX) < key(&name("a-"), 0));

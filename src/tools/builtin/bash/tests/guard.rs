@@ -453,7 +453,7 @@ const PASSING: &[&str] = &[
 ];
 
 #[test]
-fn the_nine_of_the_contract() {
+fn the_nine_documented_commands_are_judged_as_promised() {
     passes("echo rm x");
     passes(r#"git commit -m "rm x""#);
     passes("curl 'https://example.org/?format=1'");
@@ -466,7 +466,7 @@ fn the_nine_of_the_contract() {
 }
 
 #[test]
-fn what_is_stopped() {
+fn dangerous_commands_are_refused_with_their_reason() {
     for (reason, commands) in STOPPED {
         for command in *commands {
             stops(command, reason);
@@ -475,14 +475,14 @@ fn what_is_stopped() {
 }
 
 #[test]
-fn what_runs_another_command_is_looked_into() {
+fn commands_that_run_other_commands_are_inspected() {
     for command in LOOKED_INTO {
         stops(command, USER);
     }
 }
 
 #[test]
-fn every_operator_parts_segments() {
+fn every_operator_separates_segments() {
     for operator in ["&&", "||", ";", "|", "|&", "&", "\n", ";;", " & \n", "\n\n"] {
         for (before, after) in [("ls", "x"), ("ls -la 'a b'", "cat"), ("echo \"a;b\"", "true")] {
             stops(&format!("{before}{operator}sudo x"), USER);
@@ -493,14 +493,14 @@ fn every_operator_parts_segments() {
 }
 
 #[test]
-fn what_passes() {
+fn harmless_commands_are_allowed() {
     for command in PASSING {
         passes(command);
     }
 }
 
 #[test]
-fn the_working_directory_counts() {
+fn relative_paths_are_resolved_from_the_working_directory() {
     let from = |below: &str, command: &str| {
         check_command(command, &ShellPath::project(Some(Path::new(below))), &rules(&[], &[])).is_ok()
     };

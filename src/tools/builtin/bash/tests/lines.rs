@@ -4,7 +4,7 @@ use super::guard::{rules, verdict};
 use proptest::prelude::*;
 
 #[test]
-fn long_and_deep_lines_end() {
+fn long_and_deeply_nested_lines_are_judged() {
     for unit in [
         "(",
         "$(",
@@ -87,24 +87,24 @@ fn operator() -> impl Strategy<Value = &'static str> {
 
 proptest! {
     #[test]
-    fn no_text_at_all_makes_it_fall(text in any::<String>()) {
+    fn no_text_makes_the_bash_guard_panic(text in any::<String>()) {
         let _judged = verdict(&text, &rules(&[], &[]));
     }
 
     #[test]
-    fn no_shell_like_text_makes_it_fall(text in "[ \n\t'\"\\\\`$(){}<>|&;#=~*a-c/!\\[\\]-]{0,80}") {
+    fn no_shell_like_text_makes_the_bash_guard_panic(text in "[ \n\t'\"\\\\`$(){}<>|&;#=~*a-c/!\\[\\]-]{0,80}") {
         let _judged = verdict(&text, &rules(&["a"], &[]));
         let _listed = verdict(&text, &rules(&[], &["a.*"]));
     }
 
     #[test]
-    fn what_echo_is_given_in_quotes_is_never_denied(word in denied(), text in "[a-z;&|<>$()`{}\n/ *~-]{0,30}") {
+    fn a_quoted_argument_of_echo_is_never_denied(word in denied(), text in "[a-z;&|<>$()`{}\n/ *~-]{0,30}") {
         prop_assert_eq!(verdict(&format!("echo '{word}'"), &rules(&[], &[])), Ok(()));
         prop_assert_eq!(verdict(&format!("echo '{text}{word}{text}'"), &rules(&[], &[])), Ok(()));
     }
 
     #[test]
-    fn a_denied_segment_stays_denied_in_any_company(
+    fn a_denied_segment_is_denied_among_any_harmless_segments(
         before in prop::collection::vec((harmless(), operator()), 0..4),
         segment in denied(),
         after in prop::collection::vec((operator(), harmless()), 0..4),
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn harmless_company_is_harmless(lines in prop::collection::vec((harmless(), operator()), 0..5)) {
+    fn lines_of_harmless_segments_are_allowed(lines in prop::collection::vec((harmless(), operator()), 0..5)) {
         let line: String = lines.into_iter().flat_map(<[&str; 2]>::from).collect();
         prop_assert_eq!(verdict(&line, &rules(&[], &[])), Ok(()));
     }

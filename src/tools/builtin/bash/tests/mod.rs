@@ -120,7 +120,7 @@ fn failed(record: RunRecord) -> (String, Value) {
 }
 
 #[test]
-fn the_sandbox_gets_the_line_its_place_its_time_and_its_variables() {
+fn the_sandbox_gets_the_command_directory_timeout_and_environment() {
     let given = program(json!({"command": "ls -l", "working_dir": "./a//b/", "timeout": 7})).expect("runs");
     assert_eq!((given.language, given.level, given.code.as_str()), (Language::Bash, Level::Shell, "ls -l"));
     assert_eq!(given.timeout_ms, Some(7_000));
@@ -135,7 +135,7 @@ fn the_sandbox_gets_the_line_its_place_its_time_and_its_variables() {
 }
 
 #[test]
-fn a_working_dir_outside_is_refused_and_nothing_runs() {
+fn a_working_dir_outside_the_project_is_refused() {
     for bad in ["/", "/srv/p", "..", "a/../b", "../p", "a/..", "a\0b"] {
         let reported = program(json!({"command": "ls", "working_dir": bad})).expect_err(bad).to_string();
         assert!(reported.contains("working_dir must be relative"), "{reported}");
@@ -145,14 +145,14 @@ fn a_working_dir_outside_is_refused_and_nothing_runs() {
 }
 
 #[test]
-fn what_the_guard_refuses_is_not_run() {
+fn a_command_that_the_guard_refuses_is_not_run() {
     for command in ["sudo ls", "ls && rm -rf /", "", " \n"] {
         assert!(matches!(program(json!({"command": command})), Err(ToolError::Invalid(_))), "{command}");
     }
 }
 
 #[test]
-fn the_exit_code_is_always_told() {
+fn the_exit_code_is_always_reported() {
     let (tool, _) = bash(record(RunStatus::Ok, Some(0)));
     let data = tool.call(&map(json!({"command": "true"})), &context()).expect("it ran well");
     assert_eq!(data, json!({"output": "out\n", "status": "ok", "duration_ms": 3, "exit_code": 0}));
@@ -182,7 +182,7 @@ fn the_exit_code_is_always_told() {
 }
 
 #[test]
-fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
+fn a_call_over_its_timeout_names_the_limit_and_a_cancelled_one_does_not() {
     let late = || RunRecord {
         limit: Some("cancelled".into()),
         error: Some("cancelled".into()),
@@ -197,7 +197,7 @@ fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
 }
 
 #[test]
-fn a_command_has_the_time_that_it_asks_for() {
+fn a_command_gets_the_timeout_that_it_requests() {
     let (tool, _) = bash(record(RunStatus::Ok, Some(0)));
     assert_eq!(tool.own_timeout(&map(json!({"command": "x", "timeout": 600}))), Duration::from_secs(600));
     assert_eq!(tool.own_timeout(&map(json!({"command": "x"}))), Duration::from_secs(33), "the level's own");

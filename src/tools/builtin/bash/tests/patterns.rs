@@ -39,7 +39,7 @@ const LISTED: &[(&str, bool)] = &[
 ];
 
 #[test]
-fn deny_patterns_come_on_top_of_the_built_in_rules() {
+fn deny_patterns_extend_the_built_in_rules() {
     let rules = rules(&[r"\bgit\s+push\b", "^curl"], &[]);
     for (command, is_fine) in [
         ("git push origin", false),
@@ -64,7 +64,7 @@ fn deny_patterns_come_on_top_of_the_built_in_rules() {
 }
 
 #[test]
-fn allow_patterns_exempt_whole_segments_and_shut_out_the_rest() {
+fn allow_patterns_permit_whole_segments_and_refuse_all_others() {
     let rules = rules(
         &["status"],
         &["git (status|log)( .*)?", "sudo systemctl restart x", "ls|pwd", r"echo [\w$()]+", "sleep 1"],
@@ -82,7 +82,7 @@ fn allow_patterns_exempt_whole_segments_and_shut_out_the_rest() {
 }
 
 #[test]
-fn patterns_that_cannot_be_are_named() {
+fn invalid_bash_patterns_and_variables_are_reported() {
     let options = BashOptions {
         deny_patterns: vec!["ok".into(), "(".into()],
         allow_patterns: vec!["a)|(b".into()],

@@ -83,7 +83,7 @@ impl WatcherFixture {
 }
 
 #[test]
-fn what_is_not_the_files_fault_is_tried_again() {
+fn transient_errors_of_a_tool_file_are_retried() {
     let late = (RunStatus::Timeout, Some("timeout_ms"));
     for failure in [(RunStatus::SandboxError, None), (RunStatus::Timeout, Some("cancelled")), late] {
         let mut fixture = WatcherFixture::new(&[failure]);
@@ -97,7 +97,7 @@ fn what_is_not_the_files_fault_is_tried_again() {
 }
 
 #[test]
-fn what_is_the_files_fault_waits_for_another_file() {
+fn a_broken_tool_file_is_retried_only_after_a_change() {
     let mut fixture = WatcherFixture::new(&[(RunStatus::SyntaxError, None)]);
     fixture.write("a.js", "own_a");
     for _ in 0..3 {
@@ -115,7 +115,7 @@ fn what_is_the_files_fault_waits_for_another_file() {
 }
 
 #[test]
-fn a_changed_file_does_not_run_as_it_was_and_one_that_is_gone_does_not_run() {
+fn changed_and_removed_tool_files_are_unloaded() {
     let mut fixture =
         WatcherFixture::new(&[(RunStatus::Ok, None), (RunStatus::Ok, None), (RunStatus::SandboxError, None)]);
     fixture.write("a.js", "own_a");
@@ -129,7 +129,7 @@ fn a_changed_file_does_not_run_as_it_was_and_one_that_is_gone_does_not_run() {
 }
 
 #[test]
-fn whoever_is_stopped_asks_no_more_files() {
+fn a_cancelled_watcher_reads_no_more_files() {
     let mut fixture = WatcherFixture::new(&[]);
     fixture.write("a.js", "own_a");
     fixture.cancel.cancel(CancelReason::Shutdown);

@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_form_is_the_same_however_it_is_cut(
+    fn chunk_boundaries_do_not_change_a_form(
         data in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 1..5),
         cuts in proptest::collection::vec(any::<usize>(), 0..40),
         is_late: bool,
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn a_form_that_breaks_off_is_refused_wherever_it_does(keep in 0_usize..200) {
+    fn a_truncated_form_is_refused(keep in 0_usize..200) {
         let bytes = body(&[("files", Some("a/b"), &[7; 60]), ("name", None, b"x")]);
         let end = bytes.len() - "--\r\n".len();
         let (mut form, _) = form([bytes[..keep % end].to_vec()], false);
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8)) {
+    fn no_form_bytes_make_the_parser_panic(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8)) {
         let start = format!("--{BOUNDARY}\r\n").into_bytes();
         let (mut form, _) = form(std::iter::once(start).chain(pieces), true);
         drop(now(read(&mut form)));
@@ -117,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn p8_no_more_is_read_ahead_than_the_next_part_needs() {
+fn p8_the_form_parser_reads_ahead_only_for_the_next_part() {
     let one = body(&[("files", Some("a/b"), b"x")]);
     let one = one.strip_suffix(b"--b-o-u-n-d--\r\n").expect("a part").to_vec();
     let end = format!("--{BOUNDARY}--\r\n").into_bytes();
@@ -135,7 +135,7 @@ fn p8_no_more_is_read_ahead_than_the_next_part_needs() {
 }
 
 #[test]
-fn p8_headers_and_a_preamble_without_end_are_refused_early() {
+fn p8_endless_part_headers_and_preambles_are_refused_early() {
     for start in [format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\""), String::new()] {
         let pieces = std::iter::once(start.into_bytes()).chain(std::iter::repeat_n(vec![b'x'; 1_000], 1_000));
         let (mut form, taken) = form(pieces, true);
@@ -146,7 +146,7 @@ fn p8_headers_and_a_preamble_without_end_are_refused_early() {
 }
 
 #[test]
-fn errors_of_the_body_pass_through() {
+fn body_errors_are_returned_by_the_form_parser() {
     let start =
         Bytes::from(format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"files\"\r\n\r\nabc"));
     let mut form = of(stream::iter([Ok(start), Err(too_large(5))]));
@@ -154,7 +154,7 @@ fn errors_of_the_body_pass_through() {
 }
 
 #[test]
-fn texts_are_short_and_utf8() {
+fn form_texts_are_utf8_and_limited() {
     let text = |data: Vec<u8>| {
         let (mut form, _) = form([body(&[("name", None, &data)])], false);
         now(async {
@@ -167,13 +167,13 @@ fn texts_are_short_and_utf8() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p8_a_pause_ends_the_upload() {
+async fn p8_a_stalled_upload_times_out() {
     let mut form = of(stream::pending());
     assert!(matches!(form.next().await, Err(ApiError::BodyTimeout(60))));
 }
 
 #[test]
-fn boundaries_are_those_of_forms() {
+fn only_form_data_boundaries_are_accepted() {
     let read = |line: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, line.parse().expect("a header"));
