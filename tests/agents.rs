@@ -2,13 +2,12 @@
 //! schedules that models create, and messages.
 
 use crate::support::upstream::{Act, Answer, Upstream, tool_results};
-use crate::support::{Server, against, assert_whole};
+use crate::support::{Server, against, assert_whole, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 /// The last user message of a request.
 fn last_question(request: &Value) -> String {
@@ -28,14 +27,6 @@ fn call_once(request: &Value, name: &str, arguments: Value) -> Answer {
     match newest_result(request) {
         None => Answer::calls(&[(name, arguments)]),
         Some(result) => Answer::text(&result.to_string()),
-    }
-}
-
-fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "never: {event}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -1,7 +1,7 @@
 //! `nanoclaw ask` as a process: killed servers, cut connections, interrupts, sockets and streams.
 
 use crate::support::upstream::{Answer, Upstream};
-use crate::support::{Server, against, command};
+use crate::support::{Server, against, command, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Takes longer than any test.
 const ENDLESS: &str = "stream: 900 words, 100 ms";
@@ -30,14 +30,6 @@ impl From<Output> for Ran {
 
 fn run(arguments: &[&str], url: &str) -> Ran {
     command(arguments).args(["--server", url]).output().expect("the binary runs").into()
-}
-
-fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "never: {event}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn spawned(mut command: Command) -> Child {

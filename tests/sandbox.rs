@@ -1,7 +1,7 @@
 //! Sandboxed programs in the real server: many at once, and no process remains, even when the server is
 //! killed.
 
-use crate::support::Server;
+use crate::support::{Server, wait_until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,6 @@ fn descendants(ancestor: u32) -> Vec<u32> {
         }
     }
     found
-}
-
-fn wait_until(what: &str, timeout: Duration, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < timeout, "timed out waiting until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn is_alive(pid: u32) -> bool {
@@ -66,7 +58,7 @@ fn p5_the_server_answers_while_sixty_four_programs_run() {
     assert!(slowest < Duration::from_secs(2), "/healthz took {slowest:?}");
     let guests =
         || descendants(server.pid()).into_iter().filter(|pid| name_of(*pid) == "nanoclaw-guest").count();
-    wait_until("no guest is left", Duration::from_secs(5), || guests() == 0);
+    wait_until("no guest is left", || guests() == 0);
 }
 
 #[test]
@@ -81,7 +73,7 @@ fn p5_a_killed_server_leaves_no_guest_process() {
         server.submit(spin);
     }
     let sleeps = |pids: &[u32]| pids.iter().filter(|pid| name_of(**pid) == "sleep").count();
-    wait_until("all of them run", Duration::from_secs(20), || {
+    wait_until("all of them run", || {
         let all = descendants(server.pid());
         let guests = all.iter().filter(|pid| name_of(**pid) == "nanoclaw-guest").count();
         guests >= 2 && sleeps(&all) >= 3

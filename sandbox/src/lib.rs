@@ -1,6 +1,6 @@
 //! Runs untrusted Python, JavaScript and shell commands behind landlock, seccomp and rlimits, or not at all.
 //!
-//! ```no_run
+//! ```
 //! use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox, SandboxOptions};
 //!
 //! // First in `main`: the sandbox starts this binary again as its broker.

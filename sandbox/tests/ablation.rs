@@ -123,7 +123,7 @@ fn escaping_programs(child_exe: &str, is_whole: bool) -> BTreeMap<String, String
         sandbox.skip_self_test();
     }
     let canary = Canary::set_up();
-    let out = support::in_parallel(programs(), 4, |(sample, level)| {
+    let out = support::in_parallel(programs(), 8, |(sample, level)| {
         let mut program = Program::new(sample.language, level, sample.code.clone());
         program.language_check = false;
         let record = sandbox.run(&program, &|| false);

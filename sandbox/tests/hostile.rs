@@ -38,7 +38,7 @@ fn run_suite(language: Language, checks: &[bool]) {
             items.extend(checks.iter().map(|check| (sample.clone(), *level, *check)));
         }
     }
-    let wrong = support::in_parallel(items, 4, |(sample, level, check)| {
+    let wrong = support::in_parallel(items, 8, |(sample, level, check)| {
         let mut program = Program::new(language, level, sample.code.clone());
         program.language_check = check;
         let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));

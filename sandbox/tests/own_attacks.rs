@@ -49,7 +49,7 @@ fn run(sandbox: &Sandbox, samples: &[Sample]) -> Vec<String> {
             items.extend([true, false].map(|check| (sample.clone(), *level, check)));
         }
     }
-    let wrong = support::in_parallel(items, 4, |(sample, level, check)| {
+    let wrong = support::in_parallel(items, 8, |(sample, level, check)| {
         let mut program = Program::new(sample.language, level, sample.code.clone());
         program.language_check = check;
         let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));

@@ -30,6 +30,10 @@ pub enum JobStatus {
 }
 
 impl JobStatus {
+    /// Every status.
+    pub const ALL: [Self; 6] =
+        [Self::Queued, Self::Running, Self::Waiting, Self::Succeeded, Self::Failed, Self::Cancelled];
+
     /// Whether the job has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
@@ -197,6 +201,36 @@ pub struct JobSpec {
     /// Origin.
     #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
     pub origin: JobOrigin,
+}
+
+impl JobSpec {
+    /// A client's request for one run without a conversation; every field that is not named here has its
+    /// default.
+    pub fn new(model: String, input: Vec<Message>, max_steps: u32, timeout_s: u64) -> Self {
+        Self {
+            input,
+            model,
+            conversation_id: None,
+            project_id: None,
+            system_prompt: None,
+            temperature: None,
+            max_tokens: None,
+            thinking: false,
+            tools: ToolChoice::All(true),
+            strictness: None,
+            max_steps,
+            timeout_s,
+            max_total_tokens: None,
+            priority: Priority::DEFAULT,
+            run_at_ms: None,
+            max_attempts: one(),
+            on_disconnect: OnDisconnect::default(),
+            metadata: BTreeMap::new(),
+            webhook_url: None,
+            approval: ApprovalMode::default(),
+            origin: JobOrigin::default(),
+        }
+    }
 }
 
 fn one() -> u32 {

@@ -62,16 +62,6 @@ impl SseParser {
     }
 
     /// Consumes `input` up to the end of the next event; `None` when the input ends first.
-    ///
-    /// ```
-    /// let mut parser = nanoclaw::llm::sse::SseParser::new(1024);
-    /// let mut input: &[u8] = b"data: a\n\ndata: b\n\nda";
-    /// let mut seen = Vec::new();
-    /// while let Some(event) = parser.next_event(&mut input).unwrap() {
-    ///     seen.push(event.data);
-    /// }
-    /// assert_eq!(seen, ["a", "b"]);
-    /// ```
     pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<SseEvent>, SseError> {
         while !input.is_empty() {
             if std::mem::take(&mut self.after_cr) {
@@ -162,6 +152,18 @@ mod tests {
             }
         }
         events
+    }
+
+    #[test]
+    fn each_call_consumes_the_input_up_to_the_end_of_one_event() {
+        let mut parser = SseParser::new(1024);
+        let mut input: &[u8] = b"data: a\n\ndata: b\n\nda";
+        let mut seen = Vec::new();
+        while let Some(event) = parser.next_event(&mut input).expect("within limits") {
+            seen.push((event.data, input.len()));
+        }
+        assert_eq!(seen, [("a".to_owned(), 11), ("b".to_owned(), 2)]);
+        assert!(input.is_empty());
     }
 
     fn event(name: &str, data: &str, id: Option<&str>) -> SseEvent {

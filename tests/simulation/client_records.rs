@@ -2,7 +2,8 @@
 
 use super::batches::KnownBatch;
 use super::client_actions::MARK;
-use super::oracle::{Known, Oracle};
+use super::known_job::Known;
+use super::oracle::Oracle;
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::batch::Batch;
 use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};

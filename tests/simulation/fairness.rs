@@ -1,6 +1,7 @@
 //! Checks the order of claims: within a conversation, between priorities, and between users.
 
-use super::oracle::{Known, Oracle};
+use super::known_job::Known;
+use super::oracle::Oracle;
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::Job;
 use nanoclaw::ports::Store;

@@ -1,6 +1,7 @@
 //! Simulates the durable engine from a seed (P1, P2, P3, P4): one thread, many virtual workers, faults
 //! between any two writes, and invariants that are checked after every step. `world` and `client_actions`
-//! contain the actions; `oracle`, `fairness`, `client_records` and `batches` contain the invariants.
+//! contain the actions; `oracle`, `known_job`, `fairness`,
+//! `client_records` and `batches` contain the invariants.
 //!
 //! `TEST_SEEDS` sets the number of seeds. `TEST_SEED` runs one seed; `TEST_TRACE` prints its events.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
@@ -12,6 +13,7 @@ mod client_records;
 mod clock;
 mod disk_faults;
 mod fairness;
+mod known_job;
 mod model;
 mod oracle;
 mod schedules;

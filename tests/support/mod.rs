@@ -322,6 +322,15 @@ impl Iterator for Events {
     }
 }
 
+/// Waits for a condition, as long as a slow machine may need.
+pub(crate) fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "never: {event}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// The text of all text steps that were not discarded, from delta events.
 pub(crate) fn text_of(events: &[Event]) -> String {
     let dropped: Vec<&Value> =

@@ -3,12 +3,10 @@
 use nanoclaw::domain::conversation::{Conversation, ConversationSettings};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
-use nanoclaw::domain::job::{ApprovalMode, JobOrigin, JobOutcome, JobSpec, OnDisconnect, Priority};
+use nanoclaw::domain::job::{JobOutcome, JobSpec};
 use nanoclaw::domain::message::Message;
-use nanoclaw::domain::tool::ToolChoice;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{CancelToken, Clock, NewJob};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -55,29 +53,7 @@ pub(crate) fn id(number: u128) -> JobId {
 
 /// A plain job.
 pub(crate) fn job(number: u128, user: UserId) -> NewJob {
-    let spec = JobSpec {
-        input: vec![Message::user(format!("question {number}"))],
-        model: "demo".to_owned(),
-        conversation_id: None,
-        project_id: None,
-        system_prompt: None,
-        temperature: None,
-        max_tokens: None,
-        thinking: false,
-        tools: ToolChoice::All(true),
-        strictness: None,
-        max_steps: 15,
-        timeout_s: 60,
-        max_total_tokens: None,
-        priority: Priority::DEFAULT,
-        run_at_ms: None,
-        max_attempts: 1,
-        on_disconnect: OnDisconnect::Continue,
-        metadata: BTreeMap::new(),
-        webhook_url: None,
-        approval: ApprovalMode::Wait,
-        origin: JobOrigin::Client,
-    };
+    let spec = JobSpec::new("demo".to_owned(), vec![Message::user(format!("question {number}"))], 15, 60);
     NewJob { id: id(number), user, created_at_ms: 1_000_000, spec, in_existing: false }
 }
 

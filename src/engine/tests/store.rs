@@ -5,16 +5,15 @@ use crate::domain::event::{EngineMark, Event, Record, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{
-    ApprovalMode, ConversationSummary, ConversationTurn, History, Job, JobOrigin, JobOutcome, JobSpec,
-    JobStatus, OnDisconnect, PendingApproval, Priority,
+    ConversationSummary, ConversationTurn, History, Job, JobOutcome, JobSpec, JobStatus, PendingApproval,
 };
 use crate::domain::message::Message;
-use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::domain::tool::ToolCall;
 use crate::ports::{
     CancelReason, CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage,
     JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,27 +59,8 @@ pub(super) struct FakeStore {
 
 pub(in crate::engine) fn spec() -> JobSpec {
     JobSpec {
-        input: vec![Message::user("go")],
-        model: "fake".into(),
-        conversation_id: None,
-        project_id: None,
         system_prompt: Some("be brief".into()),
-        temperature: None,
-        max_tokens: None,
-        thinking: false,
-        tools: ToolChoice::All(true),
-        strictness: None,
-        max_steps: 3,
-        timeout_s: TIMEOUT_S,
-        max_total_tokens: None,
-        priority: Priority::DEFAULT,
-        run_at_ms: None,
-        max_attempts: 1,
-        on_disconnect: OnDisconnect::Continue,
-        metadata: BTreeMap::new(),
-        webhook_url: None,
-        approval: ApprovalMode::Wait,
-        origin: JobOrigin::Client,
+        ..JobSpec::new("fake".into(), vec![Message::user("go")], 3, TIMEOUT_S)
     }
 }
 

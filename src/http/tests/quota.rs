@@ -15,7 +15,7 @@ async fn bounded(mode: AuthMode, quota: Quota) -> Server {
         app.auth.control_key_digest = Some(api_key::digest("key"));
         users = Some(Arc::clone(&app.users));
     });
-    // Whoever has this key is the one user.
+    // Everyone with this key is the one user.
     server.credential = Some("authorization: Bearer key".into());
     let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
     users.expect("its users").change_account(UserId::SINGLE, change).await.expect("stored");

@@ -10,41 +10,17 @@ pub(in crate::tools) use fakes::{
 use super::executor::{BatchLimits, Executor, ExecutorOptions};
 use super::registry::ToolDeps;
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::job::{Job, JobSpec};
 use crate::domain::limits::Limits;
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
-use crate::domain::tool::ToolChoice;
 use crate::ports::Toolbox;
 use crate::tools::ToolCacheOptions;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A queued job of the user of single mode.
 pub(super) fn job(bits: u128) -> Job {
-    let spec = JobSpec {
-        input: Vec::new(),
-        model: "m".to_owned(),
-        conversation_id: None,
-        project_id: None,
-        system_prompt: None,
-        temperature: None,
-        max_tokens: None,
-        thinking: false,
-        tools: ToolChoice::All(true),
-        strictness: None,
-        max_steps: 1,
-        timeout_s: 1,
-        max_total_tokens: None,
-        priority: Priority::DEFAULT,
-        run_at_ms: None,
-        max_attempts: 1,
-        on_disconnect: OnDisconnect::Continue,
-        metadata: BTreeMap::new(),
-        webhook_url: None,
-        approval: ApprovalMode::Wait,
-        origin: JobOrigin::Client,
-    };
+    let spec = JobSpec::new("m".to_owned(), Vec::new(), 1, 1);
     Job::queued(JobId::from_bits(bits), UserId::SINGLE, 0, &spec)
 }
 

@@ -3,7 +3,7 @@
 
 use super::request::AnswerOptions;
 use crate::domain::conversation::Conversation;
-use crate::domain::job::{ApprovalMode, JobOrigin, JobSpec, Priority};
+use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::http::context::ServerContext;
@@ -12,7 +12,6 @@ use crate::http::error::ApiError;
 use crate::http::request::project;
 use crate::http::v1::jobs::spec::{self, input};
 use crate::ports::NewJob;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Shown where no temperature is set. Setting this value is the same as none.
@@ -48,9 +47,8 @@ fn spec(
     let system_prompt = Some(settings.system_prompt).filter(|prompt| !prompt.is_empty());
     input::check_size(&input, system_prompt.as_deref(), &app.limits)?;
     let is_usual = |temperature: &f64| (temperature - USUAL_TEMPERATURE).abs() < f64::EPSILON;
+    let model = spec::model(Some(settings.model), app)?;
     Ok(JobSpec {
-        input,
-        model: spec::model(Some(settings.model), app)?,
         conversation_id: Some(conversation.id),
         project_id: options.project_id.or(settings.project_id),
         system_prompt,
@@ -58,17 +56,7 @@ fn spec(
         max_tokens: settings.max_tokens.filter(|most| *most != USUAL_MAX_TOKENS),
         thinking: settings.thinking_enabled,
         tools: ToolChoice::All(options.tools_enabled),
-        strictness: None,
-        max_steps: app.max_iterations,
-        timeout_s: app.limits.job_timeout_s,
-        max_total_tokens: None,
-        priority: Priority::DEFAULT,
-        run_at_ms: None,
-        max_attempts: 1,
         on_disconnect: options.on_disconnect,
-        metadata: BTreeMap::new(),
-        webhook_url: None,
-        approval: ApprovalMode::Wait,
-        origin: JobOrigin::Client,
+        ..JobSpec::new(model, input, app.max_iterations, app.limits.job_timeout_s)
     })
 }

@@ -147,7 +147,7 @@ fn health(drawing: &mut Drawing) {
     drawing.add(document.says(200, "OpenAPI 3.1", json_of(json!({"type": "object"}))));
 }
 
-/// What stands in the log, for whoever reads `data:`.
+/// The events of the log, as clients read them in `data:`.
 fn event_shapes(drawing: &mut Drawing) {
     let names = [
         ("status", drawing.shape::<crate::http::sse::event::StatusFrame<'_>>()),

@@ -16,15 +16,6 @@ use redb::ReadTransaction;
 /// A page of events ends after so many bytes.
 const PAGE_BYTES: usize = 64 * 1024;
 
-const ALL_STATES: [JobStatus; 6] = [
-    JobStatus::Queued,
-    JobStatus::Running,
-    JobStatus::Waiting,
-    JobStatus::Succeeded,
-    JobStatus::Failed,
-    JobStatus::Cancelled,
-];
-
 /// The row of a job.
 pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {
     JOBS.read(reading)?.row(&job.to_bytes())
@@ -65,7 +56,7 @@ pub(crate) fn listing(
 ) -> Result<JobListing, StoreError> {
     let before = query.before.unwrap_or(u64::MAX);
     let owned = OWNED.read(reading)?;
-    let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
+    let wanted = JobStatus::ALL.iter().filter(|status| query.status.is_none_or(|only| only == **status));
     let mut found: Vec<(u64, JobBytes)> = Vec::new();
     for status in wanted {
         let key = |accept| JobOwnerKey { user: query.user, status: *status, accept }.encode();
@@ -90,7 +81,7 @@ pub(crate) fn unfinished_count(
 ) -> Result<u64, StoreError> {
     let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
-    for status in ALL_STATES.iter().copied().filter(|status| !status.is_terminal()) {
+    for status in JobStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
         let key = |accept| JobOwnerKey { user, status, accept }.encode();
         for entry in owned.range::<&JobOwnerBytes>(&key(0)..=&key(u64::MAX))? {
             if count >= limit {

@@ -237,11 +237,9 @@ mod tests {
     use crate::app::system::SystemClock;
     use crate::domain::event::StepKind;
     use crate::domain::id::UserId;
-    use crate::domain::job::{ApprovalMode, Job, JobOrigin, OnDisconnect, Priority};
-    use crate::domain::tool::ToolChoice;
+    use crate::domain::job::Job;
     use crate::store::redb::queue::lease::{LogTail, PendingDelta};
     use redb::backends::InMemoryBackend;
-    use std::collections::BTreeMap;
 
     fn job() -> Job {
         let queued = Job::queued(JobId::from_bits(1), UserId(1), 0, &spec());
@@ -249,29 +247,7 @@ mod tests {
     }
 
     fn spec() -> JobSpec {
-        JobSpec {
-            input: Vec::new(),
-            model: "demo".to_owned(),
-            conversation_id: None,
-            project_id: None,
-            system_prompt: None,
-            temperature: None,
-            max_tokens: None,
-            thinking: false,
-            tools: ToolChoice::All(true),
-            strictness: None,
-            max_steps: 1,
-            timeout_s: 1,
-            max_total_tokens: None,
-            priority: Priority::DEFAULT,
-            run_at_ms: None,
-            max_attempts: 1,
-            on_disconnect: OnDisconnect::Continue,
-            metadata: BTreeMap::new(),
-            webhook_url: None,
-            approval: ApprovalMode::Wait,
-            origin: JobOrigin::Client,
-        }
+        JobSpec::new("demo".to_owned(), Vec::new(), 1, 1)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Command lines that the guard refuses by its built-in rules, and those that it lets pass.
+//! Command lines that the guard refuses by its built-in rules. `harmless` has those that it lets pass.
 
 use crate::tools::builtin::bash::guard::check_command;
 use crate::tools::builtin::bash::path::ShellPath;
@@ -16,7 +16,7 @@ pub(super) fn verdict(command: &str, rules: &BashRules) -> Result<(), String> {
     check_command(command, &ShellPath::project(None), rules).map_err(|refusal| refusal.to_string())
 }
 
-fn passes(command: &str) {
+pub(super) fn passes(command: &str) {
     assert_eq!(verdict(command, &rules(&[], &[])), Ok(()), "{command}");
 }
 
@@ -299,159 +299,6 @@ const LOOKED_INTO: &[&str] = &[
     "cat <<'EOF'\r\nx\r\nEOF\r\nsudo ls",
 ];
 
-const PASSING: &[&str] = &[
-    "",
-    " ",
-    "# sudo ls",
-    "ls # sudo ls",
-    "echo \"sudo\"",
-    "echo 'rm -rf /'",
-    "echo sudo ls",
-    "echo a \\; sudo ls",
-    "printf 'reboot\\n'",
-    "grep -r 'shutdown' .",
-    "grep -rn \"rm -rf /\" . | head",
-    "git log --grep='mkfs' && ls",
-    "git commit -m 'x; sudo ls'",
-    "git commit -m \"$(cat <<'EOF'\nrm -rf / is gone; sudo too\nEOF\n)\"",
-    "cat <<EOF\nrm -rf /\nsudo ls\nEOF",
-    "cat > x.sh <<'EOF'\n$(sudo ls)\nEOF",
-    "bash x.sh <<EOF\nsudo ls\nEOF",
-    "cat <<-EOF\n\tsudo\n\tEOF",
-    "echo 'sudo ls' | cat",
-    "make format",
-    "npm run format",
-    "cargo fmt -- --check",
-    "./format",
-    "./scripts/format",
-    "scripts/reboot",
-    "bin/mkfs.py",
-    "python3 format.py",
-    "echo format",
-    "echo reformat",
-    "date '+format'",
-    "rm -rf build",
-    "rm -rf ./build ./dist",
-    "rm -rf -- build",
-    "rm -rf a/../b",
-    "rm -r *",
-    "rm -rf .",
-    "rm x",
-    "rm /etc/passwd",
-    "rm -rf /tmp/x",
-    "rm -rf /tmp/*",
-    "rm -rf \"$DIR\"",
-    "rm -rf $DIR/*",
-    "rm -rf '~'",
-    "rm -rf '$HOME'",
-    "rm -rf \\$HOME",
-    "rm -rf \"$PWD/build\"",
-    "rm -rf /var/lib/nanoclaw/workspaces/p/build",
-    "rm -rf ~/build",
-    "cd a && rm -rf ../b",
-    "cd a/b && rm -rf ../../c",
-    "(cd / && ls); rm -rf build/*",
-    "(cd /; ls) && rm -rf *",
-    "cd \"$X\" && rm -rf ../b",
-    "pushd a; popd; rm -rf x",
-    "rm -i x",
-    "rm --version",
-    "rm --help /",
-    "rmdir x",
-    "git log --format=%H",
-    "git diff --no-index /dev/null x",
-    "find . -name '*.rs'",
-    "find . -name '*.o' -delete",
-    "find . -type f -exec rm -f {} +",
-    "find / -name x",
-    "ls > /dev/null",
-    "ls 2>/dev/null",
-    "ls > /dev/null 2>&1",
-    "ls &>/dev/null",
-    "echo x >&2",
-    "echo x > /dev/stderr",
-    "cat < /dev/stdin",
-    "cat /dev/urandom | head -c 4",
-    "head -c 9 < /dev/sda",
-    "echo x > /dev/fd/3",
-    "dd if=/dev/zero of=x bs=1M count=1",
-    "dd if=/dev/urandom of=/dev/null",
-    "dd if=/dev/sda of=x",
-    "tee /dev/stderr",
-    "echo x | tee /dev/null",
-    "cp x /dev/null",
-    "which sudo",
-    "command -v sudo",
-    "type shutdown",
-    "man sudo",
-    "apt-cache search sudo",
-    "alias rm='rm -i'",
-    "systemctl status x",
-    "systemctl list-units | grep reboot",
-    "initdb 0",
-    "git init 6",
-    "npm init",
-    "su=1; echo $su",
-    "arr=(sudo rm -rf /)",
-    "arr=(a b); echo \"${arr[@]}\"",
-    "arr+=(sudo)",
-    "x=sudo",
-    "case $x in sudo) ls;; reboot|halt) ls;; esac",
-    "for x in sudo reboot; do echo $x; done",
-    "for x in do sudo; do echo $x; done",
-    "echo \"${x:-it's}\" sudo",
-    "[[ $x == sudo && $y == reboot ]]",
-    "[ x = sudo ]",
-    "(( sudo = 1 ))",
-    "echo $((1<<2))",
-    "f() { ls | f; }; f",
-    "walk() { for f in *; do walk \"$f\" & done; }",
-    "fact() { echo $(( $1 * $(fact $(( $1 - 1 ))) )); }",
-    "f(){ g|g& };f",
-    "echo ':(){ :|:& };:'",
-    "echo $'sudo\\'s'",
-    "echo $\"sudo\"",
-    "curl 'https://x/?a=1;sudo&b=2|c'",
-    "curl \"https://x/?format=a&b\"",
-    "awk '{ print $1; system(\"x\") }' f",
-    "sed -n 's/sudo/x/p' f",
-    "sh -c 'echo \"sudo ls\"'",
-    "bash -c 'rm -rf build' sudo",
-    "sh x.sh sudo",
-    "timeout 5 make format",
-    "env | grep sudo",
-    "env X=sudo ls",
-    "xargs rm -f < list",
-    "nohup ./run &",
-    "time ls",
-    "exec 3>&1",
-    "trap - EXIT",
-    "echo `echo sudo`",
-    "echo \"it's `date`; sudo\"",
-    "echo 'unfinished; sudo ls",
-    "echo \"unfinished; sudo ls",
-    "cat <<EOF\nsudo ls",
-    "while read -r x; do echo \"$x\"; done < f",
-    "if [ -f x ]; then ls; else :; fi",
-    "{ ls; }",
-    "(ls; ls)",
-    "ls &",
-    "sleep 1 & wait",
-    "a=b ls",
-    "test -e x || { echo missing; exit 1; }",
-    "diff <(sort a) <(sort b)",
-    "echo {a,b}",
-    "echo ~",
-    "echo \u{e9} \u{1f600}",
-    "\u{0}",
-    "\\",
-    "echo PromQL 'x=~\"a|b\"'",
-    "mv a b",
-    "chmod -R u+w build",
-    "chmod 644 /etc/passwd",
-    "shred -u x",
-];
-
 #[test]
 fn the_nine_documented_commands_are_judged_as_promised() {
     passes("echo rm x");
@@ -489,13 +336,6 @@ fn every_operator_separates_segments() {
             stops(&format!("sudo x{operator}{after}"), USER);
             stops(&format!("{before} {operator} rm -rf / {operator} {after}"), ROOT);
         }
-    }
-}
-
-#[test]
-fn harmless_commands_are_allowed() {
-    for command in PASSING {
-        passes(command);
     }
 }
 

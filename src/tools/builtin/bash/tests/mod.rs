@@ -1,6 +1,7 @@
 //! The tool over a fake sandbox: what reaches the sandbox, and what models get back.
 
 mod guard;
+mod harmless;
 mod lines;
 mod patterns;
 
