@@ -103,6 +103,15 @@ impl ExtraModules {
         without_duplicates([&self.standard, &self.strict, &self.lenient])
     }
 
+    /// Removes these modules from every list.
+    pub(crate) fn remove<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        for name in names {
+            for list in [&mut self.standard, &mut self.strict, &mut self.lenient] {
+                list.retain(|listed| listed != name);
+            }
+        }
+    }
+
     /// The list of a level's own additions.
     pub(crate) fn list_mut(&mut self, level: Level) -> Option<&mut Vec<String>> {
         match level {

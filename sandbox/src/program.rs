@@ -15,6 +15,9 @@ pub struct Program {
     /// Its source: not empty, without NUL bytes, at most 1 MiB. Otherwise the record's status is
     /// `syntax_error`.
     pub code: String,
+    /// The most lenient level that the caller may choose instead, for the advice in refusals. `None`: the
+    /// operator's.
+    pub max_level: Option<Level>,
     /// Whether modules and builtins are checked first. Without the check, only the kernel policy holds the
     /// program.
     pub language_check: bool,
@@ -38,6 +41,7 @@ impl Program {
             language,
             level,
             code: code.into(),
+            max_level: None,
             language_check: true,
             timeout_ms: None,
             workdir: None,

@@ -42,6 +42,10 @@ pub struct PythonReport {
     pub version: Option<String>,
     /// Why Python is off.
     pub reason: Option<String>,
+    /// Modules of `extra_allowed_modules` that cannot be imported, with the reasons. Python works without
+    /// them.
+    #[serde(default)]
+    pub missing_modules: Vec<(String, String)>,
 }
 
 /// Whether a level holds, tested with real children.

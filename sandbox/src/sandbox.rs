@@ -241,6 +241,16 @@ impl Sandbox {
         self_test::test_level(&self.broker, &self.options, abi, level)
     }
 
+    /// Why programs of a language cannot run at a level, as far as earlier runs and reports have shown.
+    /// Starts nothing and does not wait.
+    pub fn known_fault(&self, language: Language, level: Level) -> Option<String> {
+        let index = Level::ALL.iter().position(|other| *other == level)?;
+        if let Some(Err(reason)) = self.levels.get(index).and_then(OnceLock::get) {
+            return Some(format!("level {level} is off: {reason}"));
+        }
+        self.python.known_fault().filter(|_| language == Language::Python)
+    }
+
     /// The reason why Python does not run although there is an interpreter.
     fn try_python(&self) -> Option<String> {
         let record = self.run(&Program::new(Language::Python, Level::Standard, "6 * 7"), &|| false);
@@ -256,8 +266,11 @@ impl Sandbox {
                 path: Some(found.interpreter.path().to_owned()),
                 version: Some(found.interpreter.version()),
                 reason: self.try_python(),
+                missing_modules: found.interpreter.missing_modules().to_vec(),
             },
-            Err(reason) => PythonReport { path: None, version: None, reason: Some(reason) },
+            Err(reason) => {
+                PythonReport { path: None, version: None, reason: Some(reason), missing_modules: Vec::new() }
+            }
         };
         let levels = Level::ALL.map(|level| {
             let outcome = self.check_level(level);

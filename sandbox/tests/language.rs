@@ -276,9 +276,37 @@ fn extra_modules_extend_a_level_and_missing_ones_are_named() {
     let program = python(Level::Standard, "import io\nprint(io.StringIO('x').read())");
     assert_eq!(sandbox.run(&program, &|| false).stdout, "x\n");
     options.extra_allowed_modules.standard = vec!["no_such_module".to_owned()];
-    let record = Sandbox::new(options).unwrap().run(&program, &|| false);
-    assert_eq!(record.status, RunStatus::SandboxError);
-    assert!(record.error.unwrap().contains("no_such_module"));
+    let sandbox = Sandbox::new(options).unwrap();
+    let missing = python(Level::Standard, "import no_such_module");
+    let record = sandbox.run(&missing, &|| false);
+    assert_eq!(record.status, RunStatus::ModuleNotAllowed, "Python itself works: {record:#?}");
+    let error = record.error.unwrap();
+    assert!(error.contains("cannot import it (No module named") && error.contains("operator"), "{error}");
+    let python = sandbox.report().python;
+    assert_eq!(python.reason, None);
+    assert_eq!(python.missing_modules[0].0, "no_such_module");
+}
+
+#[test]
+fn the_way_out_of_an_import_error_is_the_nearest_allowed_level_that_has_the_module() {
+    let _turn = support::shared();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(support::options(scratch.path())).unwrap();
+    let way_out = |level, max_level, code: &str| {
+        let program = nanoclaw_sandbox::Program { max_level, ..python(level, code) };
+        sandbox.run(&program, &|| false).error.unwrap()
+    };
+    let near = way_out(Level::Strict, None, "import json");
+    assert!(near.contains("strictness=standard") && !near.contains("strictness=lenient"), "{near}");
+    let far = way_out(Level::Strict, None, "import os");
+    assert!(far.contains("strictness=lenient (full standard library)"), "{far}");
+    let bounded = way_out(Level::Strict, Some(Level::Standard), "import os");
+    assert!(
+        bounded.contains("this job may use standard at most") && !bounded.contains("strictness="),
+        "{bounded}"
+    );
+    let builtin = way_out(Level::Standard, Some(Level::Standard), "open('x')");
+    assert!(builtin.contains("this job may use standard at most"), "{builtin}");
 }
 
 #[test]

@@ -49,8 +49,10 @@ fn with_packages(scratch: &Path, modules: &[&str]) -> Option<Sandbox> {
         ExtraModules { standard: names(modules), strict: names(modules), ..ExtraModules::default() };
     let sandbox = Sandbox::new(options).unwrap();
     let python = sandbox.report().python;
-    if let Some(reason) = python.reason {
-        assert!(reason.contains("cannot be imported") || reason.contains(SYSTEM_PYTHON), "{reason}");
+    let missing =
+        (!python.missing_modules.is_empty()).then(|| format!("{:?} are missing", python.missing_modules));
+    if let Some(reason) = python.reason.or(missing) {
+        assert!(reason.contains("missing") || reason.contains(SYSTEM_PYTHON), "{reason}");
         writeln!(std::io::stderr(), "SKIPPED: install python3-numpy and python3-pandas: {reason}")
             .expect("stderr");
         return None;

@@ -34,7 +34,7 @@ pub use data_dir::{STORE_FILE, open_store, provide_data_dir};
 pub use error::AppError;
 pub use mcp::ports as mcp_ports;
 use self_test::SandboxSelfTest;
-pub use self_test::SelfTestListener;
+pub use self_test::{SelfTestListener, missing_modules};
 use signals::StopSignals;
 pub use signals::{INTERRUPTED_EXIT, on_interrupt};
 pub use socket_activation::SocketActivationError;

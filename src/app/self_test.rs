@@ -2,7 +2,7 @@
 //! level has passed (P5).
 
 use crate::ports::ReadinessProbe;
-use nanoclaw_sandbox::{Level, Sandbox, SandboxReport};
+use nanoclaw_sandbox::{Level, PythonReport, Sandbox, SandboxReport};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +31,9 @@ impl SandboxSelfTest {
             let report = sandbox.report();
             if let Err(reason) = check_levels(&report, |_| true) {
                 tracing::error!(%reason, "sandbox self-test failed; code does not run at these levels");
+            }
+            if let Some(reason) = missing_modules(&report.python) {
+                tracing::warn!(%reason, "Python modules are missing");
             }
             on_report(&report);
             result.get_or_init(|| report);
@@ -89,6 +92,10 @@ impl ReadinessProbe for LevelProbe {
     fn degradation(&self) -> Option<String> {
         self.check_level().err()
     }
+
+    fn is_off(&self) -> bool {
+        true
+    }
 }
 
 /// Never fails: other tools and JavaScript work without Python.
@@ -104,9 +111,31 @@ impl ReadinessProbe for PythonProbe {
     }
 
     fn degradation(&self) -> Option<String> {
-        let reason = self.0.get()?.python.reason.as_ref()?;
-        Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
+        let python = &self.0.get()?.python;
+        match &python.reason {
+            Some(reason) => {
+                Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
+            }
+            None => missing_modules(python),
+        }
     }
+
+    fn is_off(&self) -> bool {
+        self.0.get().is_some_and(|report| report.python.reason.is_some())
+    }
+}
+
+/// The modules of the configuration that Python cannot import, and what to do.
+pub fn missing_modules(python: &PythonReport) -> Option<String> {
+    let name = |(name, reason): &(String, String)| format!("{name} ({reason})");
+    let names: Vec<String> = python.missing_modules.iter().map(name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "code_execution.extra_allowed_modules: {} cannot be imported; install it for this Python and restart, or remove \
+             the entry; Python works without it",
+            names.join(", ")
+        )
+    })
 }
 
 /// Which of the wanted levels do not hold.
@@ -160,6 +189,20 @@ mod tests {
         let names: Vec<_> = of_others.iter().map(|(name, ok, _)| (*name, *ok)).collect();
         assert_eq!(names, [("sandbox_strict", true), ("sandbox_lenient", true), ("python", true)]);
         assert!(of_others[2].2.as_ref().is_some_and(|reason| reason.contains("install Python")));
+        let mut without_numpy = self_test(&[], None);
+        let mut report = without_numpy.outcome.get().expect("tested").clone();
+        report.python.missing_modules = vec![("numpy".to_owned(), "No module named 'numpy'".to_owned())];
+        without_numpy.outcome = Arc::new(report.into());
+        let [("python", true, Some(reason))] = &shortfalls(&without_numpy)[..] else {
+            panic!("the module alone is missing")
+        };
+        assert!(
+            reason.contains("numpy (No module named 'numpy')") && reason.contains("extra_allowed_modules")
+        );
+        let is_off = |test: &SandboxSelfTest| {
+            test.probes().iter().any(|probe| probe.name() == "python" && probe.is_off())
+        };
+        assert!(!is_off(&without_numpy) && is_off(&self_test(&[], Some("no python3"))));
         let untested = SandboxSelfTest {
             outcome: Arc::default(),
             level: Level::Standard,

@@ -35,7 +35,7 @@ pub(crate) fn alive(_: &ServerContext, _: &RequestContext) -> HttpResponse {
 
 /// The overall result. Load balancers look at the status code alone.
 fn overall_status(checks: &[ReadinessCheck]) -> (StatusCode, &'static str) {
-    if checks.iter().any(|check| !check.ok) {
+    if checks.iter().any(|check| check.is_fatal) {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     } else if checks.iter().any(|check| check.reason.is_some()) {
         (StatusCode::OK, "degraded")
@@ -51,6 +51,7 @@ pub(crate) async fn ready(context: &Arc<ServerContext>, _: &RequestContext) -> H
         checks.push(ReadinessCheck {
             name: "shutdown",
             ok: false,
+            is_fatal: true,
             reason: Some("the server is shutting down; ask again when it has started anew".into()),
         });
     }
@@ -82,9 +83,13 @@ async fn probe(context: &Arc<ServerContext>) -> Vec<ReadinessCheck> {
 
 fn run_probe(probe: &dyn ReadinessProbe) -> ReadinessCheck {
     let check = check(probe.name(), probe.check());
-    if check.ok { ReadinessCheck { reason: probe.degradation(), ..check } } else { check }
+    if !check.ok {
+        return check;
+    }
+    let reason = probe.degradation();
+    ReadinessCheck { ok: reason.is_none() || !probe.is_off(), reason, ..check }
 }
 
 fn check(name: &'static str, found: Result<(), String>) -> ReadinessCheck {
-    ReadinessCheck { name, ok: found.is_ok(), reason: found.err() }
+    ReadinessCheck { name, ok: found.is_ok(), is_fatal: found.is_err(), reason: found.err() }
 }

@@ -38,7 +38,10 @@ impl ReadinessCache {
 pub(crate) struct ReadinessCheck {
     pub(crate) name: &'static str,
     pub(crate) ok: bool,
-    // What fails and what to do about it; with `ok: true`, what is missing but not needed.
+    /// Whether the server is not ready because of it.
+    #[serde(skip)]
+    pub(crate) is_fatal: bool,
+    // What fails and what to do about it; with the status `degraded`, what is missing but not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }

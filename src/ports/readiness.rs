@@ -10,4 +10,8 @@ pub trait ReadinessProbe: Send + Sync {
     fn degradation(&self) -> Option<String> {
         None
     }
+    /// Whether the part of a degraded server does not work at all: its check is then not `ok`.
+    fn is_off(&self) -> bool {
+        false
+    }
 }

@@ -55,6 +55,9 @@ pub(crate) enum RunTask {
     /// Runs Python in a child of the zygote with this specification.
     Python {
         zygote: Box<ZygoteSpec>,
+        /// The most lenient level that the caller may choose.
+        #[serde(default = "strictest")]
+        max_level: Level,
         /// Whether modules and builtins are checked.
         language_check: bool,
     },
@@ -178,11 +181,18 @@ pub(crate) fn send_failure(reply: &OwnedFd, message: String) {
     packet::send(reply.as_fd(), &RunReply::Failed { message }, &[]).ok();
 }
 
+/// A request that names no level allows no other.
+fn strictest() -> Level {
+    Level::Strict
+}
+
 /// One run: broker to a zygote's spare child, with the guest's pipes, its text and its landlock ruleset.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ZygoteRunRequest {
     /// Whether modules and builtins are checked.
     pub language_check: bool,
+    /// The most lenient level that the caller may choose.
+    pub max_level: Level,
     /// The working directory.
     pub directory: PathBuf,
     pub limits: RunLimits,

@@ -146,13 +146,17 @@ fn new_request(
         }
         Language::Python => {
             let python = dependencies.python.current()?;
-            let (extra, python) = (python.extra.of(program.level), &python.interpreter);
+            let (all_extra, python) = (&python.extra, &python.interpreter);
+            let extra = all_extra.of(program.level);
             if !extra.is_empty() {
                 limits.address_space_bytes += python.extra_bytes();
             }
             let files = python.files(program.level, workdir, !extra.is_empty());
-            let zygote = Box::new(python.zygote_spec(program.level, &extra, landlock_abi));
-            let task = RunTask::Python { zygote, language_check: program.language_check };
+            let zygote = Box::new(python.zygote_spec(program.level, all_extra, landlock_abi));
+            let allowed = dependencies.options.levels_allowed();
+            let most = allowed.last().copied().unwrap_or(Level::Strict);
+            let max_level = program.max_level.map_or(most, |level| level.min(most));
+            let task = RunTask::Python { zygote, max_level, language_check: program.language_check };
             (files, task, python.version())
         }
     };

@@ -274,13 +274,14 @@ enum SendRunError {
 fn send_run(spare: &SpareChild, run: &QueuedRun) -> Result<(), SendRunError> {
     let QueuedRun { request, fds, .. } = run;
     let rejected = |error: &dyn Display| SendRunError::Rejected(error.to_string());
-    let RunTask::Python { language_check, .. } = request.task else {
+    let RunTask::Python { language_check, max_level, .. } = request.task else {
         return Err(rejected(&"it is not Python"));
     };
     let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, has_network: false };
     let ruleset = build_ruleset(domain, &request.files).map_err(|error| rejected(&error))?;
     let message = ZygoteRunRequest {
         language_check,
+        max_level,
         directory: request.directory.clone(),
         limits: request.limits.clone(),
     };

@@ -23,6 +23,12 @@ pub(crate) struct ZygoteSpec {
     pub landlock_abi: u32,
     pub allowed_modules: Vec<String>,
     pub refused_builtins: Vec<String>,
+    /// The more lenient levels and their modules, for the advice in refusals; the strictest first.
+    #[serde(default)]
+    pub wider_levels: Vec<(Level, Vec<String>)>,
+    /// Extra modules that cannot be imported, with the reasons.
+    #[serde(default)]
+    pub missing_modules: Vec<(String, String)>,
     /// Modules to import before the filters are in force, because of what they map or cache.
     pub warm_modules: Vec<String>,
     /// Directories appended to `sys.path` (site-packages, if extra modules are allowed).

@@ -195,7 +195,7 @@ def become_guest(kernel, spec, run, descriptors):
     for number, pipe in enumerate(pipes, 1):
         os.dup2(pipe, number)
     try:
-        task = dict(spec, language_check=run["language_check"] and spec["level"] != "lenient",
+        task = dict(spec, max_level=run["max_level"], language_check=run["language_check"] and spec["level"] != "lenient",
                     directory=run["directory"], stderr_bytes=run["limits"]["stderr_bytes"],
                     code=read_all(code).decode())
         if spec["level"] == "lenient":

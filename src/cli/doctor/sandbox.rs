@@ -1,6 +1,7 @@
 //! Checks of the sandbox: interpreters, optional layers and levels.
 
 use super::check::DoctorCheck;
+use crate::app::missing_modules;
 use nanoclaw_sandbox::{LayersReport, SandboxReport};
 use serde_json::json;
 
@@ -10,6 +11,7 @@ pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
         match (&python.path, &python.version) {
             (Some(path), Some(version)) => {
                 DoctorCheck::good("python", format!("{version} at {}", path.display()))
+                    .advised(missing_modules(python))
             }
             _ => DoctorCheck::bad(
                 "python",
@@ -17,7 +19,9 @@ pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
                 "install Python 3.9 or later (apt-get install python3), or name it in code_execution.python",
             ),
         }
-        .with(json!({"path": python.path, "version": python.version})),
+        .with(json!({
+            "path": python.path, "version": python.version, "missing_modules": python.missing_modules,
+        })),
         DoctorCheck::good("javascript", format!("{}, built in (no Node is needed)", report.javascript)),
     ];
     findings.extend(check_layers(&report.layers));

@@ -64,6 +64,8 @@ class Rules:
         self.level = task["level"]
         self.allowed = task["allowed_modules"]
         self.refused = frozenset(task["refused_builtins"])
+        self.wider, self.missing = task["wider_levels"], dict(task["missing_modules"])
+        self.max_level = task.get("max_level", "lenient")
 
     def module(self, line, name, others=(), guarded=False):
         top, more = name.split(".")[0], ""
@@ -74,21 +76,41 @@ class Rules:
         if top in ("io", "StringIO"):
             more += " For csv.writer any object with a write(text) method does, and csv.reader takes text.splitlines()."
         return "line %d: module '%s' is not allowed at level %s. Allowed: %s.%s Way out: %s." % (
-            line, name, self.level, ", ".join(sorted(self.allowed)), more, self.way_out(top))
+            line, name, self.level, ", ".join(sorted(self.allowed)), more, self.way_out(name, top))
 
-    def way_out(self, top):
+    def levels_up_to_max(self):
+        """The more lenient levels that the caller may choose, the strictest first."""
+        order = ["strict", "standard", "lenient"]
+        return [(level, modules) for level, modules in self.wider
+                if order.index(level) <= order.index(self.max_level)]
+
+    def way_out(self, name, top):
+        for missing in (name, top):
+            if missing in self.missing:
+                return ("'%s' is in extra_allowed_modules, but the server's Python cannot import it (%s), so no strictness "
+                        "helps: the operator has to install it; do without it" % (missing, self.missing[missing]))
         # Python 3.9 has no such list: every module counts as part of the library.
-        if top and top not in getattr(sys, "stdlib_module_names", (top,)):
-            return ("'%s' is not part of Python's standard library, so no strictness helps; if it is installed on the host, "
-                    "the operator can add it to extra_allowed_modules.%s; if it is not installed, do without it"
-                    % (top, self.level))
-        return ("strictness=lenient (full standard library), or add it to extra_allowed_modules.%s" % self.level)
+        in_library = not top or top in getattr(sys, "stdlib_module_names", (top,))
+        having = [level for level, modules in self.wider
+                  if is_allowed(name, modules) or is_parent(name, modules) or level == "lenient" and in_library]
+        reachable = [level for level, _ in self.levels_up_to_max() if level in having]
+        if reachable:
+            more = " (full standard library)" if reachable[0] == "lenient" else ""
+            return "strictness=%s%s, or the operator adds it to extra_allowed_modules.%s" % (
+                reachable[0], more, self.level)
+        if having:
+            return ("level %s has it, but this job may use %s at most, so no strictness helps: do without it, or tell the user"
+                    % (having[0], self.max_level))
+        return ("'%s' is not part of Python's standard library, so no strictness helps; if it is installed on the host, "
+                "the operator can add it to extra_allowed_modules.%s; if it is not installed, do without it"
+                % (top, self.level))
 
     def builtin(self, line, name):
-        return (
-            "line %d: builtin '%s' is not allowed at level %s. Not allowed: %s. "
-            "Way out: strictness=lenient allows all builtins." % (line, name, self.level, ", ".join(sorted(self.refused)))
-        )
+        lenient = any(level == "lenient" for level, _ in self.levels_up_to_max())
+        way_out = ("strictness=lenient allows all builtins" if lenient else
+                   "this job may use %s at most, so do without it" % self.max_level)
+        return "line %d: builtin '%s' is not allowed at level %s. Not allowed: %s. Way out: %s." % (
+            line, name, self.level, ", ".join(sorted(self.refused)), way_out)
 
 
 class Check:

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::modules;
 use crate::level::Level;
 use crate::memory_file::memory_file;
+use crate::options::ExtraModules;
 use crate::policy::{PathAccess, PathRule};
 use crate::process::{new_command, wait_until_readable};
 use crate::zygote::ZygoteSpec;
@@ -50,7 +51,8 @@ pub(crate) struct PythonInterpreter {
     extra_bytes: u64,
     loader: PathBuf,
     extensions: Vec<String>,
-    missing: Vec<String>,
+    /// Extra modules that cannot be imported, with the reasons.
+    missing: Vec<(String, String)>,
     has_ctypes: bool,
 }
 
@@ -60,7 +62,8 @@ impl PythonInterpreter {
         let candidates = python.map_or_else(candidates, |path| vec![path.to_owned()]);
         let mut reasons = Vec::new();
         for path in candidates {
-            match describe(&path, extra).and_then(Self::check) {
+            let described = describe(&path, extra).or_else(|reason| without_harmful(&path, extra, reason));
+            match described.and_then(Self::check) {
                 Ok(found) => return Ok(found),
                 Err(reason) => reasons.push(format!("'{}': {reason}", path.display())),
             }
@@ -81,9 +84,6 @@ impl PythonInterpreter {
         }
         if !self.has_ctypes {
             return Err("it lacks ctypes, which the filters are installed with".to_owned());
-        }
-        if !self.missing.is_empty() {
-            return Err(format!("extra_allowed_modules cannot be imported: {}", self.missing.join(", ")));
         }
         if self.loader.as_os_str().is_empty() {
             return Err("its loader is not in its own memory map".to_owned());
@@ -135,8 +135,21 @@ impl PythonInterpreter {
         files
     }
 
+    /// The extra modules that cannot be imported, with the reasons.
+    pub(crate) fn missing_modules(&self) -> &[(String, String)] {
+        &self.missing
+    }
+
     /// The specification of a level's zygote with these extra modules.
-    pub(crate) fn zygote_spec(&self, level: Level, extra: &[String], landlock_abi: u32) -> ZygoteSpec {
+    pub(crate) fn zygote_spec(
+        &self,
+        level: Level,
+        all_extra: &ExtraModules,
+        landlock_abi: u32,
+    ) -> ZygoteSpec {
+        let extra = &all_extra.of(level)[..];
+        let modules_of = |level: Level| [modules::allowed(level), all_extra.of(level)].concat();
+        let wider = Level::FOR_CODE.into_iter().filter(|other| *other > level);
         let mut warm = modules::warm(level, extra);
         if level == Level::Lenient {
             warm.extend(self.extensions.iter().cloned());
@@ -156,11 +169,30 @@ impl PythonInterpreter {
             landlock_abi,
             allowed_modules: [modules::allowed(level).as_slice(), extra].concat(),
             refused_builtins: modules::refused_builtins(level),
+            wider_levels: wider.map(|level| (level, modules_of(level))).collect(),
+            missing_modules: self.missing.clone(),
             warm_modules: warm,
             extra_path: if extra.is_empty() { Vec::new() } else { self.site_trees.clone() },
         }
         .with_id()
     }
+}
+
+/// The description without the modules whose import ends the interpreter, or the first error.
+fn without_harmful(path: &Path, extra: &[String], reason: String) -> Result<PythonInterpreter, String> {
+    if extra.is_empty() {
+        return Err(reason);
+    }
+    let (mut good, mut missing) = (Vec::new(), Vec::new());
+    for module in extra {
+        match describe(path, std::slice::from_ref(module)) {
+            Ok(_) => good.push(module.clone()),
+            Err(reason) => missing.push((module.clone(), reason)),
+        }
+    }
+    let mut found = describe(path, &good).map_err(|_| reason)?;
+    found.missing.extend(missing);
+    Ok(found)
 }
 
 /// Every `python3` in `$PATH` and the usual directories, without duplicates.

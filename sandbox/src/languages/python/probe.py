@@ -75,7 +75,7 @@ for module in sys.argv[1:]:
     try:
         __import__(module)
     except BaseException as error:  # a module that exits is as useless as one that fails
-        missing.append("%s (%s)" % (module, " ".join(str(error).split())[:300] or type(error).__name__))
+        missing.append((module, " ".join(str(error).split())[:300] or type(error).__name__))
 exercise()
 os.write(answer, json.dumps({
     "version": list(sys.version_info[:3]),

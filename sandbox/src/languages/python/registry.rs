@@ -25,7 +25,7 @@ struct RegistryState {
     found: Option<Result<Arc<PythonRuntime>, String>>,
 }
 
-/// An interpreter and its extra modules.
+/// An interpreter and the extra modules that it can import.
 #[derive(Debug)]
 pub(crate) struct PythonRuntime {
     pub interpreter: PythonInterpreter,
@@ -50,6 +50,14 @@ impl PythonRegistry {
         found.get_or_insert_with(|| self.find(extra)).clone()
     }
 
+    /// Why Python is off, if the interpreter has been searched for.
+    pub(crate) fn known_fault(&self) -> Option<String> {
+        // A search holds the lock for a long time.
+        let state = self.state.try_lock().ok()?;
+        let reason = state.found.as_ref()?.as_ref().err()?;
+        Some(format!("Python is off: {reason}"))
+    }
+
     /// Allows modules at a level from the next run on.
     pub(crate) fn allow(&self, level: Level, names: &[&str]) -> Result<(), SandboxError> {
         let fail = |reason: String| SandboxError::AllowModules { level, reason };
@@ -57,8 +65,8 @@ impl PythonRegistry {
             return Err(fail(format!("'{}' is not the name of a module", bad.escape_debug())));
         }
         let _guard = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.find_current().map_err(fail)?;
-        let mut extra = before.extra.clone();
+        self.find_current().map_err(fail)?;
+        let mut extra = self.lock().extra.clone();
         let Some(list) = extra.list_mut(level) else {
             return Err(fail("commands import nothing".to_owned()));
         };
@@ -70,13 +78,23 @@ impl PythonRegistry {
         list.extend(new.into_iter().map(str::to_owned));
         // Until the assignment below, new runs use the previous modules.
         let python = self.find(&extra).map_err(fail)?;
+        let missing = python.interpreter.missing_modules().iter();
+        let missing: Vec<String> = missing
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .map(|(name, reason)| format!("{name} ({reason})"))
+            .collect();
+        if !missing.is_empty() {
+            return Err(fail(format!("they cannot be imported: {}", missing.join(", "))));
+        }
         *self.lock() = RegistryState { extra, found: Some(Ok(python)) };
         Ok(())
     }
 
     fn find(&self, extra: &ExtraModules) -> Result<Arc<PythonRuntime>, String> {
         let interpreter = PythonInterpreter::find(self.python.as_deref(), &extra.all())?;
-        Ok(Arc::new(PythonRuntime { interpreter, extra: extra.clone() }))
+        let mut extra = extra.clone();
+        extra.remove(interpreter.missing_modules().iter().map(|(name, _)| name.as_str()));
+        Ok(Arc::new(PythonRuntime { interpreter, extra }))
     }
 
     fn lock(&self) -> MutexGuard<'_, RegistryState> {
