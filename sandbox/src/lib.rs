@@ -71,6 +71,7 @@ pub use options::{ExtraModules, SandboxOptions};
 pub use program::Program;
 pub use record::{RunRecord, RunStatus};
 pub use report::{LevelReport, PythonReport, SandboxReport};
+pub use run::KernelUse;
 pub use sandbox::Sandbox;
 pub use session::{SandboxSession, SessionEnd, SessionLimits, SessionSpec};
 

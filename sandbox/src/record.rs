@@ -12,8 +12,8 @@ use crate::level::{Language, Level};
 pub enum RunStatus {
     /// It exited with code 0.
     Ok,
-    /// It exited with another code (uncaught error, `sys.exit(n)`), or had too many threads (`limit` is
-    /// `processes`).
+    /// It exited with another code (uncaught error, `sys.exit(n)`), had too many threads (`limit` is
+    /// `processes`), or was the largest when the kernel ran out of files or watches (`kernel_tables`).
     Error,
     /// It did not run: it uses a module that the level does not allow.
     ModuleNotAllowed,
@@ -70,7 +70,8 @@ pub struct RunRecord {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The name of the limit that ended it: a field of `RunLimits`, `cancelled` or `code_bytes`.
+    /// The name of the limit that ended it: a field of `RunLimits`, `cancelled`, `kernel_tables` or
+    /// `code_bytes`.
     pub limit: Option<String>,
     /// Standard output, with invalid UTF-8 replaced, cut at the level's limit.
     pub stdout: String,

@@ -14,7 +14,7 @@ use crate::options::SandboxOptions;
 use crate::program::{self, Program};
 use crate::record::{RunRecord, RunStatus};
 use crate::report::{LevelReport, PythonReport, SandboxReport};
-use crate::run::{self, RunDependencies, RunSlots};
+use crate::run::{self, KernelUse, RunDependencies, RunRegistry, RunSlots};
 use crate::scratch::{self, ScratchRemover};
 use crate::self_test;
 use crate::session::{self, SandboxSession, SessionDependencies, SessionRegistry, SessionSpec};
@@ -26,6 +26,7 @@ pub struct Sandbox {
     options: SandboxOptions,
     broker: BrokerClient,
     slots: RunSlots,
+    running: RunRegistry,
     remover: Arc<ScratchRemover>,
     sessions: SessionRegistry,
     python: PythonRegistry,
@@ -48,6 +49,7 @@ impl Sandbox {
             options,
             broker,
             slots,
+            running: RunRegistry::default(),
             remover: Arc::default(),
             levels: Default::default(),
         })
@@ -109,6 +111,7 @@ impl Sandbox {
             broker: &self.broker,
             python: &self.python,
             remover: &self.remover,
+            running: &self.running,
         };
         match run::execute(&dependencies, program, host, cancel) {
             Ok(record) => record,
@@ -120,6 +123,13 @@ impl Sandbox {
                 failed(error.to_string())
             }
         }
+    }
+
+    /// Ends the program that takes most from the kernel's tables of open files and epoll watches, for a
+    /// caller whom the kernel has refused one. Returns its size; `None` if no program is large, or if one is
+    /// being ended. Sessions stay.
+    pub fn end_largest_run(&self) -> Option<KernelUse> {
+        self.running.end_largest()
     }
 
     /// Opens a session: a long-lived program with the policy of commands and blocking pipes.

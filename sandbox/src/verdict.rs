@@ -140,6 +140,11 @@ fn stopped(limits: &RunLimits, stop: StopReason) -> RunVerdict {
         StopReason::Cancelled => {
             return RunVerdict::limit(Timeout, "cancelled", "cancelled by the caller".to_owned());
         }
+        StopReason::KernelTables => {
+            let message =
+                "the machine ran out of open files or epoll watches, and this program used the most";
+            (Error, "kernel_tables", message.to_owned())
+        }
         StopReason::Tasks => {
             (Error, "processes", format!("it had more than {processes} threads and processes"))
         }

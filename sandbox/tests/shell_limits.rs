@@ -64,6 +64,57 @@ fn the_wall_clock_ends_the_whole_tree() {
     support::assert_nothing_left(scratch.path());
 }
 
+/// Three processes with 60 epoll instances each, which watch 60 files each.
+const WATCHES: &str = r#"
+cat > watches.py <<'X'
+import os, select, time
+for _ in range(2):
+    if os.fork() == 0: break
+files = [os.eventfd(0) if hasattr(os, "eventfd") else os.pipe()[0] for _ in range(60)]
+polls = [select.epoll() for _ in range(60)]
+for poll in polls:
+    for file in files: poll.register(file, 1)
+open("ready%d" % os.getpid(), "w").close()
+time.sleep(100)
+X
+python3 watches.py"#;
+
+#[test]
+fn p8_the_command_with_the_most_watches_is_ended_when_the_kernel_runs_out() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    assert!(sandbox.report().able());
+    assert_eq!(sandbox.end_largest_run(), None, "nothing runs");
+    let (large, small) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let is_small_done = AtomicBool::new(false);
+    let run = |code: &str, workdir: &tempfile::TempDir, is_done: &AtomicBool| {
+        let mut program = bash(code);
+        program.workdir = Some(workdir.path().to_owned());
+        sandbox.run(&program, &|| is_done.load(Ordering::Relaxed))
+    };
+    let never = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let large_run = scope.spawn(|| run(WATCHES, &large, &never));
+        let small_run = scope.spawn(|| run("touch ready; sleep 100", &small, &is_small_done));
+        let ready = |dir: &tempfile::TempDir| {
+            let names = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name());
+            names.filter(|name| name.to_string_lossy().starts_with("ready")).count()
+        };
+        while (ready(&large) < 3 || ready(&small) < 1) && !large_run.is_finished() {
+            std::thread::yield_now();
+        }
+        let size = sandbox.end_largest_run();
+        let record = large_run.join().unwrap();
+        assert_ended(&record, RunStatus::Error, "kernel_tables");
+        let size = size.expect("a large program");
+        assert!(size.watches >= 3 * 3_600 && size.files >= 3 * 120, "{size:?}");
+        assert_eq!(sandbox.end_largest_run(), None, "the other one is small");
+        is_small_done.store(true, Ordering::Relaxed);
+        assert_ended(&small_run.join().unwrap(), RunStatus::Timeout, "cancelled");
+    });
+}
+
 #[test]
 fn a_command_can_be_cancelled_quickly() {
     let _turn = support::exclusive();

@@ -19,9 +19,9 @@ pub(super) struct SandboxSelfTest {
 
 impl SandboxSelfTest {
     /// Creates the thread; the test waits for `start`. `on_report` receives the result.
-    pub(super) fn prepare(sandbox: Arc<Sandbox>, on_report: SelfTestListener) -> io::Result<Self> {
+    pub(super) fn prepare(sandbox: &Arc<Sandbox>, on_report: SelfTestListener) -> io::Result<Self> {
         let (outcome, level) = (Arc::new(OnceLock::new()), sandbox.options().default_strictness);
-        let result = Arc::clone(&outcome);
+        let (result, sandbox) = (Arc::clone(&outcome), Arc::clone(sandbox));
         let (start_signal, started) = sync_channel(1);
         let test = move || {
             // The start has failed.

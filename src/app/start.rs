@@ -22,11 +22,13 @@ use crate::http::api_key::{self, SecretKind};
 use crate::http::{AppDependencies, AuthSettings, HttpListener, ShutdownSender, serve};
 use crate::llm::Router;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
-use crate::ports::{Audit, Clock, Entropy, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces};
+use crate::ports::{
+    Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces,
+};
 use crate::store::RedbStore;
 use crate::tools::BashRules;
 use crate::workspace::HostFiles;
-use nanoclaw_sandbox::Sandbox;
+use nanoclaw_sandbox::{KernelUse, Sandbox};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -55,9 +57,7 @@ impl App {
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
-        let store = service_manager::extend_start_timeout(|| open_store(config, &clock))
-            .map_err(AppError::Runtime)??;
-        store.set_meter(Arc::clone(&meter));
+        let store = open_measured_store(config, &clock, &meter)?;
         let session_key =
             secret_files::session_key(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
@@ -86,7 +86,7 @@ impl App {
         let project_directories = project_directories::over_store(&store, &files);
         let jobs: Arc<dyn Store> = Arc::<RedbStore>::clone(&store);
         let ports = EnginePorts { store: jobs, model, tools, project_directories, clock, entropy, meter };
-        let self_test = SandboxSelfTest::prepare(sandbox, on_report).map_err(AppError::Runtime)?;
+        let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = WorkerPool::spawn(config.workers, &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
@@ -96,7 +96,7 @@ impl App {
         let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
         let control_key = key.digest;
-        let http = HttpParts { probes, addresses, files, audit, session_key, control_key, metrics };
+        let http = HttpParts { probes, addresses, files, audit, session_key, control_key, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http);
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
@@ -115,6 +115,17 @@ impl App {
             drain: Duration::from_secs(config.limits.drain_s),
         })
     }
+}
+
+fn open_measured_store(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    meter: &Arc<dyn Meter>,
+) -> Result<Arc<RedbStore>, AppError> {
+    let open = || open_store(config, clock);
+    let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
+    store.set_meter(Arc::clone(meter));
+    Ok(store)
 }
 
 fn engine_limits(config: &Config) -> EngineLimits {
@@ -178,6 +189,19 @@ struct HttpParts {
     session_key: Vec<u8>,
     control_key: SecretDigest,
     metrics: Arc<Metrics>,
+    sandbox: Arc<Sandbox>,
+}
+
+/// Ends commands of the sandbox when the kernel has no room left.
+struct SandboxRelief(Arc<Sandbox>);
+
+impl KernelTables for SandboxRelief {
+    fn end_largest_command(&self) {
+        if let Some(size) = self.0.end_largest_run() {
+            let KernelUse { files, watches } = size;
+            tracing::warn!(files, watches, "largest command ended: the kernel has no room for a connection");
+        }
+    }
 }
 
 fn probes(
@@ -199,7 +223,7 @@ fn http_dependencies(
     store: &Arc<RedbStore>,
     http: HttpParts,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, files, audit, session_key, control_key, metrics } = http;
+    let HttpParts { probes, addresses, files, audit, session_key, control_key, metrics, sandbox } = http;
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -229,6 +253,7 @@ fn http_dependencies(
         meter: Arc::clone(&ports.meter),
         exposition: Arc::new(Scrape { metrics, store: Arc::<RedbStore>::clone(store) }),
         probes,
+        kernel_tables: Arc::new(SandboxRelief(sandbox)),
         limits: config.limits.clone(),
         default_model: config.default_model.clone(),
         max_iterations: config.max_iterations,

@@ -5,8 +5,9 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::id::{ConversationId, IdGenerator, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
-    Accounts, Audit, Backup, Batches, Clock, Conversations, Entropy, Exposition, Meter, Model, Outbox,
-    ProjectDirectories, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users, Workspaces,
+    Accounts, Audit, Backup, Batches, Clock, Conversations, Entropy, Exposition, KernelTables, Meter, Model,
+    Outbox, ProjectDirectories, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users,
+    Workspaces,
 };
 use std::sync::Arc;
 
@@ -56,6 +57,8 @@ pub struct AppDependencies {
     pub exposition: Arc<dyn Exposition>,
     /// Probes of `/readyz`.
     pub probes: Vec<Box<dyn ReadinessProbe>>,
+    /// Makes room in the kernel's tables.
+    pub kernel_tables: Arc<dyn KernelTables>,
     /// Limits (P8).
     pub limits: Limits,
     /// The default model.

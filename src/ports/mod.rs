@@ -10,6 +10,7 @@ mod clock;
 mod conversations;
 mod files;
 mod job_services;
+mod kernel_tables;
 mod meter;
 mod model;
 mod outbox;
@@ -41,6 +42,7 @@ pub use files::{ProjectFiles, ProjectFolder};
 pub use job_services::{
     BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
+pub use kernel_tables::KernelTables;
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
 pub use model::{Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};

@@ -16,6 +16,9 @@ use crate::sys::ChildExit;
 /// How long the guest of a dead broker may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// More processes of one program are not looked at.
+const MOST_PROCESSES: usize = 4_096;
+
 /// A running child. Dropped before its exit was read, it is killed; the broker reaps it.
 #[derive(Debug)]
 pub(crate) struct RunChild {
@@ -68,6 +71,11 @@ impl RunChild {
     /// The child that the broker has reported.
     pub(crate) fn new(pid: i32, pidfd: OwnedFd, reply: OwnedFd, pipes: [OwnedFd; 4]) -> Self {
         Self { pid, pidfd, reply, has_ended: false, pipes: Some(pipes), end_signal: Signal::KILL }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
     }
 
     /// Another handle for signals.
@@ -138,6 +146,22 @@ impl Drop for RunChild {
             self.kill();
         }
     }
+}
+
+/// A process and its descendants, at most [`MOST_PROCESSES`].
+pub(super) fn descendants(pid: i32) -> Vec<i32> {
+    let (mut found, mut pending) = (Vec::new(), vec![pid]);
+    while let Some(pid) = pending.pop()
+        && found.len() < MOST_PROCESSES
+    {
+        found.push(pid);
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            pending.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+    }
+    found
 }
 
 /// A pipe with a non-blocking reading end.

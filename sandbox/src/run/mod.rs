@@ -4,6 +4,7 @@ mod child;
 mod output;
 mod quota;
 mod readers;
+mod registry;
 mod slots;
 mod watch;
 
@@ -32,6 +33,8 @@ pub(crate) use output::OutputRetention;
 pub(crate) use quota::{DirectoryQuota, QuotaExcess};
 #[cfg(feature = "fuzzing")]
 pub(crate) use readers::read_in_pieces;
+pub use registry::KernelUse;
+pub(crate) use registry::RunRegistry;
 pub(crate) use slots::RunSlots;
 pub(crate) use watch::{ObservedRun, StopReason, WatchLimits, escalate_kill, watch};
 
@@ -41,6 +44,7 @@ pub(crate) struct RunDependencies<'a> {
     pub broker: &'a BrokerClient,
     pub python: &'a PythonRegistry,
     pub remover: &'a ScratchRemover,
+    pub running: &'a RunRegistry,
 }
 
 /// Runs a program that may run at its level. An error means that nothing ran.
@@ -68,6 +72,7 @@ pub(crate) fn execute(
         request.task.expect_host();
     }
     let guest = dependencies.broker.start_run(&request, pipes, cancel)?;
+    let registration = dependencies.running.register(guest.pid());
     let watch_limits = WatchLimits {
         timeout: Duration::from_millis(limits.timeout_ms),
         tasks: if has_directory(program) { limits.processes } else { 0 },
@@ -78,13 +83,16 @@ pub(crate) fn execute(
         } else {
             OutputRetention::Head
         },
-        cancel,
+        cancel: &|| cancel() || registration.must_end(),
     };
     let quota = workdir
         .map(|path| DirectoryQuota::new(&path, own_dir.is_some(), &limits, options.max_parallel))
         .transpose()
         .map_err(|error| SandboxError::Watch(error.into()))?;
-    let observed = watch(guest, &watch_limits, quota, calls)?;
+    let mut observed = watch(guest, &watch_limits, quota, calls)?;
+    if observed.stop == Some(StopReason::Cancelled) && registration.must_end() {
+        observed.stop = Some(StopReason::KernelTables);
+    }
     let subject = JudgedRun { level: program.level, language: program.language, version, limits: &limits };
     let mut record = verdict::judge(subject, observed);
     if let Some(Err(error)) = own_dir.map(|own_dir| own_dir.discard(dependencies.remover)) {

@@ -45,6 +45,8 @@ pub(crate) struct WatchLimits<'a> {
 pub(crate) enum StopReason {
     Timeout,
     Cancelled,
+    /// The kernel ran out of files or watches, and this was the largest program.
+    KernelTables,
     /// Too many threads or processes.
     Tasks,
     /// The private directory is too large.

@@ -1,5 +1,6 @@
 //! Accepts connections and sets their socket options.
 
+use super::kernel_reserve::KernelReserve;
 use super::listener::{HttpListener, ListenerSocket};
 use std::io;
 use std::os::fd::AsFd;
@@ -18,25 +19,36 @@ pub(crate) enum IncomingConnection {
     Unix(UnixStream),
 }
 
-/// The next connection. Errors of a single connection are skipped; when descriptors run out, it waits.
-pub(crate) async fn accept(listener: &HttpListener) -> IncomingConnection {
+/// The next connection. Errors of a single connection are skipped; when the kernel's tables are full, it
+/// makes room and waits.
+pub(crate) async fn accept(listener: &HttpListener, reserve: &mut KernelReserve) -> IncomingConnection {
+    accept_from(|| accept_once(listener), reserve).await
+}
+
+async fn accept_once(listener: &HttpListener) -> io::Result<IncomingConnection> {
+    match &listener.socket {
+        ListenerSocket::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| IncomingConnection::Tcp(stream)),
+        ListenerSocket::Unix(unix) => unix.accept().await.map(|(stream, _)| IncomingConnection::Unix(stream)),
+    }
+}
+
+async fn accept_from<F: Future<Output = io::Result<IncomingConnection>>>(
+    accept_once: impl Fn() -> F,
+    reserve: &mut KernelReserve,
+) -> IncomingConnection {
     loop {
-        let accepted = match &listener.socket {
-            ListenerSocket::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| IncomingConnection::Tcp(stream)),
-            ListenerSocket::Unix(unix) => {
-                unix.accept().await.map(|(stream, _)| IncomingConnection::Unix(stream))
-            }
-        };
-        match accepted {
+        match accept_once().await {
             Ok(incoming) => {
                 if let Err(error) = tune(&incoming) {
                     tracing::debug!(%error, "socket options were refused");
                 }
+                reserve.refill();
                 return incoming;
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection, trying again");
+                reserve.relieve(&error);
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }
@@ -57,4 +69,29 @@ fn tune(incoming: &IncomingConnection) -> io::Result<()> {
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
     sockopt::set_socket_keepalive(socket, true)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernel_reserve::testing::CountedRelief;
+    use super::*;
+    use rustix::io::Errno;
+    use std::sync::Arc;
+    use std::sync::Mutex;
+
+    #[tokio::test]
+    async fn p8_a_connection_that_the_kernel_has_no_room_for_ends_the_largest_command() {
+        let relief = Arc::new(CountedRelief::default());
+        let mut reserve = KernelReserve::new(Arc::<CountedRelief>::clone(&relief));
+        let errors = Mutex::new(vec![Errno::NOSPC, Errno::CONNABORTED]);
+        let socket = || UnixStream::pair().map(|(one, _)| IncomingConnection::Unix(one));
+        let next = || {
+            std::future::ready(match errors.lock().expect("the errors").pop() {
+                Some(error) => Err(error.into()),
+                None => socket(),
+            })
+        };
+        assert!(matches!(accept_from(next, &mut reserve).await, IncomingConnection::Unix(_)));
+        relief.wait_for(1).await;
+    }
 }

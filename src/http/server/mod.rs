@@ -2,6 +2,7 @@
 
 mod accept;
 pub(crate) mod connection;
+mod kernel_reserve;
 pub(crate) mod listener;
 pub(crate) mod shutdown;
 mod write_timeout;
@@ -12,6 +13,7 @@ use crate::http::middleware::host_origin::HostOriginGuard;
 use crate::http::middleware::measurement::MeasuredLifetime;
 use crate::http::request::peer::Peer;
 use accept::{IncomingConnection, accept};
+use kernel_reserve::KernelReserve;
 use listener::HttpListener;
 use shutdown::{Shutdown, ShutdownStage};
 use std::sync::Arc;
@@ -24,12 +26,13 @@ pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdo
     let guard = HostOriginGuard::new(listener.bound(), &app.allowed_hosts, &app.allowed_origins);
     let places = app.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
     let free = Arc::new(Semaphore::new(places));
+    let mut reserve = KernelReserve::new(Arc::clone(&app.kernel_tables));
     let context = Arc::new(ServerContext::new(app, guard, shutdown.clone()));
     loop {
         // The permit comes first: without one, new connections wait in the kernel's backlog.
         let next = async {
             let place = Arc::clone(&free).acquire_owned().await.ok();
-            (accept(&listener).await, place)
+            (accept(&listener, &mut reserve).await, place)
         };
         let (incoming, place) = tokio::select! {
             next = next => next,

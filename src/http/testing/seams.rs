@@ -14,9 +14,9 @@ use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchPage, Batches, CancelToken, ChangeWatch,
-    ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal, Model,
-    ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ProjectDirectories, ReadinessProbe,
-    ResultPage, Store, StoreError, Ticket, ToolContext, Toolbox,
+    ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
+    KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter,
+    ProjectDirectories, ReadinessProbe, ResultPage, Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -100,6 +100,10 @@ impl Backup for Rest {
         std::io::Write::write_all(&mut file, &vec![7; 600_000])?;
         Ok(file)
     }
+}
+
+impl KernelTables for Rest {
+    fn end_largest_command(&self) {}
 }
 
 impl Exposition for Rest {
@@ -260,6 +264,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         meter: Arc::new(NoopMeter),
         exposition: Arc::new(Rest),
         probes: Vec::new(),
+        kernel_tables: Arc::new(Rest),
         limits: Limits::default(),
         default_model: "demo".into(),
         max_iterations: 15,

@@ -1,0 +1,140 @@
+//! Descriptors and epoll watches that the server keeps for the moment when the kernel has none left: a
+//! program of the same user may have taken them all. Then the reserve is given back, so that the next clients
+//! are accepted, and the largest command is ended.
+
+use crate::http::blocking::blocking;
+use crate::ports::KernelTables;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Open files in reserve, each with a watch.
+const FILES: usize = 32;
+/// Pause before a released reserve is filled again.
+const REFILL_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct KernelReserve {
+    tables: Arc<dyn KernelTables>,
+    /// Whether a command is being ended.
+    is_relieving: Arc<AtomicBool>,
+    /// Files, and the epoll instance that watches them; empty after a release.
+    held: Vec<OwnedFd>,
+    refill_at: Option<Instant>,
+}
+
+impl KernelReserve {
+    pub(super) fn new(tables: Arc<dyn KernelTables>) -> Self {
+        let held = reserve().unwrap_or_default();
+        Self { tables, is_relieving: Arc::default(), held, refill_at: None }
+    }
+
+    /// Gives the reserve back. Ends the largest command, unless the server alone is at its limit.
+    pub(super) fn relieve(&mut self, error: &io::Error) {
+        if !is_table_full(error) {
+            return;
+        }
+        self.held.clear();
+        self.refill_at = Instant::now().checked_add(REFILL_PAUSE);
+        // Commands do not count against the limit of this process.
+        let is_own_limit = Errno::from_io_error(error) == Some(Errno::MFILE);
+        if is_own_limit || self.is_relieving.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (tables, is_relieving) = (Arc::clone(&self.tables), Arc::clone(&self.is_relieving));
+        drop(tokio::spawn(async move {
+            let ended = blocking(move || tables.end_largest_command()).await;
+            is_relieving.store(false, Ordering::Release);
+            if let Err(error) = ended {
+                tracing::error!(%error, "cannot end a command that uses up the kernel's tables");
+            }
+        }));
+    }
+
+    /// Fills the reserve again after a release.
+    pub(super) fn refill(&mut self) {
+        if self.refill_at.is_some_and(|at| at <= Instant::now()) {
+            self.held = reserve().unwrap_or_default();
+            self.refill_at =
+                if self.held.is_empty() { Instant::now().checked_add(REFILL_PAUSE) } else { None };
+        }
+    }
+}
+
+/// Whether the error says that a table of the kernel, or its memory, is full.
+fn is_table_full(error: &io::Error) -> bool {
+    let full = [Errno::NOSPC, Errno::NFILE, Errno::MFILE, Errno::NOMEM, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|error| full.contains(&error))
+}
+
+fn reserve() -> rustix::io::Result<Vec<OwnedFd>> {
+    let watcher = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let mut held = Vec::with_capacity(FILES.saturating_add(1));
+    for _ in 0..FILES {
+        let file = eventfd(0, EventfdFlags::CLOEXEC)?;
+        epoll::add(&watcher, &file, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        held.push(file);
+    }
+    held.push(watcher);
+    Ok(held)
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use crate::ports::KernelTables;
+    use tokio::sync::watch;
+
+    /// Counts the requests to end a command.
+    pub(crate) struct CountedRelief(watch::Sender<u64>);
+
+    impl Default for CountedRelief {
+        fn default() -> Self {
+            Self(watch::Sender::new(0))
+        }
+    }
+
+    impl KernelTables for CountedRelief {
+        fn end_largest_command(&self) {
+            self.0.send_modify(|count| *count += 1);
+        }
+    }
+
+    impl CountedRelief {
+        pub(crate) async fn wait_for(&self, count: u64) {
+            let mut counts = self.0.subscribe();
+            counts.wait_for(|seen| *seen >= count).await.expect("the sender lives");
+        }
+
+        pub(crate) fn count(&self) -> u64 {
+            *self.0.borrow()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::CountedRelief;
+    use super::*;
+
+    #[tokio::test]
+    async fn p8_a_full_table_releases_the_reserve_and_only_the_kernels_own_ends_a_command() {
+        let relief = Arc::new(CountedRelief::default());
+        let mut reserve = KernelReserve::new(Arc::<CountedRelief>::clone(&relief));
+        assert_eq!(reserve.held.len(), FILES + 1);
+        reserve.relieve(&Errno::CONNABORTED.into());
+        assert_eq!(reserve.held.len(), FILES + 1, "an error of one connection");
+        reserve.relieve(&Errno::MFILE.into());
+        assert_eq!((reserve.held.len(), relief.count()), (0, 0), "this process is at its own limit");
+        reserve.relieve(&Errno::NOSPC.into());
+        relief.wait_for(1).await;
+        reserve.refill();
+        assert!(reserve.held.is_empty(), "not at once");
+        reserve.refill_at = Some(Instant::now());
+        reserve.refill();
+        assert_eq!((reserve.held.len(), reserve.refill_at), (FILES + 1, None));
+    }
+}
