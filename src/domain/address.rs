@@ -6,21 +6,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv4 ranges without public services (IANA special-purpose registry): network and prefix length.
 const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
-    (Ipv4Addr::UNSPECIFIED, 8),           // this network, unspecified
-    (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
-    (Ipv4Addr::new(100, 64, 0, 0), 10),   // carriers' NAT
-    (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local, clouds' metadata
-    (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
-    (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
-    (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
-    (Ipv4Addr::new(192, 88, 99, 0), 24),  // 6to4 relays
-    (Ipv4Addr::new(192, 168, 0, 0), 16),  // private
-    (Ipv4Addr::new(198, 18, 0, 0), 15),   // benchmarks
-    (Ipv4Addr::new(198, 51, 100, 0), 24), // documentation
-    (Ipv4Addr::new(203, 0, 113, 0), 24),  // documentation
-    (Ipv4Addr::new(224, 0, 0, 0), 4),     // multicast
-    (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
+    (Ipv4Addr::UNSPECIFIED, 8),            // this network, unspecified
+    (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
+    (Ipv4Addr::new(100, 64, 0, 0), 10),    // carriers' NAT
+    (Ipv4Addr::new(127, 0, 0, 0), 8),      // loopback
+    (Ipv4Addr::new(168, 63, 129, 16), 32), // Azure's host
+    (Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local, clouds' metadata
+    (Ipv4Addr::new(172, 16, 0, 0), 12),    // private
+    (Ipv4Addr::new(192, 0, 0, 0), 24),     // protocol assignments
+    (Ipv4Addr::new(192, 0, 2, 0), 24),     // documentation
+    (Ipv4Addr::new(192, 88, 99, 0), 24),   // 6to4 relays
+    (Ipv4Addr::new(192, 168, 0, 0), 16),   // private
+    (Ipv4Addr::new(198, 18, 0, 0), 15),    // benchmarks
+    (Ipv4Addr::new(198, 51, 100, 0), 24),  // documentation
+    (Ipv4Addr::new(203, 0, 113, 0), 24),   // documentation
+    (Ipv4Addr::new(224, 0, 0, 0), 4),      // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
 /// The IPv6 range for public addresses.
@@ -127,9 +128,15 @@ impl AddressPolicy {
         !self.allowed.is_empty()
     }
 
-    /// Whether a connection to this address is permitted.
+    /// Whether a connection to this address is permitted, as far as the address itself tells.
     pub fn permits(&self, address: IpAddr) -> bool {
-        is_public(address) || self.allowed.iter().any(|range| range.holds(address))
+        self.permits_peer(address, false)
+    }
+
+    /// Whether a connection to this address is permitted. A machine's own public address counts as private:
+    /// what listens there may be hidden from the internet by a firewall that local connections pass by.
+    pub fn permits_peer(&self, address: IpAddr, is_own: bool) -> bool {
+        (is_public(address) && !is_own) || self.allowed.iter().any(|range| range.holds(address))
     }
 }
 
@@ -150,12 +157,23 @@ mod tests {
     }
 
     #[test]
+    fn p9_an_own_public_address_is_permitted_only_by_the_operator() {
+        let address: IpAddr = "5.6.7.8".parse().expect("an address");
+        let policy = |allowed: &[&str]| {
+            AddressPolicy::new(&allowed.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("ranges")
+        };
+        assert!(policy(&[]).permits_peer(address, false) && !policy(&[]).permits_peer(address, true));
+        assert!(policy(&["5.6.7.8"]).permits_peer(address, true));
+    }
+
+    #[test]
     fn p9_special_ipv4_ranges_are_not_public() {
         for (first, last) in [
             ("0.0.0.0", "0.255.255.255"),
             ("10.0.0.0", "10.255.255.255"),
             ("100.64.0.0", "100.127.255.255"),
             ("127.0.0.0", "127.255.255.255"),
+            ("168.63.129.16", "168.63.129.16"),
             ("169.254.0.0", "169.254.255.255"),
             ("172.16.0.0", "172.31.255.255"),
             ("192.0.0.0", "192.0.0.255"),

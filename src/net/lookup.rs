@@ -3,7 +3,7 @@
 
 use super::call::{CallSlot, SLICE};
 use std::fmt::Debug;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -15,6 +15,8 @@ use ureq::unversioned::transport::NextTimeout;
 
 /// Lookup threads of a client, including those left behind.
 const MAX_LOOKUPS: usize = 64;
+/// Any port will do: nothing is sent to it.
+const DISCARD_PORT: u16 = 9;
 /// Addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
@@ -22,6 +24,21 @@ const MAX_ADDRESSES: usize = 8;
 pub(crate) trait NameSource: Debug + Send + Sync {
     /// The addresses of a name. Blocks and cannot be interrupted.
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// Whether the address belongs to this machine: the kernel then uses it as the source, too. Nothing is sent.
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    let unspecified: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = || {
+        let socket = UdpSocket::bind((unspecified, 0))?;
+        socket.connect((address, DISCARD_PORT))?;
+        socket.local_addr()
+    };
+    // Without a route there is no connection either.
+    source().is_ok_and(|source: SocketAddr| source.ip() == address)
 }
 
 /// The system's resolver.
@@ -131,6 +148,12 @@ impl Drop for LookupPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p9_the_machines_own_addresses_are_recognised() {
+        assert!(is_own_address(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_own_address(Ipv4Addr::new(192, 0, 2, 1).into()), "an address of documentation");
+    }
 
     #[test]
     fn p8_concurrent_dns_lookups_are_bounded() {

@@ -12,5 +12,5 @@ mod socket;
 pub(crate) use call::{CallEnd, CallSlot, CallTimeouts};
 pub(crate) use client::{NetCall, NetClient};
 pub(crate) use decode::decoded;
-pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of};
+pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of, is_own_address};
 pub(crate) use socket::{Tls, connector};

@@ -3,7 +3,7 @@
 
 use super::destination::refusal;
 use crate::domain::address::AddressPolicy;
-use crate::net::{CallSlot, Lookups, NameSource, host_of};
+use crate::net::{CallSlot, Lookups, NameSource, host_of, is_own_address};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use ureq::config::Config;
@@ -33,8 +33,10 @@ impl CheckedResolver {
 impl Resolver for CheckedResolver {
     fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let all = self.lookups.all(uri)?;
-        let is_permitted =
-            |address: &SocketAddr| self.policy.as_ref().is_none_or(|policy| policy.permits(address.ip()));
+        let is_permitted = |address: &SocketAddr| {
+            let ip = address.ip();
+            self.policy.as_ref().is_none_or(|policy| policy.permits_peer(ip, is_own_address(ip)))
+        };
         // A name with permitted and forbidden addresses is an attack on such checks.
         if !all.iter().all(is_permitted) {
             return Err(ureq::Error::Other(Box::new(refusal(host_of(uri)))));

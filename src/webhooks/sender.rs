@@ -4,6 +4,7 @@
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::DeliveryId;
 use crate::domain::webhook::WebhookUrl;
+use crate::net::is_own_address;
 use std::io::{Read, copy, sink};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -52,8 +53,11 @@ pub struct WebhookResponse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The receiver's address is not public.
-    #[error("{0} is not a public address; if it is yours, add it to webhooks.allow_private_addresses")]
-    Refused(IpAddr),
+    #[error(
+        "the receiver is not on the public internet; if it is yours, the operator can open it with \
+         webhooks.allow_private_addresses"
+    )]
+    Refused,
     /// Any other failure.
     #[error("{0}")]
     Failed(String),
@@ -158,14 +162,13 @@ impl Resolver for GuardedResolver {
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let resolved = self.names.resolve(uri, config, timeout)?;
         let mut permitted = self.empty();
-        for address in resolved.iter().filter(|address| self.policy.permits(address.ip())) {
+        let is_permitted = |ip: IpAddr| self.policy.permits_peer(ip, is_own_address(ip));
+        for address in resolved.iter().filter(|address| is_permitted(address.ip())) {
             permitted.push(*address);
         }
-        match resolved.first() {
-            Some(refused) if permitted.is_empty() => {
-                Err(ureq::Error::Other(Box::new(SendError::Refused(refused.ip()))))
-            }
-            _ => Ok(permitted),
+        if permitted.is_empty() && !resolved.is_empty() {
+            return Err(ureq::Error::Other(Box::new(SendError::Refused)));
         }
+        Ok(permitted)
     }
 }

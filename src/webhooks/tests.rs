@@ -391,7 +391,7 @@ mod wire {
             ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "0.0.0.0"]
         {
             let outcome = send(&[], &format!("http://{host}:{port}/"));
-            assert!(matches!(outcome, Err(SendError::Refused(_))), "{host}: {outcome:?}");
+            assert!(matches!(outcome, Err(SendError::Refused)), "{host}: {outcome:?}");
         }
         let answer = send(&["127.0.0.0/8", "::1"], &format!("http://localhost:{port}/")).expect("allowed");
         assert_eq!(answer.status, 200);

@@ -23,7 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("llm", &["domain", "ports", "net"]),
     ("tools", &["domain", "ports"]),
     ("http", &["domain", "ports"]),
-    ("webhooks", &["domain", "ports"]),
+    ("webhooks", &["domain", "ports", "net"]),
     ("workspace", &["domain", "ports"]),
     ("web", &["domain", "ports", "net"]),
     ("audit", &["domain", "ports"]),
