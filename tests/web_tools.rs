@@ -6,7 +6,7 @@ use crate::support::upstream::{Answer, Upstream, tool_results};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const OPEN: &str = "web: {allow_private_addresses: [127.0.0.1], timeout_s: 20}";
@@ -414,4 +414,62 @@ fn provider_failures_are_reported_and_weather_names_its_source() {
         (&simulated["data"]["source"], &simulated["data"]["simulated"]),
         (&json!("simulated"), &json!(true))
     );
+}
+
+/// A number of the server's `/proc/<pid>/status`, KiB.
+fn status_kb(server: &Server, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
+    let line = status.lines().find(|line| line.starts_with(name)).expect("a line").to_owned();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+#[test]
+fn p8_hostile_pages_read_at_once_cost_at_most_256_mib_and_the_memory_is_returned() {
+    const JOBS: usize = 8;
+    const PAGES_OF_A_JOB: usize = 4;
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packer.write_all(&vec![1; 9 << 20]).expect("packs");
+    let gzipped_page = packer.finish().expect("packs");
+    assert!(gzipped_page.len() < 16 << 10, "{} bytes", gzipped_page.len());
+    let fetches = Arc::new((Mutex::new(0), Condvar::new()));
+    let fetch_count = Arc::clone(&fetches);
+    let site = Site::start(move |_| {
+        // No page begins before all are asked for; a slow machine may give up earlier.
+        let (count, changed) = &*fetch_count;
+        let mut count = count.lock().expect("no panic");
+        *count += 1;
+        changed.notify_all();
+        let is_early = |count: &mut usize| *count < JOBS * PAGES_OF_A_JOB;
+        drop(changed.wait_timeout_while(count, Duration::from_secs(10), is_early).expect("no panic"));
+        page(200, "content-type: text/html\r\ncontent-encoding: gzip", &gzipped_page)
+    });
+    let upstream = calling_model();
+    let server = Server::start_against(
+        &upstream,
+        "web: {allow_private_addresses: [127.0.0.1], timeout_s: 120}\nlimits: {tool_timeout_s: 300}",
+    );
+    let urls: Vec<String> = (0..PAGES_OF_A_JOB).map(|n| format!("{}/{n}", site.url)).collect();
+    let calls = json!([["crawl_batch", {"urls": urls}]]);
+    let before_kb = status_kb(&server, "VmHWM:");
+    let jobs: Vec<String> = (0..JOBS).map(|_| server.submit(&json!({"input": calls.to_string()}))).collect();
+    for job in &jobs {
+        assert_eq!(server.wait(job)["status"], "succeeded");
+    }
+    let cost_kb = status_kb(&server, "VmHWM:").saturating_sub(before_kb);
+    eprintln!("{} pages cost {cost_kb} KiB over {before_kb} KiB", JOBS * PAGES_OF_A_JOB);
+    assert!(cost_kb <= 256 << 10, "{cost_kb} KiB");
+    // The server looks at its memory every five seconds.
+    let kept_kb = || status_kb(&server, "VmRSS:").saturating_sub(before_kb);
+    assert!(holds_within_60_s(|| kept_kb() <= 48 << 10), "{} KiB stay", kept_kb());
+}
+
+fn holds_within_60_s(condition: impl Fn() -> bool) -> bool {
+    let begun = std::time::Instant::now();
+    while !condition() {
+        if begun.elapsed() > Duration::from_secs(60) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    true
 }

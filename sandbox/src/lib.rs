@@ -66,7 +66,7 @@ pub use host_calls::{HostCalls, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_
 pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{LevelLimits, RunLimits};
-pub use memory::{limit_malloc_arenas, release_startup_memory};
+pub use memory::{limit_malloc_arenas, release_free_memory, release_startup_memory};
 pub use options::{ExtraModules, SandboxOptions};
 pub use program::Program;
 pub use record::{RunRecord, RunStatus};

@@ -1,5 +1,5 @@
 //! Memory of the process that embeds this crate: limits the allocator's arenas, and returns memory after the
-//! start. It is in this crate because only `sys` may make foreign calls.
+//! start and after a peak. It is in this crate because only `sys` may make foreign calls.
 
 use crate::sys;
 use std::ops::Range;
@@ -20,6 +20,24 @@ pub fn release_startup_memory() -> bool {
     sys::trim_malloc();
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return false };
     code_mapping(&maps, here as usize).is_some_and(sys::unmap_code)
+}
+
+/// Returns free heap to the kernel, if more than `max_bytes` of the process's memory is free heap. Returns
+/// whether it did. The C library returns only the end of a heap by itself.
+pub fn release_free_memory(max_bytes: usize) -> bool {
+    let is_too_much =
+        anonymous_bytes().is_some_and(|bytes| bytes.saturating_sub(sys::allocated_bytes()) > max_bytes);
+    if is_too_much {
+        sys::trim_malloc();
+    }
+    is_too_much
+}
+
+/// Resident memory of the process that is no file's.
+fn anonymous_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    kib.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
 /// The mapping in `/proc/self/maps` that contains the address, if it is read-only code of a file. Changed
@@ -65,6 +83,33 @@ mod tests {
     fn code_still_runs_after_its_memory_is_released() {
         assert!(release_startup_memory());
         assert!(release_startup_memory(), "and again");
+    }
+
+    /// Reads the memory of the whole process, so it runs in a process of its own.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "measures in a process of its own")]
+    fn free_memory_between_used_blocks_is_returned() {
+        const IN_CHILD: &str = "NANOCLAW_TEST_FREE_MEMORY";
+        if std::env::var_os(IN_CHILD).is_none() {
+            let name = "memory::tests::free_memory_between_used_blocks_is_returned";
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let child = child.args([name, "--exact", "--test-threads=1"]).env(IN_CHILD, "1");
+            let output = child.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let blocks: Vec<Vec<u8>> = (0..64 * 1024).map(|n| vec![1; 1024 + n % 2]).collect();
+        // Each block that stays keeps the C library from returning the memory before it.
+        let used: Vec<Vec<u8>> =
+            blocks.into_iter().enumerate().filter(|(n, _)| n % 256 == 0).map(|(_, block)| block).collect();
+        let before = anonymous_bytes().unwrap();
+        assert!(before > 60 << 20, "{before}");
+        assert!(release_free_memory(16 << 20));
+        let after = anonymous_bytes().unwrap();
+        assert!(after < 24 << 20, "{after} of {before} bytes");
+        assert!(!release_free_memory(16 << 20), "once is enough");
+        drop(used);
     }
 
     #[test]

@@ -72,6 +72,13 @@ pub(crate) fn trim_malloc() {
     unsafe { libc::malloc_trim(0) };
 }
 
+/// Bytes that the program has allocated from the C library, in its heaps and in mappings of their own.
+pub(crate) fn allocated_bytes() -> usize {
+    // SAFETY: takes nothing and returns plain numbers.
+    let info = unsafe { libc::mallinfo2() };
+    info.uordblks.saturating_add(info.hblkhd)
+}
+
 /// Removes the mapped pages of this process's code from its page tables.
 pub(crate) fn unmap_code(code: std::ops::Range<usize>) -> bool {
     let (start, length) = (std::ptr::without_provenance_mut(code.start), code.len());

@@ -5,6 +5,7 @@ mod audit;
 mod control_file;
 mod data_dir;
 mod error;
+mod free_memory;
 mod job_services;
 mod mcp;
 mod process;
@@ -32,6 +33,7 @@ use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
 pub use data_dir::{STORE_FILE, open_store, provide_data_dir};
 pub use error::AppError;
+use free_memory::FreeMemoryReleaser;
 pub use mcp::ports as mcp_ports;
 use self_test::SandboxSelfTest;
 pub use self_test::{SelfTestListener, missing_modules};
@@ -88,6 +90,8 @@ impl App {
             tracing::error!(%error, "cannot start the watchdog thread; the service manager will restart the server");
             None
         });
+        let _free_memory = FreeMemoryReleaser::start()
+            .inspect_err(|error| tracing::warn!(%error, "cannot start the thread that returns free memory"));
         process::release_startup_memory();
         self.signals.wait(&self.runtime);
         tracing::info!(timeout = ?self.drain, "stopping; running jobs may reach a step boundary");

@@ -1,5 +1,6 @@
 //! Approvals of tool calls: decisions, and the texts for users and models.
 
+use super::characters::beginning;
 use super::id::JobId;
 use super::job::PendingApproval;
 use super::tool::ToolCall;
@@ -67,8 +68,7 @@ impl PendingApproval {
 fn cut(mut call: ToolCall) -> ToolCall {
     let total_bytes = call.arguments.len();
     if total_bytes > SHOWN_BYTES {
-        let end = (0..=SHOWN_BYTES).rev().find(|end| call.arguments.is_char_boundary(*end));
-        call.arguments.truncate(end.unwrap_or_default());
+        call.arguments.truncate(beginning(&call.arguments, SHOWN_BYTES).len());
         let left = total_bytes.saturating_sub(call.arguments.len());
         let marker = format!("… [{left} more bytes: the job's tool_call event has them]");
         call.arguments.push_str(&marker);

@@ -1,4 +1,4 @@
-//! Counts the characters of a text by token cost.
+//! Characters of a text: counts them by token cost, and cuts between them.
 
 /// First code point (CJK radicals) that counts as a syllable or word.
 const WIDE: char = '\u{2E80}';
@@ -9,6 +9,12 @@ pub struct CharacterCounts {
     pub(super) ascii: u64,
     pub(super) other: u64,
     pub(super) wide: u64,
+}
+
+/// The beginning of a text, at most this many bytes and without half a character.
+pub fn beginning(text: &str, max_bytes: usize) -> &str {
+    let end = (0..=max_bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 impl CharacterCounts {
@@ -23,5 +29,17 @@ impl CharacterCounts {
             }
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_ends_between_characters() {
+        for (max_bytes, wanted) in [(0, ""), (1, "a"), (2, "a"), (3, "aé"), (9, "aé")] {
+            assert_eq!(beginning("aé", max_bytes), wanted);
+        }
     }
 }

@@ -20,6 +20,7 @@ mod quota;
 mod readiness;
 mod results;
 mod schedule;
+mod semaphore;
 mod store;
 mod store_error;
 mod ticket;
@@ -52,6 +53,7 @@ pub use quota::{QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
 pub use readiness::ReadinessProbe;
 pub use results::Results;
 pub use schedule::{FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules};
+pub use semaphore::{Semaphore, SemaphorePermit};
 pub use store::{
     ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
     Store, SubmitError, Urgency,

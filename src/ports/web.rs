@@ -1,6 +1,8 @@
 //! HTTP requests of tools. The implementation decides which addresses are allowed.
 
 use super::clock::CancelToken;
+use super::semaphore::SemaphorePermit;
+use std::sync::Arc;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct WebResponse {
     pub content_type: Option<String>,
     /// Decompressed body.
     pub body: Vec<u8>,
+    /// Of a large body: limits how many there are at once.
+    pub permit: Option<Arc<SemaphorePermit>>,
 }
 
 /// Why there is no response. The text is for the model: it contains neither credentials nor resolved

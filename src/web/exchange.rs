@@ -3,7 +3,7 @@
 
 use super::resolver::CheckedResolver;
 use crate::net::{CallEnd, CallSlot, NetCall, NetClient, connector, decoded};
-use crate::ports::{WebError, WebMethod};
+use crate::ports::{Semaphore, SemaphorePermit, WebError, WebMethod};
 use std::io;
 use ureq::config::Config;
 use ureq::http::header::{CONTENT_TYPE, LOCATION};
@@ -18,6 +18,10 @@ const HEADER_BYTES: usize = 32 * 1024;
 const INPUT_BYTES: usize = 64 * 1024;
 /// Write buffer of a connection, bytes.
 const OUTPUT_BYTES: usize = 16 * 1024;
+/// A longer body is large.
+const SMALL_BODY_BYTES: usize = 512 * 1024;
+/// Large bodies in memory at once.
+static LARGE_BODIES: Semaphore = Semaphore::new(6);
 /// Size of one read, bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 /// Headers that tools cannot set.
@@ -107,8 +111,16 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// The decompressed body.
-pub(super) fn body(head: Response<Body>, slot: &CallSlot, max_bytes: usize) -> Result<Vec<u8>, WebError> {
+/// A decompressed body.
+#[derive(Debug)]
+pub(super) struct ReadBody {
+    pub(super) bytes: Vec<u8>,
+    /// Of a large body.
+    pub(super) permit: Option<SemaphorePermit>,
+}
+
+/// Reads a body. A large one waits while there are too many of them.
+pub(super) fn body(head: Response<Body>, slot: &CallSlot, max_bytes: usize) -> Result<ReadBody, WebError> {
     let too_large = WebError::TooLarge { max_bytes };
     if head.body().content_length().is_some_and(|bytes| bytes > u64::try_from(max_bytes).unwrap_or(u64::MAX))
     {
@@ -117,18 +129,22 @@ pub(super) fn body(head: Response<Body>, slot: &CallSlot, max_bytes: usize) -> R
     let mut reader = decoded(head).ok_or_else(|| {
         WebError::Unreachable("the server packs its answer in a way that was not asked for".to_owned())
     })?;
-    let (mut whole, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+    let (mut whole, mut piece, mut permit) = (Vec::new(), vec![0; PIECE_BYTES], None);
     loop {
         // Decompression can go on for long without reading from the network.
         slot.check().map_err(|_| WebError::Stopped)?;
         let count = match reader.read(&mut piece) {
-            Ok(0) => return Ok(whole),
+            Ok(0) => return Ok(ReadBody { bytes: whole, permit }),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(broken(&error)),
         };
         if whole.len().saturating_add(count) > max_bytes {
             return Err(too_large);
+        }
+        if permit.is_none() && whole.len().saturating_add(count) > SMALL_BODY_BYTES {
+            let acquired = LARGE_BODIES.acquire(|| slot.check().is_err());
+            permit = Some(acquired.ok_or(WebError::Stopped)?);
         }
         whole.extend_from_slice(piece.get(..count).unwrap_or_default());
     }

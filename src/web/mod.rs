@@ -103,11 +103,13 @@ fn read(
     call: &NetCall<'_>,
     max_bytes: usize,
 ) -> Result<WebResponse, WebError> {
+    let body = exchange::body(response.head, call.slot(), max_bytes)?;
     Ok(WebResponse {
         url: destination::without_credentials(url),
         status: response.status,
         content_type: response.content_type,
-        body: exchange::body(response.head, call.slot(), max_bytes)?,
+        body: body.bytes,
+        permit: body.permit.map(Arc::new),
     })
 }
 

@@ -1,7 +1,10 @@
 //! Fetches and reads a page that a model requests, and marks it as untrusted content.
 
 use super::page::{MAX_LINKS, TextFormat, WebPage};
-use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
+use crate::ports::{
+    CancelToken, Semaphore, SemaphorePermit, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest,
+    WebResponse,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -14,6 +17,15 @@ const STRUCTURED_CHARS: usize = 5_000;
 const STRUCTURED_LINKS: usize = 20;
 /// Characters of the page of an HTTP error.
 const ERROR_CHARS: usize = 1_000;
+
+/// Pages that are parsed at once. The tree of a hostile page takes 20 MiB, however small the page is.
+static PARSED_PAGES: Semaphore = Semaphore::new(2);
+
+/// Waits until a page may be parsed.
+pub(in crate::tools) fn parse_permit(cancel: &CancelToken) -> Result<SemaphorePermit, ToolError> {
+    let permit = PARSED_PAGES.acquire(|| cancel.is_cancelled());
+    permit.ok_or_else(|| ToolError::failed("The page was not read in time: too many pages are read at once"))
+}
 
 /// The requested part of a page: the parameter `extract_type`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -65,11 +77,13 @@ pub(in crate::tools) fn visit(
     put("status", response.status.into());
     put("untrusted", true.into());
     put("notice", NOTICE.into());
-    let page = page(&response);
-    if response.status >= 400 {
+    let _permit = parse_permit(cancel)?;
+    let (status, page) = (response.status, page(&response));
+    drop(response);
+    if status >= 400 {
         let text = page.map(|page| page.readable(TextFormat::Text)).unwrap_or_default();
         put("text", first_chars(&text, ERROR_CHARS));
-        let message = format!("The page cannot be read: its server answers HTTP {}", response.status);
+        let message = format!("The page cannot be read: its server answers HTTP {status}");
         return Err(ToolError::Failed { message, data: Value::Object(data) });
     }
     let page = match page {

@@ -30,7 +30,7 @@ impl Web for RecordingWeb {
         let status = self.result.clone()?;
         // The second part of a message fails.
         let status = if requests.len() > 1 && status == 201 { 429 } else { status };
-        Ok(WebResponse { url: String::new(), status, content_type: None, body: b"s3cret".to_vec() })
+        Ok(WebResponse { url: String::new(), status, content_type: None, body: b"s3cret".to_vec(), permit: None })
     }
 }
 

@@ -5,6 +5,7 @@ use super::query::{WebSearchQuery, WebSearchResult};
 use crate::ports::{CancelToken, ToolError, Web};
 use crate::tools::web::page::{HtmlNodeId, HtmlTree};
 use crate::tools::web::service::{ServiceRequest, send_to_service, service_url};
+use crate::tools::web::visit::parse_permit;
 use url::Url;
 
 const DEFAULT_BASE: &str = "https://html.duckduckgo.com";
@@ -22,6 +23,7 @@ pub(super) fn search(
     let mut request = ServiceRequest::get(url, "DuckDuckGo", query.options.timeout_s);
     request.headers.push(("accept".to_owned(), "text/html".to_owned()));
     let response = send_to_service(web, request, cancel)?;
+    let _permit = parse_permit(cancel)?;
     read(&String::from_utf8_lossy(&response.body))
 }
 

@@ -1,18 +1,27 @@
 //! Decodes a page. The order is: byte order mark, header, the page's own declaration, UTF-8, Windows-1252.
 //! It never fails.
 
-use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use encoding_rs::{CoderResult, DecoderResult, Encoding, UTF_8, WINDOWS_1252};
+use std::borrow::Cow;
 
 /// The start of a page, which may declare its charset.
 const DECLARED_WITHIN: usize = 4_096;
 
+/// The longest text of a body, bytes. Some charsets need three times the bytes in UTF-8.
+const DECODED_BYTES: usize = 12 << 20;
+
+/// The text of a body.
+pub(super) struct DecodedBody<'a> {
+    pub(super) text: Cow<'a, str>,
+    /// The end of the body is left out.
+    pub(super) is_cut: bool,
+}
+
 /// Decodes the body. A declared charset that does not fit the bytes is ignored.
-pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) -> String {
+pub(super) fn decoded<'a>(body: &'a [u8], content_type: Option<&str>, is_html: bool) -> DecodedBody<'a> {
     if let Some((encoding, bom_bytes)) = Encoding::for_bom(body) {
-        return encoding
-            .decode_without_bom_handling(body.get(bom_bytes..).unwrap_or_default())
-            .0
-            .into_owned();
+        let body = body.get(bom_bytes..).unwrap_or_default();
+        return fitting(encoding, body).unwrap_or_else(|| repaired(encoding, body));
     }
     let header_encoding = content_type.and_then(|line| label(line.as_bytes()));
     let page_encoding = || label(body.get(..DECLARED_WITHIN).unwrap_or(body));
@@ -21,15 +30,35 @@ pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) ->
     let is_utf8 = !body.is_ascii() && std::str::from_utf8(body).is_ok();
     let is_credible = |encoding: &&'static Encoding| !(is_utf8 && encoding.is_single_byte());
     let candidates = [header_encoding.filter(is_credible), page_encoding.filter(is_credible), Some(UTF_8)];
-    let fits = |encoding: &'static Encoding| {
-        let (text, is_broken) = encoding.decode_without_bom_handling(body);
-        (!is_broken).then(|| text.into_owned())
-    };
-    if let Some(text) = candidates.into_iter().flatten().find_map(fits) {
-        return text;
+    if let Some(decoded) = candidates.into_iter().flatten().find_map(|encoding| fitting(encoding, body)) {
+        return decoded;
     }
-    let fallback = header_encoding.or(page_encoding).unwrap_or(WINDOWS_1252);
-    fallback.decode_without_bom_handling(body).0.into_owned()
+    repaired(header_encoding.or(page_encoding).unwrap_or(WINDOWS_1252), body)
+}
+
+/// The text, if all bytes are valid.
+fn fitting<'a>(encoding: &'static Encoding, body: &'a [u8]) -> Option<DecodedBody<'a>> {
+    if encoding == UTF_8 {
+        let text = std::str::from_utf8(body).ok()?;
+        return Some(DecodedBody { text: text.into(), is_cut: false });
+    }
+    let mut text = String::with_capacity(DECODED_BYTES.min(body.len().saturating_mul(3)));
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let (result, _) = decoder.decode_to_string_without_replacement(body, &mut text, true);
+    let is_cut = match result {
+        DecoderResult::InputEmpty => false,
+        DecoderResult::OutputFull => true,
+        DecoderResult::Malformed(..) => return None,
+    };
+    Some(DecodedBody { text: text.into(), is_cut })
+}
+
+/// The text with a mark for invalid bytes.
+fn repaired(encoding: &'static Encoding, body: &[u8]) -> DecodedBody<'static> {
+    let mut text = String::with_capacity(DECODED_BYTES.min(body.len().saturating_mul(3)));
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let (result, ..) = decoder.decode_to_string(body, &mut text, true);
+    DecodedBody { text: text.into(), is_cut: result == CoderResult::OutputFull }
 }
 
 /// The charset behind the first `charset=`.

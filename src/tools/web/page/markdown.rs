@@ -3,11 +3,12 @@
 use super::article::Article;
 use super::links::absolute;
 use super::tree::{HtmlNodeId, HtmlTree};
+use crate::domain::characters::beginning;
 use crate::tools::text::collapse_whitespace;
 use url::Url;
 
-/// The longest text.
-const OUT_BYTES: usize = 4 << 20;
+/// The longest text of a page, bytes.
+pub(super) const TEXT_BYTES: usize = 4 << 20;
 
 /// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ struct PageWriter<'a> {
 
 impl PageWriter<'_> {
     fn node(&mut self, id: HtmlNodeId) {
-        if self.article.omits(id) || self.out.len() >= OUT_BYTES {
+        if self.article.omits(id) || self.out.len() >= TEXT_BYTES {
             return;
         }
         match self.tree.tag(id) {
@@ -119,14 +120,20 @@ impl PageWriter<'_> {
         (self.breaks, self.has_space, self.is_fresh) = (0, false, false);
     }
 
+    /// Appends what has room: a word or a line may be as long as the page.
+    fn push_cut(&mut self, text: &str) {
+        let free = TEXT_BYTES.saturating_sub(self.out.len());
+        self.out.push_str(beginning(text, free));
+    }
+
     fn write_words(&mut self, text: &str) {
         self.has_space |= text.starts_with(char::is_whitespace);
         for word in text.split_whitespace() {
-            if self.out.len() >= OUT_BYTES {
+            if self.out.len() >= TEXT_BYTES {
                 return;
             }
             self.write_pending();
-            self.out.push_str(word);
+            self.push_cut(word);
             self.has_space = true;
         }
         if !text.trim().is_empty() {
@@ -244,11 +251,11 @@ impl PageWriter<'_> {
         let fence = "`".repeat(longest.saturating_add(1).max(3));
         let fence = self.is_markdown().then_some(fence.as_str());
         for line in fence.into_iter().chain(text.lines()).chain(fence) {
-            if self.out.len() >= OUT_BYTES {
+            if self.out.len() >= TEXT_BYTES {
                 break;
             }
             self.write_pending();
-            self.out.push_str(line);
+            self.push_cut(line);
             self.breaks = 1;
         }
         self.end_line(2);

@@ -6,21 +6,26 @@ mod charset;
 mod kind;
 mod links;
 mod markdown;
+mod token_sink;
 mod tree;
 
+use crate::domain::characters::beginning;
 use kind::{NotTextError, PageKind};
 pub(in crate::tools) use links::PageLink;
+use markdown::TEXT_BYTES;
 pub(in crate::tools) use markdown::TextFormat;
 pub(in crate::tools) use tree::{HtmlNodeId, HtmlTree};
 use url::Url;
 
 /// Links of one result.
 pub(in crate::tools) const MAX_LINKS: usize = 50;
+
 /// A page that can be read.
 #[derive(Debug)]
 pub(in crate::tools) struct WebPage {
     content: PageContent,
     base: Url,
+    is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -36,15 +41,26 @@ impl WebPage {
         content_type: Option<&str>,
         url: &Url,
     ) -> Result<Self, NotTextError> {
-        let content = match kind::of(body, content_type)? {
-            PageKind::Text => PageContent::Text(charset::decoded(body, content_type, false)),
-            PageKind::Html => PageContent::Html(HtmlTree::parse(&charset::decoded(body, content_type, true))),
+        let kind = kind::of(body, content_type)?;
+        let decoded = charset::decoded(body, content_type, kind == PageKind::Html);
+        let is_decoded_part = decoded.is_cut;
+        let (content, is_cut) = match kind {
+            PageKind::Text => {
+                let text = beginning(&decoded.text, TEXT_BYTES);
+                let is_cut = text.len() < decoded.text.len();
+                (PageContent::Text(token_sink::readable(text.as_bytes())), is_cut)
+            }
+            PageKind::Html => {
+                let tree = HtmlTree::parse(&decoded.text);
+                let is_cut = tree.is_cut();
+                (PageContent::Html(tree), is_cut)
+            }
         };
         let base = match &content {
             PageContent::Html(tree) => links::base(tree, url),
             PageContent::Text(_) => url.clone(),
         };
-        Ok(Self { content, base })
+        Ok(Self { content, base, is_cut: is_cut || is_decoded_part })
     }
 
     /// The main text, without menus and the like.
@@ -75,7 +91,7 @@ impl WebPage {
 
     /// Whether only a part was read.
     pub(in crate::tools) fn is_cut(&self) -> bool {
-        self.tree().is_some_and(HtmlTree::is_cut)
+        self.is_cut
     }
 
     fn tree(&self) -> Option<&HtmlTree> {
@@ -86,5 +102,7 @@ impl WebPage {
     }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;

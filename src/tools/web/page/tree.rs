@@ -1,10 +1,9 @@
 //! The tree of a page's elements, built in one pass over the tags. Its size and depth are limited.
 //!
-//! [`html5gum`] reads the tags as the HTML standard says. The tree differs from the standard's: its repair of
+//! The tags are read as the HTML standard says. The tree differs from the standard's: its repair of
 //! bad nesting takes time that grows with the square of the page.
 
 use crate::tools::text::has_word;
-use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use std::collections::HashMap;
 
 /// Elements without an end tag.
@@ -20,9 +19,15 @@ const BLOCKS: &str = "\
 const NODES: usize = 150_000;
 /// The depth of the tree; deeper elements become siblings.
 const DEPTH: usize = 200;
-const ATTRIBUTE_BYTES: usize = 8_192;
+/// Memory of the tree; later elements and texts are left out.
+const TREE_BYTES: usize = 20 << 20;
+/// Memory of a node, and of an attribute in addition to its value, with what the allocator adds.
+const NODE_BYTES: usize = size_of::<HtmlNode>() + 32;
+const ATTRIBUTE_COST_BYTES: usize = size_of::<(&str, Box<str>)>() + 24;
+/// Longer attributes are left out.
+pub(super) const ATTRIBUTE_BYTES: usize = 8_192;
 /// The attributes that the tree stores.
-const ATTRIBUTES: &str = "href src alt id class role hidden aria-hidden \
+pub(super) const ATTRIBUTES: &str = "href src alt id class role hidden aria-hidden \
      style name property content itemprop start title";
 
 /// The index of a node.
@@ -32,6 +37,7 @@ pub(in crate::tools) type HtmlNodeId = usize;
 #[derive(Debug)]
 pub(in crate::tools) struct HtmlTree {
     nodes: Vec<HtmlNode>,
+    bytes: usize,
     is_cut: bool,
 }
 
@@ -51,25 +57,6 @@ struct HtmlNode {
 impl HtmlTree {
     /// The root, which is no element.
     pub(in crate::tools) const ROOT: HtmlNodeId = 0;
-
-    /// Parses a page. Every text is a page.
-    pub(in crate::tools) fn parse(html: &str) -> Self {
-        let mut emitter = DefaultEmitter::default();
-        emitter.naively_switch_states(true);
-        let mut builder = HtmlTreeBuilder::new();
-        for token in Tokenizer::new_with_emitter(html, emitter) {
-            match token {
-                Ok(Token::StartTag(tag)) => builder.start(&tag),
-                Ok(Token::EndTag(tag)) => builder.end(&String::from_utf8_lossy(&tag.name)),
-                Ok(Token::String(text)) => builder.text(&String::from_utf8_lossy(&text)),
-                _ => {}
-            }
-            if builder.tree.is_cut {
-                break;
-            }
-        }
-        builder.tree
-    }
 
     /// Whether the page has more nodes than the tree.
     pub(super) fn is_cut(&self) -> bool {
@@ -140,6 +127,9 @@ impl HtmlTree {
 
     fn add(&mut self, parent: HtmlNodeId, node: HtmlNode) -> HtmlNodeId {
         let id = self.nodes.len();
+        let attribute_bytes = |(_, value): &(_, Box<str>)| value.len() + ATTRIBUTE_COST_BYTES;
+        self.bytes +=
+            NODE_BYTES + node.text.len() + node.attributes.iter().map(attribute_bytes).sum::<usize>();
         self.nodes.push(HtmlNode { parent: Some(parent), ..node });
         let previous = self.nodes.get_mut(parent).and_then(|parent| {
             parent.first.get_or_insert(id);
@@ -148,12 +138,22 @@ impl HtmlTree {
         if let Some(previous) = previous.and_then(|previous| self.nodes.get_mut(previous)) {
             previous.next = Some(id);
         }
-        self.is_cut = self.nodes.len() >= NODES;
+        self.is_cut = self.nodes.len() >= NODES || self.bytes >= TREE_BYTES;
         id
     }
 }
 
-struct HtmlTreeBuilder {
+/// A tag as the tokenizer read it.
+#[derive(Debug, Default)]
+pub(super) struct ReadTag {
+    /// In lower case.
+    pub(super) name: Vec<u8>,
+    /// Of [`ATTRIBUTES`], each once.
+    pub(super) attributes: Vec<(&'static str, Box<str>)>,
+    pub(super) is_self_closing: bool,
+}
+
+pub(super) struct HtmlTreeBuilder {
     tree: HtmlTree,
     /// Open elements, the outermost first.
     open: Vec<HtmlNodeId>,
@@ -166,19 +166,27 @@ struct HtmlTreeBuilder {
 }
 
 impl HtmlTreeBuilder {
-    fn new() -> Self {
-        let tree = HtmlTree { nodes: vec![HtmlNode::default()], is_cut: false };
+    pub(super) fn new() -> Self {
+        let tree = HtmlTree { nodes: vec![HtmlNode::default()], bytes: 0, is_cut: false };
         Self { tree, open: Vec::new(), names: HashMap::new(), too_deep: 0, unread: None }
     }
 
-    fn start(&mut self, tag: &StartTag<()>) {
+    pub(super) fn is_cut(&self) -> bool {
+        self.tree.is_cut
+    }
+
+    pub(super) fn into_tree(self) -> HtmlTree {
+        self.tree
+    }
+
+    pub(super) fn start(&mut self, tag: ReadTag) {
         let name = String::from_utf8_lossy(&tag.name);
         if let Some((unread, count)) = &mut self.unread {
-            *count += usize::from(*unread == name && !tag.self_closing);
+            *count += usize::from(*unread == name && !tag.is_self_closing);
             return;
         }
         if has_word(UNREAD, &name) {
-            self.unread = (!tag.self_closing).then(|| (name.into_owned(), 1));
+            self.unread = (!tag.is_self_closing).then(|| (name.into_owned(), 1));
             return;
         }
         if matches!(&*name, "html" | "body") && self.names.contains_key(&*name) {
@@ -186,12 +194,10 @@ impl HtmlTreeBuilder {
         }
         self.end_implied(&name);
         let parent = self.open.last().copied().unwrap_or(HtmlTree::ROOT);
-        let attribute = |key: &'static str| {
-            let value = tag.attributes.get(key.as_bytes())?;
-            (value.len() <= ATTRIBUTE_BYTES).then(|| (key, String::from_utf8_lossy(value).into()))
-        };
-        let attributes = ATTRIBUTES.split(' ').filter_map(attribute).collect();
-        let id = self.tree.add(parent, HtmlNode { tag: (&*name).into(), attributes, ..HtmlNode::default() });
+        let id = self.tree.add(
+            parent,
+            HtmlNode { tag: (&*name).into(), attributes: tag.attributes, ..HtmlNode::default() },
+        );
         if has_word(VOID, &name) {
             return;
         }
@@ -203,7 +209,7 @@ impl HtmlTreeBuilder {
         *self.names.entry((&*name).into()).or_default() += 1;
     }
 
-    fn end(&mut self, name: &str) {
+    pub(super) fn end(&mut self, name: &str) {
         if let Some((unread, count)) = &mut self.unread {
             *count -= usize::from(unread == name);
             if *count == 0 {
@@ -280,14 +286,18 @@ impl HtmlTreeBuilder {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         if self.unread.is_some() || text.is_empty() {
             return;
         }
         let parent = self.open.last().copied().unwrap_or(HtmlTree::ROOT);
         let last = self.tree.nodes.get(parent).and_then(|node| node.last);
         match last.and_then(|last| self.tree.nodes.get_mut(last)).filter(|node| node.tag.is_empty()) {
-            Some(before) => before.text.push_str(text),
+            Some(before) => {
+                before.text.push_str(text);
+                self.tree.bytes += text.len();
+                self.tree.is_cut |= self.tree.bytes >= TREE_BYTES;
+            }
             None => {
                 self.tree.add(parent, HtmlNode { text: text.to_owned(), ..HtmlNode::default() });
             }
