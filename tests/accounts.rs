@@ -98,6 +98,23 @@ fn p9_a_login_needs_the_password_and_a_failed_one_reveals_nothing() {
 }
 
 #[test]
+fn p9_names_that_look_alike_are_one_name_or_refused() {
+    let server = Server::start_with(MULTI);
+    let account = register(&server, "Ａｎｎ");
+    assert_eq!(account["user"]["username"], "Ann", "stored as it is compared");
+    assert_eq!(login(&server, "ann", PASSWORD).status, 200);
+    assert_eq!(login(&server, "ＡＮＮ", PASSWORD).status, 200);
+    let root = token(&account);
+    for (name, status) in [("ANＮ", 409), ("\u{430}nn", 400), ("иван", 200), ("用户", 200)] {
+        let body = json!({"username": name, "password": PASSWORD});
+        let reply = ask(&server, "POST /api/auth/register", &[], &body);
+        assert_eq!(reply.status, status, "{name}: {}", reply.body);
+        let reply = with(&server, &root, "POST /api/users", &body);
+        assert_eq!(reply.status, if status == 200 { 409 } else { status }, "{name}: {}", reply.body);
+    }
+}
+
+#[test]
 fn p9_repeated_login_failures_lock_the_account_and_the_address() {
     let server = Server::start_with("auth_mode: multi\nlimits: {login_failures: 3}\n");
     register(&server, "ann");
@@ -117,9 +134,9 @@ fn p9_repeated_login_failures_lock_the_account_and_the_address() {
     };
     assert_eq!(from("203.0.113.7", "ann"), 429);
     assert_eq!(
-        ["b1", "c1", "d1"].map(|name| from("203.0.113.7", name)),
-        [401, 401, 429],
-        "the address is locked as well"
+        ["b1", "c1", "d1", "e1"].map(|name| from("203.0.113.7", name)),
+        [401, 401, 401, 429],
+        "the address is locked as well, by passwords that were checked"
     );
     assert_eq!(from("203.0.113.8", "e1"), 401);
 }
@@ -207,6 +224,30 @@ fn registration_can_be_closed_after_the_first_account() {
             assert_eq!(refused.status, 403, "{}", refused.body);
             assert!(refused.body.contains(reason), "{}", refused.body);
         }
+    }
+}
+
+#[test]
+fn p9_the_first_account_of_a_public_server_needs_the_invite_of_the_start() {
+    for registration in ["", "registration: open\n"] {
+        let server = Server::start_with(&format!("auth_mode: multi\nlisten: 0.0.0.0:0\n{registration}"));
+        let account = |name: &str, invite: Option<&str>| {
+            let body = json!({"username": name, "password": PASSWORD, "invite": invite});
+            ask(&server, "POST /api/auth/register", &[], &body)
+        };
+        for wrong in [None, Some("made up"), Some("nci_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")] {
+            let refused = account("eve", wrong);
+            assert_eq!(refused.status, 403, "without an invite: {}", refused.body);
+            assert!(refused.body.contains("invite"), "{}", refused.body);
+        }
+        let log = server.log();
+        let code = log.split('"').find(|part| part.starts_with("nci_")).expect("the log has the invite");
+        let first = account("ann", Some(code));
+        assert_eq!(first.json()["data"]["user"]["role"], "admin", "{}", first.body);
+        assert_eq!(account("bob", Some(code)).status, if registration.is_empty() { 403 } else { 200 });
+        assert_eq!(account("cid", None).status, if registration.is_empty() { 403 } else { 200 });
+        let server = server.crash_and_restart("auth_mode: multi\nlisten: 0.0.0.0:0\n");
+        assert_eq!(server.log().matches("There is no account yet").count(), 1, "there is one now");
     }
 }
 

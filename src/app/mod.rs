@@ -5,6 +5,7 @@ mod audit;
 mod control_file;
 mod data_dir;
 mod error;
+mod first_invite;
 mod free_memory;
 mod job_services;
 mod mcp;
@@ -33,6 +34,7 @@ use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
 pub use data_dir::{STORE_FILE, open_store, provide_data_dir};
 pub use error::AppError;
+pub use first_invite::FirstInvite;
 use free_memory::FreeMemoryReleaser;
 pub use mcp::ports as mcp_ports;
 use self_test::SandboxSelfTest;
@@ -70,10 +72,16 @@ pub struct App {
     store: Arc<RedbStore>,
     self_test: SandboxSelfTest,
     bound: BoundAddress,
+    first_invite: Option<FirstInvite>,
     drain: Duration,
 }
 
 impl App {
+    /// The invite for the first administrator, if there is none yet and strangers reach the server.
+    pub fn first_invite(&self) -> Option<&FirstInvite> {
+        self.first_invite.as_ref()
+    }
+
     /// Where the server listens.
     pub fn bound(&self) -> &BoundAddress {
         &self.bound

@@ -4,6 +4,7 @@ use super::App;
 use super::control_file::ControlFile;
 use super::data_dir::open_store;
 use super::error::AppError;
+use super::first_invite;
 use super::readiness::{DiskProbe, StoreProbe};
 use super::self_test::{SandboxSelfTest, SelfTestListener};
 use super::signals::StopSignals;
@@ -12,6 +13,7 @@ use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
 use super::{audit, mcp, process, project_directories, secret_files, service_manager, webhooks};
 use crate::config::{Config, Listen};
+use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::IdGenerator;
 use crate::engine::pool::WorkerPool;
@@ -19,7 +21,7 @@ use crate::engine::scheduler::{SchedulerPorts, SchedulerThread};
 use crate::engine::stall_detector::StallDetector;
 use crate::engine::{Backoff, EngineLimits, EnginePorts};
 use crate::http::api_key::{self, SecretKind};
-use crate::http::{AppDependencies, AuthSettings, HttpListener, ShutdownSender, serve};
+use crate::http::{AppDependencies, AuthSettings, BoundAddress, HttpListener, ShutdownSender, serve};
 use crate::llm::Router;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
@@ -93,11 +95,12 @@ impl App {
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
         let probes = probes(&store, &pool, &self_test);
         let (stages, shutdown) = ShutdownSender::new();
-        let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
-        let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let control_key = key.digest;
-        let http = HttpParts { probes, addresses, files, audit, session_key, control_key, metrics, sandbox };
-        let dependencies = http_dependencies(config, &ports, &store, http);
+        let (control, control_key) =
+            write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
+        let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
+        let keys = (session_key, control_key);
+        let http = HttpParts { probes, addresses, files, audit, keys, metrics, sandbox };
+        let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
             runtime,
@@ -112,6 +115,7 @@ impl App {
             store,
             self_test,
             bound,
+            first_invite,
             drain: Duration::from_secs(config.limits.drain_s),
         })
     }
@@ -126,6 +130,16 @@ fn open_measured_store(
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
     Ok(store)
+}
+
+/// The file with the address and a new key for the command line, and the digest of that key.
+fn write_control_file(
+    config: &Config,
+    bound: &BoundAddress,
+    entropy: &dyn Entropy,
+) -> std::io::Result<(ControlFile, SecretDigest)> {
+    let key = api_key::generate(SecretKind::Control, entropy);
+    Ok((ControlFile::write(&config.data_dir, bound, &key.secret)?, key.digest))
 }
 
 fn engine_limits(config: &Config) -> EngineLimits {
@@ -186,8 +200,8 @@ struct HttpParts {
     addresses: AddressPolicy,
     files: Arc<dyn Workspaces>,
     audit: Arc<dyn Audit>,
-    session_key: Vec<u8>,
-    control_key: SecretDigest,
+    /// Of sessions, and of the control file.
+    keys: (Vec<u8>, SecretDigest),
     metrics: Arc<Metrics>,
     sandbox: Arc<Sandbox>,
 }
@@ -222,8 +236,11 @@ fn http_dependencies(
     ports: &EnginePorts,
     store: &Arc<RedbStore>,
     http: HttpParts,
+    is_public: bool,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, files, audit, session_key, control_key, metrics, sandbox } = http;
+    let HttpParts { probes, addresses, files, audit, keys, metrics, sandbox } = http;
+    let (session_key, control_key) = keys;
+    let by_address = if is_public { Registration::Invite } else { Registration::Open };
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -233,7 +250,8 @@ fn http_dependencies(
         audit,
         auth: AuthSettings {
             mode: config.auth_mode,
-            registration: config.registration,
+            registration: config.registration.unwrap_or(by_address),
+            first_needs_invite: is_public,
             session_key,
             control_key_digest: Some(control_key),
             metrics_are_public: config.metrics.public,

@@ -36,6 +36,14 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
     } else {
         print_banner(config, &app, terminal);
     }
+    if let Some(invite) = app.first_invite() {
+        let instructions = invite.instructions(app.bound());
+        if is_json {
+            tracing::warn!(instructions, "the first account needs an invite");
+        } else {
+            terminal.info(&instructions);
+        }
+    }
     app.run();
     Ok(())
 }

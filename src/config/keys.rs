@@ -29,8 +29,8 @@ pub struct ConfigKeys {
     pub(super) workspace_root: Option<PathBuf>,
     /// Whether there are accounts.
     pub auth_mode: AuthMode,
-    /// Who may create an account.
-    pub registration: Registration,
+    /// Who may create an account; by the address that the server listens on if not set.
+    pub registration: Option<Registration>,
     /// Host names beyond the loopback ones.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call the API.
@@ -96,7 +96,7 @@ impl Default for ConfigKeys {
             data_dir: None,
             workspace_root: None,
             auth_mode: AuthMode::default(),
-            registration: Registration::default(),
+            registration: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             default_model: None,

@@ -1,8 +1,10 @@
 //! Accounts: roles, names, quotas and API tokens. Password checks and session signing are in `http::auth`.
 
 use super::id::{TokenId, UserId};
+use super::script::mixes_scripts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use unicode_normalization::UnicodeNormalization;
 
 /// Whether the server has accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,8 +52,8 @@ pub enum Role {
     User,
 }
 
-/// A login name: 2 to 50 characters, letters and digits of any script and `. _ - @ +`.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// A login name: 2 to 50 characters, letters and digits of any script and `. _ - @ +`. A name that was stored
+/// before names were normalised stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Username(String);
@@ -86,6 +88,35 @@ impl From<Username> for String {
     fn from(name: Username) -> Self {
         name.0
     }
+}
+
+/// The name of a new account: in Unicode's form NFKC and of one script, so that no two names look alike
+/// because of full-width letters or of another alphabet's.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Username"))]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct NewUsername(#[cfg_attr(test, schemars(with = "String"))] pub Username);
+
+impl TryFrom<String> for NewUsername {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let name = Username::try_from(text.trim().nfkc().take(NAME_CHARS_READ).collect::<String>())?;
+        if mixes_scripts(name.as_str()) {
+            return Err(
+                "mixes alphabets: use letters of one, or Latin with Chinese, Japanese or Korean ones",
+            );
+        }
+        Ok(Self(name))
+    }
+}
+
+/// More characters than a name may have; the rest of a longer text need not be normalised.
+const NAME_CHARS_READ: usize = 64;
+
+/// The form in which a name is compared: NFKC and lower case.
+pub fn lookup_name(name: &str) -> String {
+    name.trim().nfkc().collect::<String>().to_lowercase()
 }
 
 /// An e-mail address, checked only for `something@something`; at most 120 characters.
@@ -238,6 +269,32 @@ mod tests {
         for bad in ["", "a", "a b", "a/b", "a\n", "../..x/", &"x".repeat(51)] {
             assert!(Username::try_from(bad.to_owned()).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn p9_new_usernames_are_normalised_and_of_one_script() {
+        let new = |text: &str| NewUsername::try_from(text.to_owned()).map(|name| String::from(name.0));
+        for (given, stored) in [
+            ("ann", "ann"),
+            ("Ａｎｎ", "Ann"),
+            ("ﬁn\u{2460}", "fin1"),
+            ("Å\u{73}e", "Åse"),
+            ("A\u{30a}se", "Åse"),
+            ("иван_7", "иван_7"),
+            ("用户", "用户"),
+            ("wang王", "wang王"),
+            ("さくら桜", "さくら桜"),
+        ] {
+            assert_eq!(new(given).as_deref(), Ok(stored), "{given}");
+        }
+        // Cyrillic and Greek letters that look like Latin ones.
+        for bad in ["\u{430}dmin", "adm\u{456}n", "\u{3bf}tto", "r\u{3bf}\u{43e}t", "иван王", "ann\u{6f1}"]
+        {
+            assert!(new(bad).is_err_and(|rule| rule.contains("mixes alphabets")), "{bad}");
+        }
+        assert_eq!(lookup_name(" ＡＮＮ "), "ann");
+        let old: Username = serde_json::from_str("\"\u{430}dmin\"").expect("a stored name stays readable");
+        assert_eq!(old.key(), "\u{430}dmin");
     }
 
     #[test]

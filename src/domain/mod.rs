@@ -21,6 +21,7 @@ pub mod message;
 pub mod nearest;
 pub mod project;
 pub mod schedule;
+mod script;
 pub mod secret;
 pub mod steps;
 pub mod timing;

@@ -78,6 +78,9 @@ pub struct AuthSettings {
     pub mode: AuthMode,
     /// Who may register.
     pub registration: Registration,
+    /// Whether the first account, too, needs an invite: strangers reach the server, and the first account is
+    /// an administrator.
+    pub first_needs_invite: bool,
     /// The key that signs sessions.
     pub session_key: Vec<u8>,
     /// Digest of the control key for the command line on this machine; `None`: there is none.

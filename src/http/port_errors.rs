@@ -102,6 +102,7 @@ impl From<AccountError> for ApiError {
             AccountError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
             AccountError::EmailTaken => (StatusCode::CONFLICT, "email_taken"),
             AccountError::NotInvited => (StatusCode::FORBIDDEN, "not_invited"),
+            AccountError::SetupInviteMissing => (StatusCode::FORBIDDEN, "invite_needed"),
             AccountError::RegistrationClosed => (StatusCode::FORBIDDEN, "registration_closed"),
             AccountError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
             AccountError::AccountsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "accounts_full"),

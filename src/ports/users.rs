@@ -20,6 +20,12 @@ pub enum AccountError {
     /// Registration needs an invite, and this one is missing, used or expired (HTTP: 403).
     #[error("registration needs an invite that has not been used; ask an administrator for one")]
     NotInvited,
+    /// The first account of a server that strangers reach needs the invite of the start (HTTP: 403).
+    #[error(
+        "the first account is the administrator's and needs the invite that the server printed at its start; send \
+         it as 'invite', or run 'nanoclaw user add NAME' on the server"
+    )]
+    SetupInviteMissing,
     /// Registration is closed (HTTP: 403).
     #[error("registration is closed; ask an administrator for an account")]
     RegistrationClosed,
@@ -50,6 +56,8 @@ pub enum RegistrationGate {
     Open,
     /// An invite, which registration uses up. The first account needs none.
     Invited(Option<SecretDigest>),
+    /// An invite, which registration uses up, also for the first account.
+    Setup(SecretDigest),
     /// Only the first account may register.
     FirstOnly,
     /// An administrator creates the account.

@@ -374,3 +374,29 @@ fn disabling_an_account_raises_its_session_generation() {
         |is_active| change(&fixture, bob.id, active(is_active)).unwrap().expect("Bob").generation;
     assert_eq!([true, false, false, true].map(generation), [0, 1, 1, 1]);
 }
+
+#[test]
+fn an_account_stored_before_names_were_normalised_keeps_its_name_and_is_found_by_it() {
+    let fixture = Fixture::new();
+    let old = made(&fixture, newcomer("Ａｎｎ"));
+    let mixed = made(&fixture, newcomer("\u{430}nn"));
+    let named = |name: &str| fixture.store.account_named(name).unwrap().map(|account| account.id);
+    assert_eq!(
+        (named("Ａｎｎ"), named("ａｎｎ"), named("\u{410}NN")),
+        (Some(old.id), Some(old.id), Some(mixed.id))
+    );
+    assert_eq!(named("ann"), None, "the old name is another one");
+    let new = made(&fixture, newcomer("ann"));
+    let seen = AccountChange { logged_in_at_ms: Some(NOW_MS), ..AccountChange::default() };
+    change(&fixture, old.id, seen).unwrap();
+    assert_eq!(
+        (named("ann"), named("ＡNN")),
+        (Some(new.id), Some(new.id)),
+        "a login of the old one takes nothing"
+    );
+    let fixture = fixture.crash();
+    assert_eq!(
+        fixture.store.account(old.id).unwrap().map(|account| account.username.as_str().to_owned()),
+        Some("Ａｎｎ".to_owned())
+    );
+}

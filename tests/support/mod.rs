@@ -67,8 +67,11 @@ impl Server {
                 ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0"),
             ]);
         }
+        if !config.contains("listen: ") {
+            command.env("NANOCLAW_LISTEN", "127.0.0.1:0");
+        }
         let mut child = command
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .args(["serve", "--config"])
             .arg(&file)
             .arg("--data-dir")
             .arg(dir.join("data"))
@@ -78,7 +81,7 @@ impl Server {
             .expect("start the server");
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut url).expect("its address");
-        let url = url.trim().to_owned();
+        let url = url.trim().replace("0.0.0.0", "127.0.0.1");
         let log = || std::fs::read_to_string(dir.join("log")).unwrap_or_default();
         assert!(url.starts_with("http://127.0.0.1:"), "no address but '{url}'; its log:\n{}", log());
         Self { url, dir: dir.to_owned(), child, directory: None }

@@ -3,7 +3,7 @@
 use super::account::AccountResponse;
 use super::envelope::{self, PageResponse};
 use super::tokens;
-use crate::domain::account::{Account, Email, PasswordHash, Quota, Role, Username};
+use crate::domain::account::{Account, Email, NewUsername, PasswordHash, Quota, Role};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
 use crate::http::auth::password::NewPassword;
@@ -30,7 +30,7 @@ type QuotaLimit = WholeNumber<0, { (1 << 53) - 1 }>;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewUserRequest {
-    username: Username,
+    username: NewUsername,
     pub(crate) password: NewPassword,
     email: Option<Email>,
     role: Option<Role>,
@@ -38,7 +38,7 @@ pub(crate) struct NewUserRequest {
 
 impl NewUserRequest {
     pub(crate) fn into_account(self, password: PasswordHash, created_at_ms: u64) -> NewAccount {
-        let Self { username, email, role, .. } = self;
+        let Self { username: NewUsername(username), email, role, .. } = self;
         let (role, admission) = (role.unwrap_or_default(), RegistrationGate::ByAdmin);
         NewAccount { username, email, password, role, admission, created_at_ms }
     }

@@ -250,6 +250,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         auth: AuthSettings {
             mode: AuthMode::Single,
             registration: Registration::Open,
+            first_needs_invite: false,
             session_key: vec![7; 32],
             control_key_digest: None,
             metrics_are_public: false,

@@ -95,10 +95,9 @@ async fn confirm(
         ));
     };
     let name = account.username.as_str();
-    context.auth.throttle.attempt(name, request.address, context.app.clock.monotonic_ms())?;
-    if !context.auth.passwords.is_right(current, Some(hash)).await? {
-        return Err(ApiError::Forbidden("'current_password' is wrong"));
-    }
-    context.auth.throttle.succeeded(name, request.address);
-    Ok(())
+    let now_ms = context.app.clock.monotonic_ms();
+    let attempt = context.auth.throttle.attempt(name, request.address, now_ms)?;
+    let is_right = context.auth.passwords.is_right(current, Some(hash)).await?;
+    attempt.checked(is_right);
+    if is_right { Ok(()) } else { Err(ApiError::Forbidden("'current_password' is wrong")) }
 }

@@ -2,7 +2,7 @@
 //! account.
 
 use super::{BODY_BOUNDS, credentials, token};
-use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
+use crate::domain::account::{AuthMode, Email, NewUsername, Registration, Role};
 use crate::domain::secret::Secret;
 use crate::http::auth::api_key::{self, SecretKind};
 use crate::http::auth::password::NewPassword;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegisterRequest {
-    username: Option<Username>,
+    username: Option<NewUsername>,
     password: Option<NewPassword>,
     email: Option<Email>,
     invite: Option<SecretText>,
@@ -38,7 +38,7 @@ pub(crate) async fn register(
     }
     let RegisterRequest { username, password, email, invite } =
         json::read_up_to(context, &request, body, BODY_BOUNDS).await?;
-    let (username, password) = credentials(username, password)?;
+    let (NewUsername(username), password) = credentials(username, password)?;
     let admission = admission(context, invite.map(|invite| invite.0))?;
     let password = context.auth.passwords.hash(password.0, context.app.entropy.as_ref()).await?;
     let created_at_ms = context.app.clock.now_ms();
@@ -52,6 +52,12 @@ fn admission(context: &ServerContext, invite: Option<Secret>) -> Result<Registra
     let invite = invite.and_then(|code| api_key::digest_of(SecretKind::Invite, code.reveal().trim()));
     let app = &context.app;
     let is_first = || app.users.has_no_accounts();
+    if app.auth.first_needs_invite && is_first()? {
+        return match invite {
+            Some(digest) => Ok(RegistrationGate::Setup(digest)),
+            None => Err(AccountError::SetupInviteMissing.into()),
+        };
+    }
     match (app.auth.registration, invite) {
         (Registration::Open, _) => Ok(RegistrationGate::Open),
         (Registration::Closed, _) if is_first()? => Ok(RegistrationGate::FirstOnly),

@@ -76,13 +76,13 @@ async fn known(
     password: Secret,
 ) -> Result<Account, ApiError> {
     let auth = &context.auth;
-    auth.throttle.attempt(username, request.address, context.app.clock.monotonic_ms())?;
+    let attempt = auth.throttle.attempt(username, request.address, context.app.clock.monotonic_ms())?;
     let account = context.app.users.account_named(username.trim())?;
     let hash = account.as_ref().and_then(|account| account.password.clone());
     let is_right = auth.passwords.is_right(password, hash).await?;
-    let account = account.filter(|_| is_right).ok_or(WRONG)?;
-    auth.throttle.succeeded(username, request.address);
-    Ok(account)
+    let account = account.filter(|_| is_right);
+    attempt.checked(account.is_some());
+    account.ok_or(WRONG)
 }
 
 pub(crate) fn logout(_: &ServerContext, request: &RequestContext) -> HttpResponse {

@@ -1,6 +1,6 @@
 //! Reads accounts and API tokens. The account `default` exists before it is written.
 
-use crate::domain::account::{Account, ApiToken};
+use crate::domain::account::{Account, ApiToken, lookup_name};
 use crate::domain::id::{TokenId, UserId};
 use crate::ports::{
     AccountChange, AccountError, AccountPage, NewAccount, NewInvite, NewToken, SecretDigest, StoreError,
@@ -48,15 +48,18 @@ impl Users for RedbStore {
     }
 
     fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError> {
-        let name = username.trim().to_lowercase();
+        // A name that is older than normalisation is found as it was stored.
+        let (stored, normal) = (username.trim().to_lowercase(), lookup_name(username));
         self.read(|reading| {
             let lookup = ACCOUNT_LOOKUP.read(reading)?;
-            let user = match lookup.get(&AccountLookupKey::text(AccountLookup::Name, &name).encode())? {
-                Some(bytes) => UserId(values::decode(bytes.value())?),
-                None if name == default_account(0).username.key() => UserId::SINGLE,
-                None => return Ok(None),
-            };
-            account(reading, user)
+            for name in [&stored, &normal] {
+                let key = AccountLookupKey::text(AccountLookup::Name, name).encode();
+                if let Some(bytes) = lookup.get(&key)? {
+                    return account(reading, UserId(values::decode(bytes.value())?));
+                }
+            }
+            let is_default = normal == default_account(0).username.key();
+            if is_default { account(reading, UserId::SINGLE) } else { Ok(None) }
         })
     }
 

@@ -174,7 +174,7 @@ impl Transaction<'_> {
             RegistrationGate::Invited(_) | RegistrationGate::FirstOnly if is_first => Ok(None),
             RegistrationGate::FirstOnly => Err(AccountError::RegistrationClosed),
             RegistrationGate::Invited(None) => Err(AccountError::NotInvited),
-            RegistrationGate::Invited(Some(digest)) => {
+            RegistrationGate::Setup(digest) | RegistrationGate::Invited(Some(digest)) => {
                 let key = AccountLookupKey { by: AccountLookup::Invite, digest }.encode();
                 match self.tables.account_lookup.row::<u64>(&key)? {
                     Some(at_ms) if at_ms > self.now_ms => Ok(Some(digest)),
