@@ -4,6 +4,7 @@ use super::api_key::{self, SecretKind};
 use super::caller::{Caller, CallerProof};
 use super::cookie;
 use super::session::TokenPurpose;
+use super::ticket::TicketStream;
 use crate::domain::account::{Account, AuthMode, Role, TokenScopes};
 use crate::domain::id::UserId;
 use crate::http::context::ServerContext;
@@ -32,17 +33,17 @@ pub(crate) fn authenticate(
         }
         let found = match api_key::digest_of(SecretKind::Key, credential) {
             Some(digest) => by_key(context, &digest)?,
-            None => by_token(context, credential, TokenPurpose::Session)?,
+            None => by_session(context, credential)?,
         };
         return found.ok_or(LOGIN);
     }
     if let Some(token) = cookie::session(head)
-        && let Some(caller) = by_token(context, token, TokenPurpose::Session)?
+        && let Some(caller) = by_session(context, token)?
     {
         return Ok(caller);
     }
     match ticket {
-        Some(ticket) => by_token(context, ticket, TokenPurpose::Ticket)?.ok_or(LOGIN),
+        Some(ticket) => by_ticket(context, ticket, head.uri.path())?.ok_or(LOGIN),
         None => Err(LOGIN),
     }
 }
@@ -51,7 +52,7 @@ pub(crate) fn authenticate(
 pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), ApiError> {
     let role = match caller.proof {
         CallerProof::Nobody | CallerProof::Server => return Ok(()),
-        CallerProof::Session { generation } => {
+        CallerProof::Session { generation } | CallerProof::Ticket { generation, .. } => {
             account_of_generation(&context.app, caller.user, generation)?.map(|now| now.role)
         }
         CallerProof::Key { digest, .. } => by_key(context, &digest)?.map(|now| now.role),
@@ -82,18 +83,27 @@ fn by_key(context: &ServerContext, digest: &SecretDigest) -> Result<Option<Calle
     Ok(active(app, token.user)?.map(|account| caller(&account, token.scopes, proof)))
 }
 
-fn by_token(context: &ServerContext, proof: &str, purpose: TokenPurpose) -> Result<Option<Caller>, ApiError> {
+fn by_session(context: &ServerContext, token: &str) -> Result<Option<Caller>, ApiError> {
     let app = &context.app;
-    let Some(claims) = context.auth.sessions.read(proof, purpose, app.clock.now_ms()) else {
+    let now_ms = app.clock.now_ms();
+    let Some(claims) = context.auth.sessions.read(token, TokenPurpose::Session, now_ms) else {
         return Ok(None);
     };
     let account = account_of_generation(app, claims.user_id, claims.generation)?;
-    let scopes = match purpose {
-        TokenPurpose::Session => TokenScopes::ALL,
-        TokenPurpose::Ticket => TokenScopes { read: true, write: false, admin: false },
-        TokenPurpose::Single => return Ok(None),
-    };
     let proof = CallerProof::Session { generation: claims.generation };
+    Ok(account.map(|account| caller(&account, TokenScopes::ALL, proof)))
+}
+
+/// A ticket is valid for half a minute. Once it opened a stream, it stays valid for resuming that stream.
+fn by_ticket(context: &ServerContext, token: &str, path: &str) -> Result<Option<Caller>, ApiError> {
+    let (app, auth) = (&context.app, &context.auth);
+    let stream = TicketStream::of(token, path);
+    let now_ms =
+        if auth.tickets.may_resume(stream, app.clock.monotonic_ms()) { 0 } else { app.clock.now_ms() };
+    let Some(claims) = auth.sessions.read(token, TokenPurpose::Ticket, now_ms) else { return Ok(None) };
+    let account = account_of_generation(app, claims.user_id, claims.generation)?;
+    let proof = CallerProof::Ticket { generation: claims.generation, stream };
+    let scopes = TokenScopes { read: true, write: false, admin: false };
     Ok(account.map(|account| caller(&account, scopes, proof)))
 }
 

@@ -1,6 +1,7 @@
 //! The authenticated sender of a request, and what it may do.
 
 use super::access::RouteAccess;
+use super::ticket::TicketStream;
 use crate::domain::account::{Role, TokenScopes};
 use crate::domain::id::UserId;
 use crate::http::error::ApiError;
@@ -24,8 +25,10 @@ pub(crate) enum CallerProof {
     Nobody,
     /// By `auth_mode: single`, or by the control key.
     Server,
-    /// By a session or a ticket.
+    /// By a session.
     Session { generation: u32 },
+    /// By a ticket, for this stream.
+    Ticket { generation: u32, stream: TicketStream },
     /// By an API key.
     Key { digest: SecretDigest, until_ms: Option<u64> },
 }

@@ -19,7 +19,7 @@ mod window_counter;
 
 pub(crate) use access::RouteAccess;
 pub(crate) use authenticate::{authenticate, confirm};
-pub(crate) use caller::Caller;
+pub(crate) use caller::{Caller, CallerProof};
 pub(crate) use rate_limit::RateLimitStatus;
 pub(crate) use session::{TICKET_S, TokenPurpose};
 pub(crate) use state::AuthState;

@@ -5,6 +5,7 @@ use super::login_throttle::LoginThrottle;
 use super::password::Passwords;
 use super::rate_limit::RequestRates;
 use super::session::SessionSigner;
+use super::ticket::TicketStreams;
 use crate::http::dependencies::AppDependencies;
 
 pub(crate) struct AuthState {
@@ -12,6 +13,7 @@ pub(crate) struct AuthState {
     pub(crate) passwords: Passwords,
     pub(crate) throttle: LoginThrottle,
     pub(crate) rates: RequestRates,
+    pub(crate) tickets: TicketStreams,
 }
 
 impl AuthState {
@@ -21,6 +23,7 @@ impl AuthState {
             passwords: Passwords::new(),
             throttle: LoginThrottle::new(&app.limits),
             rates: RequestRates::new(&app.limits),
+            tickets: TicketStreams::default(),
         }
     }
 }

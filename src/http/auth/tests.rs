@@ -3,7 +3,7 @@
 use super::session::{SessionClaims, SessionSigner};
 use super::*;
 use crate::domain::account::{Account, ApiToken, AuthMode, PasswordHash, Role, TokenScopes, Username};
-use crate::domain::id::{TokenId, UserId};
+use crate::domain::id::{JobId, TokenId, UserId};
 use crate::domain::secret::Secret;
 use crate::http::testing::{self, HandClock, MemoryStore, Server, app};
 use crate::ports::{AccountChange, Clock, NewAccount, NewToken, RegistrationGate, Users};
@@ -13,6 +13,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const KEY: [u8; 32] = [7; 32];
 const NOW_MS: u64 = 1_700_000_000_123;
@@ -192,6 +194,12 @@ impl House {
         self.server.ask(line, &[&header, "content-type: application/json"], body).await.status
     }
 
+    /// A queued job of the account.
+    async fn job(&self, account: &Account) -> JobId {
+        assert_eq!(self.status("POST /v1/jobs", &self.session(account)).await, 202);
+        self.server.store.newest_id()
+    }
+
     fn session(&self, account: &Account) -> String {
         SessionSigner::new(&KEY)
             .sign(account, TokenPurpose::Session, self.clock.now_ms(), WEEK_S)
@@ -291,6 +299,68 @@ async fn p9_a_ticket_authenticates_only_an_event_stream() {
     let ask = async |path: &str| house.server.get(&format!("{path}?ticket={ticket}")).await.status;
     assert_eq!(ask("/api/conversations/none/messages/none/events").await, 404);
     assert_eq!(ask("/api/conversations/none/messages").await, 401, "a list is no stream");
+}
+
+#[tokio::test]
+async fn a_ticket_resumes_its_stream_long_after_it_expired() {
+    let house = House::new();
+    let ann = house.account("ann").await;
+    let ticket = SessionSigner::new(&KEY)
+        .sign(&ann, TokenPurpose::Ticket, house.clock.now_ms(), TICKET_S)
+        .expect("signed");
+    let (job, other) = (house.job(&ann).await, house.job(&ann).await);
+    let ask = async |job: &JobId, query: &str| {
+        house.server.get(&format!("/v1/jobs/{job}/events?{query}ticket={ticket}")).await.status
+    };
+    assert_eq!(ask(&job, "follow=false&").await, 200);
+    house.clock.pass(9 * 60 * 1_000);
+    assert_eq!(ask(&job, "follow=false&").await, 200, "the same stream, nine minutes later");
+    house.clock.pass(9 * 60 * 1_000);
+    assert_eq!(ask(&job, "after=1&follow=false&").await, 200, "each resume extends the time");
+    assert_eq!(ask(&other, "follow=false&").await, 401, "another stream");
+    house.clock.pass(10 * 60 * 1_000);
+    assert_eq!(ask(&job, "follow=false&").await, 401, "ten minutes after the last cut");
+}
+
+#[tokio::test]
+async fn p9_an_open_stream_ends_when_its_account_or_key_does() {
+    let house = House::new();
+    drop(house.account("admin").await);
+    for (ends_account, talks) in [(true, false), (true, true), (false, false), (false, true)] {
+        let ann = house.account(&format!("ann{ends_account}{talks}")).await;
+        let key =
+            house.key(&ann, u8::from(talks) + 2 * u8::from(ends_account), (TokenScopes::ALL, None)).await;
+        let job = house.job(&ann).await;
+        let mut io = house.server.connect();
+        let header = format!("authorization: bearer {key}");
+        let line = format!("GET /v1/jobs/{job}/events");
+        io.write_all(&testing::request(&line, &[&header], "")).await.expect("sends");
+        // The first page was sent, so the stream waits for the next event.
+        let mut seen = String::new();
+        while !seen.contains("queued") {
+            let mut buffer = [0; 4096];
+            let n = io.read(&mut buffer).await.expect("reads");
+            seen.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+        if ends_account {
+            let off = AccountChange { is_active: Some(false), ..AccountChange::default() };
+            house.users.change_account(ann.id, off).await.expect("changed");
+        } else {
+            let keys = house.users.tokens(ann.id).expect("reads");
+            assert!(house.users.revoke_token(ann.id, keys[0].id).await.expect("revoked"));
+        }
+        // The clock stands still only from here: before, it would run ahead to a heartbeat, whose read of the
+        // log may have begun while the account was still active.
+        tokio::time::pause();
+        if talks {
+            tokio::time::advance(Duration::from_secs(3)).await;
+            house.server.store.say(job, 0, "secret");
+        }
+        let mut rest = String::new();
+        io.read_to_string(&mut rest).await.expect("a clean end");
+        assert!(rest.contains("no longer valid") && !rest.contains("secret"), "{rest}");
+        tokio::time::resume();
+    }
 }
 
 #[tokio::test]

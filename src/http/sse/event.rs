@@ -153,6 +153,11 @@ pub(crate) struct StepFrame<'a> {
     pub(crate) index: u32,
     #[serde(rename = "type")]
     pub(crate) kind: StepKind,
+    /// Only in the first frame after a resume: so many events after the cursor have no frame of their own,
+    /// because this one contains their text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) merged: Option<u64>,
+    /// Last: a long text is written in pieces.
     pub(crate) content: &'a str,
 }
 

@@ -9,6 +9,7 @@ use super::event::{FrameError, StreamFormat};
 use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
 use crate::domain::id::JobId;
+use crate::http::auth::{self, Caller, CallerProof};
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -22,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Events read at once.
 const PAGE_EVENTS: usize = 256;
@@ -29,6 +31,9 @@ const PAGE_EVENTS: usize = 256;
 const HOT_EVENTS: u64 = 32;
 /// A heartbeat comment follows this silence. It reads the log, too, so that a lost wake-up is only a delay.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// While events flow, the caller's account and key are checked again after this time; a silent stream checks
+/// them at each heartbeat.
+const CONFIRM: Duration = Duration::from_secs(2);
 /// Pause before a lost watch is subscribed again.
 const REWATCH: Duration = Duration::from_millis(200);
 /// After a shutdown clients reconnect after this time plus a random share of it, milliseconds.
@@ -36,6 +41,7 @@ const RETRY_MS: u32 = 1_000;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamRequest {
+    pub(crate) caller: Caller,
     pub(crate) job: JobId,
     pub(crate) after: u64,
     pub(crate) wire: StreamFormat,
@@ -85,6 +91,7 @@ pub(crate) async fn open(
         last_seq: u64::MAX,
         parts: VecDeque::new(),
         look: true,
+        confirmed_at: Instant::now(),
         ended: false,
         guard: None,
         _lasting: (request.wire == StreamFormat::Sse).then(|| MeasuredLifetime::stream(&context.app.meter)),
@@ -101,7 +108,9 @@ pub(crate) async fn open(
         return Err(beyond_log_error(request.after, reader.last_seq));
     }
     if request.wire == StreamFormat::Sse {
-        reader.parts.push_front(PagePart::Frames(format!("retry: {RETRY_MS}\n\n").into_bytes()));
+        // Without a blank line it belongs to the first event: clients such as httpx-sse make an event of a
+        // block that has only `retry:`.
+        reader.parts.push_front(PagePart::Frames(format!("retry: {RETRY_MS}\n").into_bytes()));
     }
     Ok(OpenedStream(reader))
 }
@@ -121,6 +130,8 @@ struct EventReader {
     parts: VecDeque<PagePart>,
     /// Read the log even without a hint.
     look: bool,
+    /// When the caller's account and key were last checked.
+    confirmed_at: Instant,
     ended: bool,
     guard: Option<Box<dyn DisconnectGuard>>,
     /// Counts the open stream.
@@ -151,6 +162,9 @@ impl EventReader {
             }
             if self.ended {
                 return Ok(None);
+            }
+            if !self.may_read() {
+                return Ok(self.interrupt(": the account or its credential is no longer valid\n"));
             }
             let hint = *self.newest.borrow_and_update();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
@@ -183,7 +197,9 @@ impl EventReader {
                 WakeReason::Silence => {
                     self.look = true;
                     if self.request.wire == StreamFormat::Sse {
-                        return Ok(Some((Bytes::from_static(b": \n\n"), self)));
+                        // A comment alone: a blank line would end a block without data, and some clients
+                        // make an event of it.
+                        return Ok(Some((Bytes::from_static(b": \n"), self)));
                     }
                 }
                 WakeReason::Closing => return Ok(self.interrupt("")),
@@ -218,6 +234,25 @@ impl EventReader {
             self.parts.push_front(PagePart::Long(frame));
         }
         Ok(slice)
+    }
+
+    /// Whether the caller may still read: its account is active and its key was not revoked. A store that
+    /// cannot answer now is left to the next read of the log.
+    fn may_read(&mut self) -> bool {
+        if self.confirmed_at.elapsed() < CONFIRM {
+            return true;
+        }
+        self.confirmed_at = Instant::now();
+        self.record_ticket();
+        let confirmed = auth::confirm(&self.context, self.request.caller);
+        !matches!(confirmed, Err(ApiError::Unauthorized(_)))
+    }
+
+    /// The ticket that opened this stream may resume it.
+    fn record_ticket(&self) {
+        if let CallerProof::Ticket { stream, .. } = self.request.caller.proof {
+            self.context.auth.tickets.record_open(stream, self.context.app.clock.monotonic_ms());
+        }
     }
 
     async fn wait(&mut self) -> WakeReason {
@@ -273,12 +308,18 @@ impl EventReader {
         }
         let random = self.context.app.entropy.random() % u128::from(RETRY_MS);
         let retry_ms = RETRY_MS.saturating_add(u32::try_from(random).unwrap_or_default());
-        Some((format!("{comment}retry: {retry_ms}\n\n").into(), self))
+        Some((format!("{comment}retry: {retry_ms}\n").into(), self))
     }
 
     fn cut(&self, error: &StreamPageError) -> BodyError {
         tracing::error!(job = %self.request.job, cursor = self.cursor, %error, "an event stream was cut off");
         BodyError::new(error.to_string())
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        self.record_ticket();
     }
 }
 

@@ -63,15 +63,14 @@ async fn an_ended_job_is_replayed_in_the_documented_frames() {
     assert_eq!(answer.header("x-job-id"), Some(id.to_string().as_str()));
     let blocks: Vec<&str> = answer.body.split_terminator("\n\n").collect();
     assert_eq!(
-        blocks[..3],
+        blocks[..2],
         [
-            "retry: 1000",
-            "id: 1\nevent: status\ndata: {\"status\":\"queued\",\"attempt\":0}",
+            "retry: 1000\nid: 1\nevent: status\ndata: {\"status\":\"queued\",\"attempt\":0}",
             "id: 3\nevent: process_step\ndata: {\"id\":\"step-0\",\"index\":0,\"type\":\"text\",\"content\":\"one two\"}",
         ]
     );
-    assert!(blocks[3].starts_with("id: 4\nevent: done\ndata: {\"message_id\":\"msg_"), "{}", blocks[3]);
-    assert_eq!(blocks.len(), 4);
+    assert!(blocks[2].starts_with("id: 4\nevent: done\ndata: {\"message_id\":\"msg_"), "{}", blocks[2]);
+    assert_eq!(blocks.len(), 3);
 }
 
 #[tokio::test]
@@ -85,7 +84,7 @@ async fn p2_a_stream_whose_store_recovers_ends_and_can_be_resumed() {
     let streamed = server.store.newest_id();
     *server.store.unreadable.lock().expect("lock") = Some(StoreError::Recovering);
     server.store.say(streamed, 0, "a");
-    let rest = read_until(&mut io, "\n\n").await;
+    let rest = read_until(&mut io, "retry: ").await;
     assert!(rest.contains(": the store is recovering") && rest.contains("retry: "), "{rest}");
     let rest = rest + &read_all_text(io).await;
     assert!(rest.ends_with("0\r\n\r\n"), "a clean end: {rest:?}");
@@ -246,7 +245,7 @@ async fn a_silent_stream_sends_heartbeats() {
     read_until(&mut io, "queued").await;
     let mut buffer = [0; 64];
     let n = io.read(&mut buffer).await.expect("reads");
-    assert_eq!(&buffer[..n], b"4\r\n: \n\n\r\n", "a comment and a blank line");
+    assert_eq!(&buffer[..n], b"3\r\n: \n\r\n", "a comment without a blank line");
 }
 
 proptest! {

@@ -168,7 +168,7 @@ async fn a_streamed_submission_returns_the_event_stream_with_the_job_id() {
     assert!(answer.header("x-job-id").is_some_and(|id| id.starts_with("job_")));
     assert_eq!(answer.body.lines().count(), 2);
     assert_eq!(by_accept.header("content-type"), Some("text/event-stream"));
-    assert!(by_accept.body.starts_with("retry: 1000\n\nid: 1\nevent: status\n"), "{}", by_accept.body);
+    assert!(by_accept.body.starts_with("retry: 1000\nid: 1\nevent: status\n"), "{}", by_accept.body);
 }
 
 /// Streams a submission, leaves after the first bytes, and returns how the job stands a moment later.

@@ -41,6 +41,8 @@ pub(crate) struct FrameRenderer {
     held: Option<StepText>,
     /// The newest event that the reader has, if known.
     cursor: Option<u64>,
+    /// Where the reader resumed, until its first frame is written.
+    resumed_after: Option<u64>,
     held_bytes: usize,
     /// The long frame at the end of the last page, if the log continues. If the step continues too, a newer
     /// frame replaces it.
@@ -67,12 +69,20 @@ struct TextPiece<'a> {
 
 impl FrameRenderer {
     pub(crate) fn new(wire: StreamFormat, text: TextMode) -> Self {
-        Self { wire, text, held: None, cursor: None, held_bytes: HELD_BYTES, unsent: None }
+        Self {
+            wire,
+            text,
+            held: None,
+            cursor: None,
+            resumed_after: None,
+            held_bytes: HELD_BYTES,
+            unsent: None,
+        }
     }
 
     /// Renders what follows this event, and reports gaps in the log.
     pub(crate) fn after(self, cursor: u64) -> Self {
-        Self { cursor: Some(cursor), ..self }
+        Self { cursor: Some(cursor), resumed_after: Some(cursor).filter(|cursor| *cursor > 0), ..self }
     }
 
     /// Whether the next page can be rendered without reading earlier text.
@@ -104,6 +114,7 @@ impl FrameRenderer {
                 }
                 _ => {
                     self.held = None;
+                    self.resumed_after = None;
                     write_event(parts.frames(), self.wire, numbered)?;
                 }
             }
@@ -111,7 +122,11 @@ impl FrameRenderer {
         if page.events.last().is_some_and(|last| last.seq < page.last_seq) {
             self.unsent = parts.take_long();
         }
-        Ok(parts.into_vec())
+        let parts = parts.into_vec();
+        if !parts.is_empty() {
+            self.resumed_after = None;
+        }
+        Ok(parts)
     }
 
     /// Adds the delta to its step. The last delta of a step in the page produces the frame.
@@ -176,14 +191,28 @@ impl FrameRenderer {
         Ok(())
     }
 
-    fn cumulative(&self, out: &mut Vec<u8>, piece: TextPiece<'_>) -> Result<(), FrameError> {
+    fn cumulative(&mut self, out: &mut Vec<u8>, piece: TextPiece<'_>) -> Result<(), FrameError> {
+        let merged = self.merged(piece.seq);
+        self.resumed_after = None;
         let content = self.held.as_ref().map_or("", |held| held.text.as_str());
-        write(out, self.wire, piece.seq, "process_step", &piece.step(content))
+        write(out, self.wire, piece.seq, "process_step", &StepFrame { merged, ..piece.step(content) })
+    }
+
+    /// How many events between the cursor and this one the first cumulative frame after a resume contains.
+    fn merged(&self, seq: u64) -> Option<u64> {
+        let after = self.resumed_after?;
+        Some(seq.saturating_sub(after.saturating_add(1))).filter(|merged| *merged > 0)
     }
 
     fn long(&self, piece: TextPiece<'_>) -> Result<LongFrame, FrameError> {
         let mut empty = Vec::new();
-        write(&mut empty, self.wire, piece.seq, "process_step", &piece.step(""))?;
+        write(
+            &mut empty,
+            self.wire,
+            piece.seq,
+            "process_step",
+            &StepFrame { merged: self.merged(piece.seq), ..piece.step("") },
+        )?;
         let TextPiece { seq, index, first_seq, .. } = piece;
         Ok(LongFrame::new(LongStep { index, first_seq, up_to: seq, bytes: piece.end() }, empty))
     }
@@ -196,7 +225,7 @@ impl<'a> TextPiece<'a> {
     }
 
     fn step(&self, content: &'a str) -> StepFrame<'a> {
-        StepFrame { id: StepId(self.index), index: self.index, kind: self.kind, content }
+        StepFrame { id: StepId(self.index), index: self.index, kind: self.kind, content, merged: None }
     }
 }
 

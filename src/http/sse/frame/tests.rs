@@ -368,6 +368,23 @@ fn tell(events: &[SequencedEvent], after: u64, text: TextMode) -> Vec<(u64, Stri
 }
 
 #[test]
+fn the_first_frame_after_a_resume_counts_the_events_that_it_contains() {
+    let events: Vec<_> =
+        ["a", "b", "c", "d"].iter().zip(1..).map(|(text, seq)| delta(seq, 0, seq - 1, 1, text)).collect();
+    let mut renderer = FrameRenderer::new(StreamFormat::Ndjson, TextMode::Cumulative).after(1);
+    let earlier = |_, up_to: u64| Ok("abcd".chars().take(usize::try_from(up_to).unwrap()).collect());
+    let first = rendered(&mut renderer, &events[1..3], &earlier).unwrap();
+    let second = rendered(&mut renderer, &events[3..], &earlier).unwrap();
+    let data = |frame: Vec<u8>| lines(&String::from_utf8(frame).unwrap())[0]["data"].clone();
+    let (first, second) = (data(first), data(second));
+    assert_eq!((&first["content"], &first["merged"]), (&json!("abc"), &json!(1)), "event 2 has no frame");
+    assert_eq!((&second["content"], second.get("merged")), (&json!("abcd"), None));
+    let mut fresh = FrameRenderer::new(StreamFormat::Ndjson, TextMode::Cumulative).after(0);
+    let frame = data(rendered(&mut fresh, &events, &earlier).unwrap());
+    assert_eq!(frame.get("merged"), None, "a first read is no resume");
+}
+
+#[test]
 fn a_folded_step_sends_a_gap_in_delta_mode_only() {
     let status = Event::Status { status: StatusPhase::Running, attempt: 1, reason: None };
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };

@@ -34,6 +34,7 @@ pub(crate) async fn job_events(
 ) -> HandlerResult {
     let query = &request.query;
     let asked = StreamRequest {
+        caller: request.caller,
         job: id,
         after: cursor(&request.headers, query)?,
         wire: wire(&request.headers),

@@ -3,8 +3,9 @@
 use super::events;
 use super::on_disconnect::CancelOnDisconnect;
 use super::store::name;
-use crate::domain::id::{JobId, UserId};
+use crate::domain::id::JobId;
 use crate::domain::job::{Job, OnDisconnect};
+use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::response::HandlerResult;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobStreamRequest {
-    pub(crate) user: UserId,
+    pub(crate) caller: Caller,
     pub(crate) job: JobId,
     pub(crate) on_disconnect: OnDisconnect,
     pub(crate) wire: StreamFormat,
@@ -32,7 +33,7 @@ pub(crate) async fn streamed<F>(
 where
     F: Future<Output = Result<(Job, bool), ApiError>>,
 {
-    let JobStreamRequest { user, wire, text, .. } = reader;
+    let JobStreamRequest { caller, wire, text, .. } = reader;
     let mut guard = disconnect_guard(context, reader); // before the job is stored
     let stored = storing.await.inspect_err(|error| {
         if let (Some(guard), true) = (&mut guard, is_refusal(error)) {
@@ -42,9 +43,10 @@ where
     let (Job { id, .. }, is_replayed) = stored?;
     if let (Some(made), true) = (&mut guard, is_replayed) {
         made.disarm(); // that job was not stored
-        guard = Some(Box::new(CancelOnDisconnect::new(context, user, id)));
+        guard = Some(Box::new(CancelOnDisconnect::new(context, caller.user, id)));
     }
-    let opened = stream::open(context, StreamRequest { job: id, after: 0, wire, text, follow: true }).await?;
+    let opened =
+        stream::open(context, StreamRequest { caller, job: id, after: 0, wire, text, follow: true }).await?;
     let mut response = events::answer(id, wire, opened.into_body(guard));
     name(&mut response, id, is_replayed);
     Ok(response)
@@ -53,7 +55,9 @@ where
 fn disconnect_guard(context: &ServerContext, reader: JobStreamRequest) -> Option<Box<dyn DisconnectGuard>> {
     match reader.on_disconnect {
         OnDisconnect::Continue => None,
-        OnDisconnect::Cancel => Some(Box::new(CancelOnDisconnect::new(context, reader.user, reader.job))),
+        OnDisconnect::Cancel => {
+            Some(Box::new(CancelOnDisconnect::new(context, reader.caller.user, reader.job)))
+        }
     }
 }
 
