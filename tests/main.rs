@@ -24,6 +24,7 @@ mod custom_tools;
 mod doctor;
 mod event_stream_load;
 mod event_streams;
+mod fair_shares;
 mod file_tools;
 mod install;
 mod jobs;

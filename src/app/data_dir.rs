@@ -21,6 +21,10 @@ pub fn provide_data_dir(dir: &Path) -> Result<(), AppError> {
 pub fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
     provide_data_dir(&config.data_dir)?;
     let file = config.data_dir.join(STORE_FILE);
-    let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
+    let options = StoreOptions {
+        retention: config.retention.clone(),
+        share: config.worker_share(),
+        ..config.store.clone()
+    };
     Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
 }

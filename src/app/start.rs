@@ -15,6 +15,7 @@ use super::{audit, mcp, process, project_directories, secret_files, service_mana
 use crate::config::{Config, Listen};
 use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
+use crate::domain::fair_share::FairShare;
 use crate::domain::id::IdGenerator;
 use crate::engine::pool::WorkerPool;
 use crate::engine::scheduler::{SchedulerPorts, SchedulerThread};
@@ -54,9 +55,9 @@ impl App {
         // Everything that can fail by its configuration alone comes before any side effect.
         let metrics = Arc::new(Metrics::new(server_info(config, &*clock))?);
         let meter: Arc<dyn Meter> = Arc::<Metrics>::clone(&metrics);
-        let router = Router::new(config.models.clone(), &config.limits)?;
-        let model: Arc<dyn Model> = Arc::new(router.with_meter(&meter));
-        let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
+        let model: Arc<dyn Model> =
+            Arc::new(Router::new(config.models.clone(), &config.limits)?.with_meter(&meter));
+        let sandbox = Arc::new(tools::sandbox(config)?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_measured_store(config, &clock, &meter)?;
@@ -90,7 +91,7 @@ impl App {
         let ports = EnginePorts { store: jobs, model, tools, project_directories, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
-        let pool = WorkerPool::spawn(config.workers, &ports, &engine_limits(config))?;
+        let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
         let probes = probes(&store, &pool, &self_test);
@@ -152,6 +153,11 @@ fn engine_limits(config: &Config) -> EngineLimits {
         approval_timeout_ms: limits.approval_timeout_s.saturating_mul(1_000),
         backoff: Backoff { first_s: limits.job_backoff_s, longest_s: limits.job_backoff_max_s },
     }
+}
+
+/// The workers: with accounts also those that serve users with nothing running.
+fn worker_threads(config: &Config) -> usize {
+    config.worker_share().map_or(config.workers, FairShare::places)
 }
 
 fn start_scheduler(
@@ -284,7 +290,7 @@ fn server_info(config: &Config, clock: &dyn Clock) -> ServerInfo {
     ServerInfo {
         version: env!("CARGO_PKG_VERSION"),
         started_at_ms: clock.now_ms(),
-        workers: config.workers,
+        workers: worker_threads(config),
         models: config.models.iter().map(|model| model.id.clone()).collect(),
     }
 }

@@ -11,12 +11,12 @@ use crate::ports::{
 };
 use crate::store::RedbStore;
 use crate::tools::{
-    AgentServices, ApprovalRules, BashRules, BatchLimits, CommandTools, Executor, ExecutorOptions,
-    JavaScriptTools, MeasuredCode, ToolDeps, ToolOptions, registered,
+    AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, Executor,
+    ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
-use nanoclaw_sandbox::Sandbox;
+use nanoclaw_sandbox::{Sandbox, SandboxError};
 use std::sync::Arc;
 use system::SystemEntropy;
 
@@ -35,7 +35,7 @@ pub fn local_tools(
     clock: &Arc<dyn Clock>,
 ) -> Result<LocalTools, AppError> {
     let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
-    let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
+    let sandbox = Arc::new(sandbox(config)?);
     let bash = BashRules::new(&config.bash, system::variable)?;
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let files: Arc<dyn Workspaces> =
@@ -73,6 +73,24 @@ pub(super) struct ExecutorDependencies<'a> {
     pub(super) meter: &'a Arc<dyn Meter>,
 }
 
+/// The sandbox, with slots for all shares.
+pub(super) fn sandbox(config: &Config) -> Result<Sandbox, SandboxError> {
+    let mut options = config.code_execution.clone();
+    if let Some(share) = config.slot_share() {
+        options.max_parallel = share.places();
+    }
+    Sandbox::new(options)
+}
+
+/// Runs programs; users share its slots.
+fn code_runner(config: &Config, sandbox: &Arc<Sandbox>) -> Arc<dyn CodeRunner> {
+    let runner: Arc<dyn CodeRunner> = Arc::<Sandbox>::clone(sandbox);
+    match config.slot_share() {
+        Some(share) => Arc::new(SharedCode::new(runner, share)),
+        None => runner,
+    }
+}
+
 /// All tools, those of the operator included.
 pub(super) fn executor(
     config: &Config,
@@ -85,7 +103,7 @@ pub(super) fn executor(
     let agents =
         AgentServices { jobs, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
     let deps = ToolDeps {
-        code: Arc::new(MeasuredCode::new(Arc::<Sandbox>::clone(sandbox), Arc::clone(meter))),
+        code: Arc::new(MeasuredCode::new(code_runner(config, sandbox), Arc::clone(meter))),
         results: Arc::<RedbStore>::clone(store),
         files: Arc::new(project_files::StoreProjectFiles::new(config, store, files)),
         web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),

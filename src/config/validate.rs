@@ -7,6 +7,7 @@ use super::keys::{ConfigKeys, DEMO};
 use super::listen::Listen;
 use crate::domain::account::AuthMode;
 use crate::domain::address::AddressPolicy;
+use crate::domain::fair_share::FairShare;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::tools::{ApprovalRules, BashOptions, CommandToolOptions, MessageChannels};
@@ -54,6 +55,20 @@ impl Config {
     /// Every key with its value as YAML, secrets masked.
     pub fn to_yaml(&self) -> String {
         serde_norway::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
+    }
+
+    /// How users share the workers; `None` with one user.
+    pub fn worker_share(&self) -> Option<FairShare> {
+        self.share(self.workers)
+    }
+
+    /// How users share the slots of the sandbox; `None` with one user.
+    pub fn slot_share(&self) -> Option<FairShare> {
+        self.share(self.code_execution.max_parallel)
+    }
+
+    fn share(&self, places: usize) -> Option<FairShare> {
+        (self.auth_mode == AuthMode::Multi).then_some(FairShare::of(places))
     }
 
     pub(crate) fn check(

@@ -10,6 +10,7 @@ pub mod canonical;
 pub mod characters;
 pub mod conversation;
 pub mod event;
+pub mod fair_share;
 pub mod handle;
 pub mod id;
 pub mod idempotency;

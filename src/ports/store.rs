@@ -194,8 +194,8 @@ pub trait Store: Send + Sync {
     /// Stores a job once per idempotency key; for a known key, returns the job of the first request. Keys are
     /// stored for `limits.idempotency_s`.
     fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError>;
-    /// Leases up to `max` ready jobs in queue order. Counts their attempts durably before it returns, and
-    /// appends `status: running`.
+    /// Leases up to `max` ready jobs in queue order, within the users' shares of the workers. Counts their
+    /// attempts durably before it returns, and appends `status: running`.
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>>;
     /// Appends records to the log of a leased job, in order.
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError>;

@@ -1,6 +1,7 @@
 //! `store:` and `retention:` of the configuration.
 
 use super::retention_age::RetentionAge;
+use crate::domain::fair_share::FairShare;
 use serde::{Deserialize, Serialize};
 
 /// Options of the store's writes.
@@ -20,6 +21,9 @@ pub struct StoreOptions {
     /// `retention:`, a separate key; the caller that opens the store sets it.
     #[serde(skip)]
     pub retention: RetentionOptions,
+    /// How users share the workers; `None`: they do not. Follows from other keys.
+    #[serde(skip)]
+    pub share: Option<FairShare>,
 }
 
 /// Retention of ended jobs.
@@ -53,6 +57,7 @@ impl Default for StoreOptions {
             settle_ms: 50,
             slow_commit_ms: 1_000,
             retention: RetentionOptions::default(),
+            share: None,
         }
     }
 }

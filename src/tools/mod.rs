@@ -17,7 +17,7 @@ pub use builtin::{
     BadBashOption, BadChannel, BashOptions, BashRules, ChannelOptions, MessageChannels, SubAgentOptions,
     WeatherOptions, WebSearchOptions, registered,
 };
-pub use code::{CodeRunner, MeasuredCode};
+pub use code::{CodeRunner, MeasuredCode, SharedCode};
 pub use custom::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use executor::{
     ApprovalRules, BadApprovalPattern, BatchLimits, Executor, ExecutorOptions, ToolCacheOptions, ToolSetError,

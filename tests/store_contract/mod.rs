@@ -13,6 +13,7 @@ mod conversation_removal;
 mod conversations;
 mod defer;
 mod event_log;
+mod fair_shares;
 mod faults;
 mod fixture;
 mod job_lists;

@@ -105,7 +105,7 @@ impl RedbStore {
             medium,
             handle: DatabaseHandle::new(database),
             options: options.clone(),
-            bounds: StoreLimits::from(limits),
+            bounds: StoreLimits::new(limits, options),
             mark: DiskLimits::from(limits),
             clock,
             backlog: WriteBacklog::default(),
@@ -180,8 +180,8 @@ impl Drop for RedbStore {
     }
 }
 
-impl From<&Limits> for StoreLimits {
-    fn from(limits: &Limits) -> Self {
+impl StoreLimits {
+    fn new(limits: &Limits, options: &StoreOptions) -> Self {
         Self {
             queue_jobs: limits.queue_jobs,
             crashes: limits.crashes,
@@ -190,6 +190,7 @@ impl From<&Limits> for StoreLimits {
             conversations: limits.conversations,
             ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
+            share: options.share,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A code runner that records metrics of each run.
 
-use super::CodeRunner;
-use crate::ports::{CancelToken, Measurement, Meter};
+use super::{CodeRunner, RunCaller};
+use crate::ports::{Measurement, Meter};
 use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,12 @@ impl MeasuredCode {
 }
 
 impl CodeRunner for MeasuredCode {
-    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
-        self.record(program, self.runner.run(program, cancel))
+    fn run(&self, program: &Program, caller: RunCaller<'_>) -> RunRecord {
+        self.record(program, self.runner.run(program, caller))
     }
 
-    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
-        self.record(program, self.runner.run_with_host(program, host, cancel))
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, caller: RunCaller<'_>) -> RunRecord {
+        self.record(program, self.runner.run_with_host(program, host, caller))
     }
 
     fn default_level(&self) -> Level {

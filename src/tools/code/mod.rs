@@ -2,9 +2,12 @@
 //! the result.
 
 mod measured;
+mod user_slots;
 
 pub use measured::MeasuredCode;
+pub use user_slots::SharedCode;
 
+use crate::domain::id::UserId;
 use crate::domain::tool::Strictness;
 use crate::ports::{CancelToken, ToolContext, ToolError};
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox};
@@ -13,12 +16,27 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Who runs a program, and what ends it early.
+#[derive(Debug, Clone, Copy)]
+pub struct RunCaller<'a> {
+    /// The user of the job; `None`: the server itself.
+    pub user: Option<UserId>,
+    /// Ends the program, also while it waits for a slot.
+    pub cancel: &'a CancelToken,
+}
+
+impl<'a> From<&'a ToolContext> for RunCaller<'a> {
+    fn from(context: &'a ToolContext) -> Self {
+        Self { user: Some(context.user), cancel: &context.cancel }
+    }
+}
+
 /// Runs programs: the sandbox, or a fake of it in tests.
 pub trait CodeRunner: Send + Sync {
     /// Runs a program to its end, or until cancellation.
-    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord;
+    fn run(&self, program: &Program, caller: RunCaller<'_>) -> RunRecord;
     /// Runs a JavaScript program that may call its host.
-    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord;
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, caller: RunCaller<'_>) -> RunRecord;
     /// The default level.
     fn default_level(&self) -> Level;
     /// The allowed levels, strictest first.
@@ -30,12 +48,12 @@ pub trait CodeRunner: Send + Sync {
 }
 
 impl CodeRunner for Sandbox {
-    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
-        Self::run(self, program, &|| cancel.is_cancelled())
+    fn run(&self, program: &Program, caller: RunCaller<'_>) -> RunRecord {
+        Self::run(self, program, &|| caller.cancel.is_cancelled())
     }
 
-    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
-        Self::run_with_host(self, program, host, &|| cancel.is_cancelled())
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, caller: RunCaller<'_>) -> RunRecord {
+        Self::run_with_host(self, program, host, &|| caller.cancel.is_cancelled())
     }
 
     fn default_level(&self) -> Level {
@@ -101,7 +119,7 @@ pub(super) fn run(
         workdir: context.workdir.clone().filter(|_| has_files),
         ..Program::new(language, level, arguments.code.as_str())
     };
-    let record = runner.run(&program, &context.cancel);
+    let record = runner.run(&program, context.into());
     let data = Value::Object(data(&record, error_text(&record)));
     if record.status == RunStatus::Ok {
         return Ok(data);

@@ -81,7 +81,7 @@ impl Tool for CommandTool {
             stdin: Some(Value::Object(arguments.clone()).to_string().into_bytes()),
             ..Program::new(Language::Bash, Level::Shell, self.options.command.as_str())
         };
-        let record = self.runner.run(&program, &context.cancel);
+        let record = self.runner.run(&program, context.into());
         match record.status {
             // The output may contain the secrets of the environment.
             RunStatus::Ok => Ok(redactor.redact_value(output(&record))),

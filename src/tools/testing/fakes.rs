@@ -6,6 +6,7 @@ use crate::domain::job::JobOrigin;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use crate::ports::{CancelToken, Clock, Journal, ModelParameters, Tool, ToolContext, ToolError, Toolbox};
+use crate::tools::code::RunCaller;
 use crate::tools::executor::{BatchLimits, Executor, ExecutorOptions};
 use crate::tools::{
     AgentServices, BashOptions, BashRules, CodeRunner, ToolCacheOptions, ToolDeps, ToolOptions, registered,
@@ -35,7 +36,7 @@ impl Clock for TickingClock {
 struct FakeRunner(&'static [Level]);
 
 impl CodeRunner for FakeRunner {
-    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
+    fn run(&self, program: &Program, caller: RunCaller<'_>) -> RunRecord {
         let fails = program.code.contains("raise");
         let (status, error) = if fails {
             (RunStatus::Error, Some("Traceback\nValueError: x".to_owned()))
@@ -46,7 +47,7 @@ impl CodeRunner for FakeRunner {
             status,
             exit_code: Some(i32::from(fails)),
             signal: None,
-            limit: cancel.is_cancelled().then(|| "cancelled".to_owned()),
+            limit: caller.cancel.is_cancelled().then(|| "cancelled".to_owned()),
             stdout: format!("{} {}\n", program.language, program.code),
             stderr: error.clone().unwrap_or_default(),
             stdout_truncated: false,
@@ -65,9 +66,9 @@ impl CodeRunner for FakeRunner {
         &self,
         program: &Program,
         _: Arc<dyn nanoclaw_sandbox::HostCalls>,
-        cancel: &CancelToken,
+        caller: RunCaller<'_>,
     ) -> RunRecord {
-        self.run(program, cancel)
+        self.run(program, caller)
     }
     fn default_level(&self) -> Level {
         Level::Standard

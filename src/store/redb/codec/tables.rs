@@ -7,7 +7,7 @@ use crate::store::redb::codec::keys::conversations::TurnBytes;
 use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use crate::store::redb::codec::keys::jobs::{
     BackgroundJobBytes, DelayedBytes, EndedBytes, FairBytes, IdempotencyBytes, IdempotencyExpiryBytes,
-    JobBytes, JobOwnerBytes, LogBytes, ReadyBytes, ReadyEntryBytes,
+    JobBytes, JobOwnerBytes, LogBytes, ReadyBytes, ReadyEntryBytes, UserReadyBytes,
 };
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -91,6 +91,9 @@ tables! {
     /// Jobs that may run now, in queue order, and since when:
     /// [`crate::store::redb::codec::keys::jobs::Waiting`].
     ready READY: &'static ReadyBytes => &'static ReadyEntryBytes;
+    /// The same user by user, if users share the workers:
+    /// [`crate::store::redb::queue::user_ready`].
+    ready_by_user READY_BY_USER: &'static UserReadyBytes => &'static ReadyEntryBytes;
     /// Jobs that wait for their time.
     delayed DELAYED: &'static DelayedBytes => &'static JobBytes;
     /// Leased jobs: the only ones that recovery reads.

@@ -3,3 +3,4 @@
 pub(crate) mod conversation_queue;
 pub(crate) mod lease;
 pub(crate) mod ready;
+pub(crate) mod user_ready;

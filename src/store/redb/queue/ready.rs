@@ -16,6 +16,14 @@ use crate::store::redb::writer::transaction::Transaction;
 /// Maximum delayed jobs that one claim makes ready; the next claim continues.
 const DUE_JOBS: usize = 1_024;
 
+/// A job of the ready queue; the least runs first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RankedJob {
+    rank: u64,
+    pub(crate) key: ReadyKey,
+    pub(crate) entry: ReadyEntry,
+}
+
 impl Transaction<'_> {
     /// Queues a job: ready, or delayed until its start time.
     pub(crate) fn enter_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
@@ -43,6 +51,7 @@ impl Transaction<'_> {
         let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
         let waiting = ReadyEntry { job: row.id(), since_ms: self.now_ms };
         self.tables.ready.insert(&key.encode(), &waiting.encode())?;
+        self.add_user_ready(row, key, waiting)?;
         self.effects.readied = self.effects.readied.saturating_add(1);
         Ok(())
     }
@@ -61,31 +70,38 @@ impl Transaction<'_> {
 
     /// Takes the next job from the ready queue, and the time since when it was ready.
     pub(crate) fn take_ready(&mut self) -> Result<Option<ReadyEntry>, StoreError> {
-        let Some(key) = self.first_in_rank()? else { return Ok(None) };
-        let taken =
-            self.tables.ready.remove(&key.encode())?.map(|waiting| ReadyEntry::decode(waiting.value()));
+        let next = match self.bounds.share {
+            Some(share) => self.next_by_share(share)?,
+            None => self.first_in_rank()?,
+        };
+        let Some(RankedJob { key, entry, .. }) = next else { return Ok(None) };
+        self.tables.ready.remove(&key.encode())?;
         if let Some(served) = self.counters.served.get_mut(usize::from(key.priority)) {
             *served = key.fair.max(*served);
         }
-        Ok(taken)
+        Ok(Some(entry))
     }
 
     /// The best ranked among the first jobs of the priorities.
-    fn first_in_rank(&self) -> Result<Option<ReadyKey>, StoreError> {
-        let mut best: Option<(u64, ReadyKey)> = None;
+    pub(crate) fn first_in_rank(&self) -> Result<Option<RankedJob>, StoreError> {
+        let mut best: Option<RankedJob> = None;
         let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
         while let Some((key, waiting)) =
             self.tables.ready.range::<&ReadyBytes>(&from.encode()..)?.next().transpose()?
         {
-            let (key, waiting) = (ReadyKey::decode(key.value()), ReadyEntry::decode(waiting.value()));
-            let rank = self.rank(key.priority, waiting.since_ms);
-            if best.is_none_or(|(least, _)| rank < least) {
-                best = Some((rank, key));
+            let first = self.ranked(ReadyKey::decode(key.value()), ReadyEntry::decode(waiting.value()));
+            if best.is_none_or(|best| first.rank < best.rank) {
+                best = Some(first);
             }
-            let Some(priority) = key.priority.checked_add(1) else { break };
+            let Some(priority) = first.key.priority.checked_add(1) else { break };
             from.priority = priority;
         }
-        Ok(best.map(|(_, key)| key))
+        Ok(best)
+    }
+
+    /// A job of the ready queue with its rank.
+    pub(crate) fn ranked(&self, key: ReadyKey, entry: ReadyEntry) -> RankedJob {
+        RankedJob { rank: self.rank(key.priority, entry.since_ms), key, entry }
     }
 
     /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 turns it
@@ -146,6 +162,7 @@ impl Transaction<'_> {
             (QueuePlace::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
                 self.tables.ready.remove(&key.encode())?;
+                self.remove_user_ready(row, key)?;
             }
             (QueuePlace::Delayed, _, Some(run_at_ms)) => {
                 self.tables.delayed.remove(&DelayedKey { run_at_ms, accept: row.accept }.encode())?;

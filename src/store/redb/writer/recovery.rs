@@ -28,6 +28,7 @@ impl Transaction<'_> {
     pub(crate) fn recover_jobs(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
         if cause == RecoveryCause::Crash {
             self.abandon_unaccepted()?;
+            self.index_ready_jobs()?;
         }
         let running = self.tables.running.iter()?;
         let jobs: Vec<_> = running

@@ -1,6 +1,7 @@
 //! An open group of writes: the tables, and copies of everything in memory that the group changes. A commit
 //! that fails changes nothing.
 
+use crate::domain::fair_share::{FairShare, Holdings};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{CancelReason, CancelToken, Clock, Fence, LeaseError, StoreError};
@@ -30,6 +31,8 @@ pub(crate) struct StoreLimits {
     pub(crate) accounts: u64,
     /// Maximum conversations of one user.
     pub(crate) conversations: u64,
+    /// How users share the workers; `None`: they do not.
+    pub(crate) share: Option<FairShare>,
 }
 
 /// Inputs of a transaction.
@@ -56,6 +59,8 @@ pub(crate) struct Transaction<'t> {
     pub(crate) clock: &'t Arc<dyn Clock>,
     /// Changed leases; `None` has ended.
     changed: HashMap<JobId, Option<LeasedJob>>,
+    /// The running jobs of each user. Set by the first claim.
+    pub(crate) running_jobs: Option<Holdings<UserId>>,
     stored: StoreCounters,
     is_dirty: bool,
 }
@@ -105,6 +110,7 @@ impl<'t> Transaction<'t> {
             leases,
             clock,
             changed: HashMap::new(),
+            running_jobs: None,
             stored,
             is_dirty: false,
         })
@@ -168,6 +174,15 @@ impl<'t> Transaction<'t> {
         self.changed.get(&job).map_or_else(|| self.leases.contains_key(&job), Option::is_some)
     }
 
+    /// The running jobs of each user.
+    pub(crate) fn count_running_jobs(&self) -> Holdings<UserId> {
+        let unchanged = self.leases.iter().filter(|(job, _)| !self.changed.contains_key(job));
+        let leases = unchanged.map(|(_, leased)| leased).chain(self.changed.values().flatten());
+        let mut running = Holdings::default();
+        leases.for_each(|leased| running.take(leased.row.job.user, 1));
+        running
+    }
+
     /// Returns a changed lease; its readers are woken after the commit.
     pub(crate) fn keep(&mut self, leased: LeasedJob) {
         self.notify_event(leased.row.id(), leased.tail.seq);
@@ -219,6 +234,14 @@ impl<'t> Transaction<'t> {
             JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept }.encode()
         };
         self.tables.owned.remove(&key(row))?;
+        if let Some(running) = &mut self.running_jobs {
+            match (row.job.status, next) {
+                (JobStatus::Running, JobStatus::Running) => {}
+                (_, JobStatus::Running) => running.take(row.job.user, 1),
+                (JobStatus::Running, _) => running.give_back(row.job.user, 1),
+                _ => {}
+            }
+        }
         row.become_status(next)?;
         self.tables.owned.insert(&key(row), &row.id().to_bytes())?;
         if next == JobStatus::Running {
@@ -264,6 +287,7 @@ mod tests {
             ageing_ms: 1,
             accounts: 10_000,
             conversations: 1,
+            share: None,
         };
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(

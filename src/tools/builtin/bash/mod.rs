@@ -105,7 +105,7 @@ impl Tool for Bash {
             environment: self.rules.environment(),
             ..Program::new(Language::Bash, Level::Shell, command)
         };
-        let record = self.runner.run(&program, &context.cancel);
+        let record = self.runner.run(&program, context.into());
         match record.status {
             RunStatus::Ok => Ok(data(&record, "")),
             _ => Err(failure(&record, context)),

@@ -4,7 +4,7 @@ use super::error::ToolFileError;
 use super::permission::{FilePermission, ToolPermissions};
 use super::program::ToolScript;
 use crate::ports::CancelToken;
-use crate::tools::code::CodeRunner;
+use crate::tools::code::{CodeRunner, RunCaller};
 use crate::tools::custom::options::{
     BadTool, MAX_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters,
 };
@@ -80,7 +80,7 @@ impl ToolDescription {
             ..Program::new(Language::JavaScript, Level::Strict, source.describe_program())
         };
         let host: Arc<dyn HostCalls> = Arc::<DescribeHost>::clone(&receiver);
-        let record = code.run_with_host(&program, host, cancel);
+        let record = code.run_with_host(&program, host, RunCaller { user: None, cancel });
         if record.status != RunStatus::Ok {
             let message = record.error.unwrap_or_else(|| record.status.to_string());
             let is_cancelled = record.limit.as_deref() == Some("cancelled");

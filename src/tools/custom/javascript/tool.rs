@@ -79,7 +79,7 @@ impl Tool for JavaScriptTool {
             ..Program::new(Language::JavaScript, Level::Standard, self.source.call_program())
         };
         let calls: Arc<dyn HostCalls> = Arc::<ToolHost>::clone(&host);
-        let record = self.deps.code.run_with_host(&program, calls, &context.cancel);
+        let record = self.deps.code.run_with_host(&program, calls, context.into());
         if record.status != RunStatus::Ok {
             let data = if record.stdout.is_empty() { Value::Null } else { json!({"output": record.stdout}) };
             return Err(ToolError::Failed { message: code::failure_message(&record, context), data });

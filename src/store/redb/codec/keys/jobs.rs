@@ -49,6 +49,33 @@ key! {
 }
 
 key! {
+    /// A position in the ready queue, user by user.
+    UserReadyKey, UserReadyBytes = 21 {
+        user: UserId,
+        priority: u8,
+        fair: u64,
+        accept: u64,
+    }
+}
+
+impl UserReadyKey {
+    /// The position of this user's job.
+    pub(crate) fn of(user: UserId, ReadyKey { priority, fair, accept }: ReadyKey) -> Self {
+        Self { user, priority, fair, accept }
+    }
+
+    /// The position in the ready queue.
+    pub(crate) fn ready(self) -> ReadyKey {
+        ReadyKey { priority: self.priority, fair: self.fair, accept: self.accept }
+    }
+
+    /// The first key that the user's next priority can have.
+    pub(crate) fn next_priority(self) -> Option<Self> {
+        Some(Self { priority: self.priority.checked_add(1)?, fair: 0, accept: 0, ..self })
+    }
+}
+
+key! {
     /// An ended job by retention stage and end.
     EndedKey, EndedBytes = 25 {
         /// Retention stage: see [`crate::store::redb::retention::sweep`].

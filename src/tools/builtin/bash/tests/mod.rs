@@ -9,6 +9,7 @@ use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::ToolChoice;
 use crate::ports::{CancelReason, CancelToken, Clock};
+use crate::tools::code::RunCaller;
 use std::sync::Mutex;
 
 struct Still;
@@ -30,7 +31,7 @@ struct RecordingRunner {
 }
 
 impl CodeRunner for RecordingRunner {
-    fn run(&self, program: &Program, _: &CancelToken) -> RunRecord {
+    fn run(&self, program: &Program, _: RunCaller<'_>) -> RunRecord {
         self.seen.lock().expect("unpoisoned").push(program.clone());
         self.record.clone()
     }
@@ -38,9 +39,9 @@ impl CodeRunner for RecordingRunner {
         &self,
         program: &Program,
         _: Arc<dyn nanoclaw_sandbox::HostCalls>,
-        cancel: &CancelToken,
+        caller: RunCaller<'_>,
     ) -> RunRecord {
-        self.run(program, cancel)
+        self.run(program, caller)
     }
     fn default_level(&self) -> Level {
         Level::Standard

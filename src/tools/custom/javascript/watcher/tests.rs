@@ -3,7 +3,7 @@
 use super::*;
 use crate::app::system::SystemClock;
 use crate::ports::CancelReason;
-use crate::tools::code::CodeRunner;
+use crate::tools::code::{CodeRunner, RunCaller};
 use crate::tools::testing::deps;
 use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord, RunStatus};
 use std::collections::VecDeque;
@@ -19,18 +19,18 @@ struct DescribingRunner {
 }
 
 impl CodeRunner for DescribingRunner {
-    fn run(&self, program: &Program, cancel: &CancelToken) -> RunRecord {
-        deps().code.run(program, cancel)
+    fn run(&self, program: &Program, caller: RunCaller<'_>) -> RunRecord {
+        deps().code.run(program, caller)
     }
 
-    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &CancelToken) -> RunRecord {
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, caller: RunCaller<'_>) -> RunRecord {
         *self.runs.lock().expect("unpoisoned") += 1;
         let failure = self.failures.lock().expect("unpoisoned").pop_front();
         let (status, limit) = failure.unwrap_or((RunStatus::Ok, None));
         let name = program.code.lines().next().expect("a line").trim_start_matches("// ").to_owned();
         let description = serde_json::json!({"name": name, "description": "A test."}).to_string();
         host.call("describe", &description).expect("received");
-        RunRecord { status, limit: limit.map(str::to_owned), ..self.run(program, cancel) }
+        RunRecord { status, limit: limit.map(str::to_owned), ..self.run(program, caller) }
     }
 
     fn default_level(&self) -> Level {
