@@ -8,7 +8,9 @@ use super::error::ApiError;
 use super::middleware::access_log::LogThrottle;
 use super::middleware::host_origin::HostOriginGuard;
 use super::readiness::ReadinessCache;
+use super::searches::SearchThreads;
 use super::server::shutdown::Shutdown;
+use super::shares::SharedBudget;
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
@@ -17,6 +19,9 @@ use tokio::sync::Semaphore;
 /// Tool calls of operators at the same time. Each holds a thread for up to the time of a job.
 pub(crate) const TRIALS: usize = 2;
 
+/// Connections and requests under way that each client may have.
+const LEAST_CONNECTIONS: usize = 16;
+
 pub(crate) struct ServerContext {
     pub(crate) app: Arc<AppDependencies>,
     pub(crate) guard: HostOriginGuard,
@@ -24,8 +29,14 @@ pub(crate) struct ServerContext {
     pub(crate) shutdown: Shutdown,
     /// Results of the readiness probes.
     pub(crate) readiness: Arc<ReadinessCache>,
-    /// Free bytes of `limits.bodies_bytes`.
-    pub(crate) bodies: Arc<Semaphore>,
+    /// Bytes of request bodies: `limits.bodies_bytes`.
+    pub(crate) bodies: Arc<SharedBudget>,
+    /// Requests under way, streams included.
+    pub(crate) requests: Arc<SharedBudget>,
+    /// Connections by address.
+    pub(crate) connections: Arc<SharedBudget>,
+    /// Threads for searches in projects.
+    pub(crate) searches: Arc<SearchThreads>,
     /// One permit: backups run one at a time.
     pub(crate) backups: Arc<Semaphore>,
     /// One permit: scrapes of `/metrics` run one at a time.
@@ -40,7 +51,10 @@ pub(crate) struct ServerContext {
 
 impl ServerContext {
     pub(crate) fn new(app: Arc<AppDependencies>, guard: HostOriginGuard, shutdown: Shutdown) -> Self {
-        let bodies = Arc::new(Semaphore::new(app.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
+        let limits = &app.limits;
+        let bodies = SharedBudget::new(limits.bodies_bytes, limits.body_bytes, limits.bodies_bytes / 8);
+        let places = || SharedBudget::new(limits.connections, LEAST_CONNECTIONS, 0);
+        let (requests, connections) = (places(), places());
         let backups = Arc::new(Semaphore::new(1));
         let trials = Arc::new(Semaphore::new(TRIALS));
         let auth = AuthState::new(&app);
@@ -54,6 +68,9 @@ impl ServerContext {
             shutdown,
             readiness,
             bodies,
+            requests,
+            connections,
+            searches: Arc::default(),
             backups,
             scrapes,
             trials,

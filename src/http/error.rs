@@ -59,6 +59,12 @@ pub(crate) enum ApiError {
     /// The body did not arrive in time.
     #[error("the request body did not arrive within limits.body_timeout_s = {0} seconds")]
     BodyTimeout(u64),
+    /// The body arrives too slowly while memory is scarce.
+    #[error(
+        "the request body arrives too slowly: while bodies under way fill half of limits.bodies_bytes, {bytes} bytes \
+         have to arrive in {seconds} seconds; send it faster, or try again later"
+    )]
+    BodySlow { bytes: usize, seconds: u64 },
     /// Too many bodies at once.
     #[error("request bodies under way fill limits.bodies_bytes = {0} bytes, try again in a moment")]
     BodiesFull(usize),
@@ -152,7 +158,7 @@ impl ApiError {
             Self::BatchTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "batch_too_large"),
             Self::InputTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "input_too_large"),
             Self::UploadTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "upload_too_large"),
-            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+            Self::BodyTimeout(_) | Self::BodySlow { .. } => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
             Self::BodiesFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Self::TargetTooLong(_) => (StatusCode::URI_TOO_LONG, "target_too_long"),
             Self::HeadersTooLarge(_) => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large"),

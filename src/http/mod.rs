@@ -21,7 +21,9 @@ mod request;
 mod response;
 mod router;
 mod routes;
+mod searches;
 mod server;
+mod shares;
 mod sse;
 mod v1;
 

@@ -13,6 +13,7 @@ use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
+use super::shares::{HeldShare, ShareOwner};
 use crate::domain::id::JobId;
 use crate::domain::limits::Limits;
 use hyper::body::Incoming;
@@ -131,12 +132,26 @@ async fn handle(
     notes.details.job = job_of(route, &found.segments);
     let (head, body) = request.into_parts();
     let (caller, address, query) = admission::admit(context, &head, route, notes)?;
+    let owner = ShareOwner::of(context.app.auth.mode, &caller, address);
+    notes.place = owner.map(|owner| request_place(context, owner)).transpose()?;
     let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
     let request =
-        RequestContext { user: caller.user, caller, address, headers: head.headers, query, segments };
-    let body = RequestBody::new(body, request.caller);
+        RequestContext { user: caller.user, caller, address, owner, headers: head.headers, query, segments };
+    let body = RequestBody::new(body, request.caller, owner);
     (route.handler)(Arc::clone(context), request, body).await
+}
+
+/// A place for a request of this client until its response has ended.
+fn request_place(context: &ServerContext, owner: ShareOwner) -> Result<HeldShare, ApiError> {
+    let most = context.app.limits.connections;
+    HeldShare::place(&context.requests, Some(owner)).map_err(|_| ApiError::TooMany {
+        message: format!(
+            "your requests and event streams under way fill your share of limits.connections = {most}; end some of \
+             them, and try again"
+        ),
+        retry_after_s: 1,
+    })
 }
 
 /// hyper checks the last coding only and would hand on a body that is still coded.

@@ -4,6 +4,7 @@
 use super::request_id::RequestId;
 use crate::domain::log_rate_limit::LogRateLimit;
 use crate::http::response::{HttpResponse, ResponseBody};
+use crate::http::shares::HeldShare;
 use crate::ports::Clock;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -51,11 +52,12 @@ pub(crate) struct RequestDetails {
 
 impl AccessLogEntry {
     /// Logs the response once its body has ended. A line that no level would show is not kept.
-    pub(crate) fn follow(self, response: HttpResponse) -> Response<MeteredBody> {
+    /// The place of the request is free when its body has ended.
+    pub(crate) fn follow(self, response: HttpResponse, place: Option<HeldShare>) -> Response<MeteredBody> {
         let status = response.status();
         let is_logged = level(status) < Level::DEBUG || tracing::enabled!(Level::DEBUG);
         let entry = is_logged.then(|| Box::new((self, status)));
-        response.map(|body| MeteredBody { body, bytes: 0, entry })
+        response.map(|body| MeteredBody { body, bytes: 0, entry, _place: place })
     }
 
     pub(crate) fn log(&self, status: StatusCode, bytes: u64) {
@@ -96,11 +98,12 @@ pub(crate) struct MeteredBody {
     body: ResponseBody,
     bytes: u64,
     entry: Option<Box<(AccessLogEntry, StatusCode)>>,
+    _place: Option<HeldShare>,
 }
 
 impl MeteredBody {
     pub(crate) fn unlogged(response: HttpResponse) -> Response<Self> {
-        response.map(|body| Self { body, bytes: 0, entry: None })
+        response.map(|body| Self { body, bytes: 0, entry: None, _place: None })
     }
 }
 

@@ -7,20 +7,24 @@ use crate::http::auth;
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+#[cfg(test)]
+use crate::http::shares::SharedBudget;
+use crate::http::shares::{HeldShare, ShareOwner, ShareRefusal};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{HeaderMap, header};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 /// The body as it arrives.
 pub(crate) struct RequestBody {
     body: Incoming,
     sender: BodySender,
+    /// Whose share of `limits.bodies_bytes` it uses.
+    owner: Option<ShareOwner>,
 }
 
 /// The sender of a body.
@@ -35,8 +39,8 @@ impl BodySender {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, caller: Caller) -> Self {
-        Self { body, sender: BodySender(caller) }
+    pub(crate) fn new(body: Incoming, caller: Caller, owner: Option<ShareOwner>) -> Self {
+        Self { body, sender: BodySender(caller), owner }
     }
 
     /// The sender, to be confirmed when all has arrived.
@@ -74,20 +78,97 @@ pub(crate) struct BufferedBody {
     pub(crate) place: BodyMemory,
 }
 
+/// Up to this size a body may use the reserve of `limits.bodies_bytes`.
+const SMALL_BYTES: usize = 64 * 1024;
+
 /// A share of `limits.bodies_bytes`. It grows with the bytes that have arrived: `Content-Length` alone
 /// would let idle clients take it all.
-#[derive(Debug, Default)]
-pub(crate) struct BodyMemory(Option<OwnedSemaphorePermit>);
+#[derive(Debug)]
+pub(crate) struct BodyMemory(HeldShare);
 
 impl BodyMemory {
-    /// Takes `bytes` more, if they are free.
-    pub(crate) fn grow(&mut self, free: &Arc<Semaphore>, bytes: usize) -> Option<()> {
-        let more = Arc::clone(free).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
-        match &mut self.0 {
-            Some(held) => held.merge(more),
-            None => self.0 = Some(more),
+    /// The memory of a body, of which nothing has arrived yet.
+    pub(crate) fn of(context: &ServerContext, body: &RequestBody) -> Self {
+        Self(HeldShare::new(&context.bodies, body.owner))
+    }
+
+    /// Takes `bytes` more, if they are free and the client's share has them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let whole = self.0.budget().whole();
+        self.0.grow(bytes, SMALL_BYTES).map_err(|refusal| match refusal {
+            ShareRefusal::Full => ApiError::BodiesFull(whole),
+            ShareRefusal::Share => ApiError::TooMany {
+                message: format!(
+                    "your request bodies under way fill your share of limits.bodies_bytes = {whole} bytes; send \
+                     fewer at the same time, and try again"
+                ),
+                retry_after_s: 1,
+            },
+        })
+    }
+
+    /// Without limits that matter, for tests of bodies without a server.
+    #[cfg(test)]
+    pub(crate) fn unlimited() -> Self {
+        Self(HeldShare::new(&SharedBudget::new(usize::MAX, 0, 0), None))
+    }
+
+    /// Returns all of it: what was read is on the disk.
+    pub(crate) fn release(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether request bodies use at least half of `limits.bodies_bytes`.
+    fn is_scarce(&self) -> bool {
+        self.0.budget().is_half_taken()
+    }
+}
+
+/// How often the rate of a body is checked.
+const PACE_TIME: Duration = Duration::from_secs(5);
+/// What has to arrive in this time while memory is scarce.
+const PACE_BYTES: usize = 64 * 1024;
+
+/// The rate of a body. While memory is scarce, a body that hardly arrives is refused, so that nobody holds
+/// memory by sending slowly. Only the time that the server waits for the client counts.
+#[derive(Debug, Default)]
+pub(crate) struct BodyPace {
+    waited: Duration,
+    bytes: usize,
+}
+
+impl BodyPace {
+    /// The next data of a body; `None` at its end. Its bytes are taken from `memory`.
+    pub(crate) async fn next(
+        &mut self,
+        body: &mut RequestBody,
+        memory: &mut BodyMemory,
+    ) -> Result<Option<Bytes>, ApiError> {
+        loop {
+            let began = Instant::now();
+            let next = tokio::time::timeout(PACE_TIME.saturating_sub(self.waited), body.frame()).await;
+            self.waited = self.waited.saturating_add(began.elapsed());
+            if next.is_err() {
+                self.check(memory)?;
+                continue;
+            }
+            let Ok(Some(frame)) = next else { return Ok(None) };
+            let frame = frame.map_err(|_| ApiError::malformed("the request body broke off"))?;
+            // Trailers are ignored.
+            if let Ok(data) = frame.into_data() {
+                self.bytes = self.bytes.saturating_add(data.len());
+                memory.grow(data.len())?;
+                return Ok(Some(data));
+            }
         }
-        Some(())
+    }
+
+    fn check(&mut self, memory: &BodyMemory) -> Result<(), ApiError> {
+        let Self { bytes, .. } = std::mem::take(self);
+        if bytes < PACE_BYTES && memory.is_scarce() {
+            return Err(ApiError::BodySlow { bytes: PACE_BYTES, seconds: PACE_TIME.as_secs() });
+        }
+        Ok(())
     }
 }
 
@@ -146,14 +227,11 @@ async fn collect(
     let limits = &context.app.limits;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(declared.min(RESERVE_BYTES));
-    let mut place = BodyMemory::default();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::malformed("the request body broke off"))?;
-        let Ok(data) = frame.into_data() else { continue }; // trailers are ignored
+    let (mut place, mut rate) = (BodyMemory::of(context, &body), BodyPace::default());
+    while let Some(data) = rate.next(&mut body, &mut place).await? {
         if bytes.len() + data.len() > most {
             return Err(too_large(limits, most));
         }
-        place.grow(&context.bodies, data.len()).ok_or(ApiError::BodiesFull(limits.bodies_bytes))?;
         if bytes.capacity() - bytes.len() < data.len() {
             // Doubles, but never beyond the announced length, which is not counted against the limit yet.
             let announced = declared.saturating_sub(bytes.len());

@@ -5,6 +5,7 @@ use super::query::QueryString;
 use crate::domain::id::UserId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::shares::ShareOwner;
 use hyper::HeaderMap;
 use std::str::FromStr;
 
@@ -13,6 +14,8 @@ pub(crate) struct RequestContext {
     pub(crate) user: UserId,
     pub(crate) caller: Caller,
     pub(crate) address: ClientAddress,
+    /// Whose shares the request uses.
+    pub(crate) owner: Option<ShareOwner>,
     pub(crate) headers: HeaderMap,
     pub(crate) query: QueryString,
     pub(crate) segments: PathParameters,

@@ -15,6 +15,7 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -31,6 +32,9 @@ const FREE_HEADERS: usize = 100;
 const LINGER: Duration = Duration::from_secs(1);
 /// The same in total; the bound in bytes is the largest body.
 const LINGER_TOTAL: Duration = Duration::from_secs(30);
+
+/// A refused connection is closed after this time.
+const REFUSAL_TIME: Duration = Duration::from_secs(2);
 
 /// An idle connection stays open this long after the drain begins, so that a request already on its way is
 /// answered (with `Connection: close`).
@@ -85,6 +89,32 @@ where
         tracing::debug!(%error, "bad request");
     }
     linger(io, most_bytes).await;
+}
+
+/// Answers a client whose address has its share of the connections, and closes.
+pub(crate) async fn refuse<IO>(mut io: IO, connections: usize)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let message = format!(
+        "the connections from your address fill its share of limits.connections = {connections}; close some of them, \
+         and try again"
+    );
+    let body = json!({
+        "error": {"message": message, "type": "rate_limit_error", "param": null, "code": "rate_limited"}
+    })
+    .to_string();
+    let response = format!(
+        "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: 1\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let sent = async {
+        if io.write_all(response.as_bytes()).await.is_ok() {
+            linger(io, LEAST_BUFFER as u64).await;
+        }
+    };
+    drop(tokio::time::timeout(REFUSAL_TIME, sent).await);
 }
 
 /// Returns when idle connections shall close.

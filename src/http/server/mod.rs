@@ -11,8 +11,10 @@ use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::middleware::host_origin::HostOriginGuard;
 use crate::http::middleware::measurement::MeasuredLifetime;
-use crate::http::request::peer::Peer;
+use crate::http::request::peer::{ClientAddress, Peer};
+use crate::http::shares::{HeldShare, ShareOwner, ShareRefusal};
 use accept::{IncomingConnection, accept};
+use hyper::HeaderMap;
 use kernel_reserve::KernelReserve;
 use listener::HttpListener;
 use shutdown::{Shutdown, ShutdownStage};
@@ -51,7 +53,10 @@ fn start(incoming: IncomingConnection, place: Option<OwnedSemaphorePermit>, cont
         IncomingConnection::Tcp(tcp) => drop(tokio::spawn(async move {
             // A connection that has broken off has no peer address and sends no request.
             let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
-            connection::run(tcp, peer, context).await;
+            match connection_share(&context, peer) {
+                Ok(_share) => connection::run(tcp, peer, context).await,
+                Err(_) => connection::refuse(tcp, context.app.limits.connections).await,
+            }
             drop((place, lasting));
         })),
         IncomingConnection::Unix(unix) => drop(tokio::spawn(async move {
@@ -59,6 +64,12 @@ fn start(incoming: IncomingConnection, place: Option<OwnedSemaphorePermit>, cont
             drop((place, lasting));
         })),
     }
+}
+
+/// The share of an address of another machine: a proxy on this one connects for many.
+fn connection_share(context: &ServerContext, peer: Peer) -> Result<Option<HeldShare>, ShareRefusal> {
+    let owner = ShareOwner::of_address(ClientAddress::of(peer, &HeaderMap::new()));
+    owner.map(|owner| HeldShare::place(&context.connections, Some(owner))).transpose()
 }
 
 /// Each connection holds a permit. All permits are free when no connection is left.

@@ -1,5 +1,6 @@
 //! Clients that mean ill, or do not know better.
 
+use crate::http::server::connection;
 use crate::http::testing::{Server, read_all, request};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -190,7 +191,8 @@ async fn p8_concurrent_bodies_share_one_size_limit() {
     slow.write_all(&request("POST /v1/jobs", &["content-length: 901"], "")).await.expect("sends");
     slow.write_all(most.as_bytes()).await.expect("sends");
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let answer = server.ask("POST /v1/jobs", &[], &"y".repeat(200)).await;
+    // An eighth is a reserve for small bodies.
+    let answer = server.ask("POST /v1/jobs", &[], &"y".repeat(300)).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
     assert!(answer.header("retry-after").is_some() && answer.body.contains("limits.bodies_bytes"));
     assert_eq!(server.ask("POST /v1/jobs", &[], "small").await.status, 202);
@@ -199,4 +201,25 @@ async fn p8_concurrent_bodies_share_one_size_limit() {
     for _ in 0..3 {
         assert_eq!(server.ask("POST /v1/jobs", &[], &most).await.status, 202, "each place is given back");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p8_a_body_that_stalls_while_bodies_fill_the_memory_is_refused_early() {
+    let server = Server::with(|app| (app.limits.body_bytes, app.limits.bodies_bytes) = (90_000, 90_000));
+    let mut io = server.connect();
+    io.write_all(&request("POST /v1/jobs", &["content-length: 80000"], "")).await.expect("sends");
+    io.write_all("x".repeat(50_000).as_bytes()).await.expect("sends");
+    let answer = read_all(io).await;
+    assert_eq!((answer.status, answer.code().as_str()), (408, "body_timeout"));
+    assert!(answer.body.contains("too slowly"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn p8_an_address_with_too_many_connections_learns_what_to_do() {
+    let (near, far) = tokio::io::duplex(4_096);
+    tokio::spawn(connection::refuse(far, 40));
+    let answer = read_all(near).await;
+    assert_eq!((answer.status, answer.code().as_str()), (429, "rate_limited"));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert!(answer.body.contains("limits.connections = 40"), "{}", answer.body);
 }

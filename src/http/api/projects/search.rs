@@ -1,6 +1,6 @@
 //! `POST /api/projects/{id}/search`: finds a literal text in the text files of a project.
 
-use super::access::{blocking, with_project};
+use super::access::with_project;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -11,6 +11,7 @@ use crate::http::request::values::WholeNumber;
 use crate::http::response::HandlerResult;
 use crate::ports::{SearchHit, SearchQuery, SearchResults};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The longest query, bytes.
 pub(crate) const QUERY_BYTES: usize = 1_000;
@@ -80,7 +81,9 @@ pub(crate) async fn search(
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let wanted = json::read::<SearchRequest>(context, &request, body).await?.into_query()?;
     let query = wanted.query.clone();
-    let found = blocking(context, move |app| Ok(app.workspaces.search(&project, &wanted)?)).await?;
+    let (app, owner) = (Arc::clone(&context.app), request.owner);
+    let search = move || app.workspaces.search(&project, &wanted);
+    let found = context.searches.run(owner, search).await??;
     Ok(envelope::data(view(query, found)))
 }
 

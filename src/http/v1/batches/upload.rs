@@ -14,14 +14,13 @@ use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::quota;
-use crate::http::request::body::{self, BodyMemory, RequestBody};
+use crate::http::request::body::{self, BodyMemory, BodyPace, RequestBody};
 use crate::http::request::context::RequestContext;
 use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HandlerResult, IDEMPOTENCY_REPLAYED};
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::webhook_url::check_address;
 use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
-use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
@@ -110,23 +109,22 @@ async fn receive(
     let (mut cutter, mut fingerprint) =
         (LineSplitter::new(limits.body_bytes), RequestFingerprint::new("batch"));
     let (mut lines, mut waiting, mut whole) = (Vec::new(), 0_usize, 0_u64);
-    let (mut place, sender) = (BodyMemory::default(), body.sender());
+    let (mut place, mut rate, sender) = (BodyMemory::of(context, &body), BodyPace::default(), body.sender());
     loop {
-        let next = tokio::time::timeout_at(deadline.min(Instant::now() + patience), body.frame()).await;
-        let Some(frame) = next.map_err(|_| ApiError::BodyTimeout(limits.body_timeout_s))? else { break };
-        let frame = frame.map_err(|_| ApiError::malformed("the request body broke off"))?;
-        let Ok(data) = frame.into_data() else { continue };
+        let until = deadline.min(Instant::now() + patience);
+        let next = tokio::time::timeout_at(until, rate.next(&mut body, &mut place)).await;
+        let Some(data) = next.map_err(|_| ApiError::BodyTimeout(limits.body_timeout_s))?? else { break };
         whole = whole.saturating_add(data.len() as u64);
         if whole > limits.batch_bytes {
             return Err(ApiError::BatchTooLarge(limits.batch_bytes));
         }
-        place.grow(&context.bodies, data.len()).ok_or(ApiError::BodiesFull(limits.bodies_bytes))?;
         fingerprint.update(&data);
         cutter.push(&data, &mut lines).map_err(|long| ApiError::malformed(long.to_string()))?;
         waiting = waiting.saturating_add(data.len());
         if lines.len() >= PIECE_LINES || (waiting >= PIECE_BYTES && !lines.is_empty()) {
             upload_state = upload_state.store(std::mem::take(&mut lines)).await?;
-            (waiting, place) = (0, BodyMemory::default());
+            waiting = 0;
+            place.release();
         }
     }
     sender.confirm(context)?;

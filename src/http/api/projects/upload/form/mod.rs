@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The time limit of an upload.
@@ -62,15 +61,8 @@ impl MultipartForm {
         if body.size_hint().lower() > limits.upload_bytes {
             return Err(too_large(limits.upload_bytes));
         }
-        let memory = Arc::new(Mutex::new(BodyMemory::default()));
-        let source = CountedBody {
-            body,
-            free: Arc::clone(&context.bodies),
-            memory: Arc::clone(&memory),
-            whole: 0,
-            most: limits.upload_bytes,
-            bodies_bytes: limits.bodies_bytes,
-        };
+        let memory = Arc::new(Mutex::new(BodyMemory::of(context, &body)));
+        let source = CountedBody { body, memory: Arc::clone(&memory), whole: 0, most: limits.upload_bytes };
         Ok(Self::of(source, boundary, memory, limits.body_timeout_s))
     }
 
@@ -118,7 +110,7 @@ impl MultipartForm {
 
     /// Releases the memory share: what was read is on the disk.
     pub(crate) fn release_memory(&self) {
-        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = BodyMemory::default();
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).release();
     }
 }
 
@@ -229,11 +221,9 @@ impl<S: Stream<Item = Result<Bytes, ApiError>> + Unpin> Stream for GatedBody<S> 
 /// A body that counts its bytes.
 struct CountedBody {
     body: RequestBody,
-    free: Arc<Semaphore>,
     memory: Arc<Mutex<BodyMemory>>,
     whole: u64,
     most: u64,
-    bodies_bytes: usize,
 }
 
 impl CountedBody {
@@ -243,7 +233,7 @@ impl CountedBody {
             return Err(too_large(self.most));
         }
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.grow(&self.free, data.len()).ok_or(ApiError::BodiesFull(self.bodies_bytes))
+        memory.grow(data.len())
     }
 }
 

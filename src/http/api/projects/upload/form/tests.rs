@@ -51,7 +51,8 @@ fn form(pieces: impl IntoIterator<Item = Vec<u8>>, is_late: bool) -> (MultipartF
 }
 
 fn of(source: impl Stream<Item = Result<Bytes, ApiError>> + Unpin + Send + 'static) -> MultipartForm {
-    MultipartForm::of(source, BOUNDARY.to_owned(), Arc::default(), 60)
+    let memory = Arc::new(Mutex::new(BodyMemory::unlimited()));
+    MultipartForm::of(source, BOUNDARY.to_owned(), memory, 60)
 }
 
 type Read = Vec<(String, Option<String>, Vec<u8>)>;
