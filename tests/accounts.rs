@@ -2,6 +2,7 @@
 
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse";
@@ -30,6 +31,14 @@ fn login(server: &Server, name: &str, password: &str) -> Reply {
 
 fn token(data: &Value) -> String {
     data["token"].as_str().unwrap_or_else(|| panic!("no token: {data}")).to_owned()
+}
+
+fn wait_until(event: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within two minutes: {event}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The cookie that a response sets, in the form a browser sends it back.
@@ -426,6 +435,60 @@ fn p1_an_idempotent_replay_is_answered_even_when_the_quota_is_zero() {
         let new = send(work, "two");
         assert_eq!(new.status, 429, "{work:?}: {}", new.body);
     }
+}
+
+#[test]
+fn p8_a_batch_and_a_schedule_stop_when_the_tokens_of_the_day_are_spent() {
+    let server = Server::start_with(&format!("{MULTI}limits: {{schedule_s: 1}}\n"));
+    register(&server, "ann");
+    let eve = register(&server, "eve");
+    let root = token(&login(&server, "ann", PASSWORD).json()["data"]);
+    let (eve, path) = (token(&eve), format!("PATCH /api/users/{}", eve["user"]["id"]));
+    assert_eq!(with(&server, &root, &path, &json!({"quota": {"tokens_per_day": 500}})).status, 200);
+    let schedule = json!({"name": "s", "every_s": 1, "job": {"input": "x"}});
+    let made = with(&server, &eve, "POST /v1/schedules", &schedule);
+    assert_eq!(made.status, 201, "{}", made.body);
+    let line =
+        |n: usize| json!({"custom_id": n.to_string(), "body": {"input": "word ".repeat(100)}}).to_string();
+    let body = (0..60).map(line).collect::<Vec<_>>().join("\n");
+    let bearer = format!("Bearer {eve}");
+    let batch =
+        server.request(("POST", "/v1/batches?concurrency=4"), &[("authorization", &bearer)], &body).json();
+    let batch = format!("GET /v1/batches/{}", batch["id"].as_str().expect("an id"));
+    wait_until("the batch waits", || {
+        with(&server, &eve, &batch, &Value::Null).json()["waiting_for"].is_string()
+    });
+    let seen = with(&server, &eve, &batch, &Value::Null).json();
+    assert_eq!((&seen["status"], &seen["waiting_for"]), (&json!("in_progress"), &json!("tokens_per_day")));
+    let schedule = format!("GET /v1/schedules/{}", made.json()["id"].as_str().expect("an id"));
+    let skip = || with(&server, &eve, &schedule, &Value::Null).json()["last_skip"].clone();
+    wait_until("the schedule is skipped", || skip()["quota"] == "tokens_per_day");
+    assert_eq!(
+        with(&server, &eve, "POST /v1/jobs", &json!({"input": "x"})).status,
+        429,
+        "like any other job"
+    );
+    // A larger quota frees the lines that waited.
+    assert_eq!(with(&server, &root, &path, &json!({"quota": null})).status, 200);
+    wait_until("every line has an answer", || {
+        with(&server, &eve, &batch, &Value::Null).json()["request_counts"]["completed"] == 60
+    });
+}
+
+#[test]
+fn p8_a_schedule_of_a_user_has_a_least_interval() {
+    let server = Server::start_with(MULTI);
+    let (root, eve) = (token(&register(&server, "ann")), token(&register(&server, "eve")));
+    let schedule = json!({"every_s": 30, "job": {"input": "x"}});
+    let refused = with(&server, &eve, "POST /v1/schedules", &schedule);
+    assert_eq!(
+        (refused.status, &refused.json()["error"]["param"]),
+        (400, &json!("every_s")),
+        "{}",
+        refused.body
+    );
+    assert!(refused.body.contains("limits.schedule_s"), "{}", refused.body);
+    assert_eq!(with(&server, &root, "POST /v1/schedules", &schedule).status, 201, "administrators may");
 }
 
 #[test]

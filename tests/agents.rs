@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The last user message of a request.
 fn last_question(request: &Value) -> String {
@@ -120,6 +121,9 @@ fn spawning(may_end: &Arc<AtomicBool>) -> Upstream {
             wait_until("the slow one may end", || may_end.load(Ordering::SeqCst));
             return Answer::text("the slow answer");
         }
+        if let Some(job) = last_question.strip_prefix("cancel ") {
+            return call_once(request, "spawn", json!({"action": "cancel", "job_id": job}));
+        }
         match last_question.as_str() {
             "begin" => call_once(request, "spawn", json!({"task": "take your time", "label": "slow one"})),
             "list" => call_once(request, "spawn", json!({"action": "list"})),
@@ -230,7 +234,7 @@ fn a_model_can_create_a_schedule_but_a_scheduled_job_cannot() {
         ]),
         _ => Answer::text("done"),
     });
-    let server = Server::start_against(&upstream, "");
+    let server = Server::start_against(&upstream, "limits: {model_schedule_s: 1}");
     let refused =
         tool_result_of(&server.wait(&server.submit(&json!({"input": "bad", "conversation_id": "chat"}))));
     assert_eq!(refused["success"], false, "{refused}");
@@ -307,4 +311,56 @@ fn a_message_is_sent_by_mail_without_logging_the_password() {
     assert!(letters.contains(&format!("<{id}.")), "the message id contains the job id: {letters}");
     let events: String = server.events(&id).iter().map(|event| event.data.to_string()).collect();
     assert!(!events.contains("s3cret") && !server.log().contains("s3cret"), "P9");
+}
+
+#[test]
+fn p8_a_schedule_of_a_model_has_a_shortest_interval_a_number_and_daily_tokens() {
+    let upstream = Upstream::start(|request, _| match last_question(request).as_str() {
+        "tick" => Answer::text("ticked"),
+        plan => call_once(request, "cron", serde_json::from_str(plan).expect("arguments")),
+    });
+    let limits = "limits: {model_schedule_s: 2, model_schedules: 2, model_schedule_tokens: 40}";
+    let server = Server::start_against(&upstream, limits);
+    let add = |timing: Value| {
+        let mut plan = json!({"action": "add", "message": "tick"});
+        plan.as_object_mut().expect("an object").extend(timing.as_object().expect("an object").clone());
+        tool_result_of(&server.wait(&server.submit(&json!({"input": plan.to_string()}))))
+    };
+    let refused = add(json!({"every_s": 1}))["error"].as_str().expect("an error").to_owned();
+    assert!(refused.contains("limits.model_schedule_s") && refused.contains("every 2 s"), "{refused}");
+    let made = add(json!({"every_s": 2}));
+    assert_eq!(made["success"], true, "{made}");
+    assert_eq!(add(json!({"cron": "@daily"}))["success"], true);
+    let full = add(json!({"cron": "@daily"}))["error"].as_str().expect("an error").to_owned();
+    assert!(full.contains("limits.model_schedules"), "{full}");
+    let whole = server.post("/v1/schedules", &json!({"every_s": 1, "job": {"input": "by hand"}}));
+    assert!(whole.status < 300, "a user's own schedule has none of these limits: {}", whole.body);
+    // Each run costs 15 tokens: the third one may spend the last 10, and no fourth one begins on this day.
+    let path = format!("/v1/schedules/{}", made["data"]["id"].as_str().expect("an id"));
+    wait_until("the log says so", || server.log().contains("occurrence skipped"));
+    let runs = || server.get(&path).json()["runs"].as_u64().expect("a number");
+    let count = runs();
+    assert!((2..=3).contains(&count), "{count}");
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(runs() <= 3, "{}", server.get(&path).body);
+}
+
+#[test]
+fn p7_a_model_lists_and_cancels_the_same_background_jobs() {
+    let may_end = Arc::new(AtomicBool::new(false));
+    let upstream = spawning(&may_end);
+    let server = Server::start_against(&upstream, "");
+    let begin = |conversation: &str| {
+        let job = server.submit(&json!({"input": "begin", "conversation_id": conversation}));
+        tool_result_of(&server.wait(&job))["data"]["job_id"].as_str().expect("an id").to_owned()
+    };
+    let (own, other) = (begin("one"), begin("two"));
+    let ask = |question: String| {
+        tool_result_of(&server.wait(&server.submit(&json!({"input": question, "conversation_id": "one"}))))
+    };
+    let listed = ask("list".to_owned());
+    assert!(listed.to_string().contains(&own) && !listed.to_string().contains(&other), "{listed}");
+    assert_eq!(ask(format!("cancel {other}"))["success"], false, "of another conversation");
+    assert_eq!(ask(format!("cancel {own}"))["success"], true);
+    may_end.store(true, Ordering::SeqCst);
 }

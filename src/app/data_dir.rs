@@ -3,6 +3,7 @@
 use super::error::AppError;
 use super::process;
 use crate::config::Config;
+use crate::domain::account::AuthMode;
 use crate::ports::Clock;
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
@@ -24,6 +25,7 @@ pub fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbSto
     let options = StoreOptions {
         retention: config.retention.clone(),
         share: config.worker_share(),
+        has_quotas: config.auth_mode != AuthMode::Single,
         ..config.store.clone()
     };
     Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)

@@ -2,15 +2,15 @@
 //! counts against the account's quota, and never reaches another user's data (P7).
 
 use crate::config::Config;
-use crate::domain::account::AuthMode;
-use crate::domain::id::{IdGenerator, JobId, ScheduleId, UserId};
+use crate::domain::account::{AuthMode, Role};
+use crate::domain::id::{ConversationId, IdGenerator, JobId, ScheduleId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
-    BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, NewJob,
-    NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, WorkQuota,
+    BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, MinInterval,
+    NewJob, NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users, WorkQuota,
 };
 use crate::store::RedbStore;
 use serde_json::{Map, Value};
@@ -26,6 +26,8 @@ struct JobServiceLimits {
     has_quotas: bool,
     spawned_jobs: u64,
     schedules: u64,
+    /// For schedules of models, and for those of users without the role of an administrator.
+    min_intervals: (MinInterval, MinInterval),
     metadata_pairs: usize,
 }
 
@@ -48,6 +50,10 @@ impl StoreJobServices {
             has_quotas: config.auth_mode != AuthMode::Single,
             spawned_jobs: config.limits.spawned_jobs,
             schedules: config.limits.schedules,
+            min_intervals: (
+                MinInterval::of_models(&config.limits),
+                MinInterval::of_role(Role::User, &config.limits),
+            ),
             metadata_pairs: config.limits.metadata_pairs,
         };
         let (store, clock, entropy) = (Arc::clone(store), Arc::clone(clock), Arc::clone(entropy));
@@ -66,6 +72,14 @@ impl StoreJobServices {
         let (store, now_ms) = (self.store.as_ref(), self.clock.now_ms());
         let quota = WorkQuota::read((store, store, store), user, now_ms)?;
         quota.admit(1, now_ms).map_err(|refusal| JobServiceError::Quota(refusal.to_string()))
+    }
+
+    /// A model may not pass the limit of its user.
+    fn min_interval(&self, user: UserId) -> Result<MinInterval, JobServiceError> {
+        let (of_models, of_users) = self.limits.min_intervals;
+        let is_bound = self.limits.has_quotas
+            && self.store.account(user)?.is_none_or(|account| account.role != Role::Admin);
+        Ok(if is_bound { of_models.max(of_users) } else { of_models })
     }
 
     /// As many of these labels as `limits.metadata_pairs` allows.
@@ -117,6 +131,16 @@ fn as_request(spec: &JobSpec, message: &str) -> Map<String, Value> {
     request
 }
 
+/// Whether a caller in this conversation may see and cancel the job: a background job of the conversation,
+/// or, without one, of the calling job itself.
+fn is_visible(job: &Job, conversation: Option<&ConversationId>, caller: &ToolCaller) -> bool {
+    let Some(parent) = job.origin.parent() else { return false };
+    match conversation {
+        Some(conversation) => job.conversation_id.as_ref() == Some(conversation) && job.id != caller.job,
+        None => parent == caller.job,
+    }
+}
+
 impl JobServices for StoreJobServices {
     fn spawn(&self, caller: &ToolCaller, task: BackgroundTask) -> Result<Job, JobServiceError> {
         let key = idempotency_key(caller);
@@ -146,16 +170,14 @@ impl JobServices for StoreJobServices {
     fn spawned(&self, caller: &ToolCaller) -> Result<Vec<Job>, JobServiceError> {
         let conversation = self.parent(caller)?.conversation_id;
         let mut jobs = self.store.spawned(caller.user)?;
-        jobs.retain(|job| match &conversation {
-            Some(conversation) => job.conversation_id.as_ref() == Some(conversation),
-            None => job.origin.parent() == Some(caller.job),
-        });
+        jobs.retain(|job| is_visible(job, conversation.as_ref(), caller));
         Ok(jobs)
     }
 
     fn cancel(&self, caller: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError> {
+        let conversation = self.parent(caller)?.conversation_id;
         let stored_job = self.store.job(caller.user, job)?;
-        if stored_job.is_none_or(|job| job.origin.parent().is_none() || job.id == caller.job) {
+        if !stored_job.is_some_and(|job| is_visible(&job, conversation.as_ref(), caller)) {
             return Ok(None);
         }
         Ok(Store::cancel(self.store.as_ref(), caller.user, job).wait()?)
@@ -166,6 +188,7 @@ impl JobServices for StoreJobServices {
         let parent = self.parent(caller)?;
         let NewSchedule { name, timing, message, tools } = new;
         let now_ms = self.clock.now_ms();
+        self.min_interval(caller.user)?.check(&timing, now_ms)?;
         let id = ScheduleId::from_bits(self.new_id_bits(now_ms));
         let labels = self.labels([("schedule_id", id.to_string()), ("scheduled_by", caller.job.to_string())]);
         let spec = JobSpec {
@@ -176,7 +199,7 @@ impl JobServices for StoreJobServices {
             ..inherited(parent, message.clone())
         };
         let request = as_request(&spec, &message);
-        let schedule = Schedule::new(id, caller.user, name, timing, now_ms);
+        let schedule = Schedule::new(id, caller.user, name, timing, now_ms).of_model();
         let stored = self
             .store
             .put(schedule, ScheduledRequest { spec, given: request }, self.limits.schedules)

@@ -167,7 +167,12 @@ fn start_scheduler(
 ) -> std::io::Result<SchedulerThread> {
     let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
     SchedulerThread::start(
-        SchedulerPorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy },
+        SchedulerPorts {
+            schedules: Arc::<RedbStore>::clone(store),
+            batches: Arc::<RedbStore>::clone(store),
+            clock,
+            entropy,
+        },
         detector,
     )
 }

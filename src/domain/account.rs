@@ -195,6 +195,17 @@ pub struct Quota {
     pub project_bytes: Option<u64>,
 }
 
+/// A quota that work may exhaust; its name is the field of [`Quota`].
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaKind {
+    /// Model tokens a day.
+    TokensPerDay,
+    /// Unfinished jobs.
+    UnfinishedJobs,
+}
+
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {

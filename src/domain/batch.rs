@@ -1,6 +1,7 @@
 //! Batches: jobs that are accepted and counted together. Their lines are stored elsewhere, because there may
 //! be many.
 
+use super::account::QuotaKind;
 use super::id::{BatchId, UserId};
 use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
@@ -68,4 +69,7 @@ pub struct Batch {
     /// Receives a webhook when the batch ends.
     #[serde(default)]
     pub webhook_url: Option<WebhookUrl>,
+    /// The exhausted quota that the remaining lines wait for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<QuotaKind>,
 }

@@ -1,5 +1,6 @@
 //! The batch object of the API and of webhooks (DESIGN §3).
 
+use super::account::QuotaKind;
 use super::batch::{Batch, BatchCounts, BatchStatus};
 use super::id::BatchId;
 use serde::Serialize;
@@ -18,6 +19,8 @@ pub struct BatchObject {
     cancelled_at: Option<u64>,
     request_counts: BatchCounts,
     concurrency: u32,
+    /// The exhausted quota that the remaining lines wait for.
+    waiting_for: Option<QuotaKind>,
 }
 
 impl From<Batch> for BatchObject {
@@ -34,6 +37,7 @@ impl From<Batch> for BatchObject {
             cancelled_at: finished_at.filter(|_| batch.status == BatchStatus::Cancelled),
             request_counts: batch.counts,
             concurrency: batch.concurrency,
+            waiting_for: batch.waiting_for,
         }
     }
 }

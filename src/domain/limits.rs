@@ -86,6 +86,15 @@ limits! {
     job_backoff_max_s: u64 = 600, 0..=7 * DAY_S;
     /// Maximum schedules of one user; else 429.
     schedules: u64 = 1_000, 0..=1_000_000;
+    /// Minimum interval of a schedule of a user who is no administrator, seconds; with accounts only.
+    schedule_s: u64 = 60, 0..=DAY_S;
+    /// Minimum interval of a schedule that a model makes, seconds.
+    model_schedule_s: u64 = 60, 0..=DAY_S;
+    /// Maximum schedules of one user that models have made; more is an error for the model.
+    model_schedules: u64 = 20, 0..=1_000_000;
+    /// Maximum tokens a UTC day for the jobs of all schedules that a user's models have made; above it their
+    /// occurrences are skipped. 0 turns it off.
+    model_schedule_tokens: u64 = 1_000_000, 0..=EIB;
     /// Maximum unfinished background jobs that one user's models have started; more is an error for the
     /// model.
     spawned_jobs: u64 = 8, 0..=1_000;

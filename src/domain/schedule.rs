@@ -1,5 +1,6 @@
 //! Schedules: the request (`ScheduledRequest`, immutable) and the state (`Schedule`).
 
+use super::account::QuotaKind;
 use super::id::{JobId, ScheduleId, UserId};
 use super::job::JobSpec;
 use super::timing::Timing;
@@ -43,6 +44,47 @@ pub struct Schedule {
     pub last_job: Option<JobId>,
     /// Number of runs.
     pub runs: u64,
+    /// The tokens of its jobs, if a model has made the schedule; such a schedule has a daily limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_tokens: Option<DailyTokens>,
+    /// The last occurrence that an exhausted quota of the owner skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_skip: Option<SkippedRun>,
+}
+
+/// An occurrence that was skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedRun {
+    /// Wall clock, unix milliseconds.
+    pub at_ms: u64,
+    /// The exhausted quota.
+    pub quota: QuotaKind,
+}
+
+/// Tokens that the jobs of a schedule have spent on one day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DailyTokens {
+    /// Days since 1970, UTC.
+    pub day: u64,
+    /// Tokens of the counted jobs.
+    pub tokens: u64,
+    /// The newest job that is counted.
+    pub counted: Option<JobId>,
+}
+
+impl DailyTokens {
+    /// The tokens of this day.
+    pub fn on(&self, day: u64) -> u64 {
+        if self.day == day { self.tokens } else { 0 }
+    }
+
+    /// Counts a job that has ended, once. Its tokens count for the day on which they are counted.
+    pub fn count(&mut self, job: JobId, tokens: u64, day: u64) {
+        if self.counted == Some(job) {
+            return;
+        }
+        *self = Self { day, tokens: self.on(day).saturating_add(tokens), counted: Some(job) };
+    }
 }
 
 impl Schedule {
@@ -60,7 +102,15 @@ impl Schedule {
             last_run_ms: None,
             last_job: None,
             runs: 0,
+            model_tokens: None,
+            last_skip: None,
         }
+    }
+
+    /// The same schedule as one that a model has made.
+    #[must_use]
+    pub fn of_model(self) -> Self {
+        Self { model_tokens: Some(DailyTokens::default()), ..self }
     }
 
     /// Records that the occurrence `due_ms` became `job`. Missed occurrences are not caught up: the next one
@@ -79,6 +129,15 @@ impl Schedule {
         self.next_run_ms = self.timing.next_after(due_ms.max(now_ms));
         self.armed_at_ms = now_ms;
         self.last_due_ms = Some(due_ms);
+    }
+
+    /// Records that an exhausted quota skipped the occurrence `due_ms`. Returns whether the occurrence before
+    /// was not skipped.
+    pub fn skip(&mut self, due_ms: u64, quota: QuotaKind, now_ms: u64) -> bool {
+        let is_first = self.last_skip.is_none_or(|skip| self.last_run_ms.is_some_and(|run| run > skip.at_ms));
+        self.pass(due_ms, now_ms);
+        self.last_skip = Some(SkippedRun { at_ms: now_ms, quota });
+        is_first
     }
 
     /// Recomputes the next occurrence if the clock has gone back since. Returns whether it changed.

@@ -1,10 +1,11 @@
-//! Makes jobs of due schedules. [`Scheduler::tick`] runs on one thread, which also runs the stall detector.
-//! When the wall clock goes back, the next runs are computed again.
+//! Makes jobs of due schedules, and continues batches that waited for a quota. [`Scheduler::tick`] runs on
+//! one thread, which also runs the stall detector. When the wall clock goes back, the next runs are computed
+//! again.
 
 use super::stall_detector::StallDetector;
 use crate::domain::id::{IdGenerator, JobId};
 use crate::domain::schedule::CLOCK_SLACK_MS;
-use crate::ports::{CancelReason, CancelToken, Clock, Entropy, Schedules, StoreError};
+use crate::ports::{Batches, CancelReason, CancelToken, Clock, Entropy, Schedules, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,6 +17,9 @@ const BATCH: usize = 64;
 /// The longest sleep: new schedules and changes of the clock are noticed within it.
 const MAX_SLEEP: Duration = Duration::from_millis(500);
 
+/// Pause between two checks whether waiting batches may continue, milliseconds.
+const RESUME_INTERVAL_MS: u64 = 5_000;
+
 /// Pause after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -24,6 +28,8 @@ const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 pub struct SchedulerPorts {
     /// The stored schedules.
     pub schedules: Arc<dyn Schedules>,
+    /// The stored batches.
+    pub batches: Arc<dyn Batches>,
     /// Wall and monotonic time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for job ids.
@@ -52,12 +58,14 @@ pub struct Scheduler {
     /// `None` before the first tick: the clock may have changed while the server was down.
     last_tick: Option<ClockTimes>,
     is_blocked: bool,
+    /// When waiting batches are checked next, by the monotonic clock; `None`: now.
+    next_resume_ms: Option<u64>,
 }
 
 impl Scheduler {
     /// A scheduler that computes all next runs again at its first tick.
     pub fn new(ports: SchedulerPorts) -> Self {
-        Self { ports, ids: IdGenerator::default(), last_tick: None, is_blocked: false }
+        Self { ports, ids: IdGenerator::default(), last_tick: None, is_blocked: false, next_resume_ms: None }
     }
 
     /// Computes next runs again if the clock went back, then makes jobs of at most a batch of due schedules.
@@ -71,6 +79,7 @@ impl Scheduler {
             }
         }
         self.last_tick = Some(now);
+        self.resume_batches(now.monotonic_ms)?;
         let fired = match self.ports.schedules.next_run_ms()? {
             Some(due_ms) if due_ms <= now.wall_ms => self.fire(now.wall_ms)?,
             _ => 0,
@@ -79,11 +88,25 @@ impl Scheduler {
         Ok(SchedulerTick { fired, sleep })
     }
 
+    fn resume_batches(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        if self.next_resume_ms.is_none_or(|next_ms| next_ms <= now_ms) {
+            let has_more = self.ports.batches.resume_waiting().wait()?;
+            self.next_resume_ms = (!has_more).then(|| now_ms.saturating_add(RESUME_INTERVAL_MS));
+        }
+        Ok(())
+    }
+
     fn fire(&mut self, now_ms: u64) -> Result<usize, StoreError> {
         let new_id = |_| JobId::from_bits(self.ids.mint(now_ms, self.ports.entropy.random()));
         let fired = self.ports.schedules.fire_due((0..BATCH).map(new_id).collect()).wait()?;
         for (schedule, job) in &fired.jobs {
             tracing::debug!(%schedule, %job, "schedule fired");
+        }
+        for schedule in &fired.skipped {
+            tracing::info!(%schedule, "occurrence skipped: daily tokens spent, or last job unfinished");
+        }
+        for (schedule, refusal) in &fired.over_quota {
+            tracing::info!(%schedule, %refusal, "occurrences are skipped: a quota is used up");
         }
         if fired.is_blocked && !self.is_blocked {
             tracing::warn!("queue or disk full; due schedules wait");

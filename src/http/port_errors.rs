@@ -79,6 +79,9 @@ impl From<ScheduleError> for ApiError {
             ScheduleError::SchedulesFull { .. } => {
                 Self::refused(StatusCode::TOO_MANY_REQUESTS, "schedules_full", &error)
             }
+            // Only models meet this limit.
+            ScheduleError::ModelSchedulesFull { .. } => Self::Internal,
+            ScheduleError::TooOften { .. } => Self::malformed(error.to_string()),
         }
     }
 }

@@ -118,6 +118,9 @@ pub trait Batches: Send + Sync {
     /// Cancels a batch: no further line starts, and its running jobs are cancelled. An ended batch stays as
     /// it is. `None` when the user has no such batch.
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>>;
+    /// Starts lines of batches that waited for a quota which has room again. Returns whether there may be
+    /// more of them.
+    fn resume_waiting(&self) -> Ticket<bool>;
 
     /// The batch, or `None` when it is not this user's.
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError>;

@@ -52,7 +52,9 @@ pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};
 pub use quota::{QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
 pub use readiness::ReadinessProbe;
 pub use results::Results;
-pub use schedule::{FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules};
+pub use schedule::{
+    FiredSchedules, MinInterval, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules,
+};
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use store::{
     ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,

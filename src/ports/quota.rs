@@ -1,4 +1,5 @@
 //! The quotas of an account: the work that it may submit, and the storage that one project may use.
+//! Submissions, schedules that fire and batches that continue all ask [`WorkQuota::admit`].
 
 use super::accounts::{ACCOUNT_DAY_MS, Accounts};
 use super::projects::Projects;
@@ -6,7 +7,7 @@ use super::store::Store;
 use super::store_error::StoreError;
 use super::users::Users;
 use super::workspaces::{FileError, Workspaces};
-use crate::domain::account::Quota;
+use crate::domain::account::{Quota, QuotaKind};
 use crate::domain::id::UserId;
 use crate::domain::project::Project;
 
@@ -41,6 +42,16 @@ pub enum QuotaRefusal {
     },
 }
 
+impl QuotaRefusal {
+    /// The exhausted quota.
+    pub fn kind(self) -> QuotaKind {
+        match self {
+            Self::Tokens { .. } => QuotaKind::TokensPerDay,
+            Self::Jobs { .. } | Self::NewJobs { .. } => QuotaKind::UnfinishedJobs,
+        }
+    }
+}
+
 /// The used part of an account's quota for work. Unlimited quotas are not counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WorkQuota {
@@ -60,19 +71,31 @@ impl WorkQuota {
         now_ms: u64,
     ) -> Result<Self, StoreError> {
         let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
-        let unfinished_jobs = match quota.unfinished_jobs {
-            Some(limit) => store.unfinished_count(user, limit)?,
-            None => 0,
+        let tokens_today = || {
+            let today = Self::day(now_ms);
+            let usage = accounts.usage(user, today, today)?;
+            Ok(usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens)))
         };
-        let tokens_today = match quota.tokens_per_day {
-            Some(_) => {
-                let today = u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
-                let usage = accounts.usage(user, today, today)?;
-                usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens))
-            }
-            None => 0,
-        };
-        Ok(Self { quota, unfinished_jobs, tokens_today })
+        Self::count(quota, |limit| store.unfinished_count(user, limit), tokens_today)
+    }
+
+    /// Counts the used part; `unfinished_jobs` gets the limit up to which it counts. What has no limit is not
+    /// counted.
+    pub fn count(
+        quota: Quota,
+        unfinished_jobs: impl FnOnce(u64) -> Result<u64, StoreError>,
+        tokens_today: impl FnOnce() -> Result<u64, StoreError>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            quota,
+            unfinished_jobs: quota.unfinished_jobs.map_or(Ok(0), unfinished_jobs)?,
+            tokens_today: quota.tokens_per_day.map_or(Ok(0), |_| tokens_today())?,
+        })
+    }
+
+    /// The day of the quota of tokens, in days since 1970 (UTC).
+    pub fn day(now_ms: u64) -> u32 {
+        u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX)
     }
 
     /// Checks whether this many new jobs may be submitted.

@@ -1,10 +1,14 @@
 //! Schedules. An occurrence becomes a job and the schedule advances in one transaction.
 
+use super::quota::QuotaRefusal;
 use super::store_error::StoreError;
 use super::ticket::Ticket;
+use crate::domain::account::Role;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;
+use crate::domain::limits::Limits;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::domain::timing::Timing;
 
 /// Why a schedule was not stored. The texts are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,9 +19,68 @@ pub enum ScheduleError {
         /// The limit.
         limit: u64,
     },
+    /// The user's models have made `limits.model_schedules` schedules already.
+    #[error(
+        "models have made {limit} schedules already (limits.model_schedules); remove one first, or let the user make it"
+    )]
+    ModelSchedulesFull {
+        /// The limit.
+        limit: u64,
+    },
+    /// The schedule would run too often.
+    #[error(
+        "a schedule of yours may run every {min_s} s at most ({limit}); this one would run every {gap_s} s"
+    )]
+    TooOften {
+        /// Name of the limit in the configuration.
+        limit: &'static str,
+        /// The limit, seconds.
+        min_s: u64,
+        /// Its shortest interval, seconds.
+        gap_s: u64,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The least interval of a new schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinInterval {
+    /// Name of the limit in the configuration.
+    pub limit: &'static str,
+    /// Seconds.
+    pub min_s: u64,
+}
+
+impl MinInterval {
+    /// The interval for schedules that models make.
+    pub fn of_models(limits: &Limits) -> Self {
+        Self { limit: "limits.model_schedule_s", min_s: limits.model_schedule_s }
+    }
+
+    /// The interval for users with this role.
+    pub fn of_role(role: Role, limits: &Limits) -> Self {
+        let min_s = if role == Role::Admin { 0 } else { limits.schedule_s };
+        Self { limit: "limits.schedule_s", min_s }
+    }
+
+    /// The longer one of both.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        if other.min_s > self.min_s { other } else { self }
+    }
+
+    /// Refuses a schedule that would run more often.
+    pub fn check(self, timing: &Timing, now_ms: u64) -> Result<(), ScheduleError> {
+        let Self { limit, min_s } = self;
+        match timing.shortest_gap_ms(now_ms) {
+            Some(gap_ms) if gap_ms < min_s.saturating_mul(1_000) => {
+                Err(ScheduleError::TooOften { limit, min_s, gap_s: gap_ms / 1_000 })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A schedule and the state of its last job.
@@ -54,6 +117,12 @@ pub struct SchedulePage {
 pub struct FiredSchedules {
     /// Due schedules and the jobs that were created.
     pub jobs: Vec<(ScheduleId, JobId)>,
+    /// Schedules of models whose occurrence was skipped: their jobs have spent their tokens of the day, or
+    /// the last one has not ended.
+    pub skipped: Vec<ScheduleId>,
+    /// Schedules whose occurrence was skipped, because a quota of their owner is used up; those whose
+    /// occurrence before was skipped, too, are not repeated.
+    pub over_quota: Vec<(ScheduleId, QuotaRefusal)>,
     /// The queue is full: the remaining due schedules stay due.
     pub is_blocked: bool,
 }

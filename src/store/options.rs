@@ -24,6 +24,9 @@ pub struct StoreOptions {
     /// How users share the workers; `None`: they do not. Follows from other keys.
     #[serde(skip)]
     pub share: Option<FairShare>,
+    /// Whether quotas of accounts hold: not in single mode. The caller that opens the store sets it.
+    #[serde(skip)]
+    pub has_quotas: bool,
 }
 
 /// Retention of ended jobs.
@@ -58,6 +61,7 @@ impl Default for StoreOptions {
             slow_commit_ms: 1_000,
             retention: RetentionOptions::default(),
             share: None,
+            has_quotas: true,
         }
     }
 }

@@ -212,6 +212,8 @@ impl World {
             last_run_ms: None,
             last_job: None,
             runs: 0,
+            model_tokens: None,
+            last_skip: None,
         };
         let process = self.process();
         let outcome = process.sim_store.write("put schedule", |store| {

@@ -14,7 +14,7 @@ use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::engine::worker::{Worker, WorkerTick};
 use nanoclaw::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
 use nanoclaw::ports::{
-    CancelToken, Clock, Entropy, Model, ProjectDirectories, Schedules, Store, StoreError, Toolbox,
+    Batches, CancelToken, Clock, Entropy, Model, ProjectDirectories, Schedules, Store, StoreError, Toolbox,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
@@ -137,6 +137,7 @@ impl ServerProcess {
         };
         let scheduler = Scheduler::new(SchedulerPorts {
             schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
+            batches: Arc::clone(&store) as Arc<dyn Batches>,
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SimEntropy(Arc::clone(world))),
         });

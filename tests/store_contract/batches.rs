@@ -1,13 +1,18 @@
 //! Batches: atomic acceptance, limited concurrency, exact counts, cancel, retry and results.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, BOB, done, id, job};
+use crate::support::store::{ANN, BOB, cost, done, id, job};
+use nanoclaw::domain::account::{Quota, QuotaKind};
 use nanoclaw::domain::batch::{Batch, BatchCounts, BatchStatus};
 use nanoclaw::domain::id::{BatchId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{BatchError, Batches, Idempotent, LineOutcome, NewBatch, NewLine, Store, SubmitError};
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{
+    AccountChange, BatchError, Batches, Idempotent, Lease, LineOutcome, NewBatch, NewLine, Store,
+    SubmitError, Users,
+};
 
 fn batch(number: u128) -> BatchId {
     BatchId::from_bits(number)
@@ -93,6 +98,75 @@ fn p8_a_batch_queues_at_most_as_many_jobs_as_its_concurrency() {
     assert_eq!(leases.len(), 3);
     fixture.store.finish(leases[1].fence(), vec![], done(leases[1].job.id, "x")).wait().unwrap();
     assert_eq!(fixture.claim_all().len(), 1, "one line has ended, so one starts");
+}
+
+/// Gives ANN these quotas.
+fn set_quota(fixture: &Fixture, quota: Quota) {
+    let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
+    fixture.store.change_account(ANN, change).wait().unwrap();
+}
+
+/// Ends a job that has spent this many tokens.
+fn end_with_cost(fixture: &Fixture, lease: &Lease, tokens: u64) {
+    let spent = vec![cost(None, Usage::new(tokens, 0))];
+    fixture.store.finish(lease.fence(), spent, done(lease.job.id, "x")).wait().unwrap();
+}
+
+#[test]
+fn p8_a_batch_waits_for_tomorrows_tokens_and_then_runs_every_line() {
+    const DAY_MS: u64 = 86_400_000;
+    let fixture = Fixture::new();
+    set_quota(&fixture, Quota { tokens_per_day: Some(100), ..Quota::default() });
+    accept(&fixture, 1, 5, 2);
+    let leases = fixture.store.claim(9).wait().unwrap();
+    assert_eq!(leases.len(), 2);
+    end_with_cost(&fixture, &leases[0], 100);
+    assert_eq!(fixture.claim_all(), [], "no line starts once the tokens are spent");
+    end_with_cost(&fixture, &leases[1], 10);
+    let seen = shown(&fixture, 1);
+    assert_eq!((seen.status, seen.counts), (BatchStatus::InProgress, counts(5, 2, 0)));
+    assert_eq!(seen.waiting_for, Some(QuotaKind::TokensPerDay));
+    assert_eq!(fixture.store.unfinished_count(ANN, 99), Ok(3), "waiting lines are unfinished jobs");
+    let fixture = fixture.crash();
+    assert_eq!(fixture.store.resume_waiting().wait(), Ok(false));
+    assert_eq!(fixture.claim_all(), [], "today there are no more");
+    fixture.clock.advance(DAY_MS);
+    fixture.store.resume_waiting().wait().unwrap();
+    assert_eq!(shown(&fixture, 1).waiting_for, None);
+    assert_eq!(work_off(&fixture), 3);
+    let ended = shown(&fixture, 1);
+    assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(5, 5, 0)));
+}
+
+#[test]
+fn p8_a_lowered_quota_of_jobs_binds_a_batch_and_a_raised_one_frees_it() {
+    let fixture = Fixture::new();
+    accept(&fixture, 1, 6, 2);
+    let leases = fixture.store.claim(9).wait().unwrap();
+    set_quota(&fixture, Quota { unfinished_jobs: Some(1), ..Quota::default() });
+    end_with_cost(&fixture, &leases[0], 1);
+    assert_eq!(fixture.claim_all(), [], "one job runs, and more may not");
+    assert_eq!(shown(&fixture, 1).waiting_for, Some(QuotaKind::UnfinishedJobs));
+    end_with_cost(&fixture, &leases[1], 1);
+    assert_eq!(fixture.store.claim(9).wait().unwrap().len(), 1, "the next line takes its place");
+    set_quota(&fixture, Quota::default());
+    fixture.store.resume_waiting().wait().unwrap();
+    assert_eq!(fixture.claim_all().len(), 1, "as many as its concurrency allows");
+    assert_eq!(shown(&fixture, 1).waiting_for, None);
+}
+
+#[test]
+fn a_waiting_batch_can_be_cancelled() {
+    let fixture = Fixture::new();
+    set_quota(&fixture, Quota { tokens_per_day: Some(0), ..Quota::default() });
+    accept(&fixture, 1, 3, 3);
+    assert_eq!(shown(&fixture, 1).waiting_for, Some(QuotaKind::TokensPerDay));
+    let cancelled = fixture.store.cancel_batch(ANN, batch(1)).wait().unwrap().expect("the batch");
+    assert_eq!((cancelled.status, cancelled.counts), (BatchStatus::Cancelled, counts(3, 0, 3)));
+    assert_eq!(cancelled.waiting_for, None);
+    set_quota(&fixture, Quota::default());
+    fixture.store.resume_waiting().wait().unwrap();
+    assert_eq!((fixture.claim_all().len(), fixture.store.unfinished_count(ANN, 99)), (0, Ok(0)));
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Schedules with the real store and the real scheduler under clocks that the test sets.
 
 use crate::support::store::{ANN, BOB, done, id, job};
+use nanoclaw::domain::account::{Quota, QuotaKind};
 use nanoclaw::domain::id::{JobId, ScheduleId};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
+use nanoclaw::domain::schedule::{Schedule, ScheduledRequest, SkippedRun};
 use nanoclaw::domain::timing::{Cron, Timing};
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::ports::{
-    AccountChange, CancelToken, Clock, Entropy, JobQuery, ScheduleError, ScheduleQuery, Schedules, Store,
-    Users,
+    AccountChange, Batches, CancelToken, Clock, Entropy, JobQuery, ScheduleError, ScheduleQuery, Schedules,
+    Store, Users,
 };
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
@@ -94,7 +95,8 @@ impl ScheduleSetup {
         let store = RedbStore::open(&path, &StoreOptions::default(), limits, Arc::clone(&clock)).unwrap();
         let schedules = Arc::clone(&store) as Arc<dyn Schedules>;
         let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
-        let timer = Scheduler::new(SchedulerPorts { schedules, clock, entropy });
+        let batches = Arc::clone(&store) as Arc<dyn Batches>;
+        let timer = Scheduler::new(SchedulerPorts { schedules, batches, clock, entropy });
         Self { store, clocks, scheduler: timer, dir }
     }
 
@@ -139,6 +141,8 @@ pub(crate) fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
         last_run_ms: None,
         last_job: None,
         runs: 0,
+        model_tokens: None,
+        last_skip: None,
     }
 }
 
@@ -372,6 +376,42 @@ fn unused_job_ids_make_no_jobs() {
     let fired = setup.store.fire_due((1..=5).map(id).collect()).wait().unwrap();
     assert_eq!(fired.jobs, [(ScheduleId::from_bits(1), JobId::from_bits(1))]);
     assert_eq!(setup.jobs(), 1);
+}
+
+/// The store of a user with these quotas.
+fn set_quota(store: &RedbStore, quota: Quota) {
+    let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
+    store.change_account(ANN, change).wait().unwrap();
+}
+
+#[test]
+fn p8_a_schedule_over_its_quota_skips_its_run_and_tries_the_next_one() {
+    let mut setup = ScheduleSetup::new();
+    let often = setup.put(1, every(60));
+    set_quota(&setup.store, Quota { unfinished_jobs: Some(1), ..Quota::default() });
+    setup.clocks.pass(60_000);
+    assert_eq!(setup.tick(), 1);
+    setup.clocks.pass(60_000);
+    assert_eq!((setup.tick(), setup.jobs()), (0, 1), "the first job has not ended");
+    let now_ms = setup.clocks.now_ms();
+    let seen = setup.read(often);
+    assert_eq!(seen.last_skip, Some(SkippedRun { at_ms: now_ms, quota: QuotaKind::UnfinishedJobs }));
+    assert_eq!((seen.runs, seen.next_run_ms), (1, Some(now_ms + 60_000)), "tried again at its next time");
+    let lease = setup.store.claim(1).wait().unwrap().remove(0);
+    setup.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    setup.clocks.pass(60_000);
+    assert_eq!((setup.tick(), setup.read(often).runs), (1, 2));
+}
+
+#[test]
+fn p8_schedules_due_together_are_counted_together() {
+    let mut setup = ScheduleSetup::new();
+    for number in 1..=5 {
+        setup.put(number, every(60));
+    }
+    set_quota(&setup.store, Quota { unfinished_jobs: Some(2), ..Quota::default() });
+    setup.clocks.pass(60_000);
+    assert_eq!((setup.tick(), setup.jobs()), (2, 2));
 }
 
 #[test]

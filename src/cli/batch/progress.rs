@@ -17,6 +17,9 @@ pub(super) struct BatchResponse {
     /// `in_progress`, `completed`, `cancelling`, `cancelled`.
     pub(super) status: String,
     pub(super) request_counts: BatchLineCounts,
+    /// The exhausted quota that the remaining lines wait for.
+    #[serde(default)]
+    pub(super) waiting_for: Option<String>,
     /// The whole batch as the server sent it.
     #[serde(skip)]
     pub(super) json: Value,

@@ -136,10 +136,15 @@ impl BatchCommandRun<'_> {
     fn wait(&self, id: &str) -> Result<BatchResponse, CliError> {
         let wait_s = if self.progress.is_watched() { WATCHED_WAIT_S } else { WAIT_S };
         let path = path(id, &format!("?wait={wait_s}"))?;
+        let mut waiting_for = None;
         loop {
             let wait = Duration::from_secs(wait_s);
             let batch = read(self.retry().run(&mut || self.client.get_waiting(&path, wait))?)?;
             self.progress.show(batch.request_counts);
+            if let Some(quota) = batch.waiting_for.as_ref().filter(|_| batch.waiting_for != waiting_for) {
+                self.progress.info(&format!("{id} waits: the account's quota {quota} is used up"));
+            }
+            waiting_for.clone_from(&batch.waiting_for);
             if batch.has_ended() {
                 return Ok(batch);
             }

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// An occurrence further than this in the future was fired by a wrong clock, milliseconds.
 const WRONG_CLOCK_MS: u64 = 24 * 60 * 60 * 1_000;
 
+/// Occurrences of a cron expression that are compared for the shortest time between two of them.
+const GAPS: usize = 200;
+
 /// When a schedule is due. All times are unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +53,21 @@ impl Timing {
                 ms.checked_add(step)?.checked_sub(since.checked_rem(step)?)
             }
             Self::Cron(cron) => cron.next_after(ms),
+        }
+    }
+
+    /// The shortest time between two of the next occurrences after `now_ms`, milliseconds; `None` for a
+    /// timing that occurs once.
+    pub fn shortest_gap_ms(&self, now_ms: u64) -> Option<u64> {
+        match self {
+            Self::At(_) => None,
+            Self::Every { seconds, .. } => Some(seconds.saturating_mul(1_000)),
+            Self::Cron(_) => {
+                let next = |ms: &u64| self.next_after(*ms);
+                let times: Vec<u64> =
+                    std::iter::successors(self.next_after(now_ms), next).take(GAPS).collect();
+                times.windows(2).filter_map(|pair| pair.last()?.checked_sub(*pair.first()?)).min()
+            }
         }
     }
 
@@ -95,6 +113,17 @@ mod tests {
         assert_eq!(every.next_after(33_000), Some(43_000));
         assert_eq!(every.next_after(0), Some(3_000));
         assert_eq!(every.next_after(u64::MAX - 1), None);
+    }
+
+    #[test]
+    fn the_shortest_gap_of_a_timing_is_known() {
+        let now = 1_800_014_400_000;
+        let cron = |expression: &str| Timing::Cron(Box::new(Cron::new(expression, "UTC").unwrap()));
+        assert_eq!(Timing::At(5).shortest_gap_ms(0), None);
+        assert_eq!(Timing::Every { seconds: 7, anchor_ms: 0 }.shortest_gap_ms(now), Some(7_000));
+        assert_eq!(cron("* * * * *").shortest_gap_ms(now), Some(60_000));
+        assert_eq!(cron("0,5 9 * * *").shortest_gap_ms(now), Some(5 * 60_000));
+        assert_eq!(cron("@daily").shortest_gap_ms(now), Some(24 * HOUR_MS));
     }
 
     #[test]

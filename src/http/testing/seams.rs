@@ -51,6 +51,9 @@ impl Batches for Rest {
     fn cancel_batch(&self, _: UserId, _: BatchId) -> Ticket<Option<Batch>> {
         unreachable!("batches are tested against the real store")
     }
+    fn resume_waiting(&self) -> Ticket<bool> {
+        unreachable!("batches are tested against the real store")
+    }
     fn batch(&self, _: UserId, _: BatchId) -> Result<Option<Batch>, StoreError> {
         Ok(None)
     }

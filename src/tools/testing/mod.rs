@@ -38,6 +38,8 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
         last_run_ms: None,
         last_job: None,
         runs: 0,
+        model_tokens: None,
+        last_skip: None,
     }
 }
 

@@ -47,10 +47,10 @@ pub(crate) async fn create(
 ) -> HandlerResult {
     idempotency::refuse(&request.headers, NO_KEY)?;
     let body = request_body::read(context, &request.headers, body).await?;
-    let user = request.user;
+    let (user, role) = (request.user, request.caller.role);
     drop(request); // frees the headers while the job runs
     quota::check(context, user, None, 1).await?;
-    let check = move |request: ScheduleRequest, app: &AppDependencies| request.check(app, user);
+    let check = move |request: ScheduleRequest, app: &AppDependencies| request.check(app, user, role);
     let ValidSchedule { name, timing, spec, given } = json::read_large(context, body, check).await?;
     let now_ms = context.app.clock.now_ms();
     let id = ScheduleId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));

@@ -1,5 +1,6 @@
 //! From the JSON of a request to a schedule. Its `job` is read as a job of `/v1/jobs`.
 
+use crate::domain::account::Role;
 use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
 use crate::domain::timing::{EVERY_MAX_S, Timing, TimingRequest};
@@ -7,6 +8,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::values::{PlainText, UnixMillis, WholeNumber};
 use crate::http::v1::jobs::spec;
+use crate::ports::MinInterval;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -32,7 +34,12 @@ pub(crate) struct ValidSchedule {
 }
 
 impl ScheduleRequest {
-    pub(crate) fn check(self, app: &AppDependencies, user: UserId) -> Result<ValidSchedule, ApiError> {
+    pub(crate) fn check(
+        self,
+        app: &AppDependencies,
+        user: UserId,
+        role: Role,
+    ) -> Result<ValidSchedule, ApiError> {
         let timing = TimingRequest {
             at_ms: self.at.map(|at| at.0),
             every_s: self.every_s.map(|seconds| seconds.0),
@@ -45,6 +52,10 @@ impl ScheduleRequest {
             }
             Some(key) => ApiError::value(key, fault.message),
             None => ApiError::malformed(fault.message),
+        })?;
+        let field = if matches!(timing, Timing::Every { .. }) { "every_s" } else { "cron" };
+        MinInterval::of_role(role, &app.limits).check(&timing, app.clock.now_ms()).map_err(|error| {
+            ApiError::value(field, format!("{error}; choose a longer interval, or ask an administrator"))
         })?;
         let given = self.job;
         if given.get("run_at").is_some_and(|value| !value.is_null()) {
@@ -81,9 +92,13 @@ mod tests {
     const NOW_S: u64 = 1_700_000_000;
 
     fn asked(value: Value) -> Result<ValidSchedule, ApiError> {
+        asked_by(Role::Admin, value)
+    }
+
+    fn asked_by(role: Role, value: Value) -> Result<ValidSchedule, ApiError> {
         let Value::Object(map) = value else { panic!("an object") };
         let request: ScheduleRequest = from_map(map)?;
-        request.check(&app(&Arc::new(MemoryStore::default())), UserId::SINGLE)
+        request.check(&app(&Arc::new(MemoryStore::default())), UserId::SINGLE, role)
     }
 
     fn refused(value: Value) -> (String, String) {
@@ -111,6 +126,28 @@ mod tests {
         );
         let Timing::Cron(cron) = timing("cron", json!("30 9 * * MON-FRI")) else { panic!("a cron") };
         assert_eq!((cron.expression(), cron.zone()), ("30 9 * * MON-FRI", "UTC"));
+    }
+
+    #[test]
+    fn p8_schedules_of_users_have_a_least_interval_and_those_of_administrators_none() {
+        let often = |field: &str, value: Value| json!({field: value, "job": {"input": "x"}});
+        for (field, value) in [("every_s", json!(59)), ("cron", json!("*/30 * * * * *"))] {
+            match asked_by(Role::User, often(field, value.clone())).err().expect("refused") {
+                ApiError::Invalid { message, param, .. } => {
+                    assert_eq!(param.as_deref(), Some(field), "{message}");
+                    assert!(
+                        message.contains("every 60 s") && message.contains("limits.schedule_s"),
+                        "{message}"
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(asked_by(Role::Admin, often(field, value)).is_ok(), "{field}");
+        }
+        for (field, value) in [("every_s", json!(60)), ("cron", json!("* * * * *")), ("at", json!(NOW_S + 1))]
+        {
+            assert!(asked_by(Role::User, often(field, value)).is_ok(), "{field}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A schedule as clients see it.
 
+use crate::domain::account::QuotaKind;
 use crate::domain::id::{JobId, ScheduleId};
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::ScheduledRequest;
@@ -24,6 +25,15 @@ pub(crate) struct ScheduleResponse {
     next_run_at: Option<u64>,
     last_run: Option<LastRunResponse>,
     runs: u64,
+    last_skip: Option<SkippedRunResponse>,
+}
+
+/// The last occurrence that was skipped, because a quota of the account was used up.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize)]
+struct SkippedRunResponse {
+    at: u64,
+    quota: QuotaKind,
 }
 
 /// The newest job of a schedule. Its status is `null` once the job is deleted.
@@ -62,6 +72,9 @@ impl ScheduleResponse {
                 at: seconds(at_ms),
             }),
             runs: schedule.runs,
+            last_skip: schedule
+                .last_skip
+                .map(|skip| SkippedRunResponse { at: seconds(skip.at_ms), quota: skip.quota }),
         }
     }
 

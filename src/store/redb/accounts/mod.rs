@@ -10,6 +10,7 @@ use crate::store::redb::codec::tables::{CONVERSATION_USAGE, USAGE};
 use crate::store::redb::store::RedbStore;
 
 mod hourly_usage;
+mod quota;
 mod tokens;
 pub(crate) mod usage;
 mod users;

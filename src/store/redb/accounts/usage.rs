@@ -6,7 +6,7 @@ use crate::domain::usage::{Usage, UsageByModel};
 use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, StoreError};
 use crate::store::redb::codec::keys::accounts::{UsageBytes, UsageKey};
 use crate::store::redb::codec::keys::conversations::TurnKey;
-use crate::store::redb::codec::table::{ReadTable, WriteTable};
+use crate::store::redb::codec::table::{ReadTable, ReadableTable, WriteTable};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
@@ -90,7 +90,7 @@ pub(crate) type UsageTable = ReadTable<&'static UsageBytes, &'static [u8]>;
 
 /// A user's lines from one day, or hour, to another, both included.
 pub(crate) fn lines(
-    table: &UsageTable,
+    table: &impl ReadableTable<&'static UsageBytes, &'static [u8]>,
     user: UserId,
     from: u32,
     to: u32,

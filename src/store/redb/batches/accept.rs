@@ -77,6 +77,7 @@ impl Transaction<'_> {
             counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
             concurrency: new.concurrency.max(1),
             webhook_url: new.webhook_url.clone(),
+            waiting_for: None,
         };
         self.tables.batches_owned.insert(&OwnedBatchKey { user: new.user, batch: new.id }.encode(), ())?;
         // Lines count as unfinished jobs from here on; each hands its share over to its job.

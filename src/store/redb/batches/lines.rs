@@ -5,7 +5,7 @@ use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::StoreError;
+use crate::ports::{StoreError, WorkQuota};
 use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::BatchLineKey;
 use crate::store::redb::codec::table::ReadableTable;
@@ -27,12 +27,18 @@ impl Transaction<'_> {
         Ok(self.find_batch(batch)?.map(|row| row.batch))
     }
 
-    /// Turns lines into jobs while the batch has room. A transaction starts a bounded number, and more start
-    /// when one of them ends: moving hundreds of megabytes at once would delay all other writes. The caller
-    /// writes the row.
+    /// Turns lines into jobs while the batch and its owner's quota have room. A transaction starts a bounded
+    /// number, and more start when one of them ends: moving hundreds of megabytes at once would delay all
+    /// other writes. The caller writes the row.
     pub(crate) fn start_lines(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
         let mut bytes = 0_usize;
+        let mut quota = if row.has_room() { self.line_quota(row.batch.user)? } else { WorkQuota::default() };
+        let mut refusal = None;
         while row.has_room() && (bytes < BEGIN_BYTES || row.active == 0) {
+            refusal = quota.admit(1, self.now_ms).err();
+            if refusal.is_some() {
+                break;
+            }
             let key = BatchLineKey { batch: row.batch.id, line: row.next_line };
             row.next_line = row.next_line.saturating_add(1);
             self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
@@ -40,6 +46,7 @@ impl Transaction<'_> {
                 Ok(Some(weight)) => {
                     bytes = bytes.saturating_add(weight);
                     row.active = row.active.saturating_add(1);
+                    quota.unfinished_jobs = quota.unfinished_jobs.saturating_add(1);
                 }
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(batch = %key.batch, line = key.line, reason, "batch line cannot be read; it counts as failed");
@@ -53,6 +60,7 @@ impl Transaction<'_> {
                 Err(error) => return Err(error),
             }
         }
+        self.set_waiting(row, refusal)?;
         self.settle_batch(row)
     }
 
@@ -158,6 +166,7 @@ impl Transaction<'_> {
         row.batch.cancelling_at_ms = Some(self.now_ms);
         row.batch.counts.failed = row.batch.counts.failed.saturating_add(unstarted);
         self.counters.unfinished = self.counters.unfinished.saturating_sub(u64::from(unstarted));
+        self.set_waiting(&mut row, None)?;
         self.settle_batch(&mut row)?;
         self.put_batch(&row)?;
         for job in self.active_jobs(batch)? {

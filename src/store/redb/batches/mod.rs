@@ -7,6 +7,8 @@ use crate::ports::{
     BatchError, BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage, StoreError,
     Ticket,
 };
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::WAITING_BATCHES;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::{BASE_WEIGHT, WriteOptions};
@@ -16,6 +18,7 @@ pub(crate) mod lines;
 pub(crate) mod read;
 pub(crate) mod removal;
 pub(crate) mod row;
+mod waiting;
 
 impl Batches for RedbStore {
     fn fill(&self, batch: BatchId, first: u32, lines: Vec<NewLine>) -> Ticket<()> {
@@ -30,6 +33,14 @@ impl Batches for RedbStore {
 
     fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>, BatchError> {
         self.push(WriteOptions::default(), move |transaction| transaction.accept_batch(&batch, key.as_ref()))
+    }
+
+    fn resume_waiting(&self) -> Ticket<bool> {
+        match self.read(|reading| Ok(WAITING_BATCHES.read(reading)?.first()?.is_none())) {
+            Ok(true) => Ticket::resolved(Ok(false)),
+            Ok(false) => self.push(WriteOptions::default(), waiting::resume_waiting_batches),
+            Err(error) => Ticket::resolved(Err(error)),
+        }
     }
 
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>> {

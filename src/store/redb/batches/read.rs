@@ -7,7 +7,9 @@ use crate::store::redb::batches::row::{BatchLineRow, BatchRow};
 use crate::store::redb::codec::keys::batches::{
     BatchLineBytes, BatchLineKey, OwnedBatchBytes, OwnedBatchKey,
 };
-use crate::store::redb::codec::tables::{BATCH_ACTIVE, BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
+use crate::store::redb::codec::keys::jobs::JobBytes;
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::read;
 use redb::ReadTransaction;
@@ -126,23 +128,41 @@ fn line_row(reading: &ReadTransaction, key: BatchLineKey) -> Result<BatchLineRow
     row.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))
 }
 
-/// Lines of a user's open batches that have no job yet, counted up to `limit`.
+/// Lines of a user's open batches that have no job yet, counted up to `limit`. `find` reads a batch; the
+/// tables are those of lines with a job and of waiting batches.
 pub(crate) fn unstarted_lines(
-    reading: &ReadTransaction,
+    (active, waiting): (
+        &impl ReadableTable<&'static BatchLineBytes, &'static JobBytes>,
+        &impl ReadableTable<&'static OwnedBatchBytes, ()>,
+    ),
+    find: impl Fn(BatchId) -> Result<Option<BatchRow>, StoreError>,
     user: UserId,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let active = BATCH_ACTIVE.read(reading)?;
+    let unstarted = |batch| -> Result<u64, StoreError> {
+        let found = values::skip_unreadable(batch, find(batch))?.filter(|row| row.batch.user == user);
+        let open = found.filter(|row| row.batch.status == BatchStatus::InProgress);
+        Ok(open.map_or(0, |row| u64::from(row.unstarted())))
+    };
     let mut count = 0_u64;
+    let (first, last) = OwnedBatchKey::ends(user);
+    for entry in waiting.range::<&OwnedBatchBytes>(&first.encode()..=&last.encode())? {
+        if count >= limit {
+            return Ok(limit);
+        }
+        let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
+        let (first, last) = BatchLineKey::all_of(batch);
+        // One with an active line is counted below.
+        if active.range::<&BatchLineBytes>(&first..=&last)?.next().is_none() {
+            count = count.saturating_add(unstarted(batch)?);
+        }
+    }
     let mut from = Bound::Unbounded;
-    // An open batch has an active line, so batches that have ended cost nothing.
+    // An open batch has an active line or waits, so batches that have ended cost nothing.
     while count < limit {
         let next = active.range::<&BatchLineBytes>((from.as_ref(), Bound::Unbounded))?.next().transpose()?;
         let Some(batch) = next.map(|(key, _)| BatchLineKey::decode(key.value()).batch) else { break };
-        let found = values::skip_unreadable(batch, row(reading, batch))?.filter(|row| row.batch.user == user);
-        let lines =
-            found.filter(|row| row.batch.status == BatchStatus::InProgress).map_or(0, |row| row.unstarted());
-        count = count.saturating_add(u64::from(lines));
+        count = count.saturating_add(unstarted(batch)?);
         from = Bound::Excluded(BatchLineKey::all_of(batch).1);
     }
     Ok(count.min(limit))

@@ -133,6 +133,8 @@ tables! {
     batches BATCHES: &'static BatchBytes => RawBytes;
     /// Batches by owner.
     batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
+    /// Those that wait for a quota, by owner.
+    waiting_batches WAITING_BATCHES: &'static OwnedBatchBytes => ();
     /// Their lines: [`crate::store::redb::batches::row::BatchLineRow`].
     batch_lines BATCH_LINES: &'static BatchLineBytes => RawBytes;
     /// Lines whose job has not ended.

@@ -13,7 +13,7 @@ use crate::ports::{
 };
 use crate::store::redb::batches;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
-use crate::store::redb::codec::tables::{LOG, SPECS};
+use crate::store::redb::codec::tables::{BATCH_ACTIVE, LOG, OWNED, SPECS, WAITING_BATCHES};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::history;
 use crate::store::redb::jobs::append::record_bytes;
@@ -149,8 +149,10 @@ impl Store for RedbStore {
 
     fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError> {
         self.read(|reading| {
-            let jobs = read::unfinished_count(reading, user, limit)?;
-            let lines = batches::read::unstarted_lines(reading, user, limit.saturating_sub(jobs))?;
+            let jobs = read::unfinished_count(&OWNED.read(reading)?, user, limit)?;
+            let batches = (&BATCH_ACTIVE.read(reading)?, &WAITING_BATCHES.read(reading)?);
+            let find = |id| batches::read::row(reading, id);
+            let lines = batches::read::unstarted_lines(batches, find, user, limit.saturating_sub(jobs))?;
             Ok(jobs.saturating_add(lines))
         })
     }

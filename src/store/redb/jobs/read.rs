@@ -75,11 +75,10 @@ pub(crate) fn listing(
 
 /// Number of a user's unfinished jobs, counted up to `limit`.
 pub(crate) fn unfinished_count(
-    reading: &ReadTransaction,
+    owned: &impl ReadableTable<&'static JobOwnerBytes, &'static JobBytes>,
     user: UserId,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     for status in JobStatus::ALL.iter().copied().filter(|status| !status.is_terminal()) {
         let key = |accept| JobOwnerKey { user, status, accept }.encode();

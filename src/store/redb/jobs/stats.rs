@@ -115,7 +115,7 @@ fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
     }
 }
 
-/// Unfinished batches: each has an unfinished line.
+/// Batches with a line that is queued or runs. One that waits for a quota may have none.
 fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
     let active = BATCH_ACTIVE.read(reading)?;
     let mut count = 0_u64;

@@ -8,6 +8,19 @@ use crate::ports::{FiredSchedules, NewJob, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Whether a due schedule may run.
+enum ScheduleAdmission {
+    Skipped,
+    /// With the tokens that its job may spend, if there is a limit.
+    Allowed {
+        remaining_tokens: Option<u64>,
+    },
+}
 
 impl Transaction<'_> {
     /// Stores a new schedule.
@@ -29,6 +42,14 @@ impl Transaction<'_> {
         if count >= limit {
             return Err(ScheduleError::SchedulesFull { limit });
         }
+        if schedule.model_tokens.is_some() {
+            let limit = self.bounds.model_schedules;
+            let of_models = u64::try_from(self.model_schedules(user)?.len()).unwrap_or(u64::MAX);
+            if of_models >= limit {
+                return Err(ScheduleError::ModelSchedulesFull { limit });
+            }
+        }
+        let tables = &mut self.tables;
         if tables.scheduled_requests.put_row(&id.to_bytes(), order)? {
             return Err(StoreError::Corrupt(format!("{id} was stored before")).into());
         }
@@ -65,6 +86,7 @@ impl Transaction<'_> {
     /// Creates jobs with these ids for due schedules.
     pub(crate) fn fire_due_schedules(&mut self, fresh_ids: &[JobId]) -> Result<FiredSchedules, StoreError> {
         let mut fired = FiredSchedules::default();
+        let mut quotas = HashMap::new();
         for fresh in fresh_ids {
             let Some((key, mut schedule, order)) = self.next_due_schedule()? else { break };
             if self.check_queue_limit(1, |_| StoreError::Full).is_err() {
@@ -77,13 +99,33 @@ impl Transaction<'_> {
                 self.put_schedule(&schedule, Some(key))?;
                 continue;
             }
+            let quota = match quotas.entry(schedule.user) {
+                Entry::Occupied(counted) => counted.into_mut(),
+                Entry::Vacant(place) => place.insert(self.work_quota(schedule.user)?),
+            };
+            if let Err(refusal) = quota.admit(1, created_at_ms) {
+                if schedule.skip(key.due_ms, refusal.kind(), created_at_ms) {
+                    fired.over_quota.push((schedule.id, refusal));
+                }
+                self.put_schedule(&schedule, Some(key))?;
+                continue;
+            }
+            let ScheduleAdmission::Allowed { remaining_tokens } = self.admit_model_schedule(&mut schedule)?
+            else {
+                schedule.pass(key.due_ms, created_at_ms);
+                self.put_schedule(&schedule, Some(key))?;
+                fired.skipped.push(schedule.id);
+                continue;
+            };
+            let max_total_tokens = order.spec.max_total_tokens.into_iter().chain(remaining_tokens).min();
             self.accept(&NewJob {
                 id: *fresh,
                 user: schedule.user,
                 created_at_ms,
-                spec: JobSpec { origin: JobOrigin::Schedule, ..order.spec },
+                spec: JobSpec { origin: JobOrigin::Schedule, max_total_tokens, ..order.spec },
                 in_existing: false,
             })?;
+            quota.unfinished_jobs = quota.unfinished_jobs.saturating_add(1);
             schedule.fire(key.due_ms, *fresh, created_at_ms);
             self.put_schedule(&schedule, Some(key))?;
             fired.jobs.push((schedule.id, *fresh));
@@ -93,6 +135,53 @@ impl Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// The readable schedules of a user that models have made.
+    fn model_schedules(&self, user: UserId) -> Result<Vec<Schedule>, StoreError> {
+        let (first, last) = ScheduleOwnerKey::ends(user);
+        let (first, last) = (first.encode(), last.encode());
+        let mut found = Vec::new();
+        for entry in self.tables.schedules_owned.range::<&ScheduleOwnerBytes>(&first..=&last)? {
+            let id = ScheduleOwnerKey::decode(entry?.0.value()).id;
+            match self.schedule(id) {
+                Ok(schedule) => found.extend(schedule.filter(|schedule| schedule.model_tokens.is_some())),
+                Err(StoreError::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// A schedule of a model runs neither beside its last job nor when its user's daily tokens for such jobs
+    /// are spent.
+    fn admit_model_schedule(&self, schedule: &mut Schedule) -> Result<ScheduleAdmission, StoreError> {
+        let unlimited = ScheduleAdmission::Allowed { remaining_tokens: None };
+        let Some(mut tally) = schedule.model_tokens else { return Ok(unlimited) };
+        let day = self.now_ms / DAY_MS;
+        if let Some(last) = schedule.last_job {
+            let row = match self.find_row(last) {
+                Err(StoreError::Corrupt(_)) => None,
+                row => row?,
+            };
+            if row.as_ref().is_some_and(|row| !row.job.status.is_terminal()) {
+                return Ok(ScheduleAdmission::Skipped);
+            }
+            tally.count(last, row.map_or(0, |row| row.job.usage.total_tokens), day);
+            schedule.model_tokens = Some(tally);
+        }
+        let limit = self.bounds.model_schedule_tokens;
+        if limit == 0 {
+            return Ok(unlimited);
+        }
+        let others = self.model_schedules(schedule.user)?;
+        let others =
+            others.iter().filter(|other| other.id != schedule.id).filter_map(|other| other.model_tokens);
+        let spent = others.fold(tally.on(day), |spent, other| spent.saturating_add(other.on(day)));
+        Ok(match limit.checked_sub(spent).filter(|remaining| *remaining > 0) {
+            None => ScheduleAdmission::Skipped,
+            remaining_tokens => ScheduleAdmission::Allowed { remaining_tokens },
+        })
+    }
+
     fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
         self.tables.schedules.row(&id.to_bytes())
     }

@@ -31,8 +31,14 @@ pub(crate) struct StoreLimits {
     pub(crate) accounts: u64,
     /// Maximum conversations of one user.
     pub(crate) conversations: u64,
+    /// Maximum schedules of one user that models have made, and the tokens that their jobs may spend a day; 0
+    /// turns the tokens off.
+    pub(crate) model_schedules: u64,
+    pub(crate) model_schedule_tokens: u64,
     /// How users share the workers; `None`: they do not.
     pub(crate) share: Option<FairShare>,
+    /// Whether quotas of accounts hold.
+    pub(crate) has_quotas: bool,
 }
 
 /// Inputs of a transaction.
@@ -287,7 +293,10 @@ mod tests {
             ageing_ms: 1,
             accounts: 10_000,
             conversations: 1,
+            model_schedules: 1,
+            model_schedule_tokens: 0,
             share: None,
+            has_quotas: false,
         };
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(

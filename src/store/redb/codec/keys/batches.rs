@@ -27,3 +27,11 @@ key! {
         batch: BatchId,
     }
 }
+
+impl OwnedBatchKey {
+    /// The first and the last key that a user's batches can have.
+    pub(crate) fn ends(user: UserId) -> (Self, Self) {
+        let key = |bits| Self { user, batch: BatchId::from_bits(bits) };
+        (key(0), key(u128::MAX))
+    }
+}

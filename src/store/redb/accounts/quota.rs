@@ -1,0 +1,50 @@
+//! The used part of an account's quota, as an open transaction sees it.
+
+use crate::domain::account::Quota;
+use crate::domain::id::UserId;
+use crate::ports::{StoreError, WorkQuota};
+use crate::store::redb::accounts::usage::lines;
+use crate::store::redb::batches::read::unstarted_lines;
+use crate::store::redb::jobs::read::unfinished_count;
+use crate::store::redb::writer::transaction::Transaction;
+
+impl Transaction<'_> {
+    /// The used part of a user's quota for new work: unfinished jobs include the lines of batches.
+    pub(crate) fn work_quota(&self, user: UserId) -> Result<WorkQuota, StoreError> {
+        let tables = &self.tables;
+        self.count_quota(user, |limit| {
+            let jobs = unfinished_count(&tables.owned, user, limit)?;
+            let batches = (&tables.batch_active, &tables.waiting_batches);
+            let lines = unstarted_lines(batches, |id| self.find_batch(id), user, limit.saturating_sub(jobs))?;
+            Ok(jobs.saturating_add(lines))
+        })
+    }
+
+    /// The used part of a user's quota for lines of batches that were counted when the batch was accepted.
+    pub(crate) fn line_quota(&self, user: UserId) -> Result<WorkQuota, StoreError> {
+        self.count_quota(user, |limit| unfinished_count(&self.tables.owned, user, limit))
+    }
+
+    fn count_quota(
+        &self,
+        user: UserId,
+        unfinished_jobs: impl FnOnce(u64) -> Result<u64, StoreError>,
+    ) -> Result<WorkQuota, StoreError> {
+        if !self.bounds.has_quotas {
+            return Ok(WorkQuota::default());
+        }
+        let quota = match self.tables.account(user, self.now_ms) {
+            // An account that cannot be read may not spend anything.
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(user = user.0, reason, "account cannot be read; its work waits");
+                Quota { tokens_per_day: Some(0), ..Quota::default() }
+            }
+            account => account?.map(|account| account.quota).unwrap_or_default(),
+        };
+        WorkQuota::count(quota, unfinished_jobs, || {
+            let today = WorkQuota::day(self.now_ms);
+            let booked = lines(&self.tables.usage, user, today, today)?;
+            Ok(booked.iter().fold(0, |sum: u64, (_, row)| sum.saturating_add(row.usage.total_tokens)))
+        })
+    }
+}
