@@ -46,6 +46,7 @@ fn the_json_report_lists_every_check_with_result_and_advice() {
         "sandbox_standard",
         "sandbox_lenient",
         "sandbox_shell",
+        "own_files",
     ];
     let found: Vec<&str> = report["checks"]
         .as_array()

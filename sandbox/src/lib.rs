@@ -55,6 +55,7 @@ mod sandbox;
 mod scratch;
 mod self_test;
 mod session;
+mod supervised_calls;
 #[allow(unsafe_code, reason = "the only place for system calls that no safe crate offers")]
 mod sys;
 mod verdict;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::languages::python::is_module_name;
+use crate::languages::shell;
 use crate::level::Level;
 use crate::limits::LevelLimits;
 
@@ -23,6 +24,12 @@ pub struct SandboxOptions {
     pub extra_allowed_modules: ExtraModules,
     /// Whether commands may use the network. Otherwise they have no sockets.
     pub shell_network: bool,
+    /// Whether commands may execute the files of their own directory: a compiled program, a script, a
+    /// virtual environment. Interpreters and the loader can read them either way.
+    pub shell_run_own_files: bool,
+    /// Directories of programs beyond those of the system, such as `/opt/tool`. Commands may read and execute
+    /// all that lies in them.
+    pub program_dirs: Vec<PathBuf>,
     /// Whether lenient programs may reach public addresses. `true` is refused: landlock knows ports but not
     /// addresses, and filters cannot read them, so no current kernel can enforce it.
     pub lenient_network: bool,
@@ -49,6 +56,8 @@ impl Default for SandboxOptions {
             levels: LevelLimits::default(),
             extra_allowed_modules: ExtraModules::default(),
             shell_network: false,
+            shell_run_own_files: true,
+            program_dirs: Vec::new(),
             lenient_network: false,
             python: None,
             max_parallel: 8,
@@ -64,6 +73,11 @@ impl SandboxOptions {
     /// The levels that a call may choose, the strictest first.
     pub fn levels_allowed(&self) -> Vec<Level> {
         Level::FOR_CODE.into_iter().filter(|level| *level <= self.max_level()).collect()
+    }
+
+    /// Directories that every command may read: nothing secret may lie below them.
+    pub fn readable_dirs(&self) -> Vec<PathBuf> {
+        shell::readable_dirs(self)
     }
 
     /// The most lenient level that is allowed. Commands count as lenient.

@@ -20,6 +20,9 @@ use crate::self_test;
 use crate::session::{self, SandboxSession, SessionDependencies, SessionRegistry, SessionSpec};
 use crate::sys;
 
+/// Names what fails.
+const TRY_OWN_FILES: &str = ": >f; chmod 700 f 2>/dev/null; [ -x f ] || echo modes; cp /bin/true p && { ./p 2>/dev/null || echo programs; }";
+
 /// Runs programs. Share one between threads: it examines the machine only once.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -266,6 +269,28 @@ impl Sandbox {
         let record = self.run(&Program::new(Language::Python, Level::Standard, "6 * 7"), &|| false);
         let is_fine = record.status == RunStatus::Ok && record.result.as_deref() == Some("42");
         (!is_fine).then(|| record.error.unwrap_or_else(|| format!("a trial run ended as {}", record.status)))
+    }
+
+    /// What commands cannot do with their own files on this machine, with the reasons. Runs one command.
+    pub fn missing_for_own_files(&self) -> Vec<String> {
+        let record = self.run(&Program::new(Language::Bash, Level::Shell, TRY_OWN_FILES), &|| false);
+        let fails = |what: &str| record.stdout.lines().any(|line| line == what);
+        let mut missing = Vec::new();
+        if sys::landlock_abi().is_ok_and(|abi| abi < 2) {
+            missing.push("files do not move between directories: this needs Linux 5.19".to_owned());
+        }
+        if fails("modes") {
+            missing.push(
+                "chmod and touch fail with EPERM: a container's agent already receives system calls, or \
+                 kernel.yama.ptrace_scope is above 1"
+                    .to_owned(),
+            );
+        }
+        if fails("programs") && self.options.shell_run_own_files {
+            let scratch_dir = self.options.scratch_dir.display();
+            missing.push(format!("programs do not run in {scratch_dir}: it may be mounted with noexec"));
+        }
+        missing
     }
 
     /// What works on this machine. The first call starts real children (tens of milliseconds); later ones are

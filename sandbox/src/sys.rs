@@ -228,12 +228,16 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
     Ok(u32::try_from(abi).unwrap_or(0))
 }
 
-/// Installs a seccomp filter permanently, on every thread of the process. No-new-privs must be set.
-pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
-    let header = libc::sock_fprog {
+fn filter_header(program: &[sock_filter]) -> io::Result<libc::sock_fprog> {
+    Ok(libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
-    };
+    })
+}
+
+/// Installs a seccomp filter permanently, on every thread of the process. No-new-privs must be set.
+pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
+    let header = filter_header(program)?;
     let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
     // SAFETY: the kernel copies `len` instructions of the same layout and writes nothing.
     let thread = checked(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
@@ -243,6 +247,69 @@ pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
     } else {
         Err(io::Error::other(format!("thread {thread} cannot be synchronised")))
     }
+}
+
+/// Installs a seccomp filter permanently on the calling thread. Returns the descriptor from which another
+/// process receives the calls that the filter does not decide.
+pub(crate) fn install_asking_filter(program: &[sock_filter]) -> io::Result<OwnedFd> {
+    let header = filter_header(program)?;
+    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    // SAFETY: the kernel copies `len` instructions of the same layout and writes nothing.
+    let listener = checked(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
+    let listener = RawFd::try_from(listener).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    // SAFETY: the kernel has just opened it for this process, and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener) })
+}
+
+/// Receives a call from a filter's listener.
+pub(crate) fn receive_call(listener: BorrowedFd<'_>) -> io::Result<libc::seccomp_notif> {
+    let mut call = MaybeUninit::<libc::seccomp_notif>::zeroed();
+    // SAFETY: the kernel fills the live memory, whose size is part of the request's number.
+    checked(
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, call.as_mut_ptr()) }
+            .into(),
+    )?;
+    // SAFETY: zeroed at first and filled by the kernel: every field is a plain number.
+    Ok(unsafe { call.assume_init() })
+}
+
+/// Whether the process that made a call still waits for its answer: until then its id is its own.
+pub(crate) fn is_call_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: the kernel only reads the live number.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
+}
+
+/// Answers a call: success, or an error number.
+pub(crate) fn answer_call(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
+    let mut answer = libc::seccomp_notif_resp { id, val: 0, error: -errno, flags: 0 };
+    // SAFETY: the kernel only reads the live answer, whose size is part of the request's number.
+    checked(
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) }.into(),
+    )
+    .map(drop)
+}
+
+/// Reads another process's memory. Returns how many bytes it has read.
+pub(crate) fn read_memory(pid: u32, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    let invalid = |_| io::Error::from_raw_os_error(libc::EFAULT);
+    let pid = i32::try_from(pid).map_err(invalid)?;
+    let address = usize::try_from(address).map_err(invalid)?;
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: bytes.len() };
+    // SAFETY: the kernel writes at most `bytes.len()` bytes into the live slice; it checks the other address.
+    let length = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    checked(length.try_into().unwrap_or(-1))?;
+    Ok(usize::try_from(length).unwrap_or(0))
+}
+
+/// A descriptor that is readable while one of these blocked signals is pending.
+pub(crate) fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    // SAFETY: the set is live.
+    let descriptor = checked(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) }.into())?;
+    let descriptor = RawFd::try_from(descriptor).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    // SAFETY: the kernel has just opened it, and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// The bytes of a filter in the kernel's layout.

@@ -32,6 +32,8 @@ mod modules;
 mod orphan;
 mod other_ways;
 mod own_attacks;
+mod own_file_attacks;
+mod own_files;
 mod policy;
 mod sessions;
 mod shell;

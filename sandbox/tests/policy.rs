@@ -113,8 +113,8 @@ fn a_command_may_create_sessions() {
     assert_eq!(record.stdout, "in a session\n", "{record:#?}");
 }
 
-/// The broker's filter and two last ones; the children of a zygote have two more: the early kill list and
-/// the zygote's.
+/// The broker's filter and two last ones; commands have one more, for supervised calls; the children of a
+/// zygote have two more: the early kill list and the zygote's.
 #[test]
 fn guest_processes_have_all_filters() {
     let _turn = support::exclusive();
@@ -124,7 +124,7 @@ fn guest_processes_have_all_filters() {
         (support::javascript(Level::Strict, "for (;;) {}"), "3"),
         (support::python(Level::Lenient, "while True: pass"), "5"),
         (support::python(Level::Standard, "while True: pass"), "5"),
-        (Program::new(Language::Bash, Level::Shell, "sleep 100"), "3"),
+        (Program::new(Language::Bash, Level::Shell, "sleep 100"), "4"),
     ] {
         let seen = std::cell::RefCell::new(String::new());
         // Checked repeatedly while the program runs.

@@ -81,7 +81,7 @@ fn every_process_left_behind_is_ended() {
 }
 
 /// The request for a command, for a kernel with this landlock ABI.
-fn shell_request(own_dir: &Path, abi: u32) -> Value {
+pub(crate) fn shell_request(own_dir: &Path, abi: u32) -> Value {
     let mut changed = request();
     let system = ["/usr", "/bin", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists());
     let mut files: Vec<Value> = system.map(|path| json!({"path": path, "access": "execute_tree"})).collect();

@@ -46,7 +46,7 @@ impl Listen {
             return Ok(());
         }
         Err(
-            "with auth_mode: single whoever reaches the server runs code on it, so only loopback addresses are \
+            "with auth_mode: single everyone who reaches the server runs code on it, so only loopback addresses are \
              allowed; set auth_mode: multi (accounts and API tokens), or listen on 127.0.0.1 or unix:/path",
         )
     }

@@ -9,6 +9,7 @@ mod keys;
 mod layers;
 mod listen;
 mod options;
+mod private_paths;
 mod ranges;
 mod sources;
 mod validate;

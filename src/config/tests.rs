@@ -248,6 +248,15 @@ fn errors_for_wrong_types_and_values_name_the_allowed_ones() {
 }
 
 #[test]
+fn p9_a_networked_shell_needs_accounts_or_a_unix_socket() {
+    let shell = "code_execution: {shell_network: true}\n";
+    assert!(complaint(shell).contains("approve its own tool calls"));
+    for fine in ["auth_mode: multi\n", "listen: unix:/run/nanoclaw.sock\n"] {
+        assert!(load("config.yml", &format!("{shell}{fine}"), &[]).is_ok(), "{fine}");
+    }
+}
+
+#[test]
 fn all_bad_values_are_reported_at_once() {
     let error = load("c.yml", "workers: 0\nlisten: x\nmax_iterations: 0", &[]).expect_err("three faults");
     assert_eq!(error.to_string().lines().count(), 3, "{error}");

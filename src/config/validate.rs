@@ -89,11 +89,13 @@ impl Config {
         problems.commands(&keys.bash);
         problems.channels(&keys.channels);
         problems.sandbox(&keys.code_execution);
+        problems.shell_network(&keys, listen.as_ref());
         problems.command_tools(&keys.tools);
         problems.webhooks(&keys.webhooks);
         problems.web(&keys);
         problems.mcp_servers(&keys.mcp_servers, keys.auth_mode);
         problems.numbers(&keys);
+        problems.private_paths(&keys, data_dir.as_deref(), file.as_deref());
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => {
                 let workspace_root =
@@ -268,6 +270,19 @@ impl ConfigProblems {
         for (level, at, name) in options.extra_allowed_modules.bad_names() {
             let key = format!("code_execution.extra_allowed_modules.{level}[{at}]");
             self.add(key, name, "must be the name of a Python module, as in numpy or xml.dom");
+        }
+    }
+
+    /// Without accounts every client may approve calls, and a command with the network is a client, because
+    /// it reaches the server's loopback address.
+    fn shell_network(&mut self, keys: &ConfigKeys, listen: Option<&Listen>) {
+        if keys.code_execution.shell_network
+            && keys.auth_mode == AuthMode::Single
+            && matches!(listen, Some(Listen::Tcp(_)))
+        {
+            let allowed = "with auth_mode: single a command could call this server and approve its own tool calls; \
+                           set auth_mode: multi, or listen on unix:/path";
+            self.add("code_execution.shell_network", true, allowed);
         }
     }
 

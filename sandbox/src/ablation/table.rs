@@ -64,6 +64,8 @@ fn action_of(rule: &SyscallRule) -> PolicyAction {
     match rule.action {
         CallAction::Allow => PolicyAction::Allowed,
         CallAction::Answer(errno) => PolicyAction::Answered(errno),
+        // The children of the tests have no supervisor.
+        CallAction::Supervised => PolicyAction::Answered(libc::EPERM),
         CallAction::AllowIf(alternatives) => {
             let condition = |test: &ArgumentTest| ArgumentCondition {
                 argument: test.argument.into(),

@@ -1,6 +1,6 @@
 //! Calls that a guest may make once its interpreter is warm. A call without a row fails with EPERM.
 
-use super::rule::CallAction::{self, Allow, AllowIf, Answer};
+use super::rule::CallAction::{self, Allow, AllowIf, Answer, Supervised};
 use super::rule::{ArgumentTest, LOW, SyscallRule, bits, one_of, rows, test};
 use super::socket::{INTERNET_OPTIONS, INTERNET_SOCKETS, SOCK_FLAGS, SOCKET_PAIR_OPTIONS};
 
@@ -54,6 +54,11 @@ const THREAD: CallAction = AllowIf(&[&[bits(0, CLONE_THREAD | CLONE_ANY_NAMESPAC
 /// `socketpair(AF_UNIX, SOCK_STREAM | flags, 0)`.
 const UNIX_STREAM: CallAction =
     AllowIf(&[&[bits(0, LOW, 1), bits(1, LOW & !SOCK_FLAGS, 1), bits(2, LOW, 0)]]);
+/// The same, or with `SOCK_SEQPACKET`, which Rust's library needs to start programs. Neither has an address.
+const UNIX_CONNECTED: CallAction = AllowIf(&[
+    &[bits(0, LOW, 1), bits(1, LOW & !SOCK_FLAGS, 1), bits(2, LOW, 0)],
+    &[bits(0, LOW, 1), bits(1, LOW & !SOCK_FLAGS, 5), bits(2, LOW, 0)],
+]);
 /// `sendto` on a connected socket: no address, and no out-of-band byte (the kernel's handling of it in unix
 /// sockets has had holes).
 const NO_ADDRESS: CallAction = AllowIf(&[&[bits(4, u64::MAX, 0), NOT_OUT_OF_BAND]]);
@@ -172,17 +177,18 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
         SYS_dup SYS_dup3 SYS_pipe2 SYS_pwrite64 SYS_preadv SYS_pwritev SYS_sendfile SYS_copy_file_range;
     WithDirectory Allow, "waiting on its own descriptors":
         SYS_ppoll SYS_pselect6 SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_eventfd2;
-    WithDirectory UNIX_STREAM, "asyncio wakes itself through a socket pair": SYS_socketpair;
+    Shell UNIX_CONNECTED, "pipes to child programs": SYS_socketpair;
+    Lenient UNIX_STREAM, "asyncio wakes itself through a socket pair": SYS_socketpair;
     WithDirectoryOffline NO_ADDRESS, "writes into that pair": SYS_sendto;
     WithDirectory Allow, "closes that pair": SYS_shutdown;
     WithDirectoryOffline IN_BAND, "reads from that pair": SYS_recvfrom;
     WithDirectory Allow, "its own timers and signals":
         SYS_setitimer SYS_getitimer SYS_rt_sigpending SYS_rt_sigtimedwait;
-    WithDirectory Answer(0), "landlock does not mediate it, and shutil fails without it: reports success":
-        SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_fchown SYS_fchownat SYS_utimensat SYS_setxattr
+    Shell Supervised, "landlock does not mediate it: the supervisor does":
+        SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_fchown SYS_fchownat SYS_utimensat;
+    WithDirectory Answer(libc::EOPNOTSUPP), "landlock does not mediate it; programs continue where attributes are not supported":
+        SYS_listxattr SYS_llistxattr SYS_flistxattr SYS_getxattr SYS_lgetxattr SYS_fgetxattr SYS_setxattr
         SYS_lsetxattr SYS_fsetxattr SYS_removexattr SYS_lremovexattr SYS_fremovexattr;
-    WithDirectory Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil continues where attributes are not supported":
-        SYS_listxattr SYS_llistxattr SYS_flistxattr SYS_getxattr SYS_lgetxattr SYS_fgetxattr;
 
     Shell Allow, "programs map their own code": SYS_mmap SYS_mprotect;
     Shell Allow, "programs; landlock decides on paths": SYS_execve SYS_execveat;

@@ -10,8 +10,8 @@ const KILL: CallAction = CallAction::Answer(libc::EPERM);
 /// The kill list.
 pub(super) const KILLED: &[SyscallRule] = rows! {
     All KILL, "reads, writes or controls another process":
-        SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_kcmp SYS_process_madvise
-        SYS_process_mrelease SYS_pidfd_getfd;
+        SYS_ptrace SYS_process_vm_writev SYS_kcmp SYS_process_madvise SYS_process_mrelease SYS_pidfd_getfd;
+    Guests KILL, "the same; a supervisor reads the arguments of its command with it": SYS_process_vm_readv;
     Code KILL, "the same; commands get ENOSYS, because some runtimes probe for the call":
         SYS_pidfd_open SYS_pidfd_send_signal;
     All KILL, "large kernel attack surface":

@@ -26,6 +26,8 @@ pub(crate) const SCOPE_ABI: u32 = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PathAccess {
+    /// Lists names, reads nothing.
+    ListTree,
     /// A library directory: reads files and lists names.
     ReadTree,
     /// Reads one file.
@@ -36,8 +38,19 @@ pub(crate) enum PathAccess {
     ExecuteTree,
     /// Reads and writes one file (`/dev/null`).
     ReadWriteFile,
+    /// Reads and writes one regular file.
+    WriteFile,
     /// A private directory: everything but programs, devices, sockets and pipes.
     OwnTree,
+    /// The same, and its programs can be executed.
+    OwnProgramTree,
+}
+
+impl PathAccess {
+    /// Whether the guest may write below the path.
+    pub(crate) fn is_own(self) -> bool {
+        matches!(self, Self::OwnTree | Self::OwnProgramTree)
+    }
 }
 
 /// One allowed path.
@@ -69,6 +82,7 @@ pub(crate) enum RulesetKind {
     /// rulesets of the children decide on files.
     Ceiling,
     /// Signals and abstract sockets alone: separates a command from its supervisor inside an outer domain.
+    /// The outer domain decides on files, moves included.
     Signals,
 }
 
@@ -90,12 +104,13 @@ impl LandlockDomain {
             | AccessFs::MakeSock
             | AccessFs::MakeFifo
             | AccessFs::IoctlDev;
-        match self.kind {
-            RulesetKind::Full => AccessFs::from_all(abi),
-            // A domain that does not handle moves denies them. This one handles them in order to allow them.
-            RulesetKind::Ceiling => (never | AccessFs::Refer) & AccessFs::from_all(abi),
-            RulesetKind::Signals => BitFlags::empty(),
-        }
+        // A domain that does not handle moves denies them. Two kinds handle them in order to allow them.
+        let handled = match self.kind {
+            RulesetKind::Full => return AccessFs::from_all(abi),
+            RulesetKind::Ceiling => never | AccessFs::Refer,
+            RulesetKind::Signals => AccessFs::Refer.into(),
+        };
+        handled & AccessFs::from_all(abi)
     }
 }
 
@@ -120,7 +135,7 @@ pub(crate) fn build_ruleset(domain: LandlockDomain, rules: &[PathRule]) -> Resul
             created = created.add_rule(PathBeneath::new(PathFd::new(&rule.path)?, rights))?;
         }
     }
-    if domain.kind == RulesetKind::Ceiling && domain.abi >= REFER_ABI {
+    if domain.kind != RulesetKind::Full && domain.abi >= REFER_ABI {
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }
     Option::<OwnedFd>::from(created).ok_or(LandlockError::Partial)
@@ -147,11 +162,16 @@ pub(crate) fn restriction_number() -> i64 {
 
 fn rights(access: PathAccess, abi: ABI) -> BitFlags<AccessFs> {
     match access {
+        PathAccess::ListTree => AccessFs::ReadDir.into(),
         PathAccess::ReadTree => AccessFs::ReadFile | AccessFs::ReadDir,
         PathAccess::ReadFile => AccessFs::ReadFile.into(),
         PathAccess::ExecuteFile => AccessFs::ReadFile | AccessFs::Execute,
         PathAccess::ExecuteTree => AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute,
         PathAccess::ReadWriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
+        PathAccess::WriteFile => {
+            (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate) & AccessFs::from_all(abi)
+        }
+        PathAccess::OwnProgramTree => rights(PathAccess::OwnTree, abi) | AccessFs::Execute,
         PathAccess::OwnTree => {
             let all_rights = AccessFs::ReadFile
                 | AccessFs::ReadDir
@@ -171,6 +191,15 @@ fn rights(access: PathAccess, abi: ABI) -> BitFlags<AccessFs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_own_program_tree_adds_execution_and_nothing_else() {
+        for abi in [ABI::V1, ABI::V7] {
+            let (own_tree, programs) =
+                (rights(PathAccess::OwnTree, abi), rights(PathAccess::OwnProgramTree, abi));
+            assert_eq!(programs, own_tree | AccessFs::Execute);
+        }
+    }
 
     #[test]
     fn an_own_tree_allows_no_execution_devices_or_sockets() {

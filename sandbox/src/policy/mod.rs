@@ -4,8 +4,8 @@
 //! - a number from `0x4000_0000` on (x32, negative) or of another architecture (`int 0x80`): SIGSYS, status
 //!   `forbidden_syscall`
 //! - on the kill list (`kill_list`, `x86_64`): SIGSYS, status `forbidden_syscall`
-//! - `Answer(0)`: the call does not run and reports success
 //! - `Answer(errno)`: that errno; ENOSYS where callers continue without the call, EOPNOTSUPP for attributes
+//! - `Supervised`: the command's supervisor makes the call (`supervised_calls`), or EPERM
 //! - `Allow`, and `AllowIf` with matching arguments: the call runs; landlock decides on files, TCP and
 //!   signals
 //! - `AllowIf` with other arguments, and every call without a rule: EPERM
@@ -13,8 +13,9 @@
 //! Facts about the kernel, each with its test:
 //! - Every number from 0 to 470, every alternative and every bit of a condition does what its row says, in
 //!   each profile: `every_call::every_system_call_follows_the_policy_table`.
-//! - Three filters stack at the end (broker, kill list, allow list); the children of a zygote have five
-//!   (early and zygote before the last two): `policy::guest_processes_have_all_filters`.
+//! - Three filters stack at the end (broker, kill list, allow list); commands have four (supervised calls
+//!   after the broker's); the children of a zygote have five (early and zygote before the last two):
+//!   `policy::guest_processes_have_all_filters`.
 //! - The most severe answer counts: `seccomp`, which the allow list of code permits, kills:
 //!   `every_call::the_most_severe_filter_result_wins`.
 //! - A thread started earlier is confined, too (`SECCOMP_FILTER_FLAG_TSYNC`):
@@ -37,9 +38,9 @@ mod x86_64;
 pub(crate) use landlock::{
     LandlockDomain, PathAccess, PathRule, RulesetKind, SCOPE_ABI, build_ruleset, restrict, restriction_number,
 };
-pub(crate) use rule::FilterProfile;
 #[cfg(feature = "ablation")]
 pub(crate) use rule::{ArgumentTest, CallAction, SyscallRule};
+pub(crate) use rule::{FilterProfile, numbers};
 pub(crate) use seccomp::{SeccompFilters, compile, compile_for_broker, install};
 #[cfg(feature = "ablation")]
 pub(crate) use seccomp::{allowed_rules, killed_rules};

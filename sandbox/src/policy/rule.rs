@@ -22,6 +22,8 @@ impl FilterProfile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleScope {
     All,
+    /// The same, but the broker and the supervisors may make the call.
+    Guests,
     /// Python and JavaScript, not commands.
     Code,
     Confined,
@@ -39,7 +41,7 @@ pub(crate) enum RuleScope {
 impl RuleScope {
     pub(crate) fn covers(self, profile: FilterProfile) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Guests => true,
             Self::Code => matches!(profile, FilterProfile::Confined | FilterProfile::Lenient),
             Self::Confined => profile == FilterProfile::Confined,
             Self::Lenient => profile == FilterProfile::Lenient,
@@ -83,8 +85,11 @@ pub(crate) enum CallAction {
     Allow,
     /// The call runs if all tests of one list hold; otherwise it fails with EPERM.
     AllowIf(&'static [&'static [ArgumentTest]]),
-    /// The call does not run and returns this error number; 0 reports success.
+    /// The call does not run and returns this error number.
     Answer(i32),
+    /// The supervisor of a command makes the call in its place, below the command's own directories. Without
+    /// a supervisor it fails with EPERM.
+    Supervised,
 }
 
 /// One row of a table.
@@ -102,6 +107,14 @@ pub(crate) struct SyscallRule {
     pub because: &'static str,
 }
 
+/// The numbers of calls. libc lacks some for arm64; Linux gives new calls one number on all processors.
+pub(crate) mod numbers {
+    pub(crate) use libc::*;
+
+    #[allow(non_upper_case_globals, reason = "named as in libc, which has it on x86-64")]
+    pub(crate) const SYS_fchmodat2: c_long = 452;
+}
+
 /// The name of a call without the prefix of libc's constant.
 pub(super) const fn call_name(constant: &'static str) -> &'static str {
     constant.split_at("SYS_".len()).1
@@ -112,7 +125,7 @@ macro_rules! rows {
     ($($scope:ident $action:expr, $because:literal: $($call:ident)+;)+) => {
         &[$($($crate::policy::rule::SyscallRule {
             name: $crate::policy::rule::call_name(stringify!($call)),
-            number: libc::$call,
+            number: $crate::policy::rule::numbers::$call,
             scope: $crate::policy::rule::RuleScope::$scope,
             action: $action,
             because: $because,

@@ -10,6 +10,7 @@
 //! the prefix and the compiled program join without changes.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -51,13 +52,47 @@ pub(crate) struct SeccompFilters {
     pub early: BpfProgram,
     /// The kill list without the calls that a warm zygote needs. In force once the interpreter is warm.
     pub zygote: BpfProgram,
+    /// The supervised calls, if the profile has any.
+    pub supervised: Option<SupervisedCalls>,
     /// Allow list and complete kill list, in the order of installation.
     pub last: [BpfProgram; 2],
 }
 
+/// Two filters for the calls that a supervisor makes in place of its command. The allow list allows them,
+/// so one of the two must be in force.
+#[derive(Debug)]
+pub(crate) struct SupervisedCalls {
+    /// Sends them to the supervisor.
+    pub ask: BpfProgram,
+    /// Refuses them with EPERM.
+    pub refuse: BpfProgram,
+}
+
 impl SeccompFilters {
-    /// Installs the last two filters permanently. From here on the whole policy is in force.
+    /// Installs the last filters permanently; supervised calls are refused. From here on the whole policy is
+    /// in force.
     pub(crate) fn install_last(&self) -> Result<(), String> {
+        if let Some(calls) = &self.supervised {
+            install("supervised calls", &calls.refuse)?;
+        }
+        self.install_lists()
+    }
+
+    /// The same, but `send` gets the descriptor from which a supervisor receives the supervised calls. They
+    /// are refused where the kernel gives none: at most one filter of a process may have one.
+    pub(crate) fn install_last_supervised(
+        &self,
+        send: impl FnOnce(OwnedFd) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Some(calls) = &self.supervised else { return self.install_last() };
+        match sys::install_asking_filter(&calls.ask) {
+            Ok(listener) => send(listener)?,
+            Err(_) => return self.install_last(),
+        }
+        self.install_lists()
+    }
+
+    fn install_lists(&self) -> Result<(), String> {
         self.last.iter().try_for_each(|program| install("last filters", program))
     }
 }
@@ -89,13 +124,16 @@ pub(crate) fn compile(profile: FilterProfile, landlock_abi: u32) -> Result<Secco
     // The kill list of code kills `seccomp`: it is installed last, and the allow list must permit the call
     // until then. The allow list of commands answers `seccomp` with ENOSYS: it is installed last.
     let is_code = RuleScope::Code.covers(profile);
-    let allow = allow_program(&allowed_rules(profile, landlock_abi), is_code)?;
+    let allowed = allowed_rules(profile, landlock_abi);
+    let allow = allow_program(&allowed, is_code)?;
     let kill = kill_program(&killed)?;
     #[cfg(feature = "ablation")]
     if let Some([idle, answers]) = crate::ablation::replacement_filters() {
-        return Ok(SeccompFilters { early: idle.clone(), zygote: idle.clone(), last: [idle, answers] });
+        let (early, zygote) = (idle.clone(), idle.clone());
+        return Ok(SeccompFilters { early, zygote, supervised: None, last: [idle, answers] });
     }
     Ok(SeccompFilters {
+        supervised: supervised_calls(&allowed),
         early: kill_program(&without(NEEDED_FOR_SET_UP))?,
         zygote: kill_program(&without(NEEDED_BY_ZYGOTE))?,
         last: if is_code { [allow, kill] } else { [kill, allow] },
@@ -142,7 +180,8 @@ fn allow_program(rules: &[&SyscallRule], allows_seccomp: bool) -> Result<BpfProg
     }
     for rule in rules {
         match rule.action {
-            CallAction::Allow => drop(allowed.insert(rule.number, Vec::new())),
+            // The filters of supervised calls decide on these.
+            CallAction::Allow | CallAction::Supervised => drop(allowed.insert(rule.number, Vec::new())),
             CallAction::AllowIf(alternatives) => drop(allowed.insert(rule.number, conditions(alternatives)?)),
             CallAction::Answer(errno) => {
                 let number = u32::try_from(rule.number).unwrap_or(u32::MAX);
@@ -155,6 +194,28 @@ fn allow_program(rules: &[&SyscallRule], allows_seccomp: bool) -> Result<BpfProg
     let filter = SeccompFilter::new(allowed, denied, SeccompAction::Allow, ARCHITECTURE)?;
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
+}
+
+fn supervised_calls(rules: &[&SyscallRule]) -> Option<SupervisedCalls> {
+    let supervised = rules.iter().filter(|rule| rule.action == CallAction::Supervised);
+    let numbers: Vec<u32> = supervised.filter_map(|rule| u32::try_from(rule.number).ok()).collect();
+    let refuse = u32::from(SeccompAction::Errno(libc::EPERM.unsigned_abs()));
+    (!numbers.is_empty()).then(|| SupervisedCalls {
+        ask: returning(&numbers, libc::SECCOMP_RET_USER_NOTIF),
+        refuse: returning(&numbers, refuse),
+    })
+}
+
+/// A filter that returns `action` for these numbers and allows all others. The filters after it check the
+/// architecture: their answer is more severe.
+fn returning(numbers: &[u32], action: u32) -> BpfProgram {
+    let mut program = vec![LOAD_NUMBER];
+    for number in numbers {
+        program.push(sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: 1, k: *number });
+        program.push(sock_filter { code: RETURN, jt: 0, jf: 0, k: action });
+    }
+    program.push(answer(SeccompAction::Allow));
+    program
 }
 
 fn answer(action: SeccompAction) -> sock_filter {
@@ -213,7 +274,10 @@ mod tests {
     fn the_filters_are_within_the_size_limit_of_the_kernel() {
         for profile in FilterProfile::ALL {
             let filters = compile(profile, 7).unwrap();
-            for program in [&filters.early, &filters.zygote].into_iter().chain(&filters.last) {
+            let supervised = filters.supervised.iter().flat_map(|calls| [&calls.ask, &calls.refuse]);
+            for program in
+                [&filters.early, &filters.zygote].into_iter().chain(supervised).chain(&filters.last)
+            {
                 assert!(program.len() < 4096);
             }
         }

@@ -1,7 +1,7 @@
 //! Rules for calls that only x86-64 has. Newer architectures have only the `…at` forms.
 
 #[cfg(target_arch = "x86_64")]
-use super::rule::CallAction::{self, Allow, AllowIf, Answer};
+use super::rule::CallAction::{self, Allow, AllowIf, Answer, Supervised};
 use super::rule::SyscallRule;
 #[cfg(target_arch = "x86_64")]
 use super::rule::{LOW, bits, rows};
@@ -25,7 +25,7 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
         SYS_poll SYS_select SYS_epoll_create SYS_epoll_wait SYS_eventfd;
     WithDirectory Allow, "its own timers": SYS_alarm SYS_pause;
     WithDirectory Allow, "limits can be read": SYS_getrlimit SYS_getpgrp;
-    WithDirectory Answer(0), "landlock does not mediate it, and shutil fails without it: reports success":
+    Shell Supervised, "landlock does not mediate it: the supervisor does":
         SYS_chmod SYS_chown SYS_lchown SYS_utime SYS_utimes SYS_futimesat;
     Shell Allow, "processes": SYS_fork SYS_vfork;
     Shell NO_SET_ID, "tar uses it; it opens for writing, which landlock has always mediated": SYS_creat;

@@ -140,7 +140,7 @@ fn new_request(
         Language::Bash => {
             let shell = shell::find_shell()?;
             let network = dependencies.options.shell_network;
-            let files = shell::files(&directory, network);
+            let files = shell::files(&directory, dependencies.options);
             let environment = shell::environment(&directory, &shell, &program.environment);
             let version = shell.display().to_string();
             let has_stdin = program.stdin.is_some();

@@ -139,7 +139,7 @@ fn new_request(
 ) -> Result<RunRequest, SandboxError> {
     let landlock_abi = sys::landlock_abi().map_err(|error| refused(format!("landlock: {error}")))?;
     let shell = shell::find_shell().map_err(refused)?;
-    let mut files = shell::system_files(spec.network);
+    let mut files = shell::system_files(options, spec.network);
     files.extend(own_dir.map(|path| PathRule { path: path.to_owned(), access: PathAccess::OwnTree }));
     let scratch = options.scratch_dir.canonicalize().unwrap_or_else(|_| options.scratch_dir.clone());
     let mut writable = WritableDirs { own: own_dir.into_iter().collect(), scratch };

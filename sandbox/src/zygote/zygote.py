@@ -215,6 +215,7 @@ def warm(spec):
     rehearse(spec)
     if spec["level"] == "lenient":
         explain_refusals()
+        copy_without_modes()
     sys.stdout.reconfigure(line_buffering=True)
     sys.argv = [FILE]
     control = socket.socket(fileno=CONTROL)

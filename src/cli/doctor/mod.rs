@@ -56,6 +56,7 @@ pub(super) fn doctor(
             checks.push(machine::check_landlock(report.landlock_abi));
             checks.push(machine::check_seccomp(report.seccomp));
             checks.extend(sandbox::check_sandbox(&report));
+            checks.push(sandbox::check_own_files(&sandbox.missing_for_own_files()));
         }
         Err(error) => {
             let advice = "mend code_execution in the configuration";

@@ -36,6 +36,15 @@ pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
     findings
 }
 
+/// What commands do with their own files; what is missing is not a fault, because they get an honest error.
+pub(super) fn check_own_files(missing: &[String]) -> DoctorCheck {
+    if missing.is_empty() {
+        return DoctorCheck::good("own_files", "commands can run, move and change the files that they make");
+    }
+    DoctorCheck::good("own_files", format!("commands work with limits: {}", missing.join("; ")))
+        .with(json!({"missing": missing}))
+}
+
 /// The optional layers; a missing one is not a fault. They depend on how a program is started: a server
 /// under systemd may have others than this shell.
 fn check_layers(layers: &LayersReport) -> [DoctorCheck; 2] {

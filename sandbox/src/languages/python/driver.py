@@ -44,6 +44,25 @@ def warm_up(task):
         __import__(name)
 
 
+def copy_without_modes():
+    """Modes and times cannot be changed here (EPERM). Copies go on without them, as on file systems that have none."""
+    import dbm.dumb, shutil
+
+    def tolerant(function):
+        import functools
+
+        @functools.wraps(function)
+        def without_modes(*arguments, **options):
+            try:
+                return function(*arguments, **options)
+            except PermissionError:
+                return None
+        return without_modes
+
+    shutil.copymode, shutil.copystat = tolerant(shutil.copymode), tolerant(shutil.copystat)
+    dbm.dumb._Database._chmod = tolerant(dbm.dumb._Database._chmod)
+
+
 def forget(*packages):
     for name in [name for name in sys.modules if name.split(".")[0] in packages]:
         del sys.modules[name]

@@ -3,16 +3,20 @@
 //! The supervisor stays in the outer domain, so that the command can neither signal nor trace it. It exits
 //! after its last descendant.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
 use super::process_tree::{ProcessTree, SIGNAL_EXIT, exit_code_of};
-use crate::broker::{RunRequest, ShellTask};
+use crate::broker::{RunRequest, ShellTask, receive, send, socket_pair};
 use crate::child::{self, RunFds, UidIsolation};
 use crate::child_report::{ReportFrame, ReportWriter};
 use crate::policy::{LandlockDomain, RulesetKind, SCOPE_ABI, SeccompFilters, restrict};
 use crate::process::new_command;
+use crate::supervised_calls::{CallServer, OwnDirs};
 use crate::sys::{self, ForkResult, ReapOutcome};
 
 /// The exit code of a command that cannot be executed, as in shells.
@@ -26,19 +30,22 @@ pub(crate) fn supervise(request: &RunRequest, task: &ShellTask, fds: RunFds, fil
         sys::exit_now(child::SET_UP_FAILED)
     };
     let supervisor = rustix::process::getpid();
-    let tree = match confine_supervisor(request, task) {
-        Ok(tree) => tree,
+    let Supervision { tree, signals, own_dirs, socket, command_end } = match confine_supervisor(request, task)
+    {
+        Ok(supervision) => supervision,
         Err(message) => report.fail(message),
     };
     match sys::fork() {
         Err(error) => report.fail(format!("fork: {error}")),
         Ok(ForkResult::Parent(command)) => {
-            drop(report);
+            drop((report, command_end));
             release_standard_fds();
-            sys::exit_now(wait_and_end(command, &tree))
+            let calls = receive_listener(&socket).map(|listener| CallServer::new(listener, own_dirs));
+            sys::exit_now(wait_and_end(command, &tree, &signals, calls))
         }
         Ok(ForkResult::Child) => {
-            if let Err(message) = confine_command(request, supervisor, filters) {
+            drop((signals, own_dirs, socket));
+            if let Err(message) = confine_command(request, supervisor, filters, command_end) {
                 report.fail(message);
             }
             let error = execute(task, &code, &mut report);
@@ -51,8 +58,19 @@ pub(crate) fn supervise(request: &RunRequest, task: &ShellTask, fds: RunFds, fil
     }
 }
 
-/// Applies the outer domain to the supervisor.
-fn confine_supervisor(request: &RunRequest, task: &ShellTask) -> Result<ProcessTree, String> {
+/// What a supervisor prepares before its command.
+struct Supervision {
+    tree: ProcessTree,
+    /// Readable when a signal is pending.
+    signals: OwnedFd,
+    own_dirs: OwnDirs,
+    /// The listener of the supervised calls comes through it.
+    socket: OwnedFd,
+    command_end: OwnedFd,
+}
+
+/// Prepares the supervisor and applies the outer domain to it.
+fn confine_supervisor(request: &RunRequest, task: &ShellTask) -> Result<Supervision, String> {
     let broker = rustix::process::getppid().ok_or("the broker is gone")?;
     sys::block_signals(&SIGNALS).map_err(|error| format!("signals: {error}"))?;
     child::enter_session(c"nanoclaw-shell")?;
@@ -61,16 +79,30 @@ fn confine_supervisor(request: &RunRequest, task: &ShellTask) -> Result<ProcessT
         .map_err(|error| format!("subreaper: {error}"))?;
     let tree =
         ProcessTree::open(request.landlock_abi).map_err(|error| format!("list of children: {error}"))?;
+    let signals = sys::signal_descriptor(&SIGNALS).map_err(|error| format!("signals: {error}"))?;
+    let own_dirs = OwnDirs::open(&request.files).map_err(|error| format!("own directory: {error}"))?;
+    let (socket, command_end) = socket_pair().map_err(|error| format!("socket: {error}"))?;
     child::enter_directory(request)?;
     child::drop_capabilities()?;
     let domain =
         LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, has_network: task.network };
     restrict(domain, &request.files).map_err(|error| error.to_string())?;
-    Ok(tree)
+    Ok(Supervision { tree, signals, own_dirs, socket, command_end })
+}
+
+/// The listener of the command's supervised calls; `None` if it has none: its filter refuses them then.
+fn receive_listener(socket: &OwnedFd) -> Option<OwnedFd> {
+    // A command that fails before closes its end.
+    receive(socket, RecvFlags::empty()).ok().flatten()?.descriptors.into_iter().next()
 }
 
 /// Applies the inner domain, the rlimits and the filters to the command.
-fn confine_command(request: &RunRequest, supervisor: Pid, filters: &SeccompFilters) -> Result<(), String> {
+fn confine_command(
+    request: &RunRequest,
+    supervisor: Pid,
+    filters: &SeccompFilters,
+    socket: OwnedFd,
+) -> Result<(), String> {
     sys::block_signals(&[]).map_err(|error| format!("signals: {error}"))?;
     child::enter_session(c"nanoclaw-guest")?;
     child::set_parent_death_signal(supervisor, Signal::KILL)?;
@@ -82,7 +114,12 @@ fn confine_command(request: &RunRequest, supervisor: Pid, filters: &SeccompFilte
     // No private user id: a real user that differs from the effective one puts every program into secure
     // mode. The server counts the processes.
     child::limit_resources(&request.limits, UidIsolation::Shared)?;
-    filters.install_last()
+    let installed = filters.install_last_supervised(|listener| {
+        send(socket.as_fd(), &"listener", &[listener.as_fd()])
+            .map_err(|error| format!("supervised calls: {error}"))
+    });
+    drop(socket); // the command does not get it
+    installed
 }
 
 /// Executes the shell. Returns only on failure.
@@ -112,11 +149,14 @@ fn release_standard_fds() {
     }
 }
 
-/// Waits for the command's exit or the broker's signal, ends all processes that are left, and returns the
-/// exit code.
-fn wait_and_end(command: i32, tree: &ProcessTree) -> i32 {
+/// Serves the command's calls until its exit or the broker's signal, ends all processes that are left, and
+/// returns the exit code.
+fn wait_and_end(command: i32, tree: &ProcessTree, signals: &OwnedFd, mut calls: Option<CallServer>) -> i32 {
     let mut code = None;
     while code.is_none() {
+        if !serve_until_signal(signals, &mut calls) {
+            break;
+        }
         match sys::wait_for_signal(&SIGNALS) {
             Ok(libc::SIGCHLD) => code = reap_exited(command),
             // SIGTERM, or waiting is not possible.
@@ -125,6 +165,30 @@ fn wait_and_end(command: i32, tree: &ProcessTree) -> i32 {
     }
     let late_code = tree.end(command);
     code.or(late_code).unwrap_or(SIGNAL_EXIT + libc::SIGKILL)
+}
+
+/// Serves calls until a signal is pending; false if waiting is not possible.
+fn serve_until_signal(signals: &OwnedFd, calls: &mut Option<CallServer>) -> bool {
+    loop {
+        let mut polled = vec![PollFd::new(signals, PollFlags::IN)];
+        polled.extend(calls.iter().map(|calls| PollFd::from_borrowed_fd(calls.listener(), PollFlags::IN)));
+        match rustix::event::poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+        let mut ready = polled.iter().map(PollFd::revents);
+        if ready.next().is_some_and(|events| !events.is_empty()) {
+            return true;
+        }
+        let call = ready.next().unwrap_or(PollFlags::empty());
+        drop(polled);
+        if call.contains(PollFlags::IN) {
+            calls.iter().for_each(CallServer::serve);
+        } else if !call.is_empty() {
+            // No process is left that could make a call.
+            *calls = None;
+        }
+    }
 }
 
 /// Reaps exited children. Returns the command's exit code if it is one of them.
