@@ -50,6 +50,7 @@ mod store_speed;
 mod style;
 mod support;
 mod tenant_isolation;
+mod tool_offers;
 mod tools;
 mod torn_writes;
 mod users_cli;

@@ -22,7 +22,7 @@ pub(super) fn open(config: &Config) -> Result<Arc<dyn Audit>, AppError> {
 fn secrets(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Secret> {
     let models = config.models.iter().flat_map(ModelOptions::secrets);
     let servers = config.mcp_servers.values().flat_map(McpServerOptions::secrets);
-    let commands = config.tools.iter().flat_map(CommandToolOptions::secrets);
+    let commands = config.tools.commands.iter().flat_map(CommandToolOptions::secrets);
     let configured = models
         .chain(&config.webhooks.secrets)
         .chain(config.channels.secrets())

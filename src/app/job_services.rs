@@ -121,6 +121,9 @@ fn as_request(spec: &JobSpec, message: &str) -> Map<String, Value> {
     let mut request = Map::new();
     request.insert("input".to_owned(), Value::from(message));
     request.insert("model".to_owned(), Value::from(spec.model.as_str()));
+    if let Some(strictness) = spec.strictness {
+        request.insert("strictness".to_owned(), Value::from(strictness.name()));
+    }
     request.insert("approval".to_owned(), serde_json::to_value(spec.approval).unwrap_or_default());
     if let Some(id) = &spec.conversation_id {
         request.insert("conversation_id".to_owned(), Value::from(id.as_str()));

@@ -17,6 +17,7 @@ use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
 use crate::domain::fair_share::FairShare;
 use crate::domain::id::IdGenerator;
+use crate::domain::tool::Strictness;
 use crate::engine::pool::WorkerPool;
 use crate::engine::scheduler::{SchedulerPorts, SchedulerThread};
 use crate::engine::stall_detector::StallDetector;
@@ -285,10 +286,18 @@ fn http_dependencies(
         kernel_tables: Arc::new(SandboxRelief(sandbox)),
         limits: config.limits.clone(),
         default_model: config.default_model.clone(),
+        strictness_levels: strictness_levels(config),
         max_iterations: config.max_iterations,
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
     }
+}
+
+/// The levels that jobs may choose.
+fn strictness_levels(config: &Config) -> Vec<Strictness> {
+    let allowed = config.code_execution.levels_allowed();
+    let is_allowed = |level: &Strictness| allowed.iter().any(|allowed| allowed.name() == level.name());
+    Strictness::ALL.into_iter().filter(is_allowed).collect()
 }
 
 fn server_info(config: &Config, clock: &dyn Clock) -> ServerInfo {

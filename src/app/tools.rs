@@ -3,15 +3,17 @@
 use super::error::AppError;
 use super::{audit, job_services, project_directories, project_files, system};
 use crate::config::Config;
+use crate::domain::tokens::TokenEstimator;
+use crate::domain::tool::ToolChoice;
 use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::ports::{
-    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ProjectDirectories, ToolSource, Toolbox,
-    Workspaces,
+    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ProjectDirectories, ToolScope, ToolSource,
+    Toolbox, Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::{
-    AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, Executor,
+    AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, DefaultTools, Executor,
     ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
@@ -122,6 +124,7 @@ pub(super) fn executor(
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
     let limits = BatchLimits::new(&config.limits, config.tool_max_workers, config.tool_cache);
     let options = ExecutorOptions {
+        default_tools: default_tools(config),
         approval,
         audit: Some(Arc::clone(audit)),
         meter: Arc::clone(meter),
@@ -134,12 +137,48 @@ pub(super) fn executor(
     let shared_toolbox: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Set only here, so it is still empty.
     toolbox.get_or_init(|| Arc::downgrade(&shared_toolbox));
+    warn_of_small_windows(config, executor.as_ref());
     Ok(executor)
+}
+
+/// The configured default sets. The demo model gets every tool unless the configuration names a set, because
+/// its tokens cost nothing and its script may call any tool.
+fn default_tools(config: &Config) -> DefaultTools {
+    let every_model = config.tools.default.clone();
+    let mut per_model = config.tools.per_model.clone();
+    for model in config.models.iter().filter(|model| every_model.is_none() && model.is_demo()) {
+        let names = || [ToolChoice::EVERY_GROUP, "get_weather"].map(str::to_owned).to_vec();
+        per_model.entry(model.id.clone()).or_insert_with(names);
+    }
+    DefaultTools { every_model, per_model }
+}
+
+/// The largest share of a context window that the definitions of the default tools may take, percent.
+const TOOL_SHARE_PERCENT: u64 = 50;
+
+/// Logs each model whose context window is too small for the tools that its jobs are offered.
+fn warn_of_small_windows(config: &Config, toolbox: &dyn Toolbox) {
+    for model in &config.models {
+        let Some(window) = model.context_window else { continue };
+        let choice = toolbox.resolve(&ToolChoice::Default, &model.id);
+        let tools = toolbox.offered(&ToolScope { choice: &choice, strictness: None, has_results: false });
+        let name = model.upstream_id.as_deref().unwrap_or(&model.id);
+        let tokens = TokenEstimator::of_model(name).tools(&tools);
+        if tokens.saturating_mul(100) > u64::from(window).saturating_mul(TOOL_SHARE_PERCENT) {
+            tracing::warn!(
+                model = model.id,
+                context_window = window,
+                tools = tools.len(),
+                tool_tokens = tokens,
+                "context_window is too small for the definitions of the tools; name fewer in tools.per_model"
+            );
+        }
+    }
 }
 
 /// The operator's tools: commands first, then the files of `tools_dir`.
 fn custom_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSource>>, AppError> {
-    let commands = CommandTools::new(&config.tools, &deps.code);
+    let commands = CommandTools::new(&config.tools.commands, &deps.code);
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
     if let Some(dir) = config.tools_dir.clone() {
         let web_and_files = (Arc::clone(&deps.web), Arc::clone(&deps.files));

@@ -8,7 +8,7 @@ use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
-    BashOptions, CommandToolOptions, MessageChannels, SubAgentOptions, ToolCacheOptions, WeatherOptions,
+    BashOptions, MessageChannels, SubAgentOptions, ToolCacheOptions, ToolsSectionOptions, WeatherOptions,
     WebSearchOptions,
 };
 use crate::web::WebOptions;
@@ -67,8 +67,8 @@ pub struct ConfigKeys {
     pub webhooks: WebhookOptions,
     /// The operator's JavaScript tools; none by default. Relative to the configuration file.
     pub tools_dir: Option<PathBuf>,
-    /// Commands that are tools.
-    pub tools: Vec<CommandToolOptions>,
+    /// The default sets of tools, and commands that are tools.
+    pub tools: ToolsSectionOptions,
     /// Files of projects.
     pub files: FileOptions,
     /// What tools may fetch.
@@ -115,7 +115,7 @@ impl Default for ConfigKeys {
             mcp_servers: BTreeMap::new(),
             webhooks: WebhookOptions::default(),
             tools_dir: None,
-            tools: Vec::new(),
+            tools: ToolsSectionOptions::default(),
             files: FileOptions::default(),
             web: WebOptions::default(),
             web_search: WebSearchOptions::default(),

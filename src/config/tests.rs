@@ -302,7 +302,7 @@ fn p9_config_output_hides_the_environment_of_a_command_tool() {
     let yaml = config.to_yaml();
     assert!(yaml.contains("KEY: '***'") && !yaml.contains("sk-secret"), "{yaml}");
     assert!(!format!("{config:?}").contains("sk-secret"));
-    let secrets = config.tools.iter().flat_map(crate::tools::CommandToolOptions::secrets);
+    let secrets = config.tools.commands.iter().flat_map(crate::tools::CommandToolOptions::secrets);
     assert_eq!(secrets.map(crate::domain::secret::Secret::reveal).collect::<Vec<_>>(), ["sk-secret"]);
 }
 

@@ -8,9 +8,11 @@ use super::listen::Listen;
 use crate::domain::account::AuthMode;
 use crate::domain::address::AddressPolicy;
 use crate::domain::fair_share::FairShare;
-use crate::llm::options::{ModelOptions, Provider};
+use crate::domain::nearest::hint;
+use crate::domain::tool::ToolChoice;
+use crate::llm::options::ModelOptions;
 use crate::mcp::McpServerOptions;
-use crate::tools::{ApprovalRules, BashOptions, CommandToolOptions, MessageChannels};
+use crate::tools::{ApprovalRules, BUILTIN_NAMES, BashOptions, MessageChannels, ToolsSectionOptions};
 use crate::webhooks::Signer;
 use crate::webhooks::options::WebhookOptions;
 use nanoclaw_sandbox::Level;
@@ -91,6 +93,7 @@ impl Config {
         problems.sandbox(&keys.code_execution);
         problems.shell_network(&keys, listen.as_ref());
         problems.command_tools(&keys.tools);
+        problems.default_tools(&keys);
         problems.webhooks(&keys.webhooks);
         problems.web(&keys);
         problems.mcp_servers(&keys.mcp_servers, keys.auth_mode);
@@ -203,7 +206,7 @@ impl ConfigProblems {
     }
 
     fn upstream(&mut self, key: &str, model: &ModelOptions) {
-        let demo = model.provider == Some(Provider::Demo) || (model.provider.is_none() && model.id == DEMO);
+        let demo = model.is_demo();
         match model.api_url.as_deref() {
             None if !demo => {
                 self.add(format!("{key}.api_url"), "", "is needed: the provider's base or endpoint URL");
@@ -229,18 +232,42 @@ impl ConfigProblems {
         }
     }
 
-    fn command_tools(&mut self, tools: &[CommandToolOptions]) {
+    fn command_tools(&mut self, section: &ToolsSectionOptions) {
+        let (tools, list) = (&section.commands, if section.is_list { "tools" } else { "tools.commands" });
         for (at, tool) in tools.iter().enumerate() {
             for fault in tool.faults() {
-                self.add(format!("tools[{at}].{}", fault.key), &tool.name, fault.allowed);
+                self.add(format!("{list}[{at}].{}", fault.key), &tool.name, fault.allowed);
             }
             if tools.iter().take(at).any(|earlier| earlier.name == tool.name) {
                 self.add(
-                    format!("tools[{at}].name"),
+                    format!("{list}[{at}].name"),
                     &tool.name,
                     "is the name of an earlier tool; names are unique",
                 );
             }
+        }
+    }
+
+    /// Names of the default sets that no tool can have. Those of JavaScript files and MCP servers are not
+    /// known yet.
+    fn default_tools(&mut self, keys: &ConfigKeys) {
+        let ToolsSectionOptions { default, per_model, commands, .. } = &keys.tools;
+        let mut known: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
+        known.extend(BUILTIN_NAMES);
+        known.push("exec");
+        known.extend(ToolChoice::GROUPS.into_iter().filter(|group| *group != ToolChoice::DEFAULT_GROUP));
+        let lists = per_model.iter().map(|(model, names)| (format!("tools.per_model.{model}"), names));
+        for (key, names) in default.iter().map(|names| ("tools.default".to_owned(), names)).chain(lists) {
+            for (at, name) in names.iter().enumerate() {
+                let may_come = name.starts_with("mcp_") || keys.tools_dir.is_some();
+                if !may_come && !known.contains(&name.as_str()) {
+                    let suggestion = hint(name, known.iter().copied());
+                    self.add(format!("{key}[{at}]"), name, format!("is no tool and no group{suggestion}"));
+                }
+            }
+        }
+        for model in per_model.keys().filter(|id| !keys.models.iter().any(|model| model.id == **id)) {
+            self.no_model(&format!("tools.per_model.{model}"), model, &keys.models);
         }
     }
 

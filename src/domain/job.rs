@@ -216,7 +216,7 @@ impl JobSpec {
             temperature: None,
             max_tokens: None,
             thinking: false,
-            tools: ToolChoice::All(true),
+            tools: ToolChoice::Default,
             strictness: None,
             max_steps,
             timeout_s,

@@ -7,6 +7,8 @@ use super::tool::{ToolCall, ToolDefinition};
 
 /// Tokens of a message's frame, thousandths.
 const FRAME: u64 = 4_000;
+/// Tokens of the JSON around a tool's name, description and schema, thousandths.
+const TOOL_FRAME: u64 = 16_000;
 /// Minimum and maximum correction of an estimate, thousandths.
 const FACTOR: std::ops::RangeInclusive<u64> = 250..=4_000;
 
@@ -69,7 +71,7 @@ impl TokenEstimator {
 
     /// Tokens of the tool definitions.
     pub fn tools(&self, tools: &[ToolDefinition]) -> u64 {
-        let weigh = |tool: &ToolDefinition| self.weigh_letters(tool.letters()).saturating_add(FRAME);
+        let weigh = |tool: &ToolDefinition| self.weigh_letters(tool.letters()).saturating_add(TOOL_FRAME);
         self.tokens(tools.iter().map(weigh).sum())
     }
 

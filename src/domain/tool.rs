@@ -68,9 +68,14 @@ impl ToolDefinition {
     }
 }
 
-impl From<ToolSpec> for ToolDefinition {
-    fn from(spec: ToolSpec) -> Self {
-        let schema = spec.parameters.to_string();
+impl ToolDefinition {
+    /// A definition without the bounds of values, which cost tokens. Errors of calls name them.
+    pub fn concise(spec: ToolSpec) -> Self {
+        let schema = without_bounds(&spec.parameters).to_string();
+        Self::rendered(spec, schema)
+    }
+
+    fn rendered(spec: ToolSpec, schema: String) -> Self {
         let texts: [&str; 3] = [&spec.name, &spec.description, &schema];
         let (letters, bytes) = (CharacterCounts::of(&texts), texts.iter().map(|text| text.len()).sum());
         let quoted = |text: &str| Value::from(text).to_string();
@@ -78,6 +83,43 @@ impl From<ToolSpec> for ToolDefinition {
             format!("\"name\":{},\"description\":{}", quoted(&spec.name), quoted(&spec.description));
         Self(Arc::new(Told { spec, introduction, schema, letters, bytes }))
     }
+}
+
+impl From<ToolSpec> for ToolDefinition {
+    fn from(spec: ToolSpec) -> Self {
+        let schema = spec.parameters.to_string();
+        Self::rendered(spec, schema)
+    }
+}
+
+/// Keywords that bound a value, and its default.
+const BOUNDS: [&str; 8] = [
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "additionalProperties",
+    "default",
+];
+
+/// The schema without bounds and defaults.
+fn without_bounds(schema: &Value) -> Value {
+    let Value::Object(keywords) = schema else { return schema.clone() };
+    let keep = |(keyword, value): (&String, &Value)| {
+        let kept = match (keyword.as_str(), value) {
+            // Its keys are names of parameters.
+            ("properties", Value::Object(properties)) => {
+                properties.iter().map(|(name, value)| (name.clone(), without_bounds(value))).collect()
+            }
+            ("items", items) => without_bounds(items),
+            _ if BOUNDS.contains(&keyword.as_str()) => return None,
+            _ => value.clone(),
+        };
+        Some((keyword.clone(), kept))
+    };
+    keywords.iter().filter_map(keep).collect()
 }
 
 impl Deref for ToolDefinition {
@@ -94,11 +136,13 @@ impl PartialEq for ToolDefinition {
     }
 }
 
-/// Other names of a tool. Calls and a job's tool list may use them; models never see them.
+/// Other names of a tool. Models never see them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aliases {
-    /// Of the tool.
+    /// Of the tool, reserved for it. Calls and a job's tool list may use them.
     pub names: &'static [&'static str],
+    /// Its names in other systems. Calls may use them while no tool has that name.
+    pub foreign: &'static [&'static str],
     /// Of its parameters: the other name, then the name in the schema.
     pub parameters: &'static [(&'static str, &'static str)],
 }
@@ -133,6 +177,37 @@ pub enum ToolReach {
     HandsIn,
     /// Messages to people. Sub-agents leave these to their job.
     Speaks,
+}
+
+/// A set of tools that requests and the configuration may name like a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolGroup {
+    /// The job's files.
+    Files,
+    /// Searching and reading the web.
+    Web,
+    /// Running programs and commands.
+    Code,
+    /// Sub-agents, background jobs and schedules.
+    Agents,
+    /// The operator's own tools: commands and JavaScript files.
+    Custom,
+    /// Tools of MCP servers.
+    Mcp,
+}
+
+impl ToolGroup {
+    /// Name in requests and in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Web => "web",
+            Self::Code => "code",
+            Self::Agents => "agents",
+            Self::Custom => "custom",
+            Self::Mcp => "mcp",
+        }
+    }
 }
 
 /// How a tool uses the project's files.
@@ -172,36 +247,70 @@ pub enum ToolOrigin {
 }
 
 /// Tools that a job offers to its model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ToolChoice {
     /// `true` for all, `false` for none.
     All(bool),
-    /// Exactly these.
+    /// Exactly these tools, and the tools of these groups.
     Named(Vec<String>),
+    /// The default set: of the configuration, else the built-in one. A model may call the other tools, too,
+    /// but does not see their definitions.
+    #[default]
+    Default,
 }
 
 impl ToolChoice {
+    /// Stands in a list for all tools that can be offered without their names.
+    pub const EVERY_GROUP: &'static str = "all";
+    /// Stands in a list for the default set.
+    pub const DEFAULT_GROUP: &'static str = "default";
+
+    /// The names of groups that a list may contain.
+    pub const GROUPS: [&'static str; 8] = [
+        ToolGroup::Files.name(),
+        ToolGroup::Web.name(),
+        ToolGroup::Code.name(),
+        ToolGroup::Agents.name(),
+        ToolGroup::Custom.name(),
+        ToolGroup::Mcp.name(),
+        Self::EVERY_GROUP,
+        Self::DEFAULT_GROUP,
+    ];
+
+    /// Whether a list may contain this name as a group.
+    pub fn is_group(name: &str) -> bool {
+        Self::GROUPS.contains(&name)
+    }
+
+    /// Whether it is the default set.
+    pub fn is_default(&self) -> bool {
+        *self == Self::Default
+    }
+
     /// Whether any tool is offered.
     pub fn offers_any(&self) -> bool {
         match self {
             Self::All(all) => *all,
             Self::Named(names) => !names.is_empty(),
+            Self::Default => true,
         }
     }
 
-    /// Whether the tool of this name is offered and may run.
+    /// Whether the tool or group of this name may run.
     pub fn allows(&self, name: &str) -> bool {
         match self {
             Self::All(all) => *all,
             Self::Named(names) => names.iter().any(|n| n == name),
+            Self::Default => true,
         }
     }
 }
 
-/// Sandbox level for code.
+/// Sandbox level for code. The order is from the strictest to the most lenient.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strictness {
     /// Pure computation with a short module list, 5 s.
@@ -210,4 +319,68 @@ pub enum Strictness {
     Standard,
     /// The complete standard library and a private directory, 30 s.
     Lenient,
+}
+
+impl Strictness {
+    /// Every level, the strictest first.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Standard, Self::Lenient];
+
+    /// Name in requests and in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Standard => "standard",
+            Self::Lenient => "lenient",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_concise_definition_has_no_bounds_and_keeps_its_specification() {
+        let item = json!({"type": "object", "properties": {"default": {"type": "string", "minLength": 1}},
+                          "required": ["default"], "additionalProperties": false});
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "minimum": {"type": "integer", "minimum": 1, "maximum": 9, "description": "A number"},
+                "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
+                "tasks": {"type": "array", "minItems": 1, "items": item},
+            },
+            "required": ["minimum"],
+            "additionalProperties": false,
+        });
+        let spec = ToolSpec { name: "t".into(), description: "d".into(), parameters };
+        let concise = ToolDefinition::concise(spec.clone());
+        let item =
+            json!({"type": "object", "properties": {"default": {"type": "string"}}, "required": ["default"]});
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "minimum": {"type": "integer", "description": "A number"},
+                "mode": {"type": "string", "enum": ["a", "b"]},
+                "tasks": {"type": "array", "items": item},
+            },
+            "required": ["minimum"],
+        });
+        assert_eq!(serde_json::from_str::<Value>(concise.schema()).expect("JSON"), expected);
+        assert_eq!(*concise, spec);
+        assert!(concise.bytes() < ToolDefinition::from(spec).bytes());
+    }
+
+    #[test]
+    fn the_default_choice_of_tools_is_stored_as_null_and_older_values_are_read() {
+        for (choice, text) in [
+            (ToolChoice::Default, "null"),
+            (ToolChoice::All(true), "true"),
+            (ToolChoice::Named(vec!["files".to_owned()]), "[\"files\"]"),
+        ] {
+            assert_eq!(serde_json::to_string(&choice).expect("JSON"), text);
+            assert_eq!(serde_json::from_str::<ToolChoice>(text).expect("a choice"), choice);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::{ConversationId, IdGenerator, JobId};
 use crate::domain::limits::Limits;
+use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Conversations, Entropy, Exposition, KernelTables, Meter, Model,
     Outbox, ProjectDirectories, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users,
@@ -63,6 +64,8 @@ pub struct AppDependencies {
     pub limits: Limits,
     /// The default model.
     pub default_model: String,
+    /// The levels that jobs may choose, the strictest first.
+    pub strictness_levels: Vec<Strictness>,
     /// Default and upper bound of `max_steps`.
     pub max_iterations: u32,
     /// Host names beyond the loopback ones; `name` for any port, `name:port` for one.

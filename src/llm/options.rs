@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The id of the demo model, which needs no provider.
+const DEMO_ID: &str = "demo";
+
 /// One configured model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,6 +65,11 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// Whether this is the scripted demo model.
+    pub fn is_demo(&self) -> bool {
+        self.provider == Some(Provider::Demo) || (self.provider.is_none() && self.id == DEMO_ID)
+    }
+
     /// The texts that must not be repeated.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.api_key.iter().chain(&self.key_from_file).chain(self.extra_headers.values())

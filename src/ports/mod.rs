@@ -64,7 +64,7 @@ pub use store_error::StoreError;
 pub use ticket::Ticket;
 pub use tool::{
     ApprovedCalls, FullResult, Journal, ModelParameters, ProgressReporter, Tool, ToolContext, ToolError,
-    ToolInfo, ToolOutcome, ToolSource, Toolbox, UnexecutedReason,
+    ToolInfo, ToolOffer, ToolOutcome, ToolScope, ToolSource, Toolbox, Unavailability, UnexecutedReason,
 };
 pub use users::{
     AccountChange, AccountError, AccountPage, NewAccount, NewInvite, NewToken, RegistrationGate,

@@ -8,7 +8,8 @@ use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::secret::Redactor;
 use crate::domain::tool::{
-    Aliases, Strictness, ToolCall, ToolChoice, ToolDefinition, ToolOrigin, ToolReach, ToolSpec, ToolTraits,
+    Aliases, Strictness, ToolCall, ToolChoice, ToolDefinition, ToolGroup, ToolOrigin, ToolReach, ToolSpec,
+    ToolTraits,
 };
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
@@ -30,7 +31,7 @@ pub struct ToolContext {
     pub project_id: Option<ProjectId>,
     /// Tools that the job may call; enforced at execution.
     pub allowed: ToolChoice,
-    /// The job's default sandbox level.
+    /// The job's sandbox level: the default of its calls and the most lenient one that they may use.
     pub strictness: Option<Strictness>,
     /// The job's project directory, if it has a project.
     pub workdir: Option<PathBuf>,
@@ -47,6 +48,49 @@ pub struct ToolContext {
     pub approved: ApprovedCalls,
     /// Cancels the call.
     pub cancel: CancelToken,
+}
+
+impl ToolContext {
+    /// What decides which tools the job is offered.
+    pub fn scope(&self) -> ToolScope<'_> {
+        ToolScope { choice: &self.allowed, strictness: self.strictness, has_results: false }
+    }
+}
+
+/// What decides which tools a job is offered.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolScope<'a> {
+    /// The job's tools, after [`Toolbox::resolve`].
+    pub choice: &'a ToolChoice,
+    /// The job's sandbox level.
+    pub strictness: Option<Strictness>,
+    /// Whether a result was shortened, so that a job can read more of it.
+    pub has_results: bool,
+}
+
+impl ToolScope<'static> {
+    /// Every tool, for people.
+    pub const EVERY: Self = Self { choice: &ToolChoice::All(true), strictness: None, has_results: true };
+}
+
+/// Why a tool cannot work. The text is for models and people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unavailability {
+    /// Not before the configuration changes.
+    Always(String),
+    /// Not in a job with these settings.
+    InJob(String),
+    /// Not now, perhaps later.
+    Now(String),
+}
+
+impl Unavailability {
+    /// The reason.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Always(reason) | Self::InJob(reason) | Self::Now(reason) => reason,
+        }
+    }
 }
 
 /// Calls that may run although they need approval. Decided before the tools are looked up, so that a tool
@@ -123,7 +167,27 @@ impl ToolError {
 pub trait Tool: Send + Sync {
     /// The definition for models.
     fn spec(&self) -> ToolSpec;
-    /// The side effects of a call.
+    /// The definition for a job where it differs from [`Self::spec`].
+    fn spec_in(&self, _scope: &ToolScope<'_>) -> Option<ToolSpec> {
+        None
+    }
+    /// Why a job cannot use the tool; `None` if it can. Cheap: looked up before every model call.
+    fn unavailability(&self, _scope: &ToolScope<'_>) -> Option<Unavailability> {
+        None
+    }
+    /// The group that it belongs to.
+    fn group(&self) -> Option<ToolGroup> {
+        match self.origin() {
+            ToolOrigin::BuiltIn => None,
+            ToolOrigin::JavaScript { .. } | ToolOrigin::Command => Some(ToolGroup::Custom),
+            ToolOrigin::Mcp { .. } => Some(ToolGroup::Mcp),
+        }
+    }
+    /// Which choices offer it.
+    fn offer(&self) -> ToolOffer {
+        ToolOffer::Default
+    }
+    /// The side effects that a call may have.
     fn traits(&self) -> ToolTraits;
     /// The side effects of a call with or without a project.
     fn traits_in(&self, _has_project: bool) -> ToolTraits {
@@ -172,6 +236,17 @@ pub trait Tool: Send + Sync {
     }
 }
 
+/// Which choices offer a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolOffer {
+    /// The built-in default set, and every wider one.
+    Default,
+    /// All tools, its group, or its name.
+    Wide,
+    /// Only its name.
+    ByName,
+}
+
 /// Receives progress of a running tool, for the job's log.
 pub trait ProgressReporter: Sync {
     /// A step of a sub-agent.
@@ -199,6 +274,12 @@ pub struct ToolInfo {
     pub origin: ToolOrigin,
     /// Whether calls need an approval.
     pub needs_approval: bool,
+    /// The group that it belongs to.
+    pub group: Option<ToolGroup>,
+    /// Whether a job that names no tools is offered it.
+    pub is_default: bool,
+    /// Why it cannot be used at present.
+    pub unavailable: Option<String>,
 }
 
 /// Result of one call.
@@ -259,12 +340,29 @@ impl UnexecutedReason {
 
 /// All tools, as the engine sees them.
 pub trait Toolbox: Send + Sync {
-    /// Definitions that a job with this choice offers, in stable order. The reader of full results is offered
-    /// once there is one (`has_results`) or when the choice names it, because small models mix its parameters
-    /// into other calls.
-    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolDefinition>;
+    /// Definitions that a job offers, in stable order: only tools that can work now. The reader of full
+    /// results is offered once there is one (`has_results`) or when the choice names it, because small models
+    /// mix its parameters into other calls.
+    fn offered(&self, scope: &ToolScope<'_>) -> Vec<ToolDefinition>;
+    /// The names of the tools that a job offers, including those that only cannot work now.
+    fn offered_names(&self, scope: &ToolScope<'_>) -> Vec<String> {
+        self.offered(scope).iter().map(|tool| tool.name.to_string()).collect()
+    }
+    /// The choice with the configured default set in place, for a job of this model.
+    fn resolve(&self, choice: &ToolChoice, _model: &str) -> ToolChoice {
+        choice.clone()
+    }
     /// Whether a tool has this name or alias.
     fn has_tool(&self, name: &str) -> bool;
+    /// Whether the job's settings or the configuration refuse every call of this name.
+    fn is_refused(&self, name: &str, scope: &ToolScope<'_>) -> bool {
+        !scope.choice.offers_any()
+            || (self.has_tool(name) && !self.offered(scope).iter().any(|tool| tool.name.as_ref() == name))
+    }
+    /// Why no job can use this tool; `None` if there is no tool of this name.
+    fn never_works(&self, _name: &str) -> Option<String> {
+        None
+    }
     /// Whether a call of this tool needs an approval. An unknown tool may appear before the call runs.
     fn needs_approval(&self, _name: &str) -> bool {
         false

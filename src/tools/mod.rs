@@ -6,6 +6,7 @@ mod builtin;
 mod code;
 mod custom;
 mod executor;
+mod options;
 mod parallel;
 mod registry;
 #[cfg(test)]
@@ -14,13 +15,15 @@ mod text;
 mod web;
 
 pub use builtin::{
-    BadBashOption, BadChannel, BashOptions, BashRules, ChannelOptions, MessageChannels, SubAgentOptions,
-    WeatherOptions, WebSearchOptions, registered,
+    BUILTIN_NAMES, BadBashOption, BadChannel, BashOptions, BashRules, ChannelOptions, MessageChannels,
+    SubAgentOptions, WeatherOptions, WebSearchOptions, registered,
 };
 pub use code::{CodeRunner, MeasuredCode, SharedCode};
 pub use custom::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use executor::{
-    ApprovalRules, BadApprovalPattern, BatchLimits, Executor, ExecutorOptions, ToolCacheOptions, ToolSetError,
+    ApprovalRules, BadApprovalPattern, BatchLimits, DefaultTools, Executor, ExecutorOptions,
+    ToolCacheOptions, ToolSetError,
 };
+pub use options::ToolsSectionOptions;
 pub use registry::{AgentServices, ToolDeps, ToolOptions};
 pub use web::BadOption;

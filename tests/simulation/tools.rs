@@ -5,8 +5,8 @@
 use super::disk_faults::DiskFaults;
 use super::model::TOOLS;
 use super::world::{Flaw, World};
-use nanoclaw::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
-use nanoclaw::ports::{CancelToken, Journal, ToolContext, ToolOutcome, Toolbox};
+use nanoclaw::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
+use nanoclaw::ports::{CancelToken, Journal, ToolContext, ToolOutcome, ToolScope, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl SimTools {
 }
 
 impl Toolbox for SimTools {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
+    fn offered(&self, _: &ToolScope<'_>) -> Vec<ToolDefinition> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),

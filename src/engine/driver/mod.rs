@@ -17,8 +17,11 @@ use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record,
 use crate::domain::job::{JobOutcome, JobStatus};
 use crate::domain::log_rate_limit::LogRateLimit;
 use crate::domain::tokens::TokenEstimator;
+use crate::domain::tool::ToolChoice;
 use crate::domain::usage::{Price, Usage};
-use crate::ports::{CancelReason, CancelToken, Lease, LeaseError, ModelRequest, StoreError, Urgency};
+use crate::ports::{
+    CancelReason, CancelToken, Lease, LeaseError, ModelRequest, StoreError, ToolScope, Urgency,
+};
 use prompt::PromptBase;
 use std::sync::Arc;
 use tracing::Level;
@@ -49,8 +52,8 @@ pub struct Driver<'a> {
     request: ModelRequest,
     /// Estimated prompt tokens of the tool definitions, once they are looked up.
     tool_tokens: Option<u64>,
-    /// Whether results could be read again at the last look-up of the tools.
-    offers_results: bool,
+    /// The job's tools, with the configured default set in place.
+    tools: ToolChoice,
     estimator: TokenEstimator,
     /// The job's model, then its fallback models.
     models: Vec<String>,
@@ -81,6 +84,7 @@ impl<'a> Driver<'a> {
         let fallbacks = ports.model.model(&spec.model).map(|model| model.fallback).unwrap_or_default();
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
+        let tools = ports.tools.resolve(&spec.tools, &spec.model);
         Ok(Self {
             ports,
             limits,
@@ -99,7 +103,7 @@ impl<'a> Driver<'a> {
                 thinking: spec.thinking,
             },
             tool_tokens: None,
-            offers_results: false,
+            tools,
             turn,
             models,
             retry_after_ms: None,
@@ -151,9 +155,19 @@ impl<'a> Driver<'a> {
 
     fn next(&self) -> NextStep {
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
-        let needs_approval = |name: &str| tools.needs_approval(name) && !self.is_refused(name);
+        let needs_approval =
+            |name: &str| tools.needs_approval(name) && !tools.is_refused(name, &self.scope());
         let rules = TurnApproval { needs_approval: &needs_approval, approval: spec.approval };
         self.turn.next(&self.turn_limits(), &rules)
+    }
+
+    /// What decides which tools the job is offered.
+    fn scope(&self) -> ToolScope<'_> {
+        ToolScope {
+            choice: &self.tools,
+            strictness: self.lease.spec.strictness,
+            has_results: self.turn.has_results(),
+        }
     }
 
     fn turn_limits(&self) -> TurnLimits<'_> {

@@ -6,7 +6,6 @@ use super::reply::PartialReply;
 use super::summary::ShortenOutcome;
 use super::{DriveOutcome, Driver};
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase, StepKind};
-use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::engine::turn::NextStep;
 use crate::ports::{CancelReason, Chunk, Completion, LeaseError, ModelError, Ticket, Urgency};
@@ -66,12 +65,11 @@ impl Driver<'_> {
     /// Puts the job's tools into the request, also for a closing answer: earlier calls refer to them.
     fn offer_tools(&mut self, with_tools: bool) {
         self.request.may_call = with_tools;
-        let has_results = self.turn.has_results();
-        if self.tool_tokens.is_none() || has_results != self.offers_results {
-            let choice: &ToolChoice = &self.lease.spec.tools;
-            self.request.tools = self.ports.tools.offered(choice, has_results);
-            self.tool_tokens = Some(self.estimator.tools(&self.request.tools));
-            self.offers_results = has_results;
+        // Usually the same as before, so that providers can reuse the beginning of the prompt.
+        let offered = self.ports.tools.offered(&self.scope());
+        if self.tool_tokens.is_none() || offered != self.request.tools {
+            self.tool_tokens = Some(self.estimator.tools(&offered));
+            self.request.tools = offered;
         }
     }
 

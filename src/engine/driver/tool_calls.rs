@@ -3,22 +3,12 @@
 use super::journal::LogJournal;
 use super::{DriveOutcome, Driver};
 use crate::domain::event::{EngineMark, Record};
-use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::domain::tool::ToolCall;
 use crate::engine::turn::INTERRUPTED;
 use crate::ports::{ApprovedCalls, LeaseError, ModelParameters, TokenBudget, ToolContext, UnexecutedReason};
 use std::path::PathBuf;
 
 impl Driver<'_> {
-    /// Whether the executor will refuse a call, so that it needs no approval. An alias may stand for any
-    /// tool.
-    pub(super) fn is_refused(&self, name: &str) -> bool {
-        let is_offered = |choice: &ToolChoice| {
-            self.ports.tools.offered(choice, true).iter().any(|tool| tool.name.as_ref() == name)
-        };
-        let choice = &self.lease.spec.tools;
-        !choice.offers_any() || (is_offered(&ToolChoice::All(true)) && !is_offered(choice))
-    }
-
     fn model_parameters(&self) -> ModelParameters {
         let spec = &self.lease.spec;
         let used_tokens = self.turn.usage().total_tokens;
@@ -76,7 +66,7 @@ impl Driver<'_> {
             job: self.lease.job.id,
             conversation_id: spec.conversation_id.clone(),
             project_id: spec.project_id,
-            allowed: spec.tools.clone(),
+            allowed: self.tools.clone(),
             strictness: spec.strictness,
             workdir,
             terms: self.model_parameters(),

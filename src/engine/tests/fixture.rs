@@ -6,14 +6,15 @@ use crate::domain::event::FinishReason;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
+use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
 use crate::domain::usage::Usage;
 use crate::engine::driver::DriveOutcome;
 use crate::engine::worker::{Worker, WorkerTick};
 use crate::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Clock, Completion, Entropy, Journal, Model, ModelError, ModelInfo,
-    ModelRequest, ProjectDirectories, Store, StoreError, ToolContext, ToolOutcome, Toolbox, UnexecutedReason,
+    ModelRequest, ProjectDirectories, Store, StoreError, ToolContext, ToolOutcome, ToolScope, Toolbox,
+    UnexecutedReason,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -181,7 +182,7 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 }
 
 impl Toolbox for FakeTools {
-    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
+    fn offered(&self, scope: &ToolScope<'_>) -> Vec<ToolDefinition> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
@@ -189,13 +190,13 @@ impl Toolbox for FakeTools {
         };
         ["effect", "pure"]
             .into_iter()
-            .filter(|name| choice.allows(name))
+            .filter(|name| scope.choice.allows(name))
             .map(|name| spec(name).into())
             .collect()
     }
 
     fn has_tool(&self, name: &str) -> bool {
-        self.offered(&ToolChoice::All(true), true).iter().any(|tool| tool.name == name)
+        self.offered(&ToolScope::EVERY).iter().any(|tool| tool.name == name)
     }
     fn needs_approval(&self, name: &str) -> bool {
         lock(&self.guarded).iter().any(|guarded| guarded == name)

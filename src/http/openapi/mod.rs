@@ -31,8 +31,10 @@ pub(crate) fn openapi(context: &ServerContext, _: &RequestContext) -> HandlerRes
 /// Fills in the models, tools and limits of this server.
 fn fill_in(document: &mut Value, app: &AppDependencies) {
     let models: Vec<String> = app.model.models().into_iter().map(|model| model.id).collect();
-    let offered = app.toolbox.offered(&ToolChoice::All(true), true);
-    let tools: Vec<&str> = offered.iter().map(|tool| tool.name.as_ref()).collect();
+    let infos = app.toolbox.tool_infos();
+    let mut tools: Vec<&str> = infos.iter().map(|info| info.spec.name.as_ref()).collect();
+    tools.retain(|name| app.toolbox.never_works(name).is_none());
+    tools.extend(ToolChoice::GROUPS);
     for (place, names) in
         [("/components/schemas/Model", json!(models)), ("/components/schemas/ToolName", json!(tools))]
     {

@@ -9,14 +9,15 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, ConversationId, IdGenerator, JobId, ProjectId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
+use crate::domain::tool::{Strictness, ToolCall, ToolDefinition, ToolSpec};
 use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchPage, Batches, CancelToken, ChangeWatch,
     ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
     KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter,
-    ProjectDirectories, ReadinessProbe, ResultPage, Store, StoreError, Ticket, ToolContext, Toolbox,
+    ProjectDirectories, ReadinessProbe, ResultPage, Store, StoreError, Ticket, ToolContext, ToolScope,
+    Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -147,7 +148,7 @@ impl Audit for Rest {
 }
 
 impl Toolbox for Rest {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
+    fn offered(&self, _: &ToolScope<'_>) -> Vec<ToolDefinition> {
         let tool = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
@@ -271,6 +272,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         kernel_tables: Arc::new(Rest),
         limits: Limits::default(),
         default_model: "demo".into(),
+        strictness_levels: Strictness::ALL.to_vec(),
         max_iterations: 15,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),

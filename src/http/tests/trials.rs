@@ -1,9 +1,9 @@
 //! Calls of tools that operators make: how many run at once, and how the shutdown ends them.
 
-use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
+use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::http::ShutdownStage;
 use crate::http::testing::{Server, read_all, request};
-use crate::ports::{Journal, ToolContext, ToolOutcome, Toolbox};
+use crate::ports::{Journal, ToolContext, ToolOutcome, ToolScope, Toolbox};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 struct Waiting(AtomicUsize);
 
 impl Toolbox for Waiting {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
+    fn offered(&self, _: &ToolScope<'_>) -> Vec<ToolDefinition> {
         Vec::new()
     }
     fn has_tool(&self, _: &str) -> bool {

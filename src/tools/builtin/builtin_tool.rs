@@ -1,17 +1,23 @@
 //! A built-in tool as data: its definition, its side effects, and a function of typed arguments. Tools that
 //! need more methods of [`Tool`] implement the trait themselves.
 
-use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError};
+use super::names;
+use crate::domain::tool::{Aliases, FileAccess, ToolGroup, ToolReach, ToolSpec, ToolTraits};
+use crate::ports::{Tool, ToolContext, ToolError, ToolOffer, ToolScope, Unavailability};
+use crate::tools::code::{self, CodeRunner};
+use nanoclaw_sandbox::{Language, Level};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Changes something outside the project. A second call changes it again.
 pub(super) const ACTS: ToolTraits =
     ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None };
 
+type JobSpecFunction = dyn Fn(&ToolScope<'_>) -> Option<ToolSpec> + Send + Sync;
+type AvailabilityFunction = dyn Fn(&ToolScope<'_>) -> Option<Unavailability> + Send + Sync;
 type RunFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> Result<Value, ToolError> + Send + Sync;
 
 pub(super) struct BuiltinTool {
@@ -21,6 +27,12 @@ pub(super) struct BuiltinTool {
     pub(super) run: Box<RunFunction>,
     pub(super) reach: ToolReach,
     pub(super) own_timeout: Duration,
+    /// [`Tool::offer`].
+    pub(super) offer: ToolOffer,
+    /// [`Tool::spec_in`].
+    pub(super) spec_in: Box<JobSpecFunction>,
+    /// [`Tool::unavailability`].
+    pub(super) unavailability: Box<AvailabilityFunction>,
 }
 
 impl BuiltinTool {
@@ -33,19 +45,60 @@ impl BuiltinTool {
         let run =
             move |arguments: &Map<String, Value>, context: &ToolContext| run(typed(arguments)?, context);
         Self {
+            offer: names::offer(&spec.name),
             spec,
             traits,
             traits_in_project: traits,
             run: Box::new(run),
             reach: ToolReach::Here,
             own_timeout: Duration::ZERO,
+            spec_in: Box::new(|_| None),
+            unavailability: Box::new(|_| None),
         }
+    }
+}
+
+impl BuiltinTool {
+    /// A tool that runs programs: jobs are offered the levels that they may use, while the language works.
+    pub(super) fn of_code(
+        self,
+        runner: &Arc<dyn CodeRunner>,
+        language: Language,
+        definition: fn(&[Level]) -> ToolSpec,
+    ) -> Self {
+        let (levels, faults) = (Arc::clone(runner), Arc::clone(runner));
+        let spec_in = move |scope: &ToolScope<'_>| Some(definition(&code::levels_in(levels.as_ref(), scope)));
+        let unavailability = move |scope: &ToolScope<'_>| {
+            let level = code::default_level(faults.as_ref(), scope);
+            faults.known_fault(language, level).map(Unavailability::Now)
+        };
+        Self { spec_in: Box::new(spec_in), unavailability: Box::new(unavailability), ..self }
     }
 }
 
 impl Tool for BuiltinTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
+    }
+
+    fn spec_in(&self, scope: &ToolScope<'_>) -> Option<ToolSpec> {
+        (self.spec_in)(scope)
+    }
+
+    fn unavailability(&self, scope: &ToolScope<'_>) -> Option<Unavailability> {
+        (self.unavailability)(scope)
+    }
+
+    fn group(&self) -> Option<ToolGroup> {
+        names::group(&self.spec.name)
+    }
+
+    fn offer(&self) -> ToolOffer {
+        self.offer
+    }
+
+    fn aliases(&self) -> Aliases {
+        names::aliases(&self.spec.name)
     }
 
     fn traits(&self) -> ToolTraits {

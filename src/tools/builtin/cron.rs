@@ -44,18 +44,17 @@ struct CronTool {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "cron",
-        "Schedules: a message to yourself, in this conversation, once or again and again. 'add' takes a message and exactly \
-         one of at, every_s and cron; 'list' shows the user's schedules; 'remove' takes an id. What a schedule runs gets no \
-         approvals: calls that need one are denied.",
+        "Schedule a message to yourself in this conversation. 'add' needs message and one of at, every_s, cron; 'remove' needs \
+         id; 'list' shows all. Scheduled runs get no approvals.",
         json!({
             "action": {"type": "string", "enum": ["add", "list", "remove"]},
-            "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS, "description": "A few words for the user"},
-            "message": {"type": "string", "minLength": 1, "description": "What you are to do then: all that has to be known"},
-            "at": {"type": "string", "description": "Once: RFC 3339 as in 2030-01-31T09:00:00+01:00, or without an offset a time in tz"},
-            "every_s": {"type": "integer", "minimum": 1, "description": "Again and again after so many seconds"},
-            "cron": {"type": "string", "description": "An expression of five fields, as in 30 9 * * MON-FRI"},
-            "tz": {"type": "string", "description": "Time zone of cron or at, as in Europe/Berlin; UTC when left out"},
-            "id": {"type": "string", "description": "Which schedule to remove, sched_…"},
+            "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS},
+            "message": {"type": "string", "minLength": 1, "description": "All that has to be known and done then"},
+            "at": {"type": "string", "description": "Once: date and time in RFC 3339"},
+            "every_s": {"type": "integer", "minimum": 1, "description": "Interval in seconds"},
+            "cron": {"type": "string", "description": "Five fields: minute hour day month weekday"},
+            "tz": {"type": "string", "description": "IANA time zone of cron or at; default UTC"},
+            "id": {"type": "string"},
         }),
         &["action"],
     );
@@ -92,7 +91,10 @@ impl CronTool {
         context: &ToolContext,
     ) -> Result<NewSchedule, ToolError> {
         let message = trimmed(arguments.message.as_deref()).ok_or_else(|| {
-            invalid("'message' is missing: say what is to be done when the schedule is due")
+            invalid(
+                "'message' is missing: say what is to be done when the schedule is due. A valid call: {\"action\": \"add\", \
+                 \"message\": \"<what to do>\", \"every_s\": 86400}",
+            )
         })?;
         if message.len() > self.max_message_bytes {
             let max_bytes = self.max_message_bytes;
@@ -136,7 +138,10 @@ impl CronTool {
 
     fn remove(&self, id: Option<&str>, context: &ToolContext) -> Result<Value, ToolError> {
         let id =
-            id.ok_or_else(|| invalid("'id' is missing: action 'list' tells the ids of the schedules"))?;
+            id.ok_or_else(|| invalid(
+                "'id' is missing: action 'list' tells the ids of the schedules. A valid call: {\"action\": \"remove\", \
+                 \"id\": \"<id>\"}",
+            ))?;
         let is_removed = match id.parse::<ScheduleId>() {
             Ok(id) => self.agents.jobs.unschedule(&caller(context), id).map_err(|error| rejected(&error))?,
             Err(_) => false,

@@ -29,9 +29,9 @@ enum JsonOperation {
 pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "json_process",
-        "Process a JSON text: parse it, format it with an indent of 2, list the keys of its root object, or validate it.",
+        "Parse, format or validate a JSON text, or list the keys of its root object.",
         json!({
-            "json_string": {"type": "string", "description": "The JSON text"},
+            "json_string": {"type": "string"},
             "operation": {"type": "string", "enum": ["parse", "format", "keys", "validate"]},
         }),
         &["json_string", "operation"],

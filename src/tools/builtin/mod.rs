@@ -3,6 +3,7 @@
 
 mod builtin_tool;
 mod project_file;
+mod names;
 mod submit_job;
 
 pub use bash::{BadBashOption, BashOptions, BashRules};
@@ -18,6 +19,9 @@ use crate::tools::registry::ToolDeps;
 macro_rules! tools {
     ($($tool:ident,)+) => {
         $(mod $tool;)+
+
+        /// The name of every built-in tool.
+        pub const BUILTIN_NAMES: &[&str] = &[$(stringify!($tool)),+];
 
         /// Every built-in tool.
         pub fn registered(deps: &ToolDeps) -> Vec<Box<dyn Tool>> {

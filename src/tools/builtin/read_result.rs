@@ -2,8 +2,9 @@
 //! results (P7).
 
 use super::builtin_tool::{spec, typed};
+use super::names;
 use crate::domain::handle::ResultHandle;
-use crate::domain::tool::{ToolSpec, ToolTraits};
+use crate::domain::tool::{Aliases, ToolSpec, ToolTraits};
 use crate::ports::{Results, Tool, ToolContext, ToolError};
 use crate::tools::registry::ToolDeps;
 use crate::tools::text::json_chars;
@@ -59,18 +60,20 @@ impl ReadResult {
 }
 
 impl Tool for ReadResult {
+    fn aliases(&self) -> Aliases {
+        names::aliases("read_result")
+    }
+
     fn spec(&self) -> ToolSpec {
         let max = self.page_chars();
         spec(
             "read_result",
-            "Read more of a tool result that was too long to be shown whole. Where it was cut, it says with which handle and \
-             offset.",
+            "Read more of a tool result that was cut. The place of the cut names handle and offset.",
             json!({
-                "handle": {"type": "string", "minLength": 1, "description": "As it stands where the result was cut"},
-                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "The first character to read"},
+                "handle": {"type": "string", "minLength": 1},
+                "offset": {"type": "integer", "minimum": 0, "default": 0},
                 "limit": {
-                    "type": "integer", "minimum": 1, "maximum": max, "default": max,
-                    "description": "How many characters to read",
+                    "type": "integer", "minimum": 1, "maximum": max, "description": "Characters",
                 },
             }),
             &["handle"],

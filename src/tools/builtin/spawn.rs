@@ -38,14 +38,13 @@ struct SpawnTool {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "spawn",
-        "Begin a background job for a task that takes long or that nobody has to wait for. It works on its own, beside this \
-         conversation, and knows nothing but the task; its answer comes into the conversation when it is there. Do not wait \
-         for it. Calls that need approval ask as they do here. action 'list' shows the unfinished ones, 'cancel' ends one.",
+        "Start a background job for a long task; do not wait for it. It knows only the task; its answer comes into this \
+         conversation. 'list' shows unfinished jobs, 'cancel' needs job_id.",
         json!({
-            "task": {"type": "string", "minLength": 1, "description": "All that the job has to know and do"},
-            "label": {"type": "string", "minLength": 1, "maxLength": LABEL_CHARS, "description": "A few words for the user"},
+            "task": {"type": "string", "minLength": 1, "description": "All that it has to know and do"},
+            "label": {"type": "string", "minLength": 1, "maxLength": LABEL_CHARS},
             "action": {"type": "string", "enum": ["start", "list", "cancel"], "default": "start"},
-            "job_id": {"type": "string", "description": "Which job to cancel, job_…"},
+            "job_id": {"type": "string"},
         }),
         &[],
     );
@@ -67,7 +66,8 @@ impl SpawnTool {
             return Err(ToolError::failed(message));
         }
         let task = trimmed(arguments.task.as_deref()).ok_or_else(|| {
-            ToolError::Invalid("'task' is missing: say all that the job has to know and do".to_owned())
+            let message = "'task' is missing: say all that the job has to know and do. A valid call: {\"task\": \"<what to do>\"}";
+            ToolError::Invalid(message.to_owned())
         })?;
         if task.len() > self.max_task_bytes {
             let max_bytes = self.max_task_bytes;
@@ -88,7 +88,8 @@ impl SpawnTool {
 
     fn cancel(&self, id: Option<&str>, context: &ToolContext) -> Result<Value, ToolError> {
         let id = id.ok_or_else(|| {
-            let message = "'job_id' is missing: action 'list' tells the ids of the unfinished jobs";
+            let message = "'job_id' is missing: action 'list' tells the ids of the unfinished jobs. A valid call: \
+                           {\"action\": \"cancel\", \"job_id\": \"<id>\"}";
             ToolError::Invalid(message.to_owned())
         })?;
         let cancelled = match id.parse::<JobId>() {

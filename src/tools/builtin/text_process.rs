@@ -27,13 +27,12 @@ enum TextOperation {
 pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "text_process",
-        "Process a text: count its characters, lines or words, turn it to upper or lower case, or reverse it.",
+        "Count the characters, lines or words of a text, or change it to upper or lower case or reverse it.",
         json!({
-            "text": {"type": "string", "description": "The text"},
+            "text": {"type": "string"},
             "operation": {
                 "type": "string",
                 "enum": ["count", "lines", "words", "upper", "lower", "reverse"],
-                "description": "count: characters; lines, words: how many; upper, lower, reverse: the text turned",
             },
         }),
         &["text", "operation"],

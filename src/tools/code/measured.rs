@@ -2,7 +2,7 @@
 
 use super::{CodeRunner, RunCaller};
 use crate::ports::{Measurement, Meter};
-use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,5 +48,9 @@ impl CodeRunner for MeasuredCode {
 
     fn timeout(&self, level: Level) -> Duration {
         self.runner.timeout(level)
+    }
+
+    fn known_fault(&self, language: Language, level: Level) -> Option<String> {
+        self.runner.known_fault(language, level)
     }
 }

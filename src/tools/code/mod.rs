@@ -9,7 +9,7 @@ pub use user_slots::SharedCode;
 
 use crate::domain::id::UserId;
 use crate::domain::tool::Strictness;
-use crate::ports::{CancelToken, ToolContext, ToolError};
+use crate::ports::{CancelToken, ToolContext, ToolError, ToolScope};
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -45,6 +45,10 @@ pub trait CodeRunner: Send + Sync {
     }
     /// The default time limit of a run at this level.
     fn timeout(&self, level: Level) -> Duration;
+    /// Why programs of this language cannot run at this level, as far as that is known without a test.
+    fn known_fault(&self, _language: Language, _level: Level) -> Option<String> {
+        None
+    }
 }
 
 impl CodeRunner for Sandbox {
@@ -67,6 +71,10 @@ impl CodeRunner for Sandbox {
     fn timeout(&self, level: Level) -> Duration {
         Duration::from_millis(self.options().levels.of(level).timeout_ms)
     }
+
+    fn known_fault(&self, language: Language, level: Level) -> Option<String> {
+        self.known_fault(language, level)
+    }
 }
 
 /// The arguments of a tool that runs code.
@@ -76,47 +84,77 @@ pub(super) struct CodeArguments {
     strictness: Option<Level>,
 }
 
-/// The schemas of [`CodeArguments`].
-pub(super) fn properties(runner: &dyn CodeRunner, code: &str) -> Value {
-    let levels = runner.levels();
-    let descriptions: Vec<&str> = levels.iter().map(|level| level_description(*level)).collect();
-    json!({
-        "code": {"type": "string", "description": code},
-        "strictness": {
-            "type": "string",
-            "enum": levels.iter().map(|level| level.name()).collect::<Vec<_>>(),
-            "description": format!(
-                "How much the program may do. {} Never the network. Leave it out for the job's level.",
-                descriptions.join(" ")
-            ),
-        },
-    })
-}
-
-/// The description of a level for the model.
-const fn level_description(level: Level) -> &'static str {
-    match level {
-        Level::Strict => "strict: pure computation, 5 s.",
-        Level::Standard => "standard: the common harmless part of the standard library, no files, 10 s.",
-        Level::Lenient => "lenient: the whole standard library and a private directory, 30 s.",
-        Level::Shell => "shell: commands.",
+/// The schemas of [`CodeArguments`] with these levels. One level leaves nothing to choose.
+pub(super) fn properties(levels: &[Level]) -> Value {
+    let mut properties = json!({"code": {"type": "string"}});
+    if let (Some(properties), [_, _, ..]) = (properties.as_object_mut(), levels) {
+        let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
+        let strictness = json!({"type": "string", "enum": names, "description": "Default: the job's"});
+        properties.insert("strictness".to_owned(), strictness);
     }
+    properties
 }
 
-/// Runs the code at the call's level, else the job's, else the server's.
+/// The levels that calls of a job may use.
+pub(super) fn levels_in(runner: &dyn CodeRunner, scope: &ToolScope<'_>) -> Vec<Level> {
+    let most = scope.strictness.map_or(Level::Lenient, sandbox_level);
+    let mut levels = runner.levels();
+    levels.retain(|level| *level <= most);
+    levels
+}
+
+/// The level of a call that names none: the job's, else the server's, within what the server allows.
+pub(super) fn default_level(runner: &dyn CodeRunner, scope: &ToolScope<'_>) -> Level {
+    let most = levels_in(runner, scope).last().copied().unwrap_or(Level::Strict);
+    scope.strictness.map_or_else(|| runner.default_level(), sandbox_level).min(most)
+}
+
+/// The level of a call: its own, else the default. The job and the server set the ceiling.
+fn level_of(
+    runner: &dyn CodeRunner,
+    requested: Option<Level>,
+    context: &ToolContext,
+) -> Result<Level, ToolError> {
+    let levels = levels_in(runner, &context.scope());
+    let most = levels.last().copied().unwrap_or(Level::Strict);
+    let Some(level) = requested.filter(|level| Level::FOR_CODE.contains(level)) else {
+        return Ok(default_level(runner, &context.scope()));
+    };
+    if levels.contains(&level) {
+        return Ok(level);
+    }
+    let allowed = levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(" or ");
+    let decides = match context.strictness {
+        Some(strictness) if sandbox_level(strictness) == most => {
+            format!("the strictness of this job is '{most}', and only the user who submits the job sets it")
+        }
+        _ => format!(
+            "the operator of this server allows '{most}' at most (code_execution.max_strictness_allowed)"
+        ),
+    };
+    Err(ToolError::Invalid(format!(
+        "strictness '{level}' is refused: {decides}. Nothing was run. Leave strictness out, or use {allowed}"
+    )))
+}
+
+/// Whether programs of this level use the job's files.
+pub(super) fn has_files(language: Language, level: Level) -> bool {
+    language == Language::Python && level == Level::Lenient
+}
+
+/// Runs the code at its level.
 pub(super) fn run(
     runner: &dyn CodeRunner,
     language: Language,
     arguments: &CodeArguments,
     context: &ToolContext,
 ) -> Result<Value, ToolError> {
-    let level = arguments.strictness.filter(|level| Level::FOR_CODE.contains(level));
-    let level =
-        level.or_else(|| context.strictness.map(sandbox_level)).unwrap_or_else(|| runner.default_level());
-    // Other programs have no directory.
-    let has_files = language == Language::Python && level == Level::Lenient;
+    let level = level_of(runner, arguments.strictness, context)?;
+    let has_files = has_files(language, level);
+    let max_level = levels_in(runner, &context.scope()).last().copied();
     let program = Program {
         workdir: context.workdir.clone().filter(|_| has_files),
+        max_level,
         ..Program::new(language, level, arguments.code.as_str())
     };
     let record = runner.run(&program, context.into());

@@ -4,7 +4,7 @@
 use super::{CodeRunner, RunCaller};
 use crate::domain::fair_share::{FairShare, Holdings};
 use crate::domain::id::UserId;
-use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,6 +47,10 @@ impl CodeRunner for SharedCode {
 
     fn timeout(&self, level: Level) -> Duration {
         self.runner.timeout(level)
+    }
+
+    fn known_fault(&self, language: Language, level: Level) -> Option<String> {
+        self.runner.known_fault(language, level)
     }
 }
 

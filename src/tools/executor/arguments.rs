@@ -42,13 +42,14 @@ pub(super) fn unwrap(
     }
 }
 
-/// Renames aliases of parameters, unless the parameter itself is present.
+/// Renames aliases of parameters, unless the parameter itself is present or the alias is a parameter, too.
 pub(super) fn apply_aliases(
     mut arguments: Map<String, Value>,
     aliases: &[(&str, &str)],
+    has_parameter: impl Fn(&str) -> bool,
 ) -> Map<String, Value> {
     for (alias, name) in aliases {
-        if arguments.contains_key(*name) {
+        if arguments.contains_key(*name) || has_parameter(alias) {
             continue;
         }
         if let Some(value) = arguments.remove(*alias) {

@@ -2,9 +2,10 @@
 //! allow → unwrap → coerce → validate → approval → duplicates.
 
 use super::arguments::{self, ArgumentsError};
-use super::catalogue::{RegisteredTool, ToolCatalogue};
+use super::catalogue::{RegisteredTool, ToolCatalogue, ToolRefusal};
 use super::nearest::{NAME_CHARS, nearest};
 use super::options::ExecutorOptions;
+use super::schema::InvalidArguments;
 use crate::domain::canonical::canonical;
 use crate::domain::tool::{FileAccess, ToolCall, ToolTraits};
 use crate::ports::{ApprovedCalls, ToolContext};
@@ -107,11 +108,20 @@ impl<'a> CallPreparer<'a> {
         };
         let tool = self.find_usable(&call.name)?;
         let name = &call.name;
-        let invalid_parameters = |error: String| format!("Invalid parameters for tool '{name}': {error}");
-        let parsed = parsed.map_err(|error| invalid_parameters(error.to_string()))?;
-        let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
-        let arguments = arguments::apply_aliases(arguments, tool.aliases.parameters);
-        let arguments = tool.schema.validate(arguments).map_err(invalid_parameters)?;
+        let invalid_parameters = |error: String, given: Map<String, Value>| {
+            let example = tool.schema.example(given).map_or_else(String::new, |example| {
+                format!(". A valid call of {}: {example}", tool.spec.name)
+            });
+            format!("Invalid parameters for tool '{name}': {error}{example}")
+        };
+        let parsed = parsed.map_err(|error| invalid_parameters(error.to_string(), Map::new()))?;
+        let has_parameter = |name: &str| tool.schema.has(name);
+        let arguments = arguments::unwrap(parsed, has_parameter);
+        let arguments = arguments::apply_aliases(arguments, tool.aliases.parameters, has_parameter);
+        let arguments = tool
+            .schema
+            .validate(arguments)
+            .map_err(|InvalidArguments { error, given }| invalid_parameters(error, given))?;
         if self.options.approval.covers(name, Some(tool)) && !self.context.approved.covers(&call.id_ref) {
             return Err(self.approval_missing(name));
         }
@@ -131,8 +141,8 @@ impl<'a> CallPreparer<'a> {
 
     /// The tool of this name, if the job may use it.
     fn find_usable(&self, requested: &str) -> Result<&'a RegisteredTool, String> {
-        let allowed = &self.context.allowed;
-        let usable_tools = || self.catalogue.tools().iter().filter(|tool| tool.is_allowed(allowed));
+        let scope = self.context.scope();
+        let usable_tools = || self.catalogue.tools().iter().filter(|tool| tool.refusal(&scope).is_none());
         let usable_names = || usable_tools().map(|tool| tool.spec.name.as_ref());
         let name: String = requested.chars().take(NAME_CHARS).collect();
         let Some(tool) = self.catalogue.find(requested) else {
@@ -146,11 +156,21 @@ impl<'a> CallPreparer<'a> {
                 None => format!("Tool not found: {name}. Available: {}", list(usable_names())),
             });
         };
-        if tool.is_allowed(allowed) {
-            return Ok(tool);
+        match tool.refusal(&self.context.scope()) {
+            None => Ok(tool),
+            Some(ToolRefusal::NotAllowed) => {
+                Err(format!("Tool not allowed in this job: {name}. Available: {}", list(usable_names())))
+            }
+            Some(ToolRefusal::Unusable(reason)) => {
+                Err(format!("Tool not available in this job: {name}. {}", capitalized(&reason)))
+            }
         }
-        Err(format!("Tool not allowed in this job: {name}. Available: {}", list(usable_names())))
     }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {

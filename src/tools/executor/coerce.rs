@@ -1,5 +1,5 @@
-//! Converts values where the intent is obvious: `"5"` → 5, `"true"` → true, 5.0 → 5, if the schema expects
-//! that type.
+//! Converts values where the intent is obvious: `"5"` → 5, `"true"` → true, 5.0 → 5, 5 → `"5"`, a JSON text
+//! → its list or object, if the schema expects that type.
 
 use serde_json::{Number, Value};
 
@@ -12,12 +12,21 @@ pub(super) fn coerce(value: &mut Value, schema: &Value) {
         Value::String(text) => {
             if let Some(parsed) = parse_text(text, schema) {
                 *value = parsed;
+            } else if let Some(mut parsed) = parse_json(text, schema) {
+                coerce(&mut parsed, schema);
+                *value = parsed;
             }
         }
-        Value::Number(number) if accepts(schema, "integer") => {
-            if let Some(integer) = to_integer(number) {
-                *value = integer;
+        Value::Number(number) => {
+            let integer = to_integer(number).filter(|_| accepts(schema, "integer"));
+            let is_number = accepts(schema, "number") || (accepts(schema, "integer") && !number.is_f64());
+            let text = (!is_number && accepts(schema, "string")).then(|| Value::from(number.to_string()));
+            if let Some(converted) = integer.or(text) {
+                *value = converted;
             }
+        }
+        Value::Bool(flag) if accepts(schema, "string") && !accepts(schema, "boolean") => {
+            *value = Value::from(flag.to_string());
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
@@ -88,6 +97,17 @@ fn parse_text(text: &str, schema: &Value) -> Option<Value> {
     parsers.iter().filter(|(kind, _)| accepts(schema, kind)).find_map(|(_, parse)| parse())
 }
 
+/// The list or object that a text holds, where the schema expects one and no text.
+fn parse_json(text: &str, schema: &Value) -> Option<Value> {
+    let kind = match text.trim_start().as_bytes().first()? {
+        b'[' => "array",
+        b'{' => "object",
+        _ => return None,
+    };
+    let is_expected = accepts(schema, kind) && !accepts(schema, "string");
+    serde_json::from_str(text).ok().filter(|_| is_expected)
+}
+
 fn to_integer(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < EXACT)?;
     format!("{float:.0}").parse::<i64>().ok().map(Value::from)
@@ -115,6 +135,11 @@ mod tests {
             ("number", json!("5"), json!(5)),
             ("boolean", json!("True"), json!(true)),
             ("boolean", json!("false"), json!(false)),
+            ("string", json!(5), json!("5")),
+            ("string", json!(-2.5), json!("-2.5")),
+            ("string", json!(true), json!("true")),
+            ("array", json!("[1, 2]"), json!([1, 2])),
+            ("object", json!(" {\"a\": 1}"), json!({"a": 1})),
         ] {
             assert_eq!(coerced(written.clone(), &json!({"type": kind})), read, "{written} as {kind}");
         }
@@ -135,12 +160,20 @@ mod tests {
             ("number", json!("1e999")),
             ("boolean", json!("yes")),
             ("boolean", json!(1)),
-            ("string", json!(5)),
+            ("string", json!([5])),
+            ("string", json!(null)),
+            ("string", json!("[1]")),
             ("array", json!("x")),
+            ("array", json!("[1")),
+            ("array", json!("{}")),
         ] {
             assert_eq!(coerced(written.clone(), &json!({"type": kind})), written, "{written} as {kind}");
         }
-        assert_eq!(coerced(json!("5"), &json!({"type": ["integer", "string"]})), json!("5"));
+        for text_or_number in [json!("5"), json!(5)] {
+            let schema = json!({"type": ["integer", "string"]});
+            assert_eq!(coerced(text_or_number.clone(), &schema), text_or_number);
+        }
+        assert_eq!(coerced(json!(5), &json!({"description": "any type"})), json!(5));
     }
 
     #[test]

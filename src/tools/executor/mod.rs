@@ -19,11 +19,12 @@ mod truncate;
 pub use approval::{ApprovalRules, BadApprovalPattern};
 pub use cache::ToolCacheOptions;
 pub use catalogue::ToolSetError;
-pub use options::{BatchLimits, ExecutorOptions};
+pub use options::{BatchLimits, DefaultTools, ExecutorOptions};
 
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolReach, ToolSpec};
 use crate::ports::{
-    AuditEntry, Journal, Measurement, Tool, ToolContext, ToolInfo, ToolSource, Toolbox, UnexecutedReason,
+    AuditEntry, Journal, Measurement, Tool, ToolContext, ToolInfo, ToolOffer, ToolScope, ToolSource, Toolbox,
+    Unavailability, UnexecutedReason,
 };
 use audit_entry::audit_entry;
 use batch::{CallPreparer, PreparedBatch};
@@ -64,17 +65,51 @@ impl Executor {
 }
 
 impl Toolbox for Executor {
-    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolDefinition> {
+    fn offered(&self, scope: &ToolScope<'_>) -> Vec<ToolDefinition> {
+        let is_offered =
+            |tool: &&Arc<RegisteredTool>| tool.is_offered(scope) && tool.tool.unavailability(scope).is_none();
+        let catalogue = self.catalogue.current();
+        catalogue.tools().iter().filter(is_offered).map(|tool| tool.definition(scope)).collect()
+    }
+
+    fn offered_names(&self, scope: &ToolScope<'_>) -> Vec<String> {
         let is_offered = |tool: &&Arc<RegisteredTool>| {
-            let is_wanted = !tool.reads_results || has_results || tool.is_named(choice);
-            is_wanted && tool.is_allowed(choice)
+            let unavailability = tool.tool.unavailability(scope);
+            tool.is_offered(scope) && matches!(unavailability, None | Some(Unavailability::Now(_)))
         };
         let catalogue = self.catalogue.current();
-        catalogue.tools().iter().filter(is_offered).map(|tool| tool.spec.clone()).collect()
+        catalogue.tools().iter().filter(is_offered).map(|tool| tool.spec.name.to_string()).collect()
+    }
+
+    fn resolve(&self, choice: &ToolChoice, model: &str) -> ToolChoice {
+        let Some(configured) = self.options.default_tools.of(model) else { return choice.clone() };
+        match choice {
+            ToolChoice::Default => ToolChoice::Named(configured.clone()),
+            ToolChoice::Named(names) => {
+                let expand = |name: &String| {
+                    if name == ToolChoice::DEFAULT_GROUP { configured.clone() } else { vec![name.clone()] }
+                };
+                ToolChoice::Named(names.iter().flat_map(expand).collect())
+            }
+            ToolChoice::All(_) => choice.clone(),
+        }
+    }
+
+    fn is_refused(&self, name: &str, scope: &ToolScope<'_>) -> bool {
+        let catalogue = self.catalogue.current();
+        let is_unusable = |tool: &RegisteredTool| tool.refusal(scope).is_some();
+        !scope.choice.offers_any() || catalogue.find(name).is_some_and(is_unusable)
+    }
+
+    fn never_works(&self, name: &str) -> Option<String> {
+        match self.catalogue.current().find(name)?.tool.unavailability(&ToolScope::EVERY)? {
+            Unavailability::Always(reason) => Some(reason),
+            Unavailability::InJob(_) | Unavailability::Now(_) => None,
+        }
     }
 
     fn has_tool(&self, name: &str) -> bool {
-        self.catalogue.current().find(name).is_some()
+        self.catalogue.current().find_own(name).is_some()
     }
 
     fn needs_approval(&self, name: &str) -> bool {
@@ -86,11 +121,15 @@ impl Toolbox for Executor {
     }
 
     fn tool_infos(&self) -> Vec<ToolInfo> {
+        let scope = ToolScope::EVERY;
         let info = |tool: &Arc<RegisteredTool>| ToolInfo {
-            spec: ToolSpec::clone(&tool.spec),
+            spec: ToolSpec::clone(&tool.definition(&scope)),
             traits: tool.tool.traits_in(true),
             origin: tool.tool.origin(),
             needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
+            group: tool.group,
+            is_default: tool.offer == ToolOffer::Default,
+            unavailable: tool.tool.unavailability(&scope).map(|why| why.reason().to_owned()),
         };
         self.catalogue.current().tools().iter().map(info).collect()
     }

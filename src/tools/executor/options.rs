@@ -4,6 +4,7 @@ use super::approval::ApprovalRules;
 use super::cache::ToolCacheOptions;
 use crate::domain::limits::Limits;
 use crate::ports::{Audit, Meter, NoopMeter};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,11 +32,29 @@ impl BatchLimits {
     }
 }
 
+/// The configured default sets of tools: names and groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DefaultTools {
+    /// For jobs of every model; `None` for the built-in set.
+    pub every_model: Option<Vec<String>>,
+    /// For jobs of these models instead.
+    pub per_model: BTreeMap<String, Vec<String>>,
+}
+
+impl DefaultTools {
+    /// The configured set for jobs of this model.
+    pub(super) fn of(&self, model: &str) -> Option<&Vec<String>> {
+        self.per_model.get(model).or(self.every_model.as_ref())
+    }
+}
+
 /// How the executor runs calls.
 #[derive(Clone)]
 pub struct ExecutorOptions {
     /// The limits of a batch.
     pub limits: BatchLimits,
+    /// The tools of jobs that name none.
+    pub default_tools: DefaultTools,
     /// The calls that need approval.
     pub approval: ApprovalRules,
     /// The audit log.
@@ -47,6 +66,12 @@ pub struct ExecutorOptions {
 impl ExecutorOptions {
     /// These limits, without approval, audit and metrics.
     pub fn new(limits: BatchLimits) -> Self {
-        Self { limits, approval: ApprovalRules::default(), audit: None, meter: Arc::new(NoopMeter) }
+        Self {
+            limits,
+            default_tools: DefaultTools::default(),
+            approval: ApprovalRules::default(),
+            audit: None,
+            meter: Arc::new(NoopMeter),
+        }
     }
 }

@@ -16,6 +16,20 @@ const QUOTE_CHARS: usize = 80;
 const NAMING_KEYWORDS: [&str; 8] =
     ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];
 
+/// Levels of nested objects and lists in an example.
+const EXAMPLE_DEPTH: usize = 4;
+/// Longer given values do not appear in examples.
+const EXAMPLE_VALUE_BYTES: usize = 200;
+
+/// Arguments that do not match the schema.
+#[derive(Debug, PartialEq)]
+pub(super) struct InvalidArguments {
+    /// The validation errors.
+    pub(super) error: String,
+    /// The arguments, coerced.
+    pub(super) given: Map<String, Value>,
+}
+
 /// The schema of a tool's arguments.
 #[derive(Debug)]
 pub(super) struct ParameterSchema {
@@ -54,16 +68,40 @@ impl ParameterSchema {
     }
 
     /// Returns the coerced arguments, or the validation errors.
-    pub(super) fn validate(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    pub(super) fn validate(
+        &self,
+        arguments: Map<String, Value>,
+    ) -> Result<Map<String, Value>, InvalidArguments> {
         let mut value = Value::Object(arguments);
         coerce(&mut value, &self.schema);
-        let mut errors: Vec<String> =
-            self.compiled()?.iter_errors(&value).take(MAX_ERRORS).flat_map(|e| describe(&e)).collect();
+        let mut errors: Vec<String> = match self.compiled() {
+            Ok(schema) => schema.iter_errors(&value).take(MAX_ERRORS).flat_map(|e| describe(&e)).collect(),
+            Err(reason) => vec![reason],
+        };
         errors.extend(self.too_large_integers(&value));
         match value {
             Value::Object(map) if errors.is_empty() => Ok(map),
-            _ => Err(errors.join("; ")),
+            Value::Object(given) => Err(InvalidArguments { error: errors.join("; "), given }),
+            _ => Err(InvalidArguments { error: errors.join("; "), given: Map::new() }),
         }
+    }
+
+    /// Valid arguments, where required ones are missing: those that were given, and placeholders.
+    pub(super) fn example(&self, given: Map<String, Value>) -> Option<Value> {
+        let is_missing = |name: &&Value| name.as_str().is_some_and(|name| !given.contains_key(name));
+        let required = self.schema.get("required").and_then(Value::as_array);
+        required.into_iter().flatten().find(is_missing)?;
+        let schema = self.compiled().ok()?;
+        let mut example = placeholder("", &self.schema, EXAMPLE_DEPTH);
+        let short = given.into_iter().filter(|(_, value)| value.to_string().len() <= EXAMPLE_VALUE_BYTES);
+        for (name, value) in short {
+            let mut with_given = example.clone();
+            with_given.as_object_mut()?.insert(name, value);
+            if schema.is_valid(&with_given) {
+                example = with_given;
+            }
+        }
+        Some(example).filter(|example| schema.is_valid(example))
     }
 
     /// Errors for integers that do not fit into 64 bits.
@@ -75,6 +113,43 @@ impl ParameterSchema {
         let items = value.as_object().into_iter().flatten().filter(is_too_large);
         items.map(|(name, _)| format!("{} must fit into 64 bits", short(name))).collect()
     }
+}
+
+/// A value that shows the form of this parameter. A text names the parameter, so that a model does not take
+/// it for an answer.
+fn placeholder(name: &str, schema: &Value, depth: usize) -> Value {
+    let number = |key: &str| schema.get(key).and_then(Value::as_i64);
+    let first = |key: &str| schema.get(key).and_then(|list| list.as_array()?.first());
+    if let Some(value) = first("enum").or_else(|| schema.get("const")).or_else(|| schema.get("default")) {
+        return value.clone();
+    }
+    if let Some(alternative) = first("anyOf").or_else(|| first("oneOf")).filter(|_| depth > 0) {
+        return placeholder(name, alternative, depth.saturating_sub(1));
+    }
+    let types = ["string", "integer", "number", "boolean", "array", "object"];
+    match types.into_iter().find(|kind| accepts(schema, kind)) {
+        Some("integer" | "number") => {
+            let least = number("minimum").unwrap_or(1).max(1);
+            Value::from(number("maximum").map_or(least, |most| least.min(most)))
+        }
+        Some("boolean") => Value::Bool(true),
+        Some("array") if depth > 0 => {
+            let item = schema.get("items").map(|items| placeholder(name, items, depth.saturating_sub(1)));
+            let count = number("minItems").and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+            Value::Array(vec![item.unwrap_or(Value::Null); count.clamp(1, MAX_ERRORS)])
+        }
+        Some("object") if depth > 0 => Value::Object(required_placeholders(schema, depth)),
+        _ => Value::from(format!("<{name}>")),
+    }
+}
+
+fn required_placeholders(schema: &Value, depth: usize) -> Map<String, Value> {
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let names = required.filter_map(Value::as_str);
+    let property = |name: &str| schema.get("properties")?.get(name);
+    let value =
+        |name: &str| placeholder(name, property(name).unwrap_or(&Value::Null), depth.saturating_sub(1));
+    names.map(|name| (name.to_owned(), value(name))).collect()
 }
 
 /// Whether a whole number is a float, because it does not fit into 64 bits.
@@ -167,7 +242,7 @@ mod tests {
 
     fn validation_error(arguments: Value) -> String {
         let Value::Object(map) = arguments else { panic!("an object") };
-        schema().validate(map).expect_err("it does not fit")
+        schema().validate(map).expect_err("it does not fit").error
     }
 
     #[test]
@@ -175,7 +250,8 @@ mod tests {
         for (arguments, expected) in [
             (json!({}), "missing required name"),
             (json!({"name": "abc", "k": 1}), "unexpected parameter k"),
-            (json!({"name": 5}), "name should be string"),
+            (json!({"name": []}), "name should be string"),
+            (json!({"name": 5}), "name must be at least 2 chars"),
             (json!({"name": "a"}), "name must be at least 2 chars"),
             (json!({"name": "abcde"}), "name must be at most 4 chars"),
             (json!({"name": "abc", "count": "abc"}), "count should be integer"),
@@ -204,6 +280,32 @@ mod tests {
         for part in ["missing required name", "count must be >= 1", "unexpected parameter k"] {
             assert!(expected.contains(part), "{expected}");
         }
+    }
+
+    #[test]
+    fn an_error_about_missing_arguments_shows_one_valid_call() {
+        let task =
+            json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "minLength": 1}, "mode": {"enum": ["write", "append"]},
+                "lines": {"type": "integer", "minimum": 3}, "extra": {"type": "string"},
+                "tasks": {"type": "array", "minItems": 2, "items": task},
+            },
+            "required": ["path", "mode", "lines", "tasks"],
+        });
+        let schema = ParameterSchema::new(&parameters).expect("an object schema");
+        let Value::Object(given) = json!({"path": "a.txt", "lines": 0, "unknown": 1}) else {
+            panic!("an object")
+        };
+        let tasks = json!([{"name": "<name>"}, {"name": "<name>"}]);
+        let expected = json!({"path": "a.txt", "mode": "write", "lines": 3, "tasks": tasks});
+        let example = schema.example(given).expect("an example");
+        assert_eq!(example, expected, "given values stay where they are valid");
+        let Value::Object(example) = example else { panic!("an object") };
+        assert!(schema.validate(example.clone()).is_ok());
+        assert_eq!(schema.example(example), None, "nothing is missing");
     }
 
     #[test]

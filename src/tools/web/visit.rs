@@ -45,8 +45,7 @@ impl ExtractType {
             "type": "string",
             "enum": ["text", "markdown", "links", "structured"],
             "default": "text",
-            "description": "text: what there is to read; markdown: the same with headings, links and tables; links: \
-                            where the page leads to; structured: title, description, text and links",
+            "description": "text; markdown: with headings and links; links: only these; structured: title, text and links",
         })
     }
 }

@@ -55,7 +55,7 @@ fn spec(
         temperature: settings.temperature.filter(|temperature| !is_usual(temperature)),
         max_tokens: settings.max_tokens.filter(|most| *most != USUAL_MAX_TOKENS),
         thinking: settings.thinking_enabled,
-        tools: ToolChoice::All(options.tools_enabled),
+        tools: if options.tools_enabled { ToolChoice::Default } else { ToolChoice::All(false) },
         on_disconnect: options.on_disconnect,
         ..JobSpec::new(model, input, app.max_iterations, app.limits.job_timeout_s)
     })

@@ -3,7 +3,7 @@
 pub(crate) mod operator_call;
 
 use crate::domain::id::{JobId, ProjectId, UserId};
-use crate::domain::tool::ToolOrigin;
+use crate::domain::tool::{ToolGroup, ToolOrigin};
 use crate::http::blocking::blocking;
 use crate::http::context::{ServerContext, TRIALS};
 use crate::http::error::ApiError;
@@ -29,6 +29,7 @@ const PROJECT: &str = "project_id";
 /// A tool as clients see it.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Tool"))]
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub struct ToolResponse {
     object: &'static str,
     name: String,
@@ -36,6 +37,12 @@ pub struct ToolResponse {
     parameters: Value,
     origin: ToolOrigin,
     needs_approval: bool,
+    /// The group that requests may name instead.
+    group: Option<&'static str>,
+    /// Whether a job that names no tools is offered it.
+    is_default: bool,
+    /// Why it cannot be used at present; null if it can.
+    unavailable: Option<String>,
     idempotent: bool,
     cacheable: bool,
 }
@@ -50,6 +57,9 @@ impl ToolResponse {
             parameters: info.spec.parameters,
             origin: info.origin,
             needs_approval: info.needs_approval,
+            group: info.group.map(ToolGroup::name),
+            is_default: info.is_default,
+            unavailable: info.unavailable,
             idempotent: info.traits.idempotent,
             cacheable: info.traits.cacheable,
         }

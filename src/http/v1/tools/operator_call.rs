@@ -89,13 +89,14 @@ mod tests {
     use super::*;
     use crate::domain::tool::ToolDefinition;
     use crate::http::testing::HandClock;
+    use crate::ports::ToolScope;
     use std::sync::Arc;
 
     /// Has one tool of this reach. Its result says whether the full result would be kept.
     struct One(ToolReach);
 
     impl Toolbox for One {
-        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
+        fn offered(&self, _: &ToolScope<'_>) -> Vec<ToolDefinition> {
             Vec::new()
         }
         fn has_tool(&self, _: &str) -> bool {

@@ -15,8 +15,9 @@ pub use options::{BadBashOption, BashOptions};
 pub use rules::BashRules;
 
 use super::builtin_tool::{spec, typed};
-use crate::domain::tool::{Aliases, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError};
+use super::names;
+use crate::domain::tool::{Aliases, Strictness, ToolGroup, ToolSpec, ToolTraits};
+use crate::ports::{Tool, ToolContext, ToolError, ToolScope, Unavailability};
 use crate::tools::code::{self, CodeRunner};
 use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
@@ -51,22 +52,12 @@ impl Tool for Bash {
     fn spec(&self) -> ToolSpec {
         spec(
             "bash",
-            "Run a bash command line in a sandbox and get its output, standard error and exit code. It starts in the job's \
-             directory and may write only there; the system's programs are at hand; there is no network and no input. \
-             Nothing keeps running after it ends: a process left in the background is stopped.",
+            "Run a bash command line in the job's directory, where alone it may write. Returns its output and exit code. No input, \
+             no network, no change of owners; background processes end with it.",
             json!({
-                "command": {"type": "string", "minLength": 1, "description": "The command line"},
-                "working_dir": {
-                    "type": "string",
-                    "description": "Where to run it, relative to the job's directory; the directory itself if left out",
-                },
-                "timeout": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": TIMEOUT_MAX_S,
-                    "description": "Seconds after which it is stopped, with everything that it started; \
-                                    leave it out for the usual limit",
-                },
+                "command": {"type": "string", "minLength": 1},
+                "working_dir": {"type": "string", "description": "Default: the job's directory"},
+                "timeout": {"type": "integer", "minimum": 1, "maximum": TIMEOUT_MAX_S, "description": "Seconds"},
             }),
             &["command"],
         )
@@ -81,7 +72,30 @@ impl Tool for Bash {
     }
 
     fn aliases(&self) -> Aliases {
-        Aliases { names: &["exec"], parameters: &[("cmd", "command"), ("workdir", "working_dir")] }
+        names::aliases("bash")
+    }
+
+    fn group(&self) -> Option<ToolGroup> {
+        names::group("bash")
+    }
+
+    /// Commands count as lenient for the operator. A job may run them unless it is strict.
+    fn unavailability(&self, scope: &ToolScope<'_>) -> Option<Unavailability> {
+        let levels = self.runner.levels();
+        if !levels.contains(&Level::Lenient) {
+            let most = levels.last().map_or("strict", |level| level.name());
+            return Some(Unavailability::Always(format!(
+                "commands count as lenient, and the operator of this server allows '{most}' at most \
+                 (code_execution.max_strictness_allowed)"
+            )));
+        }
+        if scope.strictness == Some(Strictness::Strict) {
+            return Some(Unavailability::InJob(
+                "this job's strictness is 'strict', which allows no commands; the user sets it with the job"
+                    .to_owned(),
+            ));
+        }
+        self.runner.known_fault(Language::Bash, Level::Shell).map(Unavailability::Now)
     }
 
     fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {

@@ -30,15 +30,9 @@ struct CalculatorArguments {
 pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "calculator",
-        "Evaluate an arithmetic expression exactly as Python would: + - * / // % ** ( ), comparisons, & | ^ ~ << >> (^ is \
-         XOR, ** is power), big integers, and Python's usual functions and constants (sqrt, sin, log, factorial, gcd, comb, \
-         floor, round, min, max, sum, pi, e …).",
+        "Evaluate an arithmetic expression in Python syntax (** is power), with big integers and Python's math functions.",
         json!({
-            "expression": {
-                "type": "string",
-                "maxLength": EXPRESSION_CHARS,
-                "description": "The expression, like (17 * 23 + 4) / 7 or sqrt(2) * pi",
-            },
+            "expression": {"type": "string", "maxLength": EXPRESSION_CHARS},
         }),
         &["expression"],
     );

@@ -10,11 +10,13 @@ pub use options::{BadChannel, ChannelOptions, MessageChannels};
 use super::builtin_tool::{ACTS, BuiltinTool, spec};
 use crate::domain::nearest::hint;
 use crate::domain::tool::ToolReach;
-use crate::ports::{Tool, ToolContext, ToolError, Web, WebError};
+use crate::ports::{Tool, ToolContext, ToolError, ToolScope, Unavailability, Web, WebError};
 use crate::tools::registry::ToolDeps;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+const NO_CHANNEL: &str = "No channel is configured: tell the user that the operator has to add one under channels:";
 
 #[derive(Deserialize)]
 struct MessageArguments {
@@ -31,21 +33,20 @@ struct SendMessage {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let (channels, max_chars) = (deps.options.channels.clone(), deps.options.limits.message_chars);
     let names: Vec<&String> = channels.0.keys().collect();
-    let (description, channel) = if names.is_empty() {
-        let description = "Send a message to people outside this conversation. NO CHANNEL IS CONFIGURED: it cannot be used.";
-        (description, json!({"type": "string", "description": "A configured channel; there is none"}))
-    } else {
-        let description = "Send a message to people outside this conversation, through a channel that the operator has configured. \
-                    Each call sends once more: do not repeat one that may have been sent.";
-        (description, json!({"type": "string", "enum": names, "description": "Which channel"}))
-    };
+    let has_no_channel = names.is_empty();
+    let description = "Send a message to people outside this conversation. Each call sends again: do not repeat one that may \
+                       have been sent.";
+    let channel = if has_no_channel { json!({"type": "string"}) } else { json!({"type": "string", "enum": names}) };
     let content =
-        json!({"type": "string", "minLength": 1, "maxLength": max_chars, "description": "The text, plain"});
+        json!({"type": "string", "minLength": 1, "maxLength": max_chars, "description": "Plain text"});
     let properties = json!({"channel": channel, "content": content});
     let spec = spec("message", description, properties, &["channel", "content"]);
     let tool = SendMessage { web: Arc::clone(&deps.web), channels, max_chars };
     let tool = BuiltinTool::new(spec, ACTS, move |arguments, context| tool.send(&arguments, context));
-    Box::new(BuiltinTool { reach: ToolReach::Speaks, ..tool })
+    let unavailability = move |_: &ToolScope<'_>| {
+        has_no_channel.then(|| Unavailability::Always(NO_CHANNEL.to_owned()))
+    };
+    Box::new(BuiltinTool { reach: ToolReach::Speaks, unavailability: Box::new(unavailability), ..tool })
 }
 
 impl SendMessage {
@@ -72,9 +73,7 @@ impl SendMessage {
     fn no_channel(&self, name: &str) -> ToolError {
         let names: Vec<&str> = self.channels.0.keys().map(String::as_str).collect();
         if names.is_empty() {
-            return ToolError::failed(
-                "No channel is configured: tell the user that the operator has to add one under channels:",
-            );
+            return ToolError::failed(NO_CHANNEL);
         }
         let quoted: String = name.chars().take(64).collect();
         let suggestion = hint(name, names.iter().copied());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::tool::ToolChoice;
-use crate::ports::{CancelToken, UrlTrust, WebMethod, WebRequest, WebResponse};
+use crate::ports::{CancelToken, ToolScope, Unavailability, UrlTrust, WebMethod, WebRequest, WebResponse};
 use crate::tools::ToolOptions;
 use crate::tools::testing::{context, deps};
 use std::io::{BufRead, BufReader, Write};
@@ -134,7 +134,8 @@ fn only_configured_channels_are_offered_and_accepted() {
     let reported = send(some.as_ref(), "hok", "x").unwrap_err();
     assert!(reported.contains("no channel 'hok'") && reported.contains("'hook'"), "{reported}");
     let (none, _) = tool("{}", Ok(200));
-    assert!(none.spec().description.contains("NO CHANNEL"));
+    let unavailability = none.unavailability(&ToolScope::EVERY);
+    assert!(matches!(unavailability, Some(Unavailability::Always(_))) && some.unavailability(&ToolScope::EVERY).is_none());
     assert!(send(none.as_ref(), "x", "y").unwrap_err().contains("channels:"));
 }
 

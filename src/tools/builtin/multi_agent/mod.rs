@@ -8,11 +8,14 @@ mod reporter;
 pub use options::SubAgentOptions;
 
 use super::builtin_tool::{spec, typed};
+use super::names;
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{ToolChoice, ToolDefinition, ToolReach, ToolSpec, ToolTraits};
+use crate::domain::tool::{
+    Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolReach, ToolSpec, ToolTraits,
+};
 use crate::domain::usage::Usage;
-use crate::ports::{ProgressReporter, Tool, ToolContext, ToolError, Toolbox};
+use crate::ports::{ProgressReporter, Tool, ToolContext, ToolError, ToolOffer, ToolScope, Toolbox};
 use crate::tools::parallel;
 use crate::tools::registry::{AgentServices, ToolDeps};
 use agent::{AgentEnvironment, SubAgent, SubAgentResult};
@@ -54,31 +57,39 @@ impl ProgressReporter for SilentReporter {
 }
 
 impl Tool for MultiAgent {
+    fn aliases(&self) -> Aliases {
+        names::aliases("multi_agent")
+    }
+
+    fn group(&self) -> Option<ToolGroup> {
+        names::group("multi_agent")
+    }
+
+    fn offer(&self) -> ToolOffer {
+        names::offer("multi_agent")
+    }
+
     fn spec(&self) -> ToolSpec {
         let SubAgentOptions { max_iterations, timeout_s, .. } = self.options;
         let description = format!(
-            "Give parts of a task to up to {MAX_TASKS} agents that work at the same time. They are the same model as you, know \
-             nothing but their instruction, and cannot start agents, background jobs or schedules, nor send messages. Each \
-             has {max_iterations} turns and {timeout_s} s. Use it for parts that do not need each other's results."
+            "Give independent parts of a task to up to {MAX_TASKS} agents that work at the same time. They know only their \
+             instruction and have {max_iterations} turns and {timeout_s} s each."
         );
         let task = json!({
             "type": "object",
             "properties": {
-                "name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Names the agent in the results"},
-                "instruction": {
-                    "type": "string", "minLength": 1,
-                    "description": "All that the agent has to know: it sees nothing of this conversation",
-                },
+                "name": {"type": "string", "minLength": 1, "maxLength": 64},
+                "instruction": {"type": "string", "minLength": 1},
                 "tools": {
                     "type": "array", "items": {"type": "string"},
-                    "description": "Names of the tools that it may call; all that you have, when left out",
+                    "description": "Default: yours",
                 },
             },
             "required": ["name", "instruction"],
             "additionalProperties": false,
         });
         let tasks = json!({
-            "type": "array", "minItems": 1, "maxItems": MAX_TASKS, "description": "What each agent does", "items": task,
+            "type": "array", "minItems": 1, "maxItems": MAX_TASKS, "items": task,
         });
         spec("multi_agent", description, json!({"tasks": tasks}), &["tasks"])
     }
@@ -157,11 +168,12 @@ fn tools_for(
     toolbox: &dyn Toolbox,
     context: &ToolContext,
 ) -> Result<Vec<ToolDefinition>, ToolError> {
-    let mut tools = toolbox.offered(&context.allowed, false);
+    let mut tools = toolbox.offered(&context.scope());
     // Agents start no agents, submit no jobs and send no messages.
     tools.retain(|tool| toolbox.reach(&tool.name) == ToolReach::Here && !toolbox.needs_approval(&tool.name));
     let Some(requested) = &task.tools else { return Ok(tools) };
-    if let Some(unknown) = requested.iter().find(|name| !toolbox.has_tool(name)) {
+    let is_known = |name: &str| toolbox.has_tool(name) || ToolChoice::is_group(name);
+    if let Some(unknown) = requested.iter().find(|name| !is_known(name)) {
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
         let suggestion = hint(unknown, known.iter().copied());
         let quoted: String = unknown.chars().take(64).collect();
@@ -171,7 +183,8 @@ fn tools_for(
         )));
     }
     // A task may use the aliases of a tool.
-    let requested_tools = toolbox.offered(&ToolChoice::Named(requested.clone()), false);
+    let choice = ToolChoice::Named(requested.clone());
+    let requested_tools = toolbox.offered(&ToolScope { choice: &choice, ..context.scope() });
     tools.retain(|tool| requested_tools.iter().any(|requested| requested.name == tool.name));
     Ok(tools)
 }

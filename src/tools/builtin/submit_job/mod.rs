@@ -22,8 +22,8 @@ pub(super) fn tools_without_submission(
 ) -> Result<ToolChoice, ToolError> {
     let toolbox = agents.toolbox.get().and_then(Weak::upgrade);
     let toolbox = toolbox.ok_or_else(|| ToolError::failed("The server is shutting down".to_owned()))?;
-    let names = toolbox.offered(&context.allowed, false).into_iter().map(|tool| tool.name.to_string());
-    let names: Vec<String> = names.filter(|name| toolbox.reach(name) != ToolReach::HandsIn).collect();
+    let mut names = toolbox.offered_names(&context.scope());
+    names.retain(|name| toolbox.reach(name) != ToolReach::HandsIn);
     Ok(if names.is_empty() { ToolChoice::All(false) } else { ToolChoice::Named(names) })
 }
 

@@ -82,7 +82,7 @@ fn a_background_job_gets_its_task_and_tools_but_cannot_submit_jobs() {
     let (caller, task) = jobs.tasks.lock().unwrap().pop().unwrap();
     assert_eq!((caller.id_ref.as_str(), task.task.as_str()), ("call_5", "count\nthe words"));
     let ToolChoice::Named(names) = task.tools else { panic!("names") };
-    assert!(names.contains(&"bash".to_owned()) && names.contains(&"message".to_owned()), "{names:?}");
+    assert!(names.contains(&"bash".to_owned()) && names.contains(&"file_mkdir".to_owned()), "{names:?}");
     assert!(names.contains(&"multi_agent".to_owned()), "agents within a job are no jobs: {names:?}");
     assert!(!names.iter().any(|name| name == "spawn" || name == "cron"), "{names:?}");
     let few = ToolContext { allowed: ToolChoice::Named(vec!["spawn".into()]), ..from(JobOrigin::Client) };

@@ -2,8 +2,8 @@
 //! rebuilds the catalogue.
 
 use super::schema::ParameterSchema;
-use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition};
-use crate::ports::{Tool, ToolSource};
+use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolOrigin, ToolSpec};
+use crate::ports::{Tool, ToolOffer, ToolScope, ToolSource, Unavailability};
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -39,6 +39,8 @@ pub(super) struct RegisteredTool {
     /// Further names for patterns of approval.
     approval_names: Vec<String>,
     pub(super) reads_results: bool,
+    pub(super) group: Option<ToolGroup>,
+    pub(super) offer: ToolOffer,
     pub(super) schema: ParameterSchema,
     /// The version of its source; 0 for built-in tools.
     pub(super) version: u64,
@@ -46,12 +48,12 @@ pub(super) struct RegisteredTool {
 
 impl RegisteredTool {
     fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, ToolSetError> {
-        let spec = ToolDefinition::from(tool.spec());
+        let spec = definition(tool.as_ref(), tool.spec());
         let bad_schema = |reason| ToolSetError::BadSchema { tool: spec.name.to_string(), reason };
         let schema = ParameterSchema::new(&spec.parameters).map_err(bad_schema)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
-        let approval_names = tool.approval_names();
-        Ok(Self { tool, spec, aliases, approval_names, reads_results, schema, version })
+        let (approval_names, group, offer) = (tool.approval_names(), tool.group(), tool.offer());
+        Ok(Self { tool, spec, aliases, approval_names, reads_results, group, offer, schema, version })
     }
 
     /// Its name and its aliases.
@@ -69,11 +71,71 @@ impl RegisteredTool {
         matches!(choice, ToolChoice::Named(_)) && self.names().any(|name| choice.allows(name))
     }
 
-    /// Whether the job may use it.
+    /// Whether the job may use it, by a name or by a group.
     pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
         let is_reader = self.reads_results && choice.offers_any();
-        is_reader || self.names().any(|name| choice.allows(name))
+        let is_in_group = || match choice {
+            ToolChoice::Named(names) => names.iter().any(|name| self.is_in_group(name)),
+            ToolChoice::All(_) | ToolChoice::Default => false,
+        };
+        is_reader || self.names().any(|name| choice.allows(name)) || is_in_group()
     }
+
+    fn is_in_group(&self, name: &str) -> bool {
+        match name {
+            ToolChoice::DEFAULT_GROUP => self.offer == ToolOffer::Default,
+            _ if self.offer == ToolOffer::ByName => false,
+            ToolChoice::EVERY_GROUP => true,
+            _ => self.group.is_some_and(|group| group.name() == name),
+        }
+    }
+
+    /// Whether the job's choice offers it, if it can work.
+    pub(super) fn is_offered(&self, scope: &ToolScope<'_>) -> bool {
+        let is_chosen = match scope.choice {
+            ToolChoice::Default => self.is_in_group(ToolChoice::DEFAULT_GROUP),
+            ToolChoice::All(all) => *all && self.is_in_group(ToolChoice::EVERY_GROUP),
+            ToolChoice::Named(_) => self.is_allowed(scope.choice),
+        };
+        is_chosen && (!self.reads_results || scope.has_results || self.is_named(scope.choice))
+    }
+
+    /// Why the job's settings or the configuration refuse every call; `None` if they do not.
+    pub(super) fn refusal(&self, scope: &ToolScope<'_>) -> Option<ToolRefusal> {
+        if !self.is_allowed(scope.choice) {
+            return Some(ToolRefusal::NotAllowed);
+        }
+        match self.tool.unavailability(scope)? {
+            // The tool's own error says more about this moment.
+            Unavailability::Now(_) => None,
+            Unavailability::Always(reason) | Unavailability::InJob(reason) => {
+                Some(ToolRefusal::Unusable(reason))
+            }
+        }
+    }
+
+    /// Its definition in this job.
+    pub(super) fn definition(&self, scope: &ToolScope<'_>) -> ToolDefinition {
+        let in_job = self.tool.spec_in(scope);
+        in_job.map_or_else(|| self.spec.clone(), |spec| definition(self.tool.as_ref(), spec))
+    }
+}
+
+/// The definition for models. Schemas of others than this server stay as they are.
+fn definition(tool: &dyn Tool, spec: ToolSpec) -> ToolDefinition {
+    if tool.origin() == ToolOrigin::BuiltIn {
+        ToolDefinition::concise(spec)
+    } else {
+        ToolDefinition::from(spec)
+    }
+}
+
+/// Why a job may not call a tool.
+pub(super) enum ToolRefusal {
+    /// The job does not name it.
+    NotAllowed,
+    /// It cannot work in this job, for this reason.
+    Unusable(String),
 }
 
 /// The tools at one time: built-in ones in alphabetical order, then those of each source in its order. The
@@ -130,9 +192,16 @@ impl ToolCatalogue {
         &self.tools
     }
 
-    /// The tool of this name or alias.
+    /// The tool of this name or alias, else the one that has this name in other systems.
     pub(super) fn find(&self, name: &str) -> Option<&RegisteredTool> {
-        self.tools.iter().map(AsRef::as_ref).find(|tool| tool.names().any(|known_name| known_name == name))
+        let tools = || self.tools.iter().map(AsRef::as_ref);
+        let own = tools().find(|tool| tool.names().any(|known_name| known_name == name));
+        own.or_else(|| tools().find(|tool| tool.aliases.foreign.contains(&name)))
+    }
+
+    /// The tool of this name or alias.
+    pub(super) fn find_own(&self, name: &str) -> Option<&RegisteredTool> {
+        self.find(name).filter(|tool| tool.names().any(|known_name| known_name == name))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tools that come and go, and tools that are left out.
 
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{ApprovedCalls, Tool, ToolContext, ToolError, ToolSource, Toolbox};
+use crate::ports::{ApprovedCalls, Tool, ToolContext, ToolError, ToolScope, ToolSource, Toolbox};
 use crate::tools::testing::{bounds, context, one_result};
 use crate::tools::{ApprovalRules, Executor, ExecutorOptions};
 use serde_json::{Map, Value, json};
@@ -91,7 +91,7 @@ fn source_tools_follow_the_built_in_ones_and_can_change() {
         one_result(&executor, "js", "{}")["error"],
         "Tool not found: js. Available: own_a, own_b, other"
     );
-    let offered = executor.offered(&ToolChoice::All(true), false);
+    let offered = executor.offered(&ToolScope { has_results: false, ..ToolScope::EVERY });
     assert_eq!(offered.len(), 3);
     assert_eq!(executor.tool_infos().last().map(|info| info.origin.clone()), Some(ToolOrigin::Command));
 }
@@ -103,7 +103,7 @@ fn an_invalid_tool_of_a_source_is_skipped_alone() {
     let alias = SchemaTool(
         "fine_but_for_its_alias".to_owned(),
         json!({"type": "object"}),
-        Aliases { names: &["own_b"], parameters: &[] },
+        Aliases { names: &["own_b"], foreign: &[], parameters: &[] },
     );
     source.set(vec![
         schema_tool("good"),
@@ -167,7 +167,11 @@ fn a_tool_that_needs_approval_is_refused_without_one() {
     let source = Arc::new(ChangingSource::default());
     source.set(vec![
         schema_tool("js_write"),
-        SchemaTool("act".into(), json!({"type": "object"}), Aliases { names: &["exec"], parameters: &[] }),
+        SchemaTool(
+            "act".into(),
+            json!({"type": "object"}),
+            Aliases { names: &["exec"], foreign: &[], parameters: &[] },
+        ),
     ]);
     let approval = ApprovalRules::new(&["js_*".to_owned(), "exec".to_owned()]).expect("good patterns");
     let builtin: Vec<Box<dyn Tool>> = vec![Box::new(schema_tool("own"))];

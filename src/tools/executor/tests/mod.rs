@@ -5,19 +5,19 @@ mod toolbox;
 use super::*;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::JobId;
-use crate::domain::tool::Aliases;
+use crate::domain::tool::{Aliases, Strictness};
 use crate::ports::{CancelReason, ToolError};
 use crate::tools::testing::{
-    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, one, real, run,
+    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, one, real, real_at, run,
 };
+use nanoclaw_sandbox::Level;
 use serde_json::{Value, json};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn tools_are_offered_in_stable_order_and_refuse_unknown_parameters() {
-    let names: Vec<_> =
-        real().offered(&ToolChoice::All(true), true).iter().map(|spec| spec.name.clone()).collect();
+    let names: Vec<_> = real().tool_infos().iter().map(|info| info.spec.name.clone()).collect();
     let expected = [
         "bash",
         "calculator",
@@ -44,8 +44,11 @@ fn tools_are_offered_in_stable_order_and_refuse_unknown_parameters() {
         "web_search",
     ];
     assert_eq!(names, expected);
-    for spec in real().offered(&ToolChoice::All(true), true) {
+    for spec in real().tool_infos().into_iter().map(|info| info.spec) {
         assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
+        if spec.name == "message" {
+            continue;
+        }
         assert!(
             one(&spec.name, r#"{"zzz": 1}"#)["error"]
                 .as_str()
@@ -54,13 +57,25 @@ fn tools_are_offered_in_stable_order_and_refuse_unknown_parameters() {
         );
     }
     let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
-    let some: Vec<_> = real().offered(&choice, true).iter().map(|spec| spec.name.clone()).collect();
+    let some: Vec<_> = real()
+        .offered(&ToolScope { choice: &choice, strictness: None, has_results: true })
+        .iter()
+        .map(|spec| spec.name.clone())
+        .collect();
     assert_eq!(some, ["calculator", "get_weather", "read_result"], "what reads results goes along");
-    assert_eq!(real().offered(&choice, false).len(), 2, "once there are any");
+    assert_eq!(
+        real().offered(&ToolScope { choice: &choice, strictness: None, has_results: false }).len(),
+        2,
+        "once there are any"
+    );
     let by_name = ToolChoice::Named(vec!["read_result".into()]);
-    assert_eq!(real().offered(&by_name, false).len(), 1, "or where it is asked for by name");
+    assert_eq!(
+        real().offered(&ToolScope { choice: &by_name, strictness: None, has_results: false }).len(),
+        1,
+        "or where it is asked for by name"
+    );
     for none in [ToolChoice::All(false), ToolChoice::Named(Vec::new())] {
-        assert!(real().offered(&none, true).is_empty());
+        assert!(real().offered(&ToolScope { choice: &none, strictness: None, has_results: true }).is_empty());
     }
 }
 
@@ -113,7 +128,9 @@ fn a_tool_that_the_job_does_not_offer_is_refused_at_execution() {
 #[test]
 fn arguments_are_validated_and_coerced() {
     let missing = one("calculator", "{}")["error"].clone();
-    assert_eq!(missing, "Invalid parameters for tool 'calculator': missing required expression");
+    let expected = "Invalid parameters for tool 'calculator': missing required expression. A valid call of calculator: \
+                    {\"expression\":\"<expression>\"}";
+    assert_eq!(missing, expected);
     let scalar = one("calculator", "[1]")["error"].clone();
     assert!(
         scalar.as_str().expect("refused").contains("parameters must be a JSON object, not a list"),
@@ -248,7 +265,7 @@ fn each_call_has_the_tool_timeout_as_its_deadline() {
 
 #[test]
 fn a_tool_accepts_its_aliases_and_is_offered_by_its_name_only() {
-    let aliases = Aliases { names: &["perform", "do_it"], parameters: &[("number", "n")] };
+    let aliases = Aliases { names: &["perform", "do_it"], foreign: &[], parameters: &[("number", "n")] };
     let act: Act = Arc::new(|_| Ok(json!("done")));
     let tool = || Box::new(ScriptedTool { name: "act", aliases, idempotent: false, act: Arc::clone(&act) });
     let executor = Executor::new(
@@ -264,8 +281,11 @@ fn a_tool_accepts_its_aliases_and_is_offered_by_its_name_only() {
         "P3 holds by any name"
     );
     let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
-    let offered: Vec<_> =
-        executor.offered(&named("do_it"), false).iter().map(|spec| spec.name.clone()).collect();
+    let offered: Vec<_> = executor
+        .offered(&ToolScope { choice: &named("do_it"), strictness: None, has_results: false })
+        .iter()
+        .map(|spec| spec.name.clone())
+        .collect();
     assert_eq!(offered, ["act"]);
     let reported = |choice: ToolChoice, name: &str, arguments: &str| {
         let log = RecordingJournal::default();
@@ -305,4 +325,129 @@ fn duplicate_tool_names_are_refused_at_start() {
         ExecutorOptions::new(bounds()),
     );
     assert_eq!(twice.err(), Some(ToolSetError::Duplicate("x".into())));
+}
+
+fn offered(choice: &ToolChoice, strictness: Option<Strictness>) -> Vec<String> {
+    let scope = ToolScope { choice, strictness, has_results: false };
+    real().offered(&scope).iter().map(|tool| tool.name.to_string()).collect()
+}
+
+fn named(names: &[&str]) -> ToolChoice {
+    ToolChoice::Named(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+#[test]
+fn a_job_is_offered_the_default_set_unless_it_names_tools_or_groups() {
+    let default = [
+        "bash",
+        "calculator",
+        "cron",
+        "execute_python",
+        "fetch_page",
+        "file_edit",
+        "file_list",
+        "file_read",
+        "file_search",
+        "file_write",
+        "multi_agent",
+        "spawn",
+        "web_search",
+    ];
+    assert_eq!(offered(&ToolChoice::Default, None), default);
+    assert_eq!(offered(&named(&["default"]), None), default);
+    let all = offered(&ToolChoice::All(true), None);
+    assert_eq!(all, offered(&named(&["all"]), None));
+    for absent in ["get_weather", "message", "read_result"] {
+        assert!(!all.contains(&absent.to_owned()), "{absent} cannot work, or is simulated");
+    }
+    assert_eq!(all.len(), 20);
+    assert_eq!(
+        offered(&named(&["web", "calculator"]), None),
+        ["calculator", "crawl_batch", "fetch_page", "web_search"]
+    );
+    assert_eq!(offered(&named(&["code"]), None), ["bash", "execute_javascript", "execute_python"]);
+    assert_eq!(offered(&named(&["agents"]), None), ["cron", "multi_agent", "spawn"]);
+    assert_eq!(offered(&named(&["files"]), None).len(), 8);
+    assert_eq!(offered(&named(&["get_weather"]), None), ["get_weather"]);
+    assert!(offered(&named(&["mcp", "custom"]), None).is_empty());
+    let weather = one("get_weather", r#"{"city": "Paris"}"#);
+    assert_eq!(weather["success"], true, "a call by name still works");
+}
+
+#[test]
+fn the_configured_default_set_replaces_the_built_in_one_per_model() {
+    let mut options = ExecutorOptions::new(bounds());
+    let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    options.default_tools = DefaultTools {
+        every_model: Some(list(&["pure"])),
+        per_model: [("small".to_owned(), list(&["other"]))].into(),
+    };
+    let tools = vec![any("pure", true, |_| Ok(Value::Null)), any("other", true, |_| Ok(Value::Null))];
+    let executor = Executor::new(tools, Vec::new(), options).expect("valid tools");
+    assert_eq!(executor.resolve(&ToolChoice::Default, "big"), named(&["pure"]));
+    assert_eq!(executor.resolve(&ToolChoice::Default, "small"), named(&["other"]));
+    assert_eq!(executor.resolve(&named(&["default", "x"]), "big"), named(&["pure", "x"]));
+    assert_eq!(executor.resolve(&ToolChoice::All(true), "big"), ToolChoice::All(true));
+    let log = RecordingJournal::default();
+    executor.run(&[call("a", "other", "{}")], &context(executor.resolve(&ToolChoice::Default, "big")), &log);
+    assert_eq!(log.result("a")["error"], "Tool not allowed in this job: other. Available: pure");
+}
+
+#[test]
+fn names_of_other_systems_stand_for_the_built_in_tools() {
+    let written = one("calculate", r#"{"expr": "6*7"}"#);
+    assert_eq!(written["data"]["result"], 42);
+    for (name, arguments) in [
+        ("shell", r#"{"command": "ls"}"#),
+        ("run_command", r#"{"cmd": "ls", "cwd": "a"}"#),
+        ("Bash", r#"{"command": "ls"}"#),
+        ("python", r#"{"code": "1"}"#),
+    ] {
+        assert_eq!(one(name, arguments)["success"], true, "{name}");
+    }
+    for (name, tool) in [
+        ("web_fetch", "fetch_page"),
+        ("read_file", "file_read"),
+        ("write_file", "file_write"),
+        ("edit_file", "file_edit"),
+        ("list_dir", "file_list"),
+        ("search_web", "web_search"),
+    ] {
+        let missing = one(name, r#"{"zzz": 1}"#)["error"].as_str().expect("refused").to_owned();
+        assert!(missing.contains("unexpected parameter zzz"), "{name} is {tool}: {missing}");
+        assert!(!real().has_tool(name), "a job lists tools by their own names");
+    }
+    let log = RecordingJournal::default();
+    let calls = [call("a", "read_file", r#"{"path": "x"}"#)];
+    real().run(&calls, &context(named(&["calculator"])), &log);
+    let refused = log.result("a")["error"].as_str().expect("refused").to_owned();
+    assert!(refused.starts_with("Tool not allowed in this job: read_file"), "{refused}");
+    let custom = Executor::new(
+        vec![any("grep", true, |_| Ok(json!("own")))],
+        Vec::new(),
+        ExecutorOptions::new(bounds()),
+    );
+    assert_eq!(run(&custom.expect("valid tools"), &[call("a", "grep", "{}")]).result("a")["data"], "own");
+}
+
+#[test]
+fn a_strict_job_gets_no_shell_and_a_tool_without_its_channel_is_refused() {
+    let tools = offered(&ToolChoice::Default, Some(Strictness::Strict));
+    assert!(!tools.contains(&"bash".to_owned()) && tools.contains(&"execute_python".to_owned()));
+    let call_in = |strictness, name: &str, arguments: &str| {
+        let log = RecordingJournal::default();
+        let job = ToolContext { strictness, ..context(ToolChoice::Default) };
+        real().run(&[call("a", name, arguments)], &job, &log);
+        log.result("a")["error"].as_str().unwrap_or_default().to_owned()
+    };
+    let refused = call_in(Some(Strictness::Strict), "bash", r#"{"command": "ls"}"#);
+    assert!(refused.contains("strictness is 'strict'") && refused.contains("the user sets it"), "{refused}");
+    assert_eq!(call_in(Some(Strictness::Standard), "bash", r#"{"command": "ls"}"#), "");
+    let no_channel = call_in(None, "message", r#"{"channel": "x", "content": "hi"}"#);
+    assert!(no_channel.contains("No channel is configured"), "{no_channel}");
+    assert!(real().never_works("message").is_some() && real().never_works("bash").is_none());
+    assert!(real_at(&[Level::Strict, Level::Standard]).never_works("bash").is_some());
+    let scope =
+        ToolScope { choice: &ToolChoice::Default, strictness: Some(Strictness::Strict), has_results: false };
+    assert!(real().is_refused("exec", &scope) && !real().is_refused("nope", &scope));
 }

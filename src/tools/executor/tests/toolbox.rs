@@ -4,7 +4,7 @@ use super::super::*;
 use crate::domain::tool::Strictness;
 use crate::tools::testing::{RecordingJournal, call, context, one, real, real_at};
 use nanoclaw_sandbox::Level;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn code_runs_at_the_requested_strictness() {
@@ -38,23 +38,44 @@ fn the_tool_list_shows_python_as_not_idempotent() {
 }
 
 #[test]
-fn only_allowed_strictness_levels_are_offered() {
-    let executor = real_at(&[Level::Strict, Level::Standard]);
-    let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
-    for spec in executor.offered(&choice, false).into_iter().filter(|spec| spec.name.starts_with("execute")) {
-        let strictness = &spec.parameters["properties"]["strictness"];
-        assert_eq!(strictness["enum"], json!(["strict", "standard"]), "{}", spec.name);
-        let description = strictness["description"].as_str().expect("words");
-        assert!(description.contains("standard:") && !description.contains("lenient"), "{description}");
+fn the_strictness_of_server_and_job_bounds_every_call() {
+    let levels = |executor: &Executor, strictness| {
+        let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
+        let offered = executor.offered(&ToolScope { choice: &choice, strictness, has_results: false });
+        offered
+            .iter()
+            .map(|tool| tool.parameters["properties"]["strictness"]["enum"].clone())
+            .collect::<Vec<_>>()
+    };
+    let everywhere = json!(["strict", "standard", "lenient"]);
+    assert_eq!(levels(&real(), None), [everywhere.clone(), everywhere]);
+    let standard = json!(["strict", "standard"]);
+    assert_eq!(levels(&real(), Some(Strictness::Standard)), [standard.clone(), standard.clone()]);
+    assert_eq!(levels(&real(), Some(Strictness::Strict)), [Value::Null, Value::Null], "nothing to choose");
+    let bounded = || real_at(&[Level::Strict, Level::Standard]);
+    assert_eq!(levels(&bounded(), None), [standard.clone(), standard.clone()]);
+    assert_eq!(levels(&bounded(), Some(Strictness::Lenient)), [standard.clone(), standard]);
+    let call_at = |executor: &Executor, strictness, level: &str| {
         let log = RecordingJournal::default();
-        let calls = [call("a", &spec.name, r#"{"code": "1", "strictness": "lenient"}"#)];
-        executor.run(&calls, &context(ToolChoice::All(true)), &log);
-        let refused = log.result("a")["error"].as_str().expect("refused").to_owned();
-        assert!(
-            refused.contains("strictness must be one of") && !refused.contains("'lenient', "),
-            "{refused}"
-        );
+        let job = ToolContext { strictness, ..context(ToolChoice::Default) };
+        let arguments = json!({"code": "1", "strictness": level}).to_string();
+        executor.run(&[call("a", "execute_python", &arguments)], &job, &log);
+        log.result("a")
+    };
+    let by_job = call_at(&real(), Some(Strictness::Standard), "lenient")["error"].clone();
+    let by_job = by_job.as_str().expect("refused");
+    assert!(by_job.contains("'lenient' is refused") && by_job.contains("only the user"), "{by_job}");
+    assert!(by_job.contains("strict or standard"), "{by_job}");
+    for strictness in [None, Some(Strictness::Lenient)] {
+        let by_server = call_at(&bounded(), strictness, "lenient")["error"].clone();
+        let by_server = by_server.as_str().expect("refused");
+        assert!(by_server.contains("max_strictness_allowed"), "{by_server}");
     }
+    assert_eq!(call_at(&real(), Some(Strictness::Standard), "strict")["data"]["strictness"], "strict");
+    let log = RecordingJournal::default();
+    let job = ToolContext { strictness: Some(Strictness::Lenient), ..context(ToolChoice::Default) };
+    bounded().run(&[call("a", "execute_python", r#"{"code": "1"}"#)], &job, &log);
+    assert_eq!(log.result("a")["data"]["strictness"], "standard", "the operator's ceiling came later");
 }
 
 #[test]
@@ -62,7 +83,6 @@ fn invalid_code_arguments_reach_no_interpreter() {
     for arguments in [
         r#"{"code": "print('\ud800')"}"#,
         r#"{"code": "\udc00"}"#,
-        r#"{"code": 1}"#,
         r#"{"code": ["print(1)"]}"#,
         r#"{"code": null}"#,
         "{}",

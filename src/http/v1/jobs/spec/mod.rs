@@ -15,6 +15,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::request::values::{MaxTokens, Temperature, UnixMillis, WholeNumber};
 use crate::http::request::{project, typed};
 use crate::http::v1::webhook_url::check_address;
+use crate::ports::ToolScope;
 use input::InputRequest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -47,7 +48,7 @@ pub(crate) struct JobRequest {
     pub(crate) approval: Option<ApprovalMode>,
 }
 
-/// All tools, none, or those with these names.
+/// All tools, none, or those with these names and in these groups. Left out: the default set.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
 #[derive(Debug, Deserialize)]
 pub(crate) enum ToolsRequest {
@@ -88,7 +89,7 @@ impl JobRequest {
             max_tokens: self.max_tokens.map(MaxTokens::to_u32),
             thinking: self.thinking.unwrap_or(false),
             tools: tools(self.tools, app)?,
-            strictness: self.strictness,
+            strictness: strictness(self.strictness, app)?,
             max_steps: to_u32(max_steps).unwrap_or(app.max_iterations),
             timeout_s: timeout_s.unwrap_or(limits.job_timeout_s),
             max_total_tokens: self.max_total_tokens.map(|most| most.0),
@@ -156,26 +157,50 @@ fn own_project(
 
 fn tools(given: Option<ToolsRequest>, app: &AppDependencies) -> Result<ToolChoice, ApiError> {
     let list = match given {
-        None => return Ok(ToolChoice::All(true)),
+        None => return Ok(ToolChoice::Default),
         Some(ToolsRequest::All(all)) => return Ok(ToolChoice::All(all)),
         Some(ToolsRequest::Named(list)) => list,
     };
     let mut named: Vec<String> = Vec::new();
     for (index, name) in list.into_iter().enumerate() {
-        if !app.toolbox.has_tool(&name) {
-            let offered = app.toolbox.offered(&ToolChoice::All(true), true);
-            let meant = hint(&name, offered.iter().map(|tool| tool.name.as_ref()));
-            return Err(ApiError::Invalid {
-                message: format!("there is no tool {}{meant}", quoted(&name)),
-                param: Some(format!("tools[{index}]")),
-                code: "tool_not_found",
-            });
+        let refused = |message| ApiError::Invalid {
+            message,
+            param: Some(format!("tools[{index}]")),
+            code: "tool_not_found",
+        };
+        if !app.toolbox.has_tool(&name) && !ToolChoice::is_group(&name) {
+            let tools = app.toolbox.offered(&ToolScope::EVERY);
+            let known = tools.iter().map(|tool| tool.name.as_ref()).chain(ToolChoice::GROUPS);
+            let meant = hint(&name, known);
+            return Err(refused(format!("there is no tool {}{meant}", quoted(&name))));
+        }
+        if let Some(reason) = app.toolbox.never_works(&name) {
+            return Err(refused(format!("the tool {} cannot be used: {reason}", quoted(&name))));
         }
         if !named.contains(&name) {
             named.push(name);
         }
     }
     Ok(ToolChoice::Named(named))
+}
+
+/// The job's level, if the operator allows it.
+fn strictness(given: Option<Strictness>, app: &AppDependencies) -> Result<Option<Strictness>, ApiError> {
+    let allowed = &app.strictness_levels;
+    match given.filter(|level| !allowed.contains(level)) {
+        Some(level) => {
+            let names: Vec<&str> = allowed.iter().map(|level| level.name()).collect();
+            Err(ApiError::value(
+                "strictness",
+                format!(
+                    "'strictness' may be {} on this server, not {}: its operator sets code_execution.max_strictness_allowed",
+                    names.join(" or "),
+                    level.name()
+                ),
+            ))
+        }
+        None => Ok(given),
+    }
 }
 
 fn metadata(

@@ -30,7 +30,7 @@ fn absent_fields_have_their_defaults() {
     let spec = spec(json!({"input": "x", "model": null, "metadata": null})).expect("a job");
     assert_eq!(spec.input, [Message::user("x")]);
     assert_eq!((spec.model.as_str(), spec.max_steps, spec.timeout_s), ("demo", 15, 3_600));
-    assert_eq!((spec.tools, spec.thinking, spec.priority), (ToolChoice::All(true), false, Priority::DEFAULT));
+    assert_eq!((spec.tools, spec.thinking, spec.priority), (ToolChoice::Default, false, Priority::DEFAULT));
     assert_eq!((spec.on_disconnect, spec.run_at_ms, spec.max_tokens), (OnDisconnect::Continue, None, None));
 }
 
