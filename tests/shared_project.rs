@@ -5,13 +5,15 @@ use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::project::{Project, ProjectName};
-use nanoclaw::ports::{FileError, StorageAllowance, Workspaces};
+use nanoclaw::domain::workspace::Workspace;
+use nanoclaw::ports::{FileError, StorageAllowance, StorageScope, Workspaces};
 use nanoclaw::workspace::HostFiles;
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const ALLOWANCE: StorageAllowance = StorageAllowance { project_bytes: 1 << 30, project_entries: 10_000 };
+const ALLOWANCE: StorageAllowance =
+    StorageAllowance { bytes: 1 << 30, entries: 10_000, scope: StorageScope::Project };
 
 #[test]
 fn commands_and_clients_share_a_project() {
@@ -27,6 +29,7 @@ fn commands_and_clients_share_a_project() {
         created_at_ms: 0,
         updated_at_ms: 0,
     };
+    let project = Workspace::from(&project);
     files.make(&project).expect("a project");
     files.write(&project, "in/from_client", "hello\n", ALLOWANCE).expect("written");
     let canary = home.path().join("canary");

@@ -5,6 +5,7 @@ use crate::domain::project::Project;
 use crate::ports::{ProjectDirectories, Projects, StoreError, Workspaces};
 use crate::store::RedbStore;
 use std::path::PathBuf;
+use crate::domain::workspace::Workspace;
 use std::sync::Arc;
 
 pub(super) fn over_store(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn ProjectDirectories> {
@@ -19,7 +20,7 @@ struct StoreProjectDirectories {
 
 impl ProjectDirectories for StoreProjectDirectories {
     fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError> {
-        Ok(self.projects.project(user, project)?.map(|project| self.workspaces.absolute(&project)))
+        Ok(self.projects.project(user, project)?.map(|project| self.workspaces.absolute(&Workspace::from(&project))))
     }
 }
 
@@ -50,7 +51,7 @@ pub(super) fn remove_leftovers(
 
 fn remove(projects: &dyn Projects, workspaces: &dyn Workspaces, project: Project) {
     let id = project.id;
-    match workspaces.remove(&project) {
+    match workspaces.remove(&Workspace::from(&project)) {
         Ok(()) => match projects.mark_removed(project).wait() {
             Ok(()) => tracing::info!(project = %id, "removed the directory of a deleted project"),
             Err(error) => tracing::warn!(project = %id, %error, "cannot record the removal of a directory"),

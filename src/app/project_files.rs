@@ -4,10 +4,11 @@
 use crate::config::Config;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{OWN_NAME, Project};
+use crate::domain::workspace::Workspace;
 use crate::ports::{
     DirectoryListing, FileChange, FileError, FileKind, GlobQuery, ProjectFiles, ProjectFolder, Projects,
-    QuotaShare, QuotaSources, SearchQuery, SearchResults, StorageAllowance, StoreError, Users, Workspaces,
-    WrittenFile,
+    QuotaShare, QuotaSources, SearchQuery, SearchResults, StorageAllowance, StorageScope, StoreError, Users,
+    Workspaces, WrittenFile,
 };
 use crate::store::RedbStore;
 use std::fs::File;
@@ -33,8 +34,9 @@ impl StoreProjectFiles {
             users: Arc::<RedbStore>::clone(store),
             workspaces: Arc::clone(workspaces),
             limits: StorageAllowance {
-                project_bytes: limits.project_bytes,
-                project_entries: limits.project_entries,
+                bytes: limits.project_bytes,
+                entries: limits.project_entries,
+                scope: StorageScope::Project,
             },
             show_hidden: config.files.show_hidden,
         }
@@ -45,13 +47,15 @@ impl ProjectFiles for StoreProjectFiles {
     fn folder(&self, user: UserId, project: ProjectId) -> Result<Option<Box<dyn ProjectFolder>>, StoreError> {
         let stored_project = self.projects.project(user, project)?;
         Ok(stored_project.map(|project| {
-            Box::new(StoreProjectFolder { project, files: self.clone() }) as Box<dyn ProjectFolder>
+            let workspace = Workspace::from(&project);
+            Box::new(StoreProjectFolder { project, workspace, files: self.clone() }) as Box<dyn ProjectFolder>
         }))
     }
 }
 
 struct StoreProjectFolder {
     project: Project,
+    workspace: Workspace,
     files: StoreProjectFiles,
 }
 
@@ -65,7 +69,7 @@ impl StoreProjectFolder {
         };
         let remaining_bytes = sources.share::<FileError>(&self.project)?.map_or(u64::MAX, QuotaShare::left);
         Ok(StorageAllowance {
-            project_bytes: self.files.limits.project_bytes.min(remaining_bytes),
+            bytes: self.files.limits.bytes.min(remaining_bytes),
             ..self.files.limits
         })
     }
@@ -90,39 +94,39 @@ impl StoreProjectFolder {
 
 impl ProjectFolder for StoreProjectFolder {
     fn open(&self, path: &str) -> Result<(File, u64), FileError> {
-        self.files.workspaces.open_file(&self.project, self.check_visible(path)?)
+        self.files.workspaces.open_file(&self.workspace, self.check_visible(path)?)
     }
 
     fn kind(&self, path: &str) -> Result<Option<FileKind>, FileError> {
-        self.files.workspaces.kind(&self.project, self.check_visible(path)?)
+        self.files.workspaces.kind(&self.workspace, self.check_visible(path)?)
     }
 
     fn find(&self, path: &str, glob: &str) -> Result<DirectoryListing, FileError> {
         let (path, glob) = (self.check_visible(path)?.to_owned(), self.check_visible(glob)?.to_owned());
         let query = GlobQuery { path, glob, with_hidden: self.files.show_hidden };
-        self.files.workspaces.find(&self.project, &query)
+        self.files.workspaces.find(&self.workspace, &query)
     }
 
     fn search(&self, query: SearchQuery) -> Result<SearchResults, FileError> {
         self.check_visible(&query.path)?;
         self.check_visible(query.glob.as_deref().unwrap_or_default())?;
         let query = SearchQuery { with_hidden: self.files.show_hidden, ..query };
-        self.files.workspaces.search(&self.project, &query)
+        self.files.workspaces.search(&self.workspace, &query)
     }
 
     fn replace(&self, path: &str, bytes: &[u8]) -> Result<WrittenFile, FileError> {
-        self.files.workspaces.replace(&self.project, self.check_visible(path)?, bytes, self.allowance()?)
+        self.files.workspaces.replace(&self.workspace, self.check_visible(path)?, bytes, self.allowance()?)
     }
 
     fn revise(&self, path: &str, change: FileChange<'_>) -> Result<Option<WrittenFile>, FileError> {
-        self.files.workspaces.revise(&self.project, self.check_visible(path)?, change, self.allowance()?)
+        self.files.workspaces.revise(&self.workspace, self.check_visible(path)?, change, self.allowance()?)
     }
 
     fn delete(&self, path: &str) -> Result<(), FileError> {
-        self.files.workspaces.delete_file(&self.project, self.check_visible(path)?)
+        self.files.workspaces.delete_file(&self.workspace, self.check_visible(path)?)
     }
 
     fn make_directory(&self, path: &str) -> Result<bool, FileError> {
-        self.files.workspaces.make_directory(&self.project, self.check_visible(path)?, self.allowance()?)
+        self.files.workspaces.make_directory(&self.workspace, self.check_visible(path)?, self.allowance()?)
     }
 }

@@ -30,3 +30,4 @@ pub mod tokens;
 pub mod tool;
 pub mod usage;
 pub mod webhook;
+pub mod workspace;

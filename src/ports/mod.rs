@@ -73,5 +73,6 @@ pub use users::{
 pub use web::{UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 pub use workspaces::{
     DirectoryListing, FileChange, FileEntry, FileError, FileKind, GlobQuery, ProjectDirectories, SearchHit,
-    SearchQuery, SearchResults, StorageAllowance, TreeStats, Upload, Workspaces, WrittenFile,
+    SearchQuery, SearchResults, StorageAllowance, StorageScope, StorageUsage, TreeStats, Upload, Workspaces,
+    WrittenFile,
 };

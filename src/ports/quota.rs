@@ -10,6 +10,7 @@ use super::workspaces::{FileError, Workspaces};
 use crate::domain::account::{Quota, QuotaKind};
 use crate::domain::id::UserId;
 use crate::domain::project::Project;
+use crate::domain::workspace::Workspace;
 
 /// Why an account may not submit work now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -152,6 +153,7 @@ impl QuotaSources<'_> {
         let Some(quota) = account.and_then(|account| account.quota.project_bytes) else { return Ok(None) };
         let mut others = self.projects.all_projects(project.user)?;
         others.retain(|other| other.id != project.id);
+        let others: Vec<Workspace> = others.iter().map(Workspace::from).collect();
         Ok(Some(QuotaShare { quota, others: self.workspaces.bytes_of(&others)? }))
     }
 }

@@ -1,9 +1,9 @@
-//! Files of projects. Every path stays below its project's directory: no link is followed out of it. All
-//! calls block.
+//! Files of workspaces: those of a project, or of a job without one. Every path stays below its workspace: no
+//! link is followed out of it. All calls block.
 
 use super::store_error::StoreError;
 use crate::domain::id::{ProjectId, UserId};
-use crate::domain::project::Project;
+use crate::domain::workspace::Workspace;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -71,12 +71,12 @@ pub struct DirectoryListing {
     pub is_cut: bool,
 }
 
-/// Size of a project.
+/// Size of a workspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeStats {
     /// Number of files.
     pub files: u64,
-    /// Number of directories without the project's own.
+    /// Number of directories without the workspace itself.
     pub directories: u64,
     /// Bytes of all files.
     pub size: u64,
@@ -154,13 +154,33 @@ pub struct SearchResults {
     pub is_cut: bool,
 }
 
-/// Maximum content of a project after a write.
+/// Maximum content of a workspace after a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageAllowance {
     /// Maximum bytes of all files.
-    pub project_bytes: u64,
+    pub bytes: u64,
     /// Maximum number of files and directories.
-    pub project_entries: u64,
+    pub entries: u64,
+    /// The limits that errors name.
+    pub scope: StorageScope,
+}
+
+/// The limits that a [`StorageAllowance`] comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StorageScope {
+    /// `limits.project_…`.
+    Project,
+    /// `limits.job_…` and `limits.user_job_…`.
+    Job,
+}
+
+/// Content of a workspace: links, pipes and sockets are entries, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StorageUsage {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Number of entries.
+    pub entries: u64,
 }
 
 /// An upload of files, piece by piece, into an existing project directory.
@@ -173,51 +193,55 @@ pub trait Upload: Send {
     fn end(&mut self) -> Result<(), FileError>;
 }
 
-/// Reads and writes the files of projects.
+/// Reads and writes the files of workspaces.
 pub trait Workspaces: Send + Sync {
-    /// Creates the project's directory.
-    fn make(&self, project: &Project) -> Result<(), FileError>;
-    /// Deletes the project's directory with its content; succeeds when it does not exist.
-    fn remove(&self, project: &Project) -> Result<(), FileError>;
+    /// Creates the directory, unless it exists.
+    fn make(&self, workspace: &Workspace) -> Result<(), FileError>;
+    /// Deletes the directory with its content; succeeds when it does not exist.
+    fn remove(&self, workspace: &Workspace) -> Result<(), FileError>;
     /// Absolute path on the host.
-    fn absolute(&self, project: &Project) -> PathBuf;
-    /// Size of the project.
-    fn stats(&self, project: &Project) -> Result<TreeStats, FileError>;
-    /// Entries of a directory without dot names. `""` and `.` mean the project itself.
-    fn list(&self, project: &Project, path: &str) -> Result<DirectoryListing, FileError>;
+    fn absolute(&self, workspace: &Workspace) -> PathBuf;
+    /// Size of the workspace.
+    fn stats(&self, workspace: &Workspace) -> Result<TreeStats, FileError>;
+    /// What the workspace holds; a missing one holds nothing.
+    fn usage(&self, workspace: &Workspace) -> Result<StorageUsage, FileError>;
+    /// The workspaces of jobs that exist on the disk: of this user, or of all. Their jobs may be gone.
+    fn job_workspaces(&self, user: Option<UserId>) -> Result<Vec<Workspace>, FileError>;
+    /// Entries of a directory without dot names. `""` and `.` mean the workspace itself.
+    fn list(&self, workspace: &Workspace, path: &str) -> Result<DirectoryListing, FileError>;
     /// Content of a text file.
-    fn read(&self, project: &Project, path: &str) -> Result<String, FileError>;
+    fn read(&self, workspace: &Workspace, path: &str) -> Result<String, FileError>;
     /// Writes a text file atomically and returns its size. Creates missing directories.
     fn write(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         text: &str,
         allowance: StorageAllowance,
     ) -> Result<u64, FileError>;
     /// Moves a file or directory to a path that does not exist; creates missing directories.
-    fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError>;
-    /// Deletes a file, or a directory with its content; never the project itself.
-    fn delete(&self, project: &Project, path: &str) -> Result<(), FileError>;
+    fn rename(&self, workspace: &Workspace, from: &str, to: &str) -> Result<(), FileError>;
+    /// Deletes a file, or a directory with its content; never the workspace itself.
+    fn delete(&self, workspace: &Workspace, path: &str) -> Result<(), FileError>;
     /// Creates a directory with its parents. Returns whether anything was created.
     fn make_directory(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         allowance: StorageAllowance,
     ) -> Result<bool, FileError>;
     /// Searches text files.
-    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError>;
+    fn search(&self, workspace: &Workspace, query: &SearchQuery) -> Result<SearchResults, FileError>;
     /// Opens a regular file for reading, with its current size. Never blocks on a pipe.
-    fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError>;
+    fn open_file(&self, workspace: &Workspace, path: &str) -> Result<(File, u64), FileError>;
     /// Type of the file at a path; `None` when it does not exist.
-    fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError>;
+    fn kind(&self, workspace: &Workspace, path: &str) -> Result<Option<FileKind>, FileError>;
     /// Files and directories below a directory that match the glob, by path.
-    fn find(&self, project: &Project, query: &GlobQuery) -> Result<DirectoryListing, FileError>;
+    fn find(&self, workspace: &Workspace, query: &GlobQuery) -> Result<DirectoryListing, FileError>;
     /// Writes a file atomically; creates missing directories.
     fn replace(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         bytes: &[u8],
         allowance: StorageAllowance,
@@ -226,18 +250,22 @@ pub trait Workspaces: Send + Sync {
     /// server to one file wait for each other.
     fn revise(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         change: FileChange<'_>,
         allowance: StorageAllowance,
     ) -> Result<Option<WrittenFile>, FileError>;
     /// Deletes a file or link, but no directory.
-    fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError>;
+    fn delete_file(&self, workspace: &Workspace, path: &str) -> Result<(), FileError>;
     /// Starts an upload.
-    fn upload(&self, project: &Project, allowance: StorageAllowance) -> Result<Box<dyn Upload>, FileError>;
-    /// Bytes of all files of these projects; a project that is being deleted counts as empty.
-    fn bytes_of(&self, projects: &[Project]) -> Result<u64, FileError> {
-        projects.iter().try_fold(0_u64, |bytes, project| match self.stats(project) {
+    fn upload(
+        &self,
+        workspace: &Workspace,
+        allowance: StorageAllowance,
+    ) -> Result<Box<dyn Upload>, FileError>;
+    /// Bytes of all files of these workspaces; one that is being deleted counts as empty.
+    fn bytes_of(&self, workspaces: &[Workspace]) -> Result<u64, FileError> {
+        workspaces.iter().try_fold(0_u64, |bytes, workspace| match self.stats(workspace) {
             Ok(stats) => Ok(bytes.saturating_add(stats.size)),
             Err(FileError::NotFound(_)) => Ok(bytes),
             Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! Globs over project paths.
+//! Globs over workspace paths.
 
 use crate::ports::FileError;
 use globset::{GlobBuilder, GlobMatcher};
@@ -14,7 +14,7 @@ pub(super) struct Glob {
 }
 
 impl Glob {
-    /// Parses a client's glob; one that leads out of the project is refused.
+    /// Parses a client's glob; one that leads out of the workspace is refused.
     pub(super) fn parse(text: &str) -> Result<Self, FileError> {
         let text = text.strip_prefix("./").unwrap_or(text);
         if text.starts_with('/') || text.split('/').any(|segment| segment == "..") {

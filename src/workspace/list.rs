@@ -2,7 +2,7 @@
 
 use super::beneath::{kind, open_directory, size, stat_at};
 use super::errors::file_error;
-use super::paths::{ProjectPath, is_name};
+use super::paths::{WorkspacePath, is_name};
 use crate::ports::{DirectoryListing, FileEntry, FileError};
 use rustix::fs::{Dir, FileType};
 use std::os::fd::OwnedFd;
@@ -12,10 +12,10 @@ pub(super) const MAX_LISTED: usize = 10_000;
 /// Maximum names that are examined, including those left out.
 const MAX_SEEN: usize = 100_000;
 
-/// Lists a directory of a project.
-pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<DirectoryListing, FileError> {
+/// Lists a directory of a workspace.
+pub(super) fn list(workspace: &OwnedFd, path: &WorkspacePath) -> Result<DirectoryListing, FileError> {
     let fail = |error| file_error(error, path.target());
-    let directory = open_directory(project, path.target()).map_err(fail)?;
+    let directory = open_directory(workspace, path.target()).map_err(fail)?;
     let mut listing = DirectoryListing::default();
     for (seen, entry) in Dir::read_from(&directory).map_err(fail)?.enumerate() {
         let entry = entry.map_err(fail)?;
@@ -36,7 +36,7 @@ pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<DirectoryLis
 fn add(
     listing: &mut DirectoryListing,
     directory: &OwnedFd,
-    path: &ProjectPath,
+    path: &WorkspacePath,
     (name, reported_type): (&str, FileType),
 ) {
     let child = path.child(name);

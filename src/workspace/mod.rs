@@ -1,5 +1,5 @@
-//! Project files on the host. Every path stays beneath the workspace root, and no link below the root is
-//! followed.
+//! Files of projects and jobs on the host. Every path stays beneath the workspace root, and no link below the
+//! root is followed.
 //!
 //! A hard link to an outside file is treated as a normal file. Its creator could read that file anyway,
 //! because commands run as the server's user, and writes replace names, never contents.
@@ -9,6 +9,7 @@ mod count;
 mod errors;
 mod find;
 mod glob;
+mod jobs;
 mod list;
 mod locks;
 mod matches;
@@ -21,17 +22,18 @@ mod upload;
 mod usage;
 mod walk;
 
+use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
-use crate::domain::project::Project;
+use crate::domain::workspace::{Workspace, WorkspaceId};
 use crate::ports::{
     Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, SearchQuery, SearchResults,
-    StorageAllowance, TreeStats, Upload, Workspaces, WrittenFile,
+    StorageAllowance, StorageScope, StorageUsage, TreeStats, Upload, Workspaces, WrittenFile,
 };
 use beneath::{kind, make_and_open, open_directory, provide_directory, stat_at, unlock};
 use errors::{file_error, io_error};
-use locks::ProjectLocks;
+use locks::WorkspaceLocks;
 use matches::Deadline;
-use paths::ProjectPath;
+use paths::WorkspacePath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use search::SearchLimits;
@@ -39,21 +41,22 @@ use staging::{StagingDirectory, StagingNames};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use upload::{FolderUpload, UploadLimits};
-use usage::{ProjectUsages, QuotaReservation};
+use usage::{QuotaReservation, WorkspaceUsages};
 
 /// Statistics count up to this many times `project_entries`, because commands of jobs may exceed the quota.
 const COUNTED_TIMES: u64 = 2;
 
-/// Project files below a workspace root.
+/// Files below a workspace root.
 pub struct HostFiles {
     root: PathBuf,
+    job_root: PathBuf,
     clock: Arc<dyn Clock>,
     names: Arc<StagingNames>,
-    usages: ProjectUsages,
-    locks: ProjectLocks,
+    usages: WorkspaceUsages,
+    locks: WorkspaceLocks,
     file_bytes: u64,
     project_entries: u64,
     counted_entries: u64,
@@ -65,11 +68,12 @@ impl HostFiles {
     /// Files below this directory, which is created on first use.
     pub fn new(root: PathBuf, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         Self {
+            job_root: root.clone(),
             root,
             names: Arc::new(StagingNames::new(clock.now_ms())),
             clock,
-            usages: ProjectUsages::default(),
-            locks: ProjectLocks::default(),
+            usages: WorkspaceUsages::default(),
+            locks: WorkspaceLocks::default(),
             file_bytes: limits.file_bytes,
             project_entries: limits.project_entries,
             counted_entries: limits.project_entries.saturating_mul(COUNTED_TIMES),
@@ -78,17 +82,33 @@ impl HostFiles {
         }
     }
 
-    fn open_root(&self) -> Result<OwnedFd, FileError> {
+    /// Keeps the workspaces of jobs below a directory that no other server uses: those of unknown jobs are
+    /// removed.
+    #[must_use]
+    pub fn with_job_root(self, job_root: PathBuf) -> Self {
+        Self { job_root, ..self }
+    }
+
+    fn root_of(&self, workspace: &Workspace) -> &Path {
+        match workspace.id {
+            WorkspaceId::Project(_) => &self.root,
+            WorkspaceId::Job(_) => &self.job_root,
+        }
+    }
+
+    fn open_root(&self, workspace: &Workspace) -> Result<OwnedFd, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| file_error(error, "."))
+        rustix::fs::open(self.root_of(workspace), flags, Mode::empty()).map_err(|e| file_error(e, "."))
     }
 
-    fn open_user(&self, project: &Project) -> Result<OwnedFd, FileError> {
-        open_directory(self.open_root()?, user_directory(project).as_str()).map_err(|e| file_error(e, "."))
+    /// The directory above the workspace, which no other user's workspaces are in.
+    fn open_user(&self, workspace: &Workspace) -> Result<OwnedFd, FileError> {
+        open_directory(self.open_root(workspace)?, workspace.parent().as_str())
+            .map_err(|e| file_error(e, "."))
     }
 
-    fn open(&self, project: &Project) -> Result<OwnedFd, FileError> {
-        let (user, name) = (self.open_user(project)?, directory(project)?);
+    fn open(&self, workspace: &Workspace) -> Result<OwnedFd, FileError> {
+        let (user, name) = (self.open_user(workspace)?, directory(workspace)?);
         let opened = match open_directory(&user, name) {
             // A command of a job may remove the permissions of its own directory.
             Err(Errno::ACCESS) => unlock(&user, name).and_then(|()| open_directory(&user, name)),
@@ -97,55 +117,51 @@ impl HostFiles {
         opened.map_err(|error| file_error(error, "."))
     }
 
-    fn staging(&self, project: &Project) -> Result<Arc<StagingDirectory>, FileError> {
-        let staging = StagingDirectory::open(&self.open_user(project)?, &self.names)
+    fn staging(&self, workspace: &Workspace) -> Result<Arc<StagingDirectory>, FileError> {
+        let staging = StagingDirectory::open(&self.open_user(workspace)?, &self.names)
             .map_err(|error| file_error(error, "."))?;
         staging.sweep(self.clock.now_ms());
         Ok(staging)
     }
 
     /// The directory that an entry is moved into. Missing directories are created and counted.
-    fn parent(&self, project: &Project, opened: &OwnedFd, path: &str) -> Result<OwnedFd, FileError> {
+    fn parent(&self, workspace: &Workspace, opened: &OwnedFd, path: &str) -> Result<OwnedFd, FileError> {
         if let Ok(directory) = open_directory(opened, path) {
             return Ok(directory);
         }
-        let allowance = StorageAllowance { project_bytes: u64::MAX, project_entries: self.project_entries };
-        let mut reservation = self.reserve(project, opened, allowance)?;
+        let allowance =
+            StorageAllowance { bytes: u64::MAX, entries: self.project_entries, scope: StorageScope::Project };
+        let mut reservation = self.reserve(workspace, opened, allowance)?;
         provide_directory(opened, path, &mut || reservation.add_entry())
     }
 
     fn put(
         &self,
-        project: &Project,
-        file: (&ProjectPath, &[u8]),
+        workspace: &Workspace,
+        file: (&WorkspacePath, &[u8]),
         allowance: StorageAllowance,
     ) -> Result<WrittenFile, FileError> {
-        let (opened, staging) = (self.open(project)?, self.staging(project)?);
-        let mut reservation = self.reserve(project, &opened, allowance)?;
+        let (opened, staging) = (self.open(workspace)?, self.staging(workspace)?);
+        let mut reservation = self.reserve(workspace, &opened, allowance)?;
         text::write(&opened, &staging, file, self.file_bytes, &mut reservation)
     }
 
     fn reserve(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         opened: &OwnedFd,
         allowance: StorageAllowance,
     ) -> Result<QuotaReservation, FileError> {
-        self.usages.reserve(project.id, opened, allowance)
+        self.usages.reserve(workspace.id, opened, allowance)
     }
 }
 
-fn user_directory(project: &Project) -> String {
-    format!("user_{}", project.user.0)
-}
-
-/// The project's directory name, validated although it comes from the store.
-fn directory(project: &Project) -> Result<&str, FileError> {
-    let name = project.directory.as_str();
+/// The directory's name, validated although it comes from the store. A project never has the directory of a
+/// job's workspaces.
+fn directory(workspace: &Workspace) -> Result<&str, FileError> {
+    let name = workspace.directory.as_str();
     let is_fine = paths::is_name(name) && !name.starts_with('.');
-    is_fine
-        .then_some(name)
-        .ok_or_else(|| FileError::Io("the project's directory has no proper name".to_owned()))
+    is_fine.then_some(name).ok_or_else(|| FileError::Io("the directory has no proper name".to_owned()))
 }
 
 fn into_itself() -> FileError {
@@ -153,63 +169,84 @@ fn into_itself() -> FileError {
 }
 
 impl Workspaces for HostFiles {
-    fn make(&self, project: &Project) -> Result<(), FileError> {
+    fn make(&self, workspace: &Workspace) -> Result<(), FileError> {
         let fail = |error| file_error(error, ".");
         let mut builder = std::fs::DirBuilder::new();
-        let made = builder.recursive(true).mode(beneath::DIRECTORY_MODE.as_raw_mode()).create(&self.root);
+        let made = builder
+            .recursive(true)
+            .mode(beneath::DIRECTORY_MODE.as_raw_mode())
+            .create(self.root_of(workspace));
         made.map_err(|error| io_error(&error, "."))?;
-        let user = make_and_open(self.open_root()?, &user_directory(project)).map_err(fail)?;
-        make_and_open(user, directory(project)?).map(drop).map_err(fail)
+        let parents = workspace.parent();
+        let user = parents.split('/').try_fold(self.open_root(workspace)?, make_and_open).map_err(fail)?;
+        make_and_open(user, directory(workspace)?).map(drop).map_err(fail)
     }
 
-    fn remove(&self, project: &Project) -> Result<(), FileError> {
-        let user = match self.open_user(project) {
+    fn remove(&self, workspace: &Workspace) -> Result<(), FileError> {
+        let user = match self.open_user(workspace) {
             Err(FileError::NotFound(_)) => return Ok(()),
             other => other?,
         };
-        let staging = self.staging(project)?;
-        staging.take_project(&user, directory(project)?, project.id).map_err(|error| file_error(error, "."))
+        let staging = self.staging(workspace)?;
+        self.locks.with(workspace.id, || {
+            staging
+                .take_workspace(&user, directory(workspace)?, workspace.id)
+                .map_err(|error| file_error(error, "."))
+        })
     }
 
-    fn absolute(&self, project: &Project) -> PathBuf {
-        self.root.join(project.path())
+    fn absolute(&self, workspace: &Workspace) -> PathBuf {
+        self.root_of(workspace).join(workspace.path())
     }
 
-    fn stats(&self, project: &Project) -> Result<TreeStats, FileError> {
+    fn stats(&self, workspace: &Workspace) -> Result<TreeStats, FileError> {
         let found =
-            count::count(&self.open(project)?, self.counted_entries).map_err(|e| file_error(e, "."))?;
+            count::count(&self.open(workspace)?, self.counted_entries).map_err(|e| file_error(e, "."))?;
         Ok(TreeStats { files: found.files, directories: found.directories, size: found.bytes })
     }
 
-    fn list(&self, project: &Project, path: &str) -> Result<DirectoryListing, FileError> {
-        list::list(&self.open(project)?, &ProjectPath::parse(path)?)
+    fn usage(&self, workspace: &Workspace) -> Result<StorageUsage, FileError> {
+        let opened = match self.open(workspace) {
+            Err(FileError::NotFound(_)) => return Ok(StorageUsage::default()),
+            other => other?,
+        };
+        let found = count::count(&opened, self.counted_entries).map_err(|error| file_error(error, "."))?;
+        Ok(StorageUsage { bytes: found.bytes, entries: found.entries() })
     }
 
-    fn read(&self, project: &Project, path: &str) -> Result<String, FileError> {
-        text::read(&self.open(project)?, &ProjectPath::parse(path)?, self.file_bytes)
+    fn job_workspaces(&self, user: Option<UserId>) -> Result<Vec<Workspace>, FileError> {
+        jobs::workspaces(&self.job_root, user)
+    }
+
+    fn list(&self, workspace: &Workspace, path: &str) -> Result<DirectoryListing, FileError> {
+        list::list(&self.open(workspace)?, &WorkspacePath::parse(path)?)
+    }
+
+    fn read(&self, workspace: &Workspace, path: &str) -> Result<String, FileError> {
+        text::read(&self.open(workspace)?, &WorkspacePath::parse(path)?, self.file_bytes)
     }
 
     fn write(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         text: &str,
         allowance: StorageAllowance,
     ) -> Result<u64, FileError> {
-        self.replace(project, path, text.as_bytes(), allowance).map(|written| written.size)
+        self.replace(workspace, path, text.as_bytes(), allowance).map(|written| written.size)
     }
 
-    fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError> {
-        let (from, to) = (ProjectPath::parse(from)?, ProjectPath::parse(to)?);
+    fn rename(&self, workspace: &Workspace, from: &str, to: &str) -> Result<(), FileError> {
+        let (from, to) = (WorkspacePath::parse(from)?, WorkspacePath::parse(to)?);
         let ((from_parent, from_name), (to_parent, to_name)) = (from.entry("moved")?, to.entry("replaced")?);
         if to.is_below(&from) {
             return Err(into_itself());
         }
-        let opened = self.open(project)?;
+        let opened = self.open(workspace)?;
         let fail = |error| file_error(error, from.target());
         let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
         stat_at(&from_parent, from_name).map_err(fail)?; // check before creating directories
-        let to_parent = self.parent(project, &opened, to_parent)?;
+        let to_parent = self.parent(workspace, &opened, to_parent)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
             match error {
@@ -220,23 +257,23 @@ impl Workspaces for HostFiles {
         })
     }
 
-    fn delete(&self, project: &Project, path: &str) -> Result<(), FileError> {
-        let path = ProjectPath::parse(path)?;
+    fn delete(&self, workspace: &Workspace, path: &str) -> Result<(), FileError> {
+        let path = WorkspacePath::parse(path)?;
         let (parent, name) = path.entry("deleted")?;
         let fail = |error| file_error(error, path.target());
-        let parent = open_directory(self.open(project)?, parent).map_err(fail)?;
-        self.staging(project)?.take(&parent, name).map_err(fail)
+        let parent = open_directory(self.open(workspace)?, parent).map_err(fail)?;
+        self.staging(workspace)?.take(&parent, name).map_err(fail)
     }
 
     fn make_directory(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         allowance: StorageAllowance,
     ) -> Result<bool, FileError> {
-        let path = ProjectPath::parse(path)?;
-        let opened = self.open(project)?;
-        let mut reservation = self.reserve(project, &opened, allowance)?;
+        let path = WorkspacePath::parse(path)?;
+        let opened = self.open(workspace)?;
+        let mut reservation = self.reserve(workspace, &opened, allowance)?;
         let mut is_made = false;
         let mut count = || {
             is_made = true;
@@ -246,13 +283,13 @@ impl Workspaces for HostFiles {
         Ok(is_made)
     }
 
-    fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError> {
-        beneath::open_file(self.open(project)?, ProjectPath::parse(path)?.target())
+    fn open_file(&self, workspace: &Workspace, path: &str) -> Result<(File, u64), FileError> {
+        beneath::open_file(self.open(workspace)?, WorkspacePath::parse(path)?.target())
     }
 
-    fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError> {
-        let path = ProjectPath::parse(path)?;
-        let opened = self.open(project)?;
+    fn kind(&self, workspace: &Workspace, path: &str) -> Result<Option<FileKind>, FileError> {
+        let path = WorkspacePath::parse(path)?;
+        let opened = self.open(workspace)?;
         let Ok((parent, name)) = path.entry("looked at") else { return Ok(Some(FileKind::Directory)) };
         match open_directory(opened, parent).and_then(|parent| stat_at(&parent, name)) {
             Ok(stat) => Ok(Some(match kind(&stat) {
@@ -265,60 +302,71 @@ impl Workspaces for HostFiles {
         }
     }
 
-    fn find(&self, project: &Project, query: &GlobQuery) -> Result<DirectoryListing, FileError> {
+    fn find(&self, workspace: &Workspace, query: &GlobQuery) -> Result<DirectoryListing, FileError> {
         let at_ms = self.clock.monotonic_ms().saturating_add(self.searches.time_ms);
-        find::find(&self.open(project)?, query, Deadline { clock: self.clock.as_ref(), at_ms })
+        find::find(&self.open(workspace)?, query, Deadline { clock: self.clock.as_ref(), at_ms })
     }
 
     fn replace(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         bytes: &[u8],
         allowance: StorageAllowance,
     ) -> Result<WrittenFile, FileError> {
-        let path = ProjectPath::parse(path)?;
+        let path = WorkspacePath::parse(path)?;
         path.entry("written")?;
-        self.locks.with(project.id, || self.put(project, (&path, bytes), allowance))
+        self.locks.with(workspace.id, || self.put(workspace, (&path, bytes), allowance))
     }
 
     fn revise(
         &self,
-        project: &Project,
+        workspace: &Workspace,
         path: &str,
         change: FileChange<'_>,
         allowance: StorageAllowance,
     ) -> Result<Option<WrittenFile>, FileError> {
-        let path = ProjectPath::parse(path)?;
+        let path = WorkspacePath::parse(path)?;
         path.entry("changed")?;
-        self.locks.with(project.id, || {
-            let before = match text::read_bytes(&self.open(project)?, &path, self.file_bytes) {
+        self.locks.with(workspace.id, || {
+            let before = match text::read_bytes(&self.open(workspace)?, &path, self.file_bytes) {
                 Ok(bytes) => Some(bytes),
                 Err(FileError::NotFound(_)) => None,
                 Err(error) => return Err(error),
             };
-            change(before).map(|bytes| self.put(project, (&path, &bytes), allowance)).transpose()
+            change(before).map(|bytes| self.put(workspace, (&path, &bytes), allowance)).transpose()
         })
     }
 
-    fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError> {
-        let path = ProjectPath::parse(path)?;
+    fn delete_file(&self, workspace: &Workspace, path: &str) -> Result<(), FileError> {
+        let path = WorkspacePath::parse(path)?;
         let (parent, name) = path.entry("deleted")?;
         let fail = |error| file_error(error, path.target());
-        let parent = open_directory(self.open(project)?, parent).map_err(fail)?;
+        let parent = open_directory(self.open(workspace)?, parent).map_err(fail)?;
         let unlink = || rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(fail);
-        self.locks.with(project.id, unlink)
+        self.locks.with(workspace.id, unlink)
     }
 
-    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError> {
-        search::search(&self.open(project)?, query, self.searches, self.clock.as_ref())
+    fn search(&self, workspace: &Workspace, query: &SearchQuery) -> Result<SearchResults, FileError> {
+        search::search(&self.open(workspace)?, query, self.searches, self.clock.as_ref())
     }
 
-    fn upload(&self, project: &Project, allowance: StorageAllowance) -> Result<Box<dyn Upload>, FileError> {
-        let (opened, staging) = (self.open(project)?, self.staging(project)?);
-        let reservation = self.reserve(project, &opened, allowance)?;
+    fn upload(
+        &self,
+        workspace: &Workspace,
+        allowance: StorageAllowance,
+    ) -> Result<Box<dyn Upload>, FileError> {
+        let (opened, staging) = (self.open(workspace)?, self.staging(workspace)?);
+        let reservation = self.reserve(workspace, &opened, allowance)?;
         let bounds = self.uploads;
-        Ok(Box::new(FolderUpload { project: opened, staging, reservation, left: bounds, bounds, file: None }))
+        Ok(Box::new(FolderUpload {
+            workspace: opened,
+            staging,
+            reservation,
+            left: bounds,
+            bounds,
+            file: None,
+        }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Paths in a project, as clients write them.
+//! Paths in a workspace, as clients write them.
 
 use crate::ports::FileError;
 
@@ -7,13 +7,13 @@ const PATH_BYTES: usize = 4_095;
 /// Maximum segment length, bytes (the limit of file systems).
 const SEGMENT_BYTES: usize = 255;
 
-/// A path below a project: segments joined by `/`. No segment is empty, only dots, or contains a separator or
-/// control character. Empty for the project itself.
+/// A path below a workspace: segments joined by `/`. No segment is empty, only dots, or contains a separator
+/// or control character. Empty for the workspace itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProjectPath(String);
+pub(super) struct WorkspacePath(String);
 
-impl ProjectPath {
-    /// Parses a client's path. `""` and `.` mean the project itself; absolute paths and paths with `..` are
+impl WorkspacePath {
+    /// Parses a client's path. `""` and `.` mean the workspace itself; absolute paths and paths with `..` are
     /// refused.
     pub(super) fn parse(text: &str) -> Result<Self, FileError> {
         if text.len() > PATH_BYTES {
@@ -34,7 +34,7 @@ impl ProjectPath {
         }
     }
 
-    /// The path for clients; empty for the project itself.
+    /// The path for clients; empty for the workspace itself.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -44,12 +44,12 @@ impl ProjectPath {
         if self.0.is_empty() { "." } else { &self.0 }
     }
 
-    /// The parent directory and the name in it. Fails for the project itself; `verb` completes the error.
+    /// The parent directory and the name in it. Fails for the workspace itself; `verb` completes the error.
     pub(super) fn entry(&self, verb: &str) -> Result<(&str, &str), FileError> {
         match self.0.rsplit_once('/') {
             Some(parts) => Ok(parts),
             None if self.0.is_empty() => {
-                Err(FileError::BadPath(format!("the project's own directory cannot be {verb}")))
+                Err(FileError::BadPath(format!("a project's or a job's own directory cannot be {verb}")))
             }
             None => Ok((".", &self.0)),
         }

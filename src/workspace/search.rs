@@ -1,5 +1,5 @@
 //! Text search with ripgrep's crates. Their walk goes by paths, which commands of jobs may change meanwhile,
-//! so each file is opened again beneath the project.
+//! so each file is opened again beneath the workspace.
 //!
 //! Skips what lists skip, dot names included. `.gitignore` has no effect.
 
@@ -7,7 +7,7 @@ use super::beneath::{kind, open_directory, open_file, stat_at};
 use super::errors::file_error;
 use super::glob::Glob;
 use super::matches::{self, Deadline, FileMatches};
-use super::paths::ProjectPath;
+use super::paths::WorkspacePath;
 use super::walk::{WalkOptions, names_below};
 use crate::ports::{Clock, FileError, SearchHit, SearchQuery, SearchResults};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -29,17 +29,17 @@ pub(super) struct SearchLimits {
     pub(super) time_ms: u64,
 }
 
-/// Searches a project or a directory of it.
+/// Searches a workspace or a directory of it.
 pub(super) fn search(
-    project: &OwnedFd,
+    workspace: &OwnedFd,
     query: &SearchQuery,
     bounds: SearchLimits,
     clock: &dyn Clock,
 ) -> Result<SearchResults, FileError> {
-    let start = ProjectPath::parse(&query.path)?;
+    let start = WorkspacePath::parse(&query.path)?;
     let deadline = Deadline { clock, at_ms: clock.monotonic_ms().saturating_add(bounds.time_ms) };
     let mut search = TextSearch {
-        project,
+        workspace,
         matcher: matcher(query)?,
         glob: query.glob.as_deref().map(Glob::parse).transpose()?,
         with_hidden: query.with_hidden,
@@ -49,10 +49,10 @@ pub(super) fn search(
         max_hits: query.max_results,
         found: SearchResults::default(),
     };
-    if start_type(project, &start)? == FileType::Directory {
+    if start_type(workspace, &start)? == FileType::Directory {
         search.walk(&start)?;
     } else {
-        open_file(project, start.target())?; // refuse other file types, do not skip them
+        open_file(workspace, start.target())?; // refuse other file types, do not skip them
         search.search_file(start.as_str().to_owned());
     }
     search.found.hits.sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -60,10 +60,10 @@ pub(super) fn search(
 }
 
 /// File type of the start, to choose between file and directory search; both check again.
-fn start_type(project: &OwnedFd, start: &ProjectPath) -> Result<FileType, FileError> {
+fn start_type(workspace: &OwnedFd, start: &WorkspacePath) -> Result<FileType, FileError> {
     let Ok((parent, name)) = start.entry("looked at") else { return Ok(FileType::Directory) };
     let fail = |error| file_error(error, start.target());
-    let parent = open_directory(project, parent).map_err(fail)?;
+    let parent = open_directory(workspace, parent).map_err(fail)?;
     stat_at(&parent, name).map(|stat| kind(&stat)).map_err(fail)
 }
 
@@ -88,7 +88,7 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
 }
 
 struct TextSearch<'a> {
-    project: &'a OwnedFd,
+    workspace: &'a OwnedFd,
     matcher: RegexMatcher,
     glob: Option<Glob>,
     with_hidden: bool,
@@ -100,8 +100,8 @@ struct TextSearch<'a> {
 }
 
 impl TextSearch<'_> {
-    fn walk(&mut self, start: &ProjectPath) -> Result<(), FileError> {
-        let directory = open_directory(self.project, start.target())
+    fn walk(&mut self, start: &WorkspacePath) -> Result<(), FileError> {
+        let directory = open_directory(self.workspace, start.target())
             .map_err(|error| file_error(error, start.target()))?;
         let options = WalkOptions { with_hidden: self.with_hidden, depth: None };
         for (name, is_directory) in names_below(&directory, options) {
@@ -112,7 +112,7 @@ impl TextSearch<'_> {
                 continue;
             }
             // Skip paths that a client could not request.
-            let Ok(path) = ProjectPath::parse(&start.child(&name)) else { continue };
+            let Ok(path) = WorkspacePath::parse(&start.child(&name)) else { continue };
             self.search_file(path.as_str().to_owned());
         }
         Ok(())
@@ -126,7 +126,7 @@ impl TextSearch<'_> {
     }
 
     fn search_file(&mut self, path: String) {
-        let Ok((file, _)) = open_file(self.project, &path) else { return };
+        let Ok((file, _)) = open_file(self.workspace, &path) else { return };
         self.files_left = self.files_left.saturating_sub(1);
         let mut matches = FileMatches::default();
         let is_complete = matches.gather(&mut self.searcher, &self.matcher, (file, self.deadline));

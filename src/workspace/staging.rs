@@ -1,10 +1,10 @@
-//! The staging directory beside a user's projects. New files are written here before they are moved into
+//! The staging directory beside a user's workspaces. New files are written here before they are moved into
 //! place, and deleted trees are moved here before they are removed. Commands of jobs cannot reach it.
 
-use super::beneath::{FILE_MODE, kind, make_and_open, stat_at, unlock};
+use super::beneath::{FILE_MODE, kind, make_and_open, open_directory, stat_at, unlock};
 use super::remove::remove_tree;
-use crate::domain::id::ProjectId;
 use crate::domain::project::OWN_NAME;
+use crate::domain::workspace::WorkspaceId;
 use rustix::fs::{Dir, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Name prefix of projects being removed; their removal is repeated until it succeeds.
+/// Name prefix of workspaces being removed; their removal is repeated until it succeeds.
 const REMOVED_PREFIX: &str = "gone-";
 /// Age after which leftovers of earlier processes are deleted, seconds.
 const LEFTOVER_S: u64 = 3_600;
@@ -35,6 +35,17 @@ impl StagingNames {
     fn next(&self) -> String {
         format!("{}{}", self.stamp, self.next.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// The workspaces in a user's directory whose removal has begun and not ended.
+pub(super) fn half_removed(user: &OwnedFd) -> rustix::io::Result<Vec<String>> {
+    let directory = match open_directory(user, OWN_NAME) {
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        other => other?,
+    };
+    let entries = Dir::read_from(directory)?.flatten();
+    let removed = |name: &str| name.strip_prefix(REMOVED_PREFIX).map(str::to_owned);
+    Ok(entries.filter_map(|entry| removed(entry.file_name().to_str().ok()?)).collect())
 }
 
 /// A user's staging directory.
@@ -100,8 +111,13 @@ impl StagingDirectory {
         Err(Errno::EXIST)
     }
 
-    /// Deletes a project. `Ok` when nothing is left of it, including leftovers of a crashed removal.
-    pub(super) fn take_project(&self, from: &OwnedFd, name: &str, id: ProjectId) -> rustix::io::Result<()> {
+    /// Deletes a workspace. `Ok` when nothing is left of it, including leftovers of a crashed removal.
+    pub(super) fn take_workspace(
+        &self,
+        from: &OwnedFd,
+        name: &str,
+        id: WorkspaceId,
+    ) -> rustix::io::Result<()> {
         let target = format!("{REMOVED_PREFIX}{id}");
         remove_tree(&self.directory, &target)?;
         match self.move_into(from, name, &target) {

@@ -2,7 +2,7 @@
 
 use super::beneath::{FILE_MODE, kind, open_file, provide_directory, size, stat_at};
 use super::errors::{file_error, io_error};
-use super::paths::ProjectPath;
+use super::paths::WorkspacePath;
 use super::staging::StagingDirectory;
 use super::usage::QuotaReservation;
 use crate::ports::{FileError, WrittenFile};
@@ -12,18 +12,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Reads a UTF-8 text file. Growth during the read is ignored.
-pub(super) fn read(project: &OwnedFd, path: &ProjectPath, max_bytes: u64) -> Result<String, FileError> {
-    let bytes = read_bytes(project, path, max_bytes)?;
+pub(super) fn read(workspace: &OwnedFd, path: &WorkspacePath, max_bytes: u64) -> Result<String, FileError> {
+    let bytes = read_bytes(workspace, path, max_bytes)?;
     String::from_utf8(bytes).map_err(|_| FileError::NotText(path.target().to_owned()))
 }
 
 /// Reads any file.
 pub(super) fn read_bytes(
-    project: &OwnedFd,
-    path: &ProjectPath,
+    workspace: &OwnedFd,
+    path: &WorkspacePath,
     max_bytes: u64,
 ) -> Result<Vec<u8>, FileError> {
-    let (file, size) = open_file(project, path.target())?;
+    let (file, size) = open_file(workspace, path.target())?;
     let mut bytes = Vec::new();
     if size <= max_bytes {
         let read = file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
@@ -37,9 +37,9 @@ pub(super) fn read_bytes(
 
 /// Writes a file atomically. The size of the replaced file is subtracted, and its mode is preserved.
 pub(super) fn write(
-    project: &OwnedFd,
+    workspace: &OwnedFd,
     staging: &Arc<StagingDirectory>,
-    (path, bytes): (&ProjectPath, &[u8]),
+    (path, bytes): (&WorkspacePath, &[u8]),
     max_bytes: u64,
     reservation: &mut QuotaReservation,
 ) -> Result<WrittenFile, FileError> {
@@ -49,7 +49,7 @@ pub(super) fn write(
     if size > max_bytes {
         return Err(too_large(path, max_bytes));
     }
-    let parent = provide_directory(project, parent, &mut || reservation.add_entry())?;
+    let parent = provide_directory(workspace, parent, &mut || reservation.add_entry())?;
     let before = stat_at(&parent, name).ok();
     reserve(reservation, before.as_ref(), size)?;
     let mut staged = staging.create().map_err(fail)?;
@@ -79,7 +79,7 @@ fn file_mode(stat: &Stat) -> Option<Mode> {
     (kind(stat) == FileType::RegularFile).then_some(permissions | FILE_MODE)
 }
 
-fn too_large(path: &ProjectPath, max_bytes: u64) -> FileError {
+fn too_large(path: &WorkspacePath, max_bytes: u64) -> FileError {
     let path = path.target();
     FileError::TooLarge(format!("'{path}' is too large: a text file may have {max_bytes} bytes"))
 }

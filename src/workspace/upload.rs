@@ -2,7 +2,7 @@
 
 use super::beneath::{provide_directory, stat_at};
 use super::errors::{file_error, io_error};
-use super::paths::ProjectPath;
+use super::paths::WorkspacePath;
 use super::staging::{StagedFile, StagingDirectory};
 use super::usage::QuotaReservation;
 use crate::ports::{FileError, Upload};
@@ -19,9 +19,9 @@ pub(super) struct UploadLimits {
     pub(super) bytes: u64,
 }
 
-/// An upload into a project.
+/// An upload into a workspace.
 pub(super) struct FolderUpload {
-    pub(super) project: OwnedFd,
+    pub(super) workspace: OwnedFd,
     pub(super) staging: Arc<StagingDirectory>,
     pub(super) reservation: QuotaReservation,
     pub(super) left: UploadLimits,
@@ -31,7 +31,7 @@ pub(super) struct FolderUpload {
 
 /// The file in progress. It is deleted when anything fails.
 pub(super) struct IncomingFile {
-    path: ProjectPath,
+    path: WorkspacePath,
     parent: OwnedFd,
     staged: StagedFile,
 }
@@ -40,11 +40,11 @@ impl Upload for FolderUpload {
     fn begin(&mut self, path: &str) -> Result<(), FileError> {
         self.file = None;
         self.reservation.release();
-        let path = ProjectPath::parse(path)?;
+        let path = WorkspacePath::parse(path)?;
         let (parent, name) = path.entry("written")?;
         let fail = |error| file_error(error, path.target());
         self.left.files = self.left.files.checked_sub(1).ok_or_else(|| too_many(self.bounds))?;
-        let parent = provide_directory(&self.project, parent, &mut || self.reservation.add_entry())?;
+        let parent = provide_directory(&self.workspace, parent, &mut || self.reservation.add_entry())?;
         self.reservation.commit(|| Ok(()))?; // the directories exist, even if the file fails
         // Only for an early error: `end` ensures that no file is replaced.
         if stat_at(&parent, name).is_ok() {

@@ -1,21 +1,21 @@
-//! Enforces quotas for concurrent writers of a project: limits the sum of stored and reserved usage. Commands
-//! of jobs may exceed it; the next writer counts their files.
+//! Enforces quotas for concurrent writers of a workspace: limits the sum of stored and reserved usage.
+//! Commands of jobs may exceed it; the next writer counts their files.
 
 use super::count::{TreeCount, count};
 use super::errors::file_error;
-use crate::domain::id::ProjectId;
-use crate::ports::{FileError, StorageAllowance};
+use crate::domain::workspace::WorkspaceId;
+use crate::ports::{FileError, StorageAllowance, StorageScope};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Projects with active writers.
+/// Workspaces with active writers.
 #[derive(Default)]
-pub(super) struct ProjectUsages(Mutex<HashMap<ProjectId, Weak<ProjectUsage>>>);
+pub(super) struct WorkspaceUsages(Mutex<HashMap<WorkspaceId, Weak<WorkspaceUsage>>>);
 
-/// Usage of one project.
+/// Usage of one workspace.
 #[derive(Default)]
-struct ProjectUsage(Mutex<UsageState>);
+struct WorkspaceUsage(Mutex<UsageState>);
 
 #[derive(Default)]
 struct UsageState {
@@ -46,17 +46,17 @@ impl UsageSum {
 
 /// A writer's reservation. Dropping it releases the uncommitted part.
 pub(super) struct QuotaReservation {
-    usage: Arc<ProjectUsage>,
+    usage: Arc<WorkspaceUsage>,
     allowance: StorageAllowance,
     reserved: UsageSum,
 }
 
-impl ProjectUsages {
-    /// Starts a reservation; counts the project's tree again.
+impl WorkspaceUsages {
+    /// Starts a reservation; counts the tree again.
     pub(super) fn reserve(
         &self,
-        id: ProjectId,
-        project: &OwnedFd,
+        id: WorkspaceId,
+        workspace: &OwnedFd,
         allowance: StorageAllowance,
     ) -> Result<QuotaReservation, FileError> {
         let usage = {
@@ -70,8 +70,8 @@ impl ProjectUsages {
         {
             // Count under the lock, so that each published file is counted exactly once.
             let mut state = lock(&usage.0);
-            let found = count(project, allowance.project_entries.saturating_add(1))
-                .map_err(|e| file_error(e, "."))?;
+            let found =
+                count(workspace, allowance.entries.saturating_add(1)).map_err(|e| file_error(e, "."))?;
             state.stored = sum(&found);
         }
         Ok(QuotaReservation { usage, allowance, reserved: UsageSum::default() })
@@ -108,21 +108,41 @@ impl QuotaReservation {
         sum.add(more);
         // A full quota blocks only writes that add to the exceeded sum.
         let is_uncounted = state.stored.entries == u64::MAX && more.bytes > 0;
-        if (more.entries > 0 || is_uncounted) && sum.entries > self.allowance.project_entries {
-            let limit = self.allowance.project_entries;
-            return Err(FileError::Quota(format!(
-                "a project may have {limit} files and directories (limits.project_entries)"
-            )));
+        if (more.entries > 0 || is_uncounted) && sum.entries > self.allowance.entries {
+            return Err(self.too_many_entries());
         }
-        if more.bytes > 0 && sum.bytes > self.allowance.project_bytes {
-            let limit = self.allowance.project_bytes;
-            return Err(FileError::Quota(format!(
-                "the files of a project may have {limit} bytes together (limits.project_bytes)"
-            )));
+        if more.bytes > 0 && sum.bytes > self.allowance.bytes {
+            return Err(self.too_many_bytes());
         }
         state.reserved.add(more);
         self.reserved.add(more);
         Ok(())
+    }
+
+    fn too_many_entries(&self) -> FileError {
+        let limit = self.allowance.entries;
+        FileError::Quota(match self.allowance.scope {
+            StorageScope::Project => {
+                format!("a project may have {limit} files and directories (limits.project_entries)")
+            }
+            StorageScope::Job => format!(
+                "this job's directory may have {limit} files and directories (limits.job_entries, and \
+                 limits.user_job_entries for all jobs of an account)"
+            ),
+        })
+    }
+
+    fn too_many_bytes(&self) -> FileError {
+        let limit = self.allowance.bytes;
+        FileError::Quota(match self.allowance.scope {
+            StorageScope::Project => {
+                format!("the files of a project may have {limit} bytes together (limits.project_bytes)")
+            }
+            StorageScope::Job => format!(
+                "the files of this job's directory may have {limit} bytes together (limits.job_bytes, and \
+                 limits.user_job_bytes for all jobs of an account)"
+            ),
+        })
     }
 
     /// Runs `work`, which moves the data into place; if it succeeds, the reservation counts as stored.

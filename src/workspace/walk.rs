@@ -1,5 +1,5 @@
 //! Names below a directory. The walk goes by paths, which commands of jobs may change, so every name must be
-//! opened again beneath the project's descriptor.
+//! opened again beneath the workspace's descriptor.
 
 use crate::domain::project::OWN_NAME;
 use ignore::{DirEntry, WalkBuilder};

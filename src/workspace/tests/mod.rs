@@ -14,8 +14,8 @@ mod uploads;
 use super::HostFiles;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::limits::Limits;
-use crate::domain::project::{Project, ProjectName};
-use crate::ports::{CancelToken, Clock, StorageAllowance, Workspaces};
+use crate::domain::workspace::{Workspace, WorkspaceId};
+use crate::ports::{CancelToken, Clock, StorageAllowance, StorageScope, Workspaces};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use std::time::Duration;
 /// Content of the canary. No result may contain it.
 const SECRET: &str = "canary: sing to nobody";
 /// An allowance that no test exceeds.
-const UNLIMITED: StorageAllowance = StorageAllowance { project_bytes: u64::MAX, project_entries: 1_000_000 };
+const UNLIMITED: StorageAllowance =
+    StorageAllowance { bytes: u64::MAX, entries: 1_000_000, scope: StorageScope::Project };
 
 /// The current time of these tests, in 2033.
 const NOW_MS: u64 = 2_000_000_000_000;
@@ -51,7 +52,7 @@ struct Fixture {
     home: tempfile::TempDir,
     clock: Arc<StepClock>,
     files: HostFiles,
-    project: Project,
+    project: Workspace,
 }
 
 impl Fixture {
@@ -92,15 +93,11 @@ impl Fixture {
     }
 }
 
-fn project(id: u128, directory: &str) -> Project {
-    Project {
-        id: ProjectId::from_bits(id),
+fn project(id: u128, directory: &str) -> Workspace {
+    Workspace {
+        id: WorkspaceId::Project(ProjectId::from_bits(id)),
         user: UserId(1),
-        name: ProjectName::try_from("p".to_owned()).unwrap(),
         directory: directory.to_owned(),
-        description: String::new(),
-        created_at_ms: 0,
-        updated_at_ms: 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Fixture, UNLIMITED};
 use crate::domain::limits::Limits;
-use crate::ports::{FileError, StorageAllowance, Workspaces};
+use crate::ports::{FileError, StorageAllowance, StorageScope, Workspaces};
 use std::fs;
 
 fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
@@ -13,7 +13,7 @@ fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
 fn quotas_bound_bytes_and_entries_and_replaced_files_do_not_count() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    let allowance = StorageAllowance { project_bytes: 10, project_entries: 3 };
+    let allowance = StorageAllowance { bytes: 10, entries: 3, scope: StorageScope::Project };
     files.write(p, "d/a", "12345678", allowance).unwrap();
     assert!(names(files.write(p, "b", "123", allowance), "limits.project_bytes"));
     files.write(p, "b", "12", allowance).unwrap();
@@ -30,7 +30,7 @@ fn quotas_bound_bytes_and_entries_and_replaced_files_do_not_count() {
 fn files_over_the_quota_count_and_can_still_shrink() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    let allowance = StorageAllowance { project_bytes: 10, project_entries: 3 };
+    let allowance = StorageAllowance { bytes: 10, entries: 3, scope: StorageScope::Project };
     fs::write(fixture.at("big"), "x".repeat(100)).unwrap();
     assert!(names(files.write(p, "a", "1", allowance), "limits.project_bytes"));
     assert!(names(files.write(p, "big", &"x".repeat(101), allowance), "limits.project_bytes"));
@@ -46,7 +46,7 @@ fn files_over_the_quota_count_and_can_still_shrink() {
 #[test]
 fn concurrent_writers_share_one_quota() {
     let fixture = Fixture::new();
-    let allowance = StorageAllowance { project_bytes: 100, project_entries: 100 };
+    let allowance = StorageAllowance { bytes: 100, entries: 100, scope: StorageScope::Project };
     let written: usize = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
             .map(|writer| {
@@ -75,7 +75,7 @@ fn concurrent_writers_share_one_quota() {
 fn an_abandoned_upload_returns_its_reserved_quota() {
     let fixture = Fixture::new();
     let (files, p) = (&fixture.files, &fixture.project);
-    let allowance = StorageAllowance { project_bytes: 10, project_entries: 2 };
+    let allowance = StorageAllowance { bytes: 10, entries: 2, scope: StorageScope::Project };
     let mut first = files.upload(p, allowance).unwrap();
     first.begin("a").unwrap();
     first.write(b"12345678").unwrap();

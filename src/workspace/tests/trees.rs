@@ -116,7 +116,7 @@ fn removing_a_project_is_idempotent_and_finishes_after_a_crash() {
     .unwrap();
     fixture.files.list(&neighbour, "").unwrap();
     fixture.files.write(&neighbour, "a", "", UNLIMITED).unwrap();
-    assert_eq!(fixture.staged_count(), 1, "whoever ordered the removal does it again");
+    assert_eq!(fixture.staged_count(), 1, "the caller repeats the removal");
     fixture.files.remove(&fixture.project).unwrap();
     assert_eq!(fixture.staged_count(), 0);
     fixture.files.make(&fixture.project).unwrap();

@@ -5,6 +5,7 @@ use super::quota;
 use super::view::{ProjectResponse, view};
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
+use crate::domain::workspace::Workspace;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
@@ -69,7 +70,7 @@ impl ReservedProject {
     pub(crate) fn new(app: &Arc<AppDependencies>, project: Project) -> Result<Self, ApiError> {
         let project = app.projects.reserve_project(project, app.limits.projects).wait()?;
         let reserved = Self { app: Arc::clone(app), project: Some(project.clone()) };
-        app.workspaces.make(&project)?;
+        app.workspaces.make(&Workspace::from(&project))?;
         Ok(reserved)
     }
 
@@ -105,7 +106,7 @@ pub(crate) fn remove_later(app: &Arc<AppDependencies>, project: Project) {
 
 pub(crate) fn remove(app: &AppDependencies, project: Project) {
     let id = project.id;
-    if let Err(error) = app.workspaces.remove(&project) {
+    if let Err(error) = app.workspaces.remove(&Workspace::from(&project)) {
         tracing::warn!(project = %id, %error, "a project's directory stays until the next start");
         return;
     }

@@ -6,6 +6,7 @@ use super::quota::allowance;
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
+use crate::domain::workspace::Workspace;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -54,7 +55,7 @@ pub(crate) async fn make_directory(
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let DirectoryRequest { path } = json::read(context, &request, body).await?;
     let made = blocking(context, move |app| {
-        app.workspaces.make_directory(&project, &path, allowance(app, &project)?)?;
+        app.workspaces.make_directory(&Workspace::from(&project), &path, allowance(app, &project)?)?;
         Ok(CreatedDirectoryResponse { path: shown(&path).1 })
     });
     Ok(envelope::data(made.await?))
@@ -104,7 +105,7 @@ pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> H
     let query = &request.query;
     let path = query.text("path").unwrap_or_default().to_owned();
     let listed = with_project(context, request, move |app, project| {
-        let listing = app.workspaces.list(&project, &path)?;
+        let listing = app.workspaces.list(&Workspace::from(&project), &path)?;
         Ok(view(&project, &path, listing))
     });
     Ok(envelope::data(listed.await?))
@@ -114,7 +115,7 @@ pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> H
 pub(crate) async fn read(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     let path = request.segment("path").to_owned();
     let told = with_project(context, request, move |app, project| {
-        let text = app.workspaces.read(&project, &path)?;
+        let text = app.workspaces.read(&Workspace::from(&project), &path)?;
         let (name, path) = shown(&path);
         let (size, extension) = (text.len() as u64, Some(extension(&name)));
         Ok(FileResponse { name, path, size, extension, content: Some(text) })
@@ -135,7 +136,8 @@ pub(crate) async fn write(
         let BufferedBody { bytes, place } = whole;
         let FileTextRequest { content: text } = json::parse(&bytes, MOST_VALUES)?;
         drop((bytes, place));
-        let size = app.workspaces.write(&project, &path, &text, allowance(app, &project)?)?;
+        let size =
+            app.workspaces.write(&Workspace::from(&project), &path, &text, allowance(app, &project)?)?;
         let (name, path) = shown(&path);
         Ok(FileResponse { name, path, size, extension: None, content: None })
     });
@@ -154,7 +156,7 @@ pub(crate) async fn rename(
     refuse_root("path", &from)?;
     refuse_root("new_path", &to)?;
     let moved = blocking(context, move |app| {
-        app.workspaces.rename(&project, &from, &to)?;
+        app.workspaces.rename(&Workspace::from(&project), &from, &to)?;
         let (name, path) = shown(&to);
         Ok(FileLocation { name, path })
     });
@@ -166,7 +168,7 @@ pub(crate) async fn delete(context: &ServerContext, request: &RequestContext) ->
     let path = request.segment("path").to_owned();
     with_project(context, request, move |app, project| {
         refuse_root("path", &path)?;
-        Ok(app.workspaces.delete(&project, &path)?)
+        Ok(app.workspaces.delete(&Workspace::from(&project), &path)?)
     })
     .await?;
     Ok(envelope::done("deleted"))

@@ -10,6 +10,7 @@ pub(crate) mod view;
 
 use crate::domain::account::Role;
 use crate::domain::id::UserId;
+use crate::domain::workspace::Workspace;
 use crate::http::api::envelope::{self, PageResponse};
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
@@ -68,13 +69,14 @@ fn place(app: &AppDependencies, user: UserId, cursor: &str) -> Result<ProjectCur
 pub(crate) async fn show(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     let is_told = may_know_the_host(request.caller);
     let shown = with_project(context, request, move |app, project| {
-        let stats = match app.workspaces.stats(&project) {
+        let stats = match app.workspaces.stats(&Workspace::from(&project)) {
             // The directory was removed on the host: the project is shown as empty.
             Err(FileError::NotFound(_)) => TreeStats::default(),
             other => other?,
         };
         let stats = Some(ProjectStatsResponse::of_project(stats));
-        let absolute_path = is_told.then(|| app.workspaces.absolute(&project).display().to_string());
+        let absolute_path =
+            is_told.then(|| app.workspaces.absolute(&Workspace::from(&project)).display().to_string());
         Ok(view(app, project)?.with(ProjectDetails { absolute_path, stats }))
     });
     Ok(envelope::data(shown.await?))

@@ -1,6 +1,7 @@
 //! `POST /api/projects/{id}/search`: finds a literal text in the text files of a project.
 
 use super::access::with_project;
+use crate::domain::workspace::Workspace;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -82,7 +83,7 @@ pub(crate) async fn search(
     let wanted = json::read::<SearchRequest>(context, &request, body).await?.into_query()?;
     let query = wanted.query.clone();
     let (app, owner) = (Arc::clone(&context.app), request.owner);
-    let search = move || app.workspaces.search(&project, &wanted);
+    let search = move || app.workspaces.search(&Workspace::from(&project), &wanted);
     let found = context.searches.run(owner, search).await??;
     Ok(envelope::data(view(query, found)))
 }

@@ -9,6 +9,7 @@ mod writer;
 
 use crate::domain::id::UserId;
 use crate::domain::project::{Project, ProjectName};
+use crate::domain::workspace::Workspace;
 use crate::http::api::envelope;
 use crate::http::api::projects::access::{Description, blocking, with_project};
 use crate::http::api::projects::view::{ProjectDetails, ProjectResponse, ProjectStatsResponse, view};
@@ -96,7 +97,7 @@ fn bad(field: &str, rule: &str) -> ApiError {
 }
 
 fn shown(app: &AppDependencies, project: Project) -> Result<ProjectResponse, ApiError> {
-    let stats = Some(ProjectStatsResponse::of_upload(app.workspaces.stats(&project)?));
+    let stats = Some(ProjectStatsResponse::of_upload(app.workspaces.stats(&Workspace::from(&project))?));
     Ok(view(app, project)?.with(ProjectDetails { stats, ..ProjectDetails::default() }))
 }
 

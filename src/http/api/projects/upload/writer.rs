@@ -2,6 +2,7 @@
 
 use crate::domain::id::UserId;
 use crate::domain::project::{Project, ProjectName};
+use crate::domain::workspace::Workspace;
 use crate::http::api::projects::create::{ReservedProject, draft};
 use crate::http::api::projects::quota::{self, allowance};
 use crate::http::blocking::blocking;
@@ -57,7 +58,7 @@ impl UploadWriter {
             UploadTarget::Into(added) => OpenTarget::Into(added),
         };
         let project = target.project()?;
-        let upload = app.workspaces.upload(project, allowance(app, project)?)?;
+        let upload = app.workspaces.upload(&Workspace::from(project), allowance(app, project)?)?;
         let most_files = app.limits.upload_files;
         Ok(Self { upload, target, waiting: Vec::new(), bytes: 0, path: String::new(), files: 0, most_files })
     }
@@ -189,7 +190,7 @@ impl Drop for AddedFiles {
             (Arc::clone(&self.app), self.project.clone(), std::mem::take(&mut self.paths));
         let undo = move || {
             for path in paths {
-                match app.workspaces.delete(&project, &path) {
+                match app.workspaces.delete(&Workspace::from(&project), &path) {
                     Ok(()) | Err(FileError::NotFound(_)) => {}
                     Err(error) => {
                         tracing::warn!(project = %project.id, %error, "a file of a refused upload stays");
