@@ -150,7 +150,11 @@ fn p5_a_tool_can_do_only_what_its_permissions_allow() {
     assert!(error_of("big", json!({})).contains("bytes of JSON"));
     assert!(error_of("never", json!({})).contains("never settled"));
     let without = call(&server, "reads", &json!({"path": "note.txt"}), None);
-    assert!(without["error"].as_str().expect("a text").contains("project"), "{without}");
+    let missing = without["error"].as_str().expect("a text");
+    assert!(
+        missing.contains("'note.txt' does not exist"),
+        "a job without a project has its own files: {missing}"
+    );
     assert_eq!(server.get(&format!("{files}/x")).status, 404, "no tool has written a file");
 }
 

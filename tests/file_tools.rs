@@ -234,7 +234,8 @@ fn p7_file_tools_cannot_leave_the_project() {
         );
         for result in seen {
             let error = result["error"].as_str().unwrap_or_default();
-            assert!(error.starts_with(&format!("Path '{path}' is outside project directory")), "{result}");
+            let expected = format!("Path '{path}' is outside project directory '{}'", dir.display());
+            assert!(error.starts_with(&expected), "{result}");
         }
     }
     for pattern in ["../*", "../../*", "/etc/*", "a/../../*"] {
@@ -272,25 +273,19 @@ fn p7_file_tools_cannot_leave_the_project() {
 }
 
 #[test]
-fn file_tools_without_a_project_fail_and_explain_why() {
+fn file_tools_of_a_call_without_a_job_need_a_project_and_models_cannot_name_one() {
     let fixture = Fixture::start("");
-    let input = json!([
-        ["file_read", {"path": "x"}],
-        ["file_write", {"path": "x", "content": "x"}],
-        ["file_list", {}],
-        ["file_read", {"path": "x", "project_id": "proj_00000000000000000000000000"}],
-    ]);
-    let job = fixture.server.submit(&json!({"input": input.to_string()}));
-    let seen = results(&fixture.server.wait(&job));
-    for result in &seen[..3] {
+    for (tool, arguments) in
+        [("file_read", json!({"path": "x"})), ("file_write", json!({"path": "x", "content": "x"}))]
+    {
+        let result = fixture.server.post(&format!("/v1/tools/{tool}/call"), &arguments).json();
         let error = result["error"].as_str().expect("a text");
-        assert!(
-            error.starts_with("project_id is required for file operations: this job has no project"),
-            "{error}"
-        );
-        assert!(error.contains("submit the job with the project_id"), "{error}");
+        assert!(error.starts_with("project_id is required for file operations"), "{error}");
     }
-    let named = seen[3]["error"].as_str().expect("a text");
+    assert!(!fixture.server.dir.join("data/jobs").exists());
+    let input = json!([["file_read", {"path": "x", "project_id": "proj_00000000000000000000000000"}]]);
+    let job = fixture.server.submit(&json!({"input": input.to_string()}));
+    let named = results(&fixture.server.wait(&job))[0]["error"].as_str().expect("a text").to_owned();
     assert!(
         named.contains("unexpected parameter project_id"),
         "the project comes only from the job: {named}"
@@ -403,7 +398,7 @@ fn hidden_files_are_visible_to_tools_only_with_show_hidden() {
             &p,
             &[
                 ("file_read", json!({"path": ".env"})),
-                ("file_write", json!({"path": "a/.hidden/b", "content": "x"})),
+                ("file_write", json!({"path": "a/.ssh/b", "content": "x"})),
                 ("file_exists", json!({"path": ".env"})),
                 ("file_read", json!({"path": ".nanoclaw/x"})),
             ],
@@ -417,7 +412,7 @@ fn hidden_files_are_visible_to_tools_only_with_show_hidden() {
             );
         }
         assert!(seen[3]["error"].as_str().is_some_and(|error| error.contains("belongs to the server")));
-        assert_eq!(dir.join("a/.hidden/b").exists(), is_shown);
+        assert_eq!(dir.join("a/.ssh/b").exists(), is_shown);
         let files = fixture.ok(&p, "file_list", json!({}))["total_files"].clone();
         assert_eq!(files, json!(u8::from(is_shown)));
         let found = fixture.ok(&p, "file_search", json!({"pattern": "KEY"}))["total_matches"].clone();

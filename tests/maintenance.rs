@@ -189,7 +189,7 @@ fn p2_a_resumed_stream_reports_events_removed_by_retention_as_a_gap() {
     let events = format!("/v1/jobs/{id}/events");
 
     let (now, never) = (RetentionAge::For(0), RetentionAge::Forever);
-    sweep(&file, RetentionOptions { deltas: now, events: never, jobs: never });
+    sweep(&file, RetentionOptions { deltas: now, events: never, jobs: never, ..RetentionOptions::default() });
     let mut folded = Server::start_in(&dir, "");
     let events_after = folded.events(&id);
     let gap = events_after.iter().find(|event| event.name == "gap").expect("a gap");
@@ -204,7 +204,7 @@ fn p2_a_resumed_stream_reports_events_removed_by_retention_as_a_gap() {
     assert_eq!(folded.stream(&events, gap.seq).next().map(|event| event.seq), Some(gap.seq + 1));
     folded.terminate();
 
-    sweep(&file, RetentionOptions { deltas: never, events: now, jobs: never });
+    sweep(&file, RetentionOptions { deltas: never, events: now, jobs: never, ..RetentionOptions::default() });
     let mut without_events = Server::start_in(&dir, "");
     let frames: Vec<_> = without_events.stream(&events, 2).collect();
     assert_eq!(frames[0].name, "gap");
@@ -215,7 +215,7 @@ fn p2_a_resumed_stream_reports_events_removed_by_retention_as_a_gap() {
     assert_eq!(without_events.get(&format!("/v1/jobs/{id}")).json()["output_text"], answer);
     without_events.terminate();
 
-    sweep(&file, RetentionOptions { deltas: never, events: never, jobs: now });
+    sweep(&file, RetentionOptions { deltas: never, events: never, jobs: now, ..RetentionOptions::default() });
     let without_jobs = Server::start_in(&dir, "");
     for path in [format!("/v1/jobs/{id}"), events] {
         assert_eq!(without_jobs.get(&path).status, 404, "{path}");

@@ -69,7 +69,7 @@ pub use level::{Language, Level};
 pub use limits::{LevelLimits, RunLimits};
 pub use memory::{limit_malloc_arenas, release_free_memory, release_startup_memory};
 pub use options::{ExtraModules, SandboxOptions};
-pub use program::Program;
+pub use program::{Program, WorkdirLimit};
 pub use record::{RunRecord, RunStatus};
 pub use report::{LevelReport, PythonReport, SandboxReport};
 pub use run::KernelUse;

@@ -1,6 +1,7 @@
 //! A program to run, and the checks on it that start no process.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::level::{Language, Level};
 use crate::record::{RunRecord, RunStatus};
@@ -26,6 +27,8 @@ pub struct Program {
     /// A directory that a lenient program or a command may read and write. `None`: a private one, removed
     /// afterwards.
     pub workdir: Option<PathBuf>,
+    /// What may be stored in `workdir`; `None`: the caller counts itself.
+    pub workdir_limit: Option<WorkdirLimit>,
     /// Where below it a command starts: a relative path that stays inside.
     pub subdirectory: Option<PathBuf>,
     /// The standard input of a command, at most 1 MiB. `None`: `/dev/null`, as for all other programs.
@@ -45,10 +48,47 @@ impl Program {
             language_check: true,
             timeout_ms: None,
             workdir: None,
+            workdir_limit: None,
             subdirectory: None,
             stdin: None,
             environment: Vec::new(),
         }
+    }
+}
+
+/// Name of an exceeded limit, and a message.
+pub(crate) type ExceededLimit = (&'static str, String);
+
+/// Bounds what a run stores in a directory of the caller. The caller counts with it what several runs, at
+/// once or one after the other, store in several directories.
+#[derive(Clone)]
+pub struct WorkdirLimit {
+    max_entries: u64,
+    check: Arc<dyn Fn(u64, u64) -> Option<ExceededLimit> + Send + Sync>,
+}
+
+impl WorkdirLimit {
+    /// `check` gets the bytes and entries of the directory now and then, and at the end of a run. If it
+    /// returns the name of a limit and a message, the run ends. Counting may stop above `max_entries`.
+    pub fn new(
+        max_entries: u64,
+        check: impl Fn(u64, u64) -> Option<(&'static str, String)> + Send + Sync + 'static,
+    ) -> Self {
+        Self { max_entries, check: Arc::new(check) }
+    }
+
+    pub(crate) fn max_entries(&self) -> u64 {
+        self.max_entries
+    }
+
+    pub(crate) fn check(&self, bytes: u64, entries: u64) -> Option<ExceededLimit> {
+        (self.check)(bytes, entries)
+    }
+}
+
+impl std::fmt::Debug for WorkdirLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkdirLimit").field("max_entries", &self.max_entries).finish_non_exhaustive()
     }
 }
 

@@ -84,7 +84,7 @@ fn decide(
     if observed.stop.is_none() && observed.exit.oom_kills > 0 {
         return RunVerdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(subject.limits));
     }
-    match (stage, observed.stop) {
+    match (stage, observed.stop.clone()) {
         (SetupStage::Failed(message), _) => RunVerdict::new(RunStatus::SandboxError, message),
         (SetupStage::SetUp, Some(StopReason::Timeout)) => {
             let limit = subject.limits.timeout_ms;
@@ -185,6 +185,7 @@ fn own_directory(limits: &RunLimits, excess: QuotaExcess) -> (&'static str, Stri
         QuotaExcess::Entries => {
             ("own_directory_entries", format!("its private directory held more than {entries} entries"))
         }
+        QuotaExcess::Workdir(exceeded) => exceeded,
         QuotaExcess::FileSystem => {
             let message = "the file system of its private directory lost too much free space while it ran";
             ("own_directory_bytes", message.to_owned())

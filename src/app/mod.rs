@@ -7,11 +7,12 @@ mod data_dir;
 mod error;
 mod first_invite;
 mod free_memory;
+mod job_directories;
 mod job_services;
+mod job_usages;
 mod mcp;
 mod process;
-mod project_directories;
-mod project_files;
+mod project_cleanup;
 mod readiness;
 mod secret_files;
 mod self_test;
@@ -23,6 +24,7 @@ pub mod system;
 mod tools;
 mod watchdog;
 mod webhooks;
+mod workspace_files;
 
 use crate::engine::pool::WorkerPool;
 use crate::engine::scheduler::SchedulerThread;
@@ -36,6 +38,7 @@ pub use data_dir::{STORE_FILE, open_store, provide_data_dir};
 pub use error::AppError;
 pub use first_invite::FirstInvite;
 use free_memory::FreeMemoryReleaser;
+use job_directories::JobDirectoryCleaner;
 pub use mcp::ports as mcp_ports;
 use self_test::SandboxSelfTest;
 pub use self_test::{SelfTestListener, missing_modules};
@@ -46,7 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-pub use tools::{LocalTools, local_tools};
+pub use tools::local_tools;
 use watchdog::Watchdog;
 
 /// Time for streams to end after the workers have drained.
@@ -68,6 +71,7 @@ pub struct App {
     webhooks: DispatcherThreads,
     mcp: Option<Arc<McpServers>>,
     scheduler: SchedulerThread,
+    cleaner: JobDirectoryCleaner,
     control: ControlFile,
     store: Arc<RedbStore>,
     self_test: SandboxSelfTest,
@@ -111,6 +115,7 @@ impl App {
         self.stages.advance(ShutdownStage::Draining);
         self.webhooks.stop();
         self.scheduler.end();
+        self.cleaner.end();
         self.pool.drain(self.drain);
         // No worker is left that could call a tool.
         if let Some(mcp) = self.mcp {

@@ -5,13 +5,15 @@ use super::control_file::ControlFile;
 use super::data_dir::open_store;
 use super::error::AppError;
 use super::first_invite;
+use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::readiness::{DiskProbe, StoreProbe};
 use super::self_test::{SandboxSelfTest, SelfTestListener};
 use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
 use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
-use super::{audit, mcp, process, project_directories, secret_files, service_manager, webhooks};
+use super::workspace_files::{self, StoreWorkspaceFiles};
+use super::{audit, mcp, process, project_cleanup, secret_files, service_manager, webhooks};
 use crate::config::{Config, Listen};
 use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
@@ -27,11 +29,10 @@ use crate::http::{AppDependencies, AuthSettings, BoundAddress, HttpListener, Shu
 use crate::llm::Router;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
-    Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces,
+    Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::BashRules;
-use crate::workspace::HostFiles;
 use nanoclaw_sandbox::{KernelUse, Sandbox};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,8 +65,8 @@ impl App {
         let store = open_measured_store(config, &clock, &meter)?;
         let session_key =
             secret_files::session_key(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
-        let files: Arc<dyn Workspaces> =
-            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
+        let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
+        let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
         let audit = audit::open(config)?;
         let mcp = mcp::start(config, &sandbox, &clock)?;
         let tool_dependencies = ExecutorDependencies {
@@ -85,11 +86,10 @@ impl App {
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen, inherited)?;
         let bound = listener.bound().clone();
-        project_directories::remove_leftovers(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
-            .map_err(AppError::Runtime)?;
-        let project_directories = project_directories::over_store(&store, &files);
-        let jobs: Arc<dyn Store> = Arc::<RedbStore>::clone(&store);
-        let ports = EnginePorts { store: jobs, model, tools, project_directories, clock, entropy, meter };
+        let cleaner =
+            start_cleaner(config, &store, &workspaces, &files, &clock).map_err(AppError::Runtime)?;
+        let ports =
+            EnginePorts { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
@@ -101,7 +101,7 @@ impl App {
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let keys = (session_key, control_key);
-        let http = HttpParts { probes, addresses, files, audit, keys, metrics, sandbox };
+        let http = HttpParts { probes, addresses, workspaces, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
@@ -113,6 +113,7 @@ impl App {
             webhooks,
             mcp,
             scheduler,
+            cleaner,
             control,
             store,
             self_test,
@@ -132,6 +133,24 @@ fn open_measured_store(
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
     Ok(store)
+}
+
+/// Removes the directories of deleted projects and jobs, now and from then on.
+fn start_cleaner(
+    config: &Config,
+    store: &Arc<RedbStore>,
+    workspaces: &Arc<dyn Workspaces>,
+    files: &StoreWorkspaceFiles,
+    clock: &Arc<dyn Clock>,
+) -> std::io::Result<JobDirectoryCleaner> {
+    project_cleanup::remove_leftovers(Arc::<RedbStore>::clone(store), Arc::clone(workspaces))?;
+    let ports = CleanerPorts {
+        store: Arc::clone(store),
+        workspaces: Arc::clone(workspaces),
+        usages: Arc::clone(files.usages()),
+        clock: Arc::clone(clock),
+    };
+    JobDirectoryCleaner::start(ports, config.retention.job_files)
 }
 
 /// The file with the address and a new key for the command line, and the digest of that key.
@@ -210,7 +229,7 @@ fn listen(
 struct HttpParts {
     probes: Vec<Box<dyn ReadinessProbe>>,
     addresses: AddressPolicy,
-    files: Arc<dyn Workspaces>,
+    workspaces: Arc<dyn Workspaces>,
     audit: Arc<dyn Audit>,
     /// Of sessions, and of the control file.
     keys: (Vec<u8>, SecretDigest),
@@ -250,15 +269,14 @@ fn http_dependencies(
     http: HttpParts,
     is_public: bool,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, files, audit, keys, metrics, sandbox } = http;
+    let HttpParts { probes, addresses, workspaces, audit, keys, metrics, sandbox } = http;
     let (session_key, control_key) = keys;
     let by_address = if is_public { Registration::Invite } else { Registration::Open };
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
-        workspaces: files,
-        project_directories: Arc::clone(&ports.project_directories),
+        workspaces,
         audit,
         auth: AuthSettings {
             mode: config.auth_mode,

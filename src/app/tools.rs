@@ -1,15 +1,14 @@
 //! Builds all tools, for the server and for `nanoclaw tools` without a server.
 
 use super::error::AppError;
-use super::{audit, job_services, project_directories, project_files, system};
+use super::{audit, job_services, system, workspace_files};
 use crate::config::Config;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolChoice;
 use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::ports::{
-    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ProjectDirectories, ToolScope, ToolSource,
-    Toolbox, Workspaces,
+    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ToolScope, ToolSource, Toolbox, Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::{
@@ -17,31 +16,23 @@ use crate::tools::{
     ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
-use crate::workspace::HostFiles;
 use nanoclaw_sandbox::{Sandbox, SandboxError};
 use std::sync::Arc;
 use system::SystemEntropy;
-
-/// All tools and the directories of projects.
-pub struct LocalTools {
-    /// All tools.
-    pub toolbox: Arc<dyn Toolbox>,
-    /// Directories of projects.
-    pub project_directories: Arc<dyn ProjectDirectories>,
-}
+use workspace_files::StoreWorkspaceFiles;
 
 /// The tools of the server, over a store that no server has open. Without MCP servers: they start slowly.
 pub fn local_tools(
     config: &Config,
     store: &Arc<RedbStore>,
     clock: &Arc<dyn Clock>,
-) -> Result<LocalTools, AppError> {
+) -> Result<Arc<dyn Toolbox>, AppError> {
     let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
     let sandbox = Arc::new(sandbox(config)?);
     let bash = BashRules::new(&config.bash, system::variable)?;
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-    let files: Arc<dyn Workspaces> =
-        Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
+    let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, clock));
+    let files = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces));
     let meter: Arc<dyn Meter> = Arc::new(NoopMeter);
     let dependencies = ExecutorDependencies {
         sandbox: &sandbox,
@@ -55,10 +46,7 @@ pub fn local_tools(
         mcp: None,
         meter: &meter,
     };
-    Ok(LocalTools {
-        toolbox: executor(config, dependencies)?,
-        project_directories: project_directories::over_store(store, &files),
-    })
+    Ok(executor(config, dependencies)?)
 }
 
 pub(super) struct ExecutorDependencies<'a> {
@@ -68,7 +56,7 @@ pub(super) struct ExecutorDependencies<'a> {
     pub(super) model: &'a Arc<dyn Model>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) entropy: &'a Arc<dyn Entropy>,
-    pub(super) files: &'a Arc<dyn Workspaces>,
+    pub(super) files: &'a Arc<StoreWorkspaceFiles>,
     pub(super) audit: &'a Arc<dyn Audit>,
     /// `None` without a server.
     pub(super) mcp: Option<&'a Arc<McpServers>>,
@@ -107,7 +95,7 @@ pub(super) fn executor(
     let deps = ToolDeps {
         code: Arc::new(MeasuredCode::new(code_runner(config, sandbox), Arc::clone(meter))),
         results: Arc::<RedbStore>::clone(store),
-        files: Arc::new(project_files::StoreProjectFiles::new(config, store, files)),
+        files: Arc::<StoreWorkspaceFiles>::clone(files),
         web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
         agents,
         options: Arc::new(ToolOptions {
@@ -178,7 +166,7 @@ fn warn_of_small_windows(config: &Config, toolbox: &dyn Toolbox) {
 
 /// The operator's tools: commands first, then the files of `tools_dir`.
 fn custom_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSource>>, AppError> {
-    let commands = CommandTools::new(&config.tools.commands, &deps.code);
+    let commands = CommandTools::new(&config.tools.commands, &deps.code, &deps.files);
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
     if let Some(dir) = config.tools_dir.clone() {
         let web_and_files = (Arc::clone(&deps.web), Arc::clone(&deps.files));

@@ -5,15 +5,14 @@ use super::admin::{self, StoreAccess, text};
 use super::client::address::path_segment;
 use super::error::CliError;
 use super::terminal::Terminal;
+use crate::app::local_tools;
 use crate::app::system::SystemEntropy;
-use crate::app::{LocalTools, local_tools};
 use crate::config::Config;
 use crate::domain::id::{IdGenerator, JobId, ProjectId, UserId};
 use crate::http::{OperatorToolCall, ToolResponse};
-use crate::ports::{CancelToken, Clock, Entropy};
+use crate::ports::{CancelToken, Clock, Entropy, Projects};
 use serde_json::{Map, Value};
 use std::io::Read;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +64,7 @@ pub(super) fn tools(
 fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal) -> Result<(), CliError> {
     let tools = match admin::access(config, clock)? {
         StoreAccess::Local(store) => {
-            let infos = local_tools(config, &store, clock).map_err(failed)?.toolbox.tool_infos();
+            let infos = local_tools(config, &store, clock).map_err(failed)?.tool_infos();
             let responses = infos.into_iter().map(|info| serde_json::to_value(ToolResponse::of(info)));
             responses.collect::<Result<Vec<Value>, _>>().map_err(failed)?
         }
@@ -98,9 +97,9 @@ fn call(
     let project = args.project.as_deref().map(project).transpose()?;
     let result = match admin::access(config, clock)? {
         StoreAccess::Local(store) => {
-            let local = local_tools(config, &store, clock).map_err(failed)?;
-            let trial = trial(config, clock, &local, project)?;
-            trial.call(local.toolbox.as_ref(), &args.name, arguments)
+            let toolbox = local_tools(config, &store, clock).map_err(failed)?;
+            let trial = trial(config, clock, store.as_ref(), project)?;
+            trial.call(toolbox.as_ref(), &args.name, arguments)
         }
         StoreAccess::Remote(client) => {
             let query = project.map_or_else(String::new, |id| format!("?project_id={id}"));
@@ -116,18 +115,18 @@ fn call(
 fn trial(
     config: &Config,
     clock: &Arc<dyn Clock>,
-    local: &LocalTools,
+    projects: &dyn Projects,
     project: Option<ProjectId>,
 ) -> Result<OperatorToolCall, CliError> {
     let user = UserId::SINGLE;
-    let project_directory = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
-        let directory = local.project_directories.project_directory(user, id).map_err(failed)?;
-        Ok((id, directory.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
+    let own_project = |id: ProjectId| -> Result<ProjectId, CliError> {
+        let found = projects.project(user, id).map_err(failed)?;
+        Ok(found.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?.id)
     };
     Ok(OperatorToolCall {
         user,
         job: JobId::from_bits(IdGenerator::default().mint(clock.now_ms(), SystemEntropy.random())),
-        project: project.map(project_directory).transpose()?,
+        project: project.map(own_project).transpose()?,
         model: config.default_model.clone(),
         time: Duration::from_secs(config.limits.job_timeout_s),
         cancel: CancelToken::new(Arc::clone(clock)),

@@ -359,6 +359,13 @@ pub enum EngineMark {
         /// Reason for the model.
         reason: String,
     },
+    /// The model has seen this version of a file: it read or wrote it.
+    FileSeen {
+        /// Path below the workspace.
+        path: String,
+        /// Digest of the content.
+        version: String,
+    },
     /// The full text of a result that was cut for the model.
     ToolWhole {
         /// Its handle: [`super::handle::ResultHandle`].

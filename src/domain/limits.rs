@@ -171,6 +171,14 @@ limits! {
     project_bytes: u64 = 1024 * 1024 * 1024, 0..=EIB;
     /// Maximum files and directories of a project; else 413.
     project_entries: u64 = 50_000, 0..=100_000_000;
+    /// Maximum bytes in the directory of one job without a project; else an error for the model.
+    job_bytes: u64 = 1024 * 1024 * 1024, 0..=EIB;
+    /// Maximum files, directories and links in the directory of one job without a project.
+    job_entries: u64 = 100_000, 0..=100_000_000;
+    /// Maximum bytes in the directories of all jobs of one user.
+    user_job_bytes: u64 = 10 * 1024 * 1024 * 1024, 0..=EIB;
+    /// Maximum files, directories and links in the directories of all jobs of one user.
+    user_job_entries: u64 = 1_000_000, 0..=1_000_000_000;
     /// Maximum text file in one read or write, bytes; else 400.
     file_bytes: u64 = 5 * 1024 * 1024, KIB..=GIB;
     /// Maximum upload, bytes; else 413.

@@ -3,7 +3,7 @@
 use super::backoff::Backoff;
 use crate::domain::event::Record;
 use crate::domain::usage::UsageByModel;
-use crate::ports::{Clock, Entropy, Measurement, Meter, Model, ProjectDirectories, Store, Toolbox};
+use crate::ports::{Clock, Entropy, Measurement, Meter, Model, Store, Toolbox};
 use std::sync::Arc;
 
 /// The ports of the engine.
@@ -15,8 +15,6 @@ pub struct EnginePorts {
     pub model: Arc<dyn Model>,
     /// The tools.
     pub tools: Arc<dyn Toolbox>,
-    /// The directories of projects.
-    pub project_directories: Arc<dyn ProjectDirectories>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for jitter.

@@ -7,8 +7,7 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Conversations, Entropy, Exposition, KernelTables, Meter, Model,
-    Outbox, ProjectDirectories, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users,
-    Workspaces,
+    Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -32,8 +31,6 @@ pub struct AppDependencies {
     pub projects: Arc<dyn Projects>,
     /// Files of projects.
     pub workspaces: Arc<dyn Workspaces>,
-    /// Directories of projects.
-    pub project_directories: Arc<dyn ProjectDirectories>,
     /// The audit log.
     pub audit: Arc<dyn Audit>,
     /// Authentication.

@@ -233,7 +233,9 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
 
 fn file_class(error: &FileError) -> (StatusCode, &'static str) {
     match error {
-        FileError::Outside(_) => (StatusCode::FORBIDDEN, "outside_project"),
+        FileError::Outside(_) | FileError::OutsideDirectory { .. } => {
+            (StatusCode::FORBIDDEN, "outside_project")
+        }
         FileError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
         FileError::BadPath(_) | FileError::WrongKind(_) | FileError::NotText(_) | FileError::Exists(_) => {
             (StatusCode::BAD_REQUEST, "invalid_path")

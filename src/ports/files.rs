@@ -1,21 +1,63 @@
-//! Project files for tools. User and project come from the job, never from the model. All calls block.
+//! Files of jobs for tools. User, project and job come from the job, never from the model. All calls block.
 
-use super::store_error::StoreError;
+use super::tool::ToolContext;
 use super::workspaces::{
     DirectoryListing, FileChange, FileError, FileKind, SearchQuery, SearchResults, WrittenFile,
 };
-use crate::domain::id::{ProjectId, UserId};
+use crate::domain::id::{JobId, ProjectId, UserId};
 use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-/// Opens the files of a project.
-pub trait ProjectFiles: Send + Sync {
-    /// The files of a project; `None` when the user has no such project.
-    fn folder(&self, user: UserId, project: ProjectId) -> Result<Option<Box<dyn ProjectFolder>>, StoreError>;
+/// Whose files a tool call works with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkspaceOwner {
+    /// Owner of the job.
+    pub user: UserId,
+    /// The job's project.
+    pub project: Option<ProjectId>,
+    /// The job; `None` for a call without one.
+    pub job: Option<JobId>,
 }
 
-/// Files of one project. Every path is checked against the owner's quotas and the rule for hidden names. For
-/// details see [`super::Workspaces`].
-pub trait ProjectFolder: Send + Sync {
+impl From<&ToolContext> for WorkspaceOwner {
+    fn from(context: &ToolContext) -> Self {
+        let job = (!context.is_trial).then_some(context.job);
+        Self { user: context.user, project: context.project_id, job }
+    }
+}
+
+/// The directory for programs of a job.
+#[derive(Clone)]
+pub struct RunDirectory {
+    /// Absolute path on the host; the directory exists.
+    pub path: PathBuf,
+    /// What programs may store in it; `None` for a project's directory, whose next writer counts.
+    pub limit: Option<Arc<dyn DirectoryLimit>>,
+}
+
+/// Bounds what programs store in a directory.
+pub trait DirectoryLimit: Send + Sync {
+    /// Counting may stop at more entries.
+    fn max_entries(&self) -> u64;
+    /// Checks the current content. The error is the name of the exceeded limit and a message.
+    fn check(&self, bytes: u64, entries: u64) -> Result<(), (&'static str, String)>;
+}
+
+/// Opens the workspaces of jobs: the project's, or that of a job without a project, which is created on
+/// first use. The job of a deleted project has one of its own.
+pub trait WorkspaceFiles: Send + Sync {
+    /// The files for tools; `None` when the call has neither project nor job.
+    fn folder(&self, owner: WorkspaceOwner) -> Result<Option<Box<dyn WorkspaceFolder>>, FileError>;
+    /// The directory for programs; `None` when the call has neither project nor job.
+    fn directory(&self, owner: WorkspaceOwner) -> Result<Option<RunDirectory>, FileError>;
+}
+
+/// Files of one workspace. Every path is checked against the quotas and the rule for hidden names. Absolute
+/// paths and `..` are fine as long as they stay in the workspace. For details see [`super::Workspaces`].
+pub trait WorkspaceFolder: Send + Sync {
+    /// The path below the workspace, without `.` and `..`; empty for the workspace itself.
+    fn relative(&self, path: &str) -> Result<String, FileError>;
     /// Opens a regular file for reading, with its current size.
     fn open(&self, path: &str) -> Result<(File, u64), FileError>;
     /// Type of the file at a path; `None` when it does not exist.

@@ -20,6 +20,7 @@ mod quota;
 mod readiness;
 mod results;
 mod schedule;
+mod seen_files;
 mod semaphore;
 mod store;
 mod store_error;
@@ -39,7 +40,7 @@ pub use conversations::{
     ChatMessage, ConversationCursor, ConversationError, ConversationPage, ConversationQuery, Conversations,
     MessagePage, MessageRef, RegenerateRequest,
 };
-pub use files::{ProjectFiles, ProjectFolder};
+pub use files::{DirectoryLimit, RunDirectory, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner};
 pub use job_services::{
     BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
@@ -55,6 +56,7 @@ pub use results::Results;
 pub use schedule::{
     FiredSchedules, MinInterval, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules,
 };
+pub use seen_files::{SeenFile, SeenFiles};
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use store::{
     ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
@@ -72,7 +74,6 @@ pub use users::{
 };
 pub use web::{UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 pub use workspaces::{
-    DirectoryListing, FileChange, FileEntry, FileError, FileKind, GlobQuery, ProjectDirectories, SearchHit,
-    SearchQuery, SearchResults, StorageAllowance, StorageScope, StorageUsage, TreeStats, Upload, Workspaces,
-    WrittenFile,
+    DirectoryListing, FileChange, FileEntry, FileError, FileKind, GlobQuery, SearchHit, SearchQuery,
+    SearchResults, StorageAllowance, StorageScope, StorageUsage, TreeStats, Upload, Workspaces, WrittenFile,
 };

@@ -2,6 +2,7 @@
 
 use super::budget::TokenBudget;
 use super::clock::CancelToken;
+use super::seen_files::{SeenFile, SeenFiles};
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
@@ -14,7 +15,6 @@ use crate::domain::tool::{
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ pub struct ToolContext {
     pub allowed: ToolChoice,
     /// The job's sandbox level: the default of its calls and the most lenient one that they may use.
     pub strictness: Option<Strictness>,
-    /// The job's project directory, if it has a project.
-    pub workdir: Option<PathBuf>,
+    /// The versions of files that the job's model has seen.
+    pub seen_files: SeenFiles,
     /// The job's model settings, for tools that call models themselves.
     pub terms: ModelParameters,
     /// Origin of the job.
@@ -51,6 +51,11 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Whether the call has files: those of the job's project, or the job's own.
+    pub fn has_workspace(&self) -> bool {
+        self.project_id.is_some() || !self.is_trial
+    }
+
     /// What decides which tools the job is offered.
     pub fn scope(&self) -> ToolScope<'_> {
         ToolScope { choice: &self.allowed, strictness: self.strictness, has_results: false }
@@ -189,8 +194,8 @@ pub trait Tool: Send + Sync {
     }
     /// The side effects that a call may have.
     fn traits(&self) -> ToolTraits;
-    /// The side effects of a call with or without a project.
-    fn traits_in(&self, _has_project: bool) -> ToolTraits {
+    /// The side effects of one call, which may be fewer than [`Tool::traits`].
+    fn traits_of(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> ToolTraits {
         self.traits()
     }
     /// Where the tool comes from.
@@ -268,7 +273,7 @@ pub trait ToolSource: Send + Sync {
 pub struct ToolInfo {
     /// The definition for models.
     pub spec: ToolSpec,
-    /// Side effects of a call in a project (the cautious case).
+    /// Side effects that a call may have.
     pub traits: ToolTraits,
     /// Where the tool comes from.
     pub origin: ToolOrigin,
@@ -307,6 +312,8 @@ pub trait Journal: Sync {
     /// Called before a call that is not idempotent runs, and for no other. The call runs only after this
     /// returned `Continue`; a recorded call is never run again.
     fn started(&self, call: &ToolCall) -> ControlFlow<()>;
+    /// Called before [`Journal::finished`] if the model sees files through the call's result.
+    fn saw_files(&self, _call: &ToolCall, _seen: Vec<SeenFile>) {}
     /// Called when a call has a result.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
     /// Called for each step of a sub-agent.

@@ -2,7 +2,7 @@
 //! link is followed out of it. All calls block.
 
 use super::store_error::StoreError;
-use crate::domain::id::{ProjectId, UserId};
+use crate::domain::id::UserId;
 use crate::domain::workspace::Workspace;
 use std::fs::File;
 use std::path::PathBuf;
@@ -13,6 +13,16 @@ pub enum FileError {
     /// The path leads out of the project.
     #[error("Path '{0}' is outside project directory")]
     Outside(String),
+    /// The path leads out of the directory that a job works in.
+    #[error("Path '{path}' is outside {owner} directory '{directory}'")]
+    OutsideDirectory {
+        /// The path, as the caller wrote it.
+        path: String,
+        /// Whose directory it is: `project` or `the job's`.
+        owner: &'static str,
+        /// The directory, absolute.
+        directory: String,
+    },
     /// The path is invalid: empty, too long, or with control characters.
     #[error("{0}")]
     BadPath(String),
@@ -115,10 +125,13 @@ pub struct GlobQuery {
     pub glob: String,
     /// Whether to include dot names.
     pub with_hidden: bool,
+    /// Whether to leave out names of secrets ([`crate::domain::secret_names`]).
+    pub hides_secrets: bool,
 }
 
 /// A text search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "options that do not depend on each other")]
 pub struct SearchQuery {
     /// Search text; literal unless `is_pattern`.
     pub query: String,
@@ -134,6 +147,8 @@ pub struct SearchQuery {
     pub glob: Option<String>,
     /// Whether to include dot names.
     pub with_hidden: bool,
+    /// Whether to leave out names of secrets ([`crate::domain::secret_names`]).
+    pub hides_secrets: bool,
 }
 
 /// A file with its matches.
@@ -271,10 +286,4 @@ pub trait Workspaces: Send + Sync {
             Err(error) => Err(error),
         })
     }
-}
-
-/// Finds the directory that a job works in; checks the owner each time.
-pub trait ProjectDirectories: Send + Sync {
-    /// Directory on the host; `None` when the user has no such project any more.
-    fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError>;
 }

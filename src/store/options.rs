@@ -39,6 +39,8 @@ pub struct RetentionOptions {
     pub events: RetentionAge,
     /// The job is removed.
     pub jobs: RetentionAge,
+    /// The directory of a job without a project is removed; the job stays.
+    pub job_files: RetentionAge,
 }
 
 impl Default for RetentionOptions {
@@ -47,6 +49,7 @@ impl Default for RetentionOptions {
             deltas: RetentionAge::For(24 * 3_600_000),
             events: RetentionAge::Forever,
             jobs: RetentionAge::Forever,
+            job_files: RetentionAge::For(30 * 24 * 3_600_000),
         }
     }
 }

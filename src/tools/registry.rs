@@ -3,7 +3,7 @@
 use super::builtin::{BashRules, MessageChannels, SubAgentOptions, WeatherOptions, WebSearchOptions};
 use super::code::CodeRunner;
 use crate::domain::limits::Limits;
-use crate::ports::{Clock, JobServices, Model, ProjectFiles, Results, Toolbox, Web};
+use crate::ports::{Clock, JobServices, Model, Results, Toolbox, Web, WorkspaceFiles};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The services and options of tools.
@@ -13,8 +13,8 @@ pub struct ToolDeps {
     pub code: Arc<dyn CodeRunner>,
     /// Full texts of shortened results.
     pub results: Arc<dyn Results>,
-    /// Files of projects.
-    pub files: Arc<dyn ProjectFiles>,
+    /// Files of projects and jobs.
+    pub files: Arc<dyn WorkspaceFiles>,
     /// Web requests.
     pub web: Arc<dyn Web>,
     /// Jobs, schedules and models.

@@ -25,6 +25,7 @@ pub(super) fn find(
         open_directory(workspace, start.target()).map_err(|error| file_error(error, start.target()))?;
     let options = WalkOptions {
         with_hidden: query.with_hidden,
+        hides_secrets: query.hides_secrets,
         depth: glob.depth(),
     };
     let mut listing = DirectoryListing::default();

@@ -76,7 +76,7 @@ impl HostFiles {
             locks: WorkspaceLocks::default(),
             file_bytes: limits.file_bytes,
             project_entries: limits.project_entries,
-            counted_entries: limits.project_entries.saturating_mul(COUNTED_TIMES),
+            counted_entries: limits.project_entries.max(limits.job_entries).saturating_mul(COUNTED_TIMES),
             uploads: UploadLimits { files: limits.upload_files, bytes: limits.upload_bytes },
             searches: SearchLimits { files: limits.search_files, time_ms: limits.search_ms },
         }

@@ -43,6 +43,7 @@ pub(super) fn search(
         matcher: matcher(query)?,
         glob: query.glob.as_deref().map(Glob::parse).transpose()?,
         with_hidden: query.with_hidden,
+        hides_secrets: query.hides_secrets,
         searcher: matches::searcher(),
         deadline,
         files_left: bounds.files,
@@ -92,6 +93,7 @@ struct TextSearch<'a> {
     matcher: RegexMatcher,
     glob: Option<Glob>,
     with_hidden: bool,
+    hides_secrets: bool,
     searcher: Searcher,
     deadline: Deadline<'a>,
     files_left: u64,
@@ -103,7 +105,8 @@ impl TextSearch<'_> {
     fn walk(&mut self, start: &WorkspacePath) -> Result<(), FileError> {
         let directory = open_directory(self.workspace, start.target())
             .map_err(|error| file_error(error, start.target()))?;
-        let options = WalkOptions { with_hidden: self.with_hidden, depth: None };
+        let options =
+            WalkOptions { with_hidden: self.with_hidden, hides_secrets: self.hides_secrets, depth: None };
         for (name, is_directory) in names_below(&directory, options) {
             if self.is_exhausted() {
                 break;

@@ -2,6 +2,7 @@
 //! opened again beneath the workspace's descriptor.
 
 use crate::domain::project::OWN_NAME;
+use crate::domain::secret_names::is_secret_name;
 use ignore::{DirEntry, WalkBuilder};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -11,6 +12,8 @@ use std::path::Path;
 pub(super) struct WalkOptions {
     /// Whether to include dot names.
     pub(super) with_hidden: bool,
+    /// Whether to leave out names of secrets.
+    pub(super) hides_secrets: bool,
     /// Maximum depth; 1 for direct children.
     pub(super) depth: Option<usize>,
 }
@@ -29,7 +32,11 @@ pub(super) fn names_below(
         .max_depth(options.depth)
         .follow_links(false)
         .same_file_system(true)
-        .filter_entry(|entry| entry.file_name() != OWN_NAME)
+        .filter_entry(move |entry| {
+            let name = entry.file_name();
+            let is_secret = || entry.depth() > 0 && name.to_str().is_some_and(is_secret_name);
+            name != OWN_NAME && !(options.hides_secrets && is_secret())
+        })
         .build();
     walk.filter_map(move |entry| named(&entry.ok()?, &root))
 }

@@ -8,17 +8,13 @@ use super::tools::SimTools;
 use super::world::{Flaw, World};
 use crate::support::disk::{Disk, DiskHook, Syncs};
 use nanoclaw::app::system::SystemClock;
-use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::engine::worker::{Worker, WorkerTick};
 use nanoclaw::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
-use nanoclaw::ports::{
-    Batches, CancelToken, Clock, Entropy, Model, ProjectDirectories, Schedules, Store, StoreError, Toolbox,
-};
+use nanoclaw::ports::{Batches, CancelToken, Clock, Entropy, Model, Schedules, Store, Toolbox};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -130,7 +126,6 @@ impl ServerProcess {
             store: Arc::clone(&sim_store) as Arc<dyn Store>,
             model: Arc::new(SimModel::new(world, &faults)) as Arc<dyn Model>,
             tools: Arc::new(SimTools::new(world, &faults)) as Arc<dyn Toolbox>,
-            project_directories: Arc::new(NoProjects),
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
             meter: Arc::new(nanoclaw::ports::NoopMeter),
@@ -201,14 +196,5 @@ impl World {
     /// Whether deltas are merged in this world.
     pub(crate) fn lingers(&self) -> bool {
         self.seed.is_multiple_of(LINGERING)
-    }
-}
-
-/// No user has a project.
-struct NoProjects;
-
-impl ProjectDirectories for NoProjects {
-    fn project_directory(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
-        Ok(None)
     }
 }

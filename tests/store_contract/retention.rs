@@ -29,7 +29,7 @@ fn open_with(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> 
     let fixture = Fixture::new();
     fixture.store.close();
     let options = StoreOptions {
-        retention: RetentionOptions { deltas, events, jobs },
+        retention: RetentionOptions { deltas, events, jobs, ..RetentionOptions::default() },
         settle_ms: 60_000,
         ..StoreOptions::default()
     };

@@ -90,7 +90,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("webpki_roots", &["mcp"]),
     ("listenfd", &["app"]),
     ("sd_notify", &["app"]),
-    ("base64", &["webhooks", "http"]),
+    ("base64", &["webhooks", "http", "mcp", "tools"]),
     ("argon2", &["http"]),
     ("matchit", &["http"]),
     ("multer", &["http"]),

@@ -5,6 +5,7 @@ pub(crate) mod chat;
 pub(crate) mod disk;
 pub(crate) mod receiver;
 pub(crate) mod store;
+pub(crate) mod turns;
 pub(crate) mod upstream;
 
 use serde_json::Value;

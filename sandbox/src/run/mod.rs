@@ -30,7 +30,7 @@ pub(crate) use child::{RunChild, RunPipes};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use output::CapturedOutput;
 pub(crate) use output::OutputRetention;
-pub(crate) use quota::{DirectoryQuota, QuotaExcess};
+pub(crate) use quota::{DirectoryQuota, QuotaExcess, TreeLimit};
 #[cfg(feature = "fuzzing")]
 pub(crate) use readers::read_in_pieces;
 pub use registry::KernelUse;
@@ -86,7 +86,10 @@ pub(crate) fn execute(
         cancel: &|| cancel() || registration.must_end(),
     };
     let quota = workdir
-        .map(|path| DirectoryQuota::new(&path, own_dir.is_some(), &limits, options.max_parallel))
+        .map(|path| {
+            let tree = TreeLimit::of(own_dir.is_some(), &limits, program.workdir_limit.as_ref());
+            DirectoryQuota::new(&path, tree, &limits, options.max_parallel)
+        })
         .transpose()
         .map_err(|error| SandboxError::Watch(error.into()))?;
     let mut observed = watch(guest, &watch_limits, quota, calls)?;

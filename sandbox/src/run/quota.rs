@@ -1,4 +1,4 @@
-//! Limits what a running guest stores in its private directory.
+//! Limits what a running guest stores in its directory.
 //!
 //! The count of the tree follows no link, never leaves the tree, and enters directories that the guest made
 //! unreadable. Files without a name are not in the tree: the free space of the file system limits those.
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::clock::now;
 use crate::limits::RunLimits;
+use crate::program::{ExceededLimit, WorkdirLimit};
 
 /// The minimal time between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -30,12 +31,14 @@ const FLOOR_BYTES: u64 = 256 * 1024 * 1024;
 const FLOOR_INODES: u64 = 1_000;
 
 /// Which limit is exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QuotaExcess {
     /// `own_directory_bytes`.
     Bytes,
     /// `own_directory_entries`.
     Entries,
+    /// A limit of the caller: its name and a message.
+    Workdir(ExceededLimit),
     /// The file system lost more space than all runs together may use, or is nearly full.
     FileSystem,
 }
@@ -43,13 +46,49 @@ pub(crate) enum QuotaExcess {
 /// The directory of one run and its limits.
 pub(crate) struct DirectoryQuota {
     root: Rc<OwnedFd>,
-    /// The limits of the tree; `None` for a directory of the caller, which is not counted.
-    tree: Option<TreeUsage>,
+    /// The limit of the tree; `None` for a directory that the caller counts itself.
+    tree: Option<TreeLimit>,
     at_start: StatVfs,
     /// The limits of all runs that may run at once.
     all_runs: TreeUsage,
     next_check: Duration,
     next_count: Duration,
+}
+
+/// The limit of a tree.
+#[derive(Clone, Debug)]
+pub(crate) enum TreeLimit {
+    /// Of a private directory.
+    Private { bytes: u64, entries: u64 },
+    /// Of a directory of the caller.
+    Workdir(WorkdirLimit),
+}
+
+impl TreeLimit {
+    /// The limit of a run's directory, if it is counted.
+    pub(crate) fn of(is_private: bool, limits: &RunLimits, workdir: Option<&WorkdirLimit>) -> Option<Self> {
+        if is_private { Some(Self::private(limits)) } else { workdir.cloned().map(Self::Workdir) }
+    }
+
+    /// The limit of a private directory.
+    pub(crate) fn private(limits: &RunLimits) -> Self {
+        Self::Private { bytes: limits.own_directory_bytes, entries: limits.own_directory_entries }
+    }
+
+    fn max_entries(&self) -> u64 {
+        match self {
+            Self::Private { entries, .. } => *entries,
+            Self::Workdir(limit) => limit.max_entries(),
+        }
+    }
+
+    fn exceeded(&self, now: TreeUsage) -> Option<QuotaExcess> {
+        match self {
+            Self::Private { entries, .. } if now.entries > *entries => Some(QuotaExcess::Entries),
+            Self::Private { bytes, .. } => (now.bytes > *bytes).then_some(QuotaExcess::Bytes),
+            Self::Workdir(limit) => limit.check(now.bytes, now.entries).map(QuotaExcess::Workdir),
+        }
+    }
 }
 
 /// The size of a tree.
@@ -60,10 +99,10 @@ struct TreeUsage {
 }
 
 impl DirectoryQuota {
-    /// For the directory at `root`. Only a private one is counted; the file system is checked for both.
+    /// For the directory at `root`. It is counted if it has a limit; the file system is checked always.
     pub(crate) fn new(
         root: &Path,
-        is_private: bool,
+        tree: Option<TreeLimit>,
         limits: &RunLimits,
         max_parallel: usize,
     ) -> rustix::io::Result<Self> {
@@ -74,7 +113,7 @@ impl DirectoryQuota {
         Ok(Self {
             at_start: rustix::fs::fstatvfs(&root)?,
             root: Rc::new(root),
-            tree: is_private.then_some(max),
+            tree,
             all_runs: TreeUsage {
                 bytes: max.bytes.saturating_mul(runs),
                 entries: max.entries.saturating_mul(runs),
@@ -115,13 +154,8 @@ impl DirectoryQuota {
     }
 
     fn count_tree(&self) -> Option<QuotaExcess> {
-        let max = self.tree?;
-        let count = count(&self.root, max.entries);
-        if count.entries > max.entries {
-            Some(QuotaExcess::Entries)
-        } else {
-            (count.bytes > max.bytes).then_some(QuotaExcess::Bytes)
-        }
+        let limit = self.tree.as_ref()?;
+        limit.exceeded(count(&self.root, limit.max_entries()))
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct WatchLimits<'a> {
 }
 
 /// Why the parent ended a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
     Timeout,
     Cancelled,
@@ -49,7 +49,7 @@ pub(crate) enum StopReason {
     KernelTables,
     /// Too many threads or processes.
     Tasks,
-    /// The private directory is too large.
+    /// The directory is too large.
     OwnDirectory(QuotaExcess),
     /// Too much standard output.
     Stdout,
@@ -90,8 +90,8 @@ pub(crate) fn watch(
     let mut stop: Option<(StopReason, Duration)> = None;
     let duration = loop {
         let elapsed = start.elapsed();
-        if let Some((_, since)) = stop {
-            escalate_kill(&guest, elapsed.saturating_sub(since))?;
+        if let Some((_, since)) = &stop {
+            escalate_kill(&guest, elapsed.saturating_sub(*since))?;
         } else if let Some(reason) = monitor.check(&guest, &readers, elapsed) {
             guest.kill();
             stop = Some((reason, elapsed));
@@ -104,7 +104,7 @@ pub(crate) fn watch(
             break start.elapsed();
         }
         let violation = calls.as_mut().filter(|_| ready.has_call).and_then(|calls| calls.step().err());
-        if let (Some(violation), None) = (violation, stop) {
+        if let (Some(violation), None) = (violation, &stop) {
             guest.kill();
             stop = Some((StopReason::Host(violation), start.elapsed()));
         }
@@ -116,8 +116,9 @@ pub(crate) fn watch(
     let exit = guest.read_exit()?;
     let [stdout, stderr, frames, result] = readers.drain();
     let stop = stop.map(|(reason, _)| reason);
-    let stop =
-        stop.or_else(|| overflow((stdout.is_full(), stderr.is_full()))).or_else(|| monitor.check_at_end());
+    // Counted in any case: the next run in this directory starts from what this one left.
+    let excess = monitor.check_at_end();
+    let stop = stop.or_else(|| overflow((stdout.is_full(), stderr.is_full()))).or(excess);
     Ok(ObservedRun { stop, exit, stdout, stderr, frames, result, duration })
 }
 

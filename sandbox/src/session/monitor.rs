@@ -10,7 +10,7 @@ use crate::clock::now;
 use crate::error::SandboxError;
 use crate::limits::RunLimits;
 use crate::process::wait_until_readable;
-use crate::run::{DirectoryQuota, RunChild, escalate_kill};
+use crate::run::{DirectoryQuota, RunChild, TreeLimit, escalate_kill};
 
 /// The pause between two counts of a changing tree, and of an unchanged one.
 const BUSY_PAUSE: Duration = Duration::from_millis(25);
@@ -112,7 +112,8 @@ fn wait_for_end(
     own_dir: Option<PathBuf>,
     state: &SessionState,
 ) -> (Option<String>, Option<SandboxError>) {
-    let quota = own_dir.and_then(|path| DirectoryQuota::new(&path, true, limits, 1).ok());
+    let quota =
+        own_dir.and_then(|path| DirectoryQuota::new(&path, Some(TreeLimit::private(limits)), limits, 1).ok());
     let mut monitor = SessionMonitor { limits, quota, tasks: 0 };
     let mut next_directory_count = now() + DIRECTORY_PAUSE;
     let mut pause = BUSY_PAUSE;

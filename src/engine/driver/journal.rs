@@ -7,7 +7,7 @@ use crate::domain::usage::Usage;
 use crate::engine::run_progress::RunProgress;
 use crate::engine::setup::{EnginePorts, usage_in};
 use crate::engine::turn::TurnState;
-use crate::ports::{CancelReason, Journal, Lease, LeaseError, ToolOutcome, Urgency};
+use crate::ports::{CancelReason, Journal, Lease, LeaseError, SeenFile, ToolOutcome, Urgency};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
@@ -21,6 +21,8 @@ pub(super) struct LogJournal<'a> {
 
 struct JournalState<'a> {
     turn: &'a mut TurnState,
+    /// Files that the model sees through results that are not written yet, by call.
+    seen: Vec<(String, SeenFile)>,
     /// The error of the first failed write; nothing is written after it.
     write_error: Option<LeaseError>,
 }
@@ -33,7 +35,12 @@ impl<'a> LogJournal<'a> {
         turn: &'a mut TurnState,
         progress: &'a RunProgress,
     ) -> Self {
-        Self { ports, lease, state: Mutex::new(JournalState { turn, write_error: None }), progress }
+        Self {
+            ports,
+            lease,
+            state: Mutex::new(JournalState { turn, seen: Vec::new(), write_error: None }),
+            progress,
+        }
     }
 
     /// The first failed write, if any.
@@ -68,6 +75,13 @@ impl<'a> LogJournal<'a> {
         }
     }
 
+    /// The records of files that the model sees through the result of this call.
+    fn take_seen(&self, id_ref: &str) -> Vec<Record> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_call = state.seen.extract_if(.., |(call, _)| call == id_ref);
+        of_call.map(|(_, SeenFile { path, version })| EngineMark::FileSeen { path, version }.into()).collect()
+    }
+
     /// Whether the next run of the job repeats this call when no outcome is recorded.
     fn would_rerun(&self, call: &ToolCall) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,6 +97,11 @@ impl Journal for LogJournal<'_> {
         self.append(|_| vec![EngineMark::ToolStarted { id_ref: call.id_ref.clone() }.into()])
     }
 
+    fn saw_files(&self, call: &ToolCall, seen: Vec<SeenFile>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.seen.extend(seen.into_iter().map(|file| (call.id_ref.clone(), file)));
+    }
+
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
         self.progress.finish(call);
         // A call that a shutdown interrupted gets no outcome, so the next start makes it again.
@@ -93,9 +112,11 @@ impl Journal for LogJournal<'_> {
         let full_result = outcome.full_result.map(|whole| {
             EngineMark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into()
         });
+        // In the transaction of the result: the model has seen the file if and only if it has the result.
+        let seen = self.take_seen(&call.id_ref);
         let settle = |turn: &TurnState| {
             let results = turn.settle(&call.id_ref, &outcome.content, outcome.skipped);
-            full_result.into_iter().chain(results).collect()
+            full_result.into_iter().chain(seen).chain(results).collect()
         };
         // The state stores a failed write, which ends the run.
         let _control_flow = self.append(settle);

@@ -5,8 +5,9 @@ use super::{DriveOutcome, Driver};
 use crate::domain::event::{EngineMark, Record};
 use crate::domain::tool::ToolCall;
 use crate::engine::turn::INTERRUPTED;
-use crate::ports::{ApprovedCalls, LeaseError, ModelParameters, TokenBudget, ToolContext, UnexecutedReason};
-use std::path::PathBuf;
+use crate::ports::{
+    ApprovedCalls, LeaseError, ModelParameters, SeenFiles, TokenBudget, ToolContext, UnexecutedReason,
+};
 
 impl Driver<'_> {
     fn model_parameters(&self) -> ModelParameters {
@@ -32,15 +33,7 @@ impl Driver<'_> {
     }
 
     pub(super) fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), LeaseError> {
-        let spec = &self.lease.spec;
-        let workdir = match spec.project_id {
-            // A job of a deleted project continues in a directory of its own.
-            Some(project) => {
-                self.ports.project_directories.project_directory(self.lease.job.user, project)?
-            }
-            None => None,
-        };
-        let context = self.tool_context(workdir);
+        let context = self.tool_context();
         self.progress.run_tools(calls);
         let journal = LogJournal::new(self.ports, self.lease, &mut self.turn, &self.progress);
         self.ports.tools.run(calls, &context, &journal);
@@ -55,11 +48,11 @@ impl Driver<'_> {
             let Some(call) = self.turn.unsettled_call(id_ref) else { continue };
             let reason =
                 if content == INTERRUPTED { UnexecutedReason::Interrupted } else { UnexecutedReason::Denied };
-            self.ports.tools.settled(call, &self.tool_context(None), reason, content);
+            self.ports.tools.settled(call, &self.tool_context(), reason, content);
         }
     }
 
-    fn tool_context(&self, workdir: Option<PathBuf>) -> ToolContext {
+    fn tool_context(&self) -> ToolContext {
         let spec = &self.lease.spec;
         ToolContext {
             user: self.lease.job.user,
@@ -68,7 +61,7 @@ impl Driver<'_> {
             project_id: spec.project_id,
             allowed: self.tools.clone(),
             strictness: spec.strictness,
-            workdir,
+            seen_files: SeenFiles::of(self.turn.seen_files().clone()),
             terms: self.model_parameters(),
             origin: spec.origin,
             is_trial: false,

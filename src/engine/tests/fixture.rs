@@ -3,7 +3,6 @@
 use super::store::FakeStore;
 use crate::app::system::SystemClock;
 use crate::domain::event::FinishReason;
-use crate::domain::id::{ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
@@ -13,10 +12,8 @@ use crate::engine::worker::{Worker, WorkerTick};
 use crate::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Clock, Completion, Entropy, Journal, Model, ModelError, ModelInfo,
-    ModelRequest, ProjectDirectories, Store, StoreError, ToolContext, ToolOutcome, ToolScope, Toolbox,
-    UnexecutedReason,
+    ModelRequest, Store, ToolContext, ToolOutcome, ToolScope, Toolbox, UnexecutedReason,
 };
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -278,7 +275,6 @@ impl Fixture {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             model: Arc::clone(&self.model) as Arc<dyn Model>,
             tools: Arc::clone(&self.tools) as Arc<dyn Toolbox>,
-            project_directories: Arc::new(NoProjects),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
             meter: Arc::new(crate::ports::NoopMeter),
@@ -369,13 +365,4 @@ pub(super) fn two_batches(
         _ => Vec::new(),
     };
     answer_with_calls(calls, sink)
-}
-
-/// No user has a project.
-struct NoProjects;
-
-impl ProjectDirectories for NoProjects {
-    fn project_directory(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
-        Ok(None)
-    }
 }

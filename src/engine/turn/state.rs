@@ -8,6 +8,7 @@ use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
+use std::collections::BTreeMap;
 
 /// The kind of the newest answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct TurnState {
     messages: Vec<Message>,
     shortened: Option<ShortenedContext>,
     used_refs: Vec<String>,
+    /// Versions of files that the model has seen, by path.
+    seen_files: BTreeMap<String, String>,
     pub(super) usage: Usage,
     answer: String,
     pub(super) is_ended: bool,
@@ -96,6 +99,11 @@ impl TurnState {
     /// Prompts in a row that did not fit.
     pub fn overflows(&self) -> u32 {
         self.failures.overflows()
+    }
+
+    /// Versions of files that the model has seen, by path.
+    pub fn seen_files(&self) -> &BTreeMap<String, String> {
+        &self.seen_files
     }
 
     /// Whether whole results can be read with `read_result`.
@@ -252,6 +260,9 @@ impl TurnState {
             }
             EngineMark::Deferred => self.failures.defer(),
             EngineMark::ToolWhole { .. } => self.has_results = true,
+            EngineMark::FileSeen { path, version } => {
+                self.seen_files.insert(path.clone(), version.clone());
+            }
             // Only decisions count: a request that was interrupted is made again.
             EngineMark::ApprovalAsked { .. } => {}
             EngineMark::Approved { id_refs } => self.calls.decide(id_refs, &CallApproval::Approved),

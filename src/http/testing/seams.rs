@@ -6,7 +6,7 @@ use super::store::MemoryStore;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, ConversationId, IdGenerator, JobId, ProjectId, UserId};
+use crate::domain::id::{BatchId, ConversationId, IdGenerator, JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Strictness, ToolCall, ToolDefinition, ToolSpec};
@@ -15,13 +15,11 @@ use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchPage, Batches, CancelToken, ChangeWatch,
     ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
-    KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter,
-    ProjectDirectories, ReadinessProbe, ResultPage, Store, StoreError, Ticket, ToolContext, ToolScope,
-    Toolbox,
+    KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ReadinessProbe,
+    ResultPage, Store, StoreError, Ticket, ToolContext, ToolScope, Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -134,12 +132,6 @@ impl Model for Rest {
     }
 }
 
-impl ProjectDirectories for Rest {
-    fn project_directory(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
-        Ok(None)
-    }
-}
-
 impl Audit for Rest {
     fn record(&self, _: &AuditEntry) {}
     fn of_job(&self, _: UserId, _: JobId, _: u64, _: usize) -> Result<AuditPage, StoreError> {
@@ -249,7 +241,6 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         conversations: Arc::<RedbStore>::clone(&side),
         projects: side,
         workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
-        project_directories: Arc::new(Rest),
         audit: Arc::new(Rest),
         auth: AuthSettings {
             mode: AuthMode::Single,

@@ -1,5 +1,6 @@
 //! Opens and closes the store, and hands writes to the writer thread.
 
+use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Meter, StoreError, Ticket};
 use crate::store::options::StoreOptions;
@@ -12,6 +13,7 @@ use crate::store::redb::file::{compaction, migration};
 use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
+use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::shared::{StoreShared, WriteBacklog};
 use crate::store::redb::writer::thread::WriterThread;
@@ -23,6 +25,7 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The store of one server.
 pub struct RedbStore {
@@ -61,6 +64,17 @@ impl RedbStore {
     /// Sets the meter and reports the counts of recovery to it. Only the first meter is used.
     pub fn set_meter(&self, meter: Arc<dyn Meter>) {
         self.shared.set_meter(meter);
+    }
+
+    /// Blocks until jobs are deleted, until [`RedbStore::wake_removal_waiter`], or until the timeout has
+    /// passed. Returns the deleted jobs, each once; a crash or a long queue may lose some.
+    pub fn wait_for_removed_jobs(&self, timeout: Duration) -> Vec<(UserId, JobId)> {
+        self.shared.job_removals.wait(timeout)
+    }
+
+    /// Ends the current or the next [`RedbStore::wait_for_removed_jobs`].
+    pub fn wake_removal_waiter(&self) {
+        self.shared.job_removals.wake();
     }
 
     /// The error for new work when the disk is nearly full. Checks now, without the writer.
@@ -113,6 +127,7 @@ impl RedbStore {
             batch_watches: ChangeWatches::default(),
             work: ReadyNotify::default(),
             deliveries: DeliveryNotify::default(),
+            job_removals: JobRemovals::default(),
             meter: OnceLock::new(),
             unreported: Mutex::default(),
         });

@@ -12,10 +12,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Changes something outside the project. A second call changes it again.
+/// Changes something outside the workspace. A second call changes it again.
 pub(super) const ACTS: ToolTraits =
     ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None };
 
+type TraitsFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> ToolTraits + Send + Sync;
 type JobSpecFunction = dyn Fn(&ToolScope<'_>) -> Option<ToolSpec> + Send + Sync;
 type AvailabilityFunction = dyn Fn(&ToolScope<'_>) -> Option<Unavailability> + Send + Sync;
 type RunFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> Result<Value, ToolError> + Send + Sync;
@@ -23,7 +24,7 @@ type RunFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> Result<Value, To
 pub(super) struct BuiltinTool {
     pub(super) spec: ToolSpec,
     pub(super) traits: ToolTraits,
-    pub(super) traits_in_project: ToolTraits,
+    pub(super) traits_of: Option<Box<TraitsFunction>>,
     pub(super) run: Box<RunFunction>,
     pub(super) reach: ToolReach,
     pub(super) own_timeout: Duration,
@@ -48,7 +49,7 @@ impl BuiltinTool {
             offer: names::offer(&spec.name),
             spec,
             traits,
-            traits_in_project: traits,
+            traits_of: None,
             run: Box::new(run),
             reach: ToolReach::Here,
             own_timeout: Duration::ZERO,
@@ -105,8 +106,8 @@ impl Tool for BuiltinTool {
         self.traits
     }
 
-    fn traits_in(&self, has_project: bool) -> ToolTraits {
-        if has_project { self.traits_in_project } else { self.traits }
+    fn traits_of(&self, arguments: &Map<String, Value>, context: &ToolContext) -> ToolTraits {
+        self.traits_of.as_ref().map_or(self.traits, |traits_of| traits_of(arguments, context))
     }
 
     fn reach(&self) -> ToolReach {

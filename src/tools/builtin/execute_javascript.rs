@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let runner = Arc::clone(&deps.code);
+    let files = Arc::clone(&deps.files);
     let run = move |arguments: CodeArguments, context: &ToolContext| {
-        code::run(runner.as_ref(), Language::JavaScript, &arguments, context)
+        code::run((runner.as_ref(), files.as_ref()), Language::JavaScript, &arguments, context)
     };
-    // A program changes nothing but a private directory that is removed afterwards.
+    // A program has no files.
     let tool = BuiltinTool::new(definition(&Level::FOR_CODE), ToolTraits::READ, run);
     Box::new(tool.of_code(&deps.code, Language::JavaScript, definition))
 }

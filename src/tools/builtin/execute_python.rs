@@ -6,20 +6,27 @@ use crate::ports::{Tool, ToolContext};
 use crate::tools::code::{self, CodeArguments};
 use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let runner = Arc::clone(&deps.code);
-    // A program changes nothing but a private directory that is removed afterwards, or its project's, where
-    // an interrupted run may leave half of its writes (P3).
-    let traits = ToolTraits { files: FileAccess::Runs, ..ToolTraits::READ };
-    let traits_in_project = ToolTraits { idempotent: false, ..traits };
+    // A program with files may leave half of its writes when it is interrupted (P3). Without files it changes
+    // nothing.
+    let traits = ToolTraits { files: FileAccess::Runs, idempotent: false, cacheable: false };
+    let traits_runner = Arc::clone(&runner);
+    let traits_of = move |arguments: &Map<String, Value>, context: &ToolContext| {
+        let level = code::level(traits_runner.as_ref(), arguments, context);
+        let has_files = context.has_workspace() && code::has_files(Language::Python, level);
+        if has_files { traits } else { ToolTraits::READ }
+    };
+    let files = Arc::clone(&deps.files);
     let run = move |arguments: CodeArguments, context: &ToolContext| {
-        code::run(runner.as_ref(), Language::Python, &arguments, context)
+        code::run((runner.as_ref(), files.as_ref()), Language::Python, &arguments, context)
     };
     let tool = BuiltinTool::new(definition(&Level::FOR_CODE), traits, run);
     let tool = tool.of_code(&deps.code, Language::Python, definition);
-    Box::new(BuiltinTool { traits_in_project, ..tool })
+    Box::new(BuiltinTool { traits_of: Some(Box::new(traits_of)), ..tool })
 }
 
 fn definition(levels: &[Level]) -> ToolSpec {

@@ -1,7 +1,7 @@
-//! `file_list`: the files and directories in a directory of the job's project. It follows no link.
+//! `file_list`: the files and directories in a directory of the job. It follows no link.
 
 use super::builtin_tool::spec;
-use super::project_file::{READS, display_path, file_error, project_tool};
+use super::workspace_file::{READS, file_error, file_tool, relative};
 use crate::ports::{DirectoryListing, FileEntry, Tool};
 use crate::tools::registry::ToolDeps;
 use serde::Deserialize;
@@ -21,22 +21,19 @@ struct ListArguments {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "file_list",
-        "List the files (with their sizes in bytes) and directories of the project that a glob fits: '*' for what lies \
-         directly in the directory, '**/*.rs' for all such files below it.",
+        "List files with sizes, and directories.",
         json!({
-            "path": {
-                "type": "string", "default": ".",
-                "description": "The directory, relative to the project's; default the project's own",
-            },
+            "path": {"type": "string", "default": ".", "description": "A directory"},
             "pattern": {
                 "type": "string", "minLength": 1, "default": "*",
-                "description": "A glob below that directory: *, ?, [a-z], {a,b}, and ** for any directories between",
+                "description": "A glob below it; ** stands for any directories",
             },
         }),
         &[],
     );
-    project_tool(deps, spec, READS, |files, ListArguments { path, pattern }, _| {
+    file_tool(deps, spec, READS, |files, ListArguments { path, pattern }, _| {
         let pattern = if pattern.is_empty() { "*" } else { &pattern };
+        let path = relative(files, &path)?;
         Ok(listing(&path, files.find(&path, pattern).map_err(file_error)?))
     })
 }
@@ -47,7 +44,7 @@ fn listing(path: &str, entries: DirectoryListing) -> Value {
     let directory = |(name, path)| json!({"name": name, "path": path});
     let is_cut = entries.is_cut || files > MAX_SHOWN || directories > MAX_SHOWN;
     let mut data = json!({
-        "path": display_path(path),
+        "path": path,
         "files": entries.files.into_iter().take(MAX_SHOWN).map(file).collect::<Vec<_>>(),
         "directories": entries.directories.into_iter().take(MAX_SHOWN).map(directory).collect::<Vec<_>>(),
         "total_files": files,

@@ -1,8 +1,8 @@
-//! `file_search`: lines of the job's project that match a regular expression. An invalid expression is
+//! `file_search`: lines of the job that match a regular expression. An invalid expression is
 //! searched for as text.
 
 use super::builtin_tool::spec;
-use super::project_file::{READS, file_error, project_tool};
+use super::workspace_file::{READS, file_error, file_tool};
 use crate::ports::{SearchQuery, SearchResults, Tool};
 use crate::tools::registry::ToolDeps;
 use regex::RegexBuilder;
@@ -29,25 +29,23 @@ struct SearchArguments {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "file_search",
-        "Search the text files of the project for lines that a regular expression fits; case counts, unless it begins with \
-         (?i). Gives paths, line numbers and lines.",
+        "Search text files for lines that match a regular expression.",
         json!({
             "pattern": {
                 "type": "string", "minLength": 1, "maxLength": 1000,
-                "description": "A regular expression, within one line, as in fn \\w+_test\\(",
             },
             "path": {
                 "type": "string", "default": ".",
-                "description": "A directory or one file, relative to the project's directory; default all of it",
+                "description": "A directory or file",
             },
             "glob": {
                 "type": "string", "minLength": 1,
-                "description": "Only files that it fits, as in *.rs or src/**/*.{js,ts}",
+                "description": "Only files that match it",
             },
         }),
         &["pattern"],
     );
-    project_tool(deps, spec, READS, |files, SearchArguments { pattern, path, glob }, _| {
+    file_tool(deps, spec, READS, |files, SearchArguments { pattern, path, glob }, _| {
         let is_pattern = RegexBuilder::new(&pattern).size_limit(PATTERN_BYTES).build().is_ok();
         let query = SearchQuery {
             query: pattern,
@@ -56,7 +54,7 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
             case_sensitive: true,
             is_pattern,
             glob,
-            with_hidden: false,
+            ..SearchQuery::default()
         };
         Ok(matches_json(files.search(query).map_err(file_error)?, is_pattern))
     })

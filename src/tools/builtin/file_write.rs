@@ -1,12 +1,15 @@
-//! `file_write`: writes a text file of the job's project, or appends to it. Readers see the old file or the
-//! new one. It does not append to a file of another encoding.
+//! `file_write`: writes a file of the job, or appends to it, in a named encoding. Readers see the old file or
+//! the new one. It does not append to a file of another encoding.
 
 use super::builtin_tool::spec;
-use super::project_file::{WRITES, display_path, file_error, path_parameter, project_tool};
-use crate::ports::{FileError, ProjectFolder, Tool, ToolError, WrittenFile};
+use super::text_encoding::FileEncoding;
+use super::workspace_file::{WRITES, file_error, file_tool, path_parameter, relative, version_of};
+use super::workspace_programs::FilePrograms;
+use crate::ports::{FileError, SeenFiles, Tool, ToolError, WorkspaceFolder, WrittenFile};
 use crate::tools::registry::ToolDeps;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct WriteArguments {
@@ -14,6 +17,7 @@ struct WriteArguments {
     content: String,
     #[serde(default)]
     mode: WriteMode,
+    encoding: Option<String>,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -27,44 +31,80 @@ enum WriteMode {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "file_write",
-        "Write a text file of the project (UTF-8), or add to its end. Directories above it are made. To change a part of a \
-         file, use file_edit.",
+        "Write a file and the directories above it; file_edit changes a part.",
         json!({
-            "path": path_parameter("The file"),
-            "content": {"type": "string", "description": "The text, exactly as it is to be written"},
-            "mode": {
-                "type": "string", "enum": ["write", "append"], "default": "write",
-                "description": "write: the text becomes the whole file; append: it is added to its end as it is, \
-                                without a line end in between",
-            },
+            "path": path_parameter(),
+            "content": {"type": "string"},
+            "mode": {"type": "string", "enum": ["write", "append"], "default": "write"},
+            "encoding": {"type": "string", "description": "utf-8, base64 …"},
         }),
         &["path", "content"],
     );
-    project_tool(deps, spec, WRITES, |files, WriteArguments { path, content, mode }, _| {
+    let runner = Arc::clone(&deps.code);
+    file_tool(deps, spec, WRITES, move |files, arguments: WriteArguments, context| {
+        let WriteArguments { path, content, mode, encoding } = arguments;
+        let path = relative(files, &path)?;
+        let encoding = FileEncoding::of(encoding.as_deref()).map_err(ToolError::Invalid)?;
+        let (text, seen) = (FileText { encoding, text: &content }, &context.seen_files);
         let written = match mode {
-            WriteMode::Write => files.replace(&path, content.as_bytes()).map_err(not_written)?,
-            WriteMode::Append => append(files, &path, &content)?,
+            WriteMode::Write => text.write(files, &path, seen)?,
+            WriteMode::Append => {
+                let programs = FilePrograms::of(runner.as_ref(), context);
+                text.append(files, &path, (seen, programs))?
+            }
         };
-        Ok(
-            json!({"path": display_path(&path), "size": written.size, "mode": mode, "created": written.created}),
-        )
+        Ok(json!({"path": path, "size": written.size, "mode": mode, "created": written.created}))
     })
 }
 
-fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<WrittenFile, ToolError> {
-    let revised = files.revise(path, &mut |before| {
-        let mut bytes = before.unwrap_or_default();
-        // A file with two encodings is unreadable.
-        std::str::from_utf8(&bytes).ok()?;
-        bytes.extend_from_slice(new.as_bytes());
-        Some(bytes)
-    });
-    revised.map_err(not_written)?.ok_or_else(|| {
-        ToolError::failed(format!(
-            "'{}' is not a UTF-8 text file: nothing is added to it. Convert it first with bash (iconv) or execute_python",
-            display_path(path)
-        ))
-    })
+/// A write of a text in an encoding.
+struct FileText<'a> {
+    encoding: FileEncoding,
+    text: &'a str,
+}
+
+impl FileText<'_> {
+    fn write(
+        &self,
+        files: &dyn WorkspaceFolder,
+        path: &str,
+        seen: &SeenFiles,
+    ) -> Result<WrittenFile, ToolError> {
+        let bytes = self.encoding.encode(self.text).map_err(|why| invalid(path, &why))?;
+        let written = files.replace(path, &bytes).map_err(not_written)?;
+        seen.record(path, version_of(&bytes));
+        Ok(written)
+    }
+
+    fn append(
+        &self,
+        files: &dyn WorkspaceFolder,
+        path: &str,
+        (seen, programs): (&SeenFiles, FilePrograms),
+    ) -> Result<WrittenFile, ToolError> {
+        let last_seen = seen.version(path);
+        let (mut refusal, mut version) = (String::new(), None);
+        let revised = files.revise(path, &mut |before| {
+            let before = before.unwrap_or_default();
+            let knows_all = last_seen.as_ref().is_some_and(|seen| *seen == version_of(&before));
+            let bytes = self.encoding.append(before, self.text).map_err(|why| refusal = why).ok()?;
+            version = knows_all.then(|| version_of(&bytes));
+            Some(bytes)
+        });
+        let Some(written) = revised.map_err(not_written)? else {
+            let hint = programs.hint(". Convert it first with {}", "iconv");
+            return Err(invalid(path, &format!("{refusal}: nothing is added to it{hint}")));
+        };
+        // A model that had not seen all of the file does not know it now.
+        if let Some(version) = version {
+            seen.record(path, version);
+        }
+        Ok(written)
+    }
+}
+
+fn invalid(path: &str, why: &str) -> ToolError {
+    ToolError::failed(format!("'{path}' {why}"))
 }
 
 /// Like [`refused`], but a too large file has no pages that `file_read` could show.

@@ -2,9 +2,11 @@
 //! one line in this list (P6).
 
 mod builtin_tool;
-mod project_file;
 mod names;
 mod submit_job;
+mod text_encoding;
+mod workspace_file;
+mod workspace_programs;
 
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use get_weather::WeatherOptions;

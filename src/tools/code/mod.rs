@@ -9,10 +9,13 @@ pub use user_slots::SharedCode;
 
 use crate::domain::id::UserId;
 use crate::domain::tool::Strictness;
-use crate::ports::{CancelToken, ToolContext, ToolError, ToolScope};
-use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox};
+use crate::ports::{
+    CancelToken, FileError, RunDirectory, ToolContext, ToolError, ToolScope, WorkspaceFiles, WorkspaceOwner,
+};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox, WorkdirLimit};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,23 +140,54 @@ fn level_of(
     )))
 }
 
+/// The level at which a call would run.
+pub(super) fn level(runner: &dyn CodeRunner, arguments: &Map<String, Value>, context: &ToolContext) -> Level {
+    let requested = arguments.get("strictness").and_then(|level| Level::deserialize(level).ok());
+    level_of(runner, requested, context).unwrap_or_else(|_| default_level(runner, &context.scope()))
+}
+
 /// Whether programs of this level use the job's files.
 pub(super) fn has_files(language: Language, level: Level) -> bool {
     language == Language::Python && level == Level::Lenient
 }
 
+/// The directory of the job's project, or the job's own; `None` for a call without a job.
+pub(super) fn directory(
+    files: &dyn WorkspaceFiles,
+    context: &ToolContext,
+) -> Result<Option<RunDirectory>, ToolError> {
+    files.directory(WorkspaceOwner::from(context)).map_err(|error| {
+        if let FileError::Io(reason) = &error {
+            tracing::warn!(job = %context.job, reason, "job directory failed");
+        }
+        ToolError::failed(format!("The job's directory cannot be used: {error}"))
+    })
+}
+
+/// The directory of a program, and its limit.
+pub(super) fn workdir(directory: Option<RunDirectory>) -> (Option<PathBuf>, Option<WorkdirLimit>) {
+    let Some(RunDirectory { path, limit }) = directory else { return (None, None) };
+    let limit = limit.map(|limit| {
+        let max_entries = limit.max_entries();
+        WorkdirLimit::new(max_entries, move |bytes, entries| limit.check(bytes, entries).err())
+    });
+    (Some(path), limit)
+}
+
 /// Runs the code at its level.
 pub(super) fn run(
-    runner: &dyn CodeRunner,
+    (runner, files): (&dyn CodeRunner, &dyn WorkspaceFiles),
     language: Language,
     arguments: &CodeArguments,
     context: &ToolContext,
 ) -> Result<Value, ToolError> {
     let level = level_of(runner, arguments.strictness, context)?;
-    let has_files = has_files(language, level);
+    let directory = if has_files(language, level) { directory(files, context)? } else { None };
+    let (workdir, workdir_limit) = workdir(directory);
     let max_level = levels_in(runner, &context.scope()).last().copied();
     let program = Program {
-        workdir: context.workdir.clone().filter(|_| has_files),
+        workdir,
+        workdir_limit,
         max_level,
         ..Program::new(language, level, arguments.code.as_str())
     };

@@ -4,7 +4,7 @@
 use super::options::CommandToolOptions;
 use crate::domain::secret::Redactor;
 use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError, ToolSource};
+use crate::ports::{Tool, ToolContext, ToolError, ToolSource, WorkspaceFiles};
 use crate::tools::code::{self, CodeRunner};
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 use serde_json::{Map, Value, json};
@@ -16,10 +16,14 @@ pub struct CommandTools(Vec<Arc<dyn Tool>>);
 
 impl CommandTools {
     /// `options` must have been checked.
-    pub fn new(options: &[CommandToolOptions], runner: &Arc<dyn CodeRunner>) -> Self {
+    pub fn new(
+        options: &[CommandToolOptions],
+        runner: &Arc<dyn CodeRunner>,
+        files: &Arc<dyn WorkspaceFiles>,
+    ) -> Self {
         let tool = |options: &CommandToolOptions| {
-            let tool: Arc<dyn Tool> =
-                Arc::new(CommandTool { options: options.clone(), runner: Arc::clone(runner) });
+            let (runner, files) = (Arc::clone(runner), Arc::clone(files));
+            let tool: Arc<dyn Tool> = Arc::new(CommandTool { options: options.clone(), runner, files });
             tool
         };
         Self(options.iter().map(tool).collect())
@@ -39,6 +43,7 @@ impl ToolSource for CommandTools {
 struct CommandTool {
     options: CommandToolOptions,
     runner: Arc<dyn CodeRunner>,
+    files: Arc<dyn WorkspaceFiles>,
 }
 
 impl Tool for CommandTool {
@@ -74,9 +79,14 @@ impl Tool for CommandTool {
         let redactor = Redactor::new(self.options.secrets());
         let environment =
             self.options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+        // By default a command works apart from the files of models, which could subvert it.
+        let directory =
+            if self.options.in_project { code::directory(self.files.as_ref(), context)? } else { None };
+        let (workdir, workdir_limit) = code::workdir(directory);
         let program = Program {
             timeout_ms: Some(self.options.timeout_s.saturating_mul(1_000)),
-            workdir: context.workdir.clone().filter(|_| self.options.in_project),
+            workdir,
+            workdir_limit,
             environment: environment.collect(),
             stdin: Some(Value::Object(arguments.clone()).to_string().into_bytes()),
             ..Program::new(Language::Bash, Level::Shell, self.options.command.as_str())
@@ -126,7 +136,7 @@ mod tests {
             env: [("KEY".to_owned(), key)].into(),
             ..CommandToolOptions::default()
         };
-        let tool = CommandTool { options, runner: deps().code };
+        let tool = CommandTool { options, runner: deps().code, files: deps().files };
         tool.call(&Map::new(), &context(ToolChoice::All(true)))
     }
 

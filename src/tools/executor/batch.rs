@@ -59,7 +59,7 @@ impl<'a> PreparedBatch<'a> {
                     continue;
                 }
             };
-            let traits = tool.tool.traits_in(preparer.context.project_id.is_some());
+            let traits = tool.tool.traits_of(&arguments, preparer.context);
             let canonical = canonical(&Value::Object(arguments.clone()));
             let key = |writes| {
                 let writes = if is_independent(traits) { 0 } else { writes };

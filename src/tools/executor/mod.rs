@@ -124,7 +124,7 @@ impl Toolbox for Executor {
         let scope = ToolScope::EVERY;
         let info = |tool: &Arc<RegisteredTool>| ToolInfo {
             spec: ToolSpec::clone(&tool.definition(&scope)),
-            traits: tool.tool.traits_in(true),
+            traits: tool.tool.traits(),
             origin: tool.tool.origin(),
             needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
             group: tool.group,

@@ -13,7 +13,9 @@ use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{FileAccess, ToolCall, ToolOrigin};
 use crate::domain::usage::Usage;
-use crate::ports::{AuditEntry, Journal, Measurement, ProgressReporter, ToolContext, ToolError, ToolOutcome};
+use crate::ports::{
+    AuditEntry, Journal, Measurement, ProgressReporter, SeenFiles, ToolContext, ToolError, ToolOutcome,
+};
 use crate::tools::parallel;
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,13 +39,15 @@ impl BatchRun<'_> {
             self.record(call, None, &outcome);
             self.journal.finished(call, outcome.into_tool_outcome(&self.base_limits()));
         }
-        let in_project = self.context.project_id.is_some();
-        let uses = |call: &PreparedCall<'_>| if in_project { call.traits.files } else { FileAccess::None };
+        let has_files = self.context.has_workspace();
+        let uses = |call: &PreparedCall<'_>| if has_files { call.traits.files } else { FileAccess::None };
         let ordering = FileOrdering::new(batch.calls.iter().map(uses).collect());
         parallel::on_threads("tool", self.options.limits.workers.min(batch.calls.len()), || {
             while let Some(turn) = ordering.next_turn() {
                 let Some(prepared) = batch.calls.get(turn.at()) else { continue };
-                let outcome = self.execute(prepared);
+                let seen_files = self.context.seen_files.for_call();
+                let outcome = self.execute(prepared, &seen_files);
+                self.journal.saw_files(prepared.call, seen_files.take_recorded());
                 let (duplicate, limits) = (outcome.for_duplicate(), self.limits(prepared));
                 self.record(prepared.call, Some(prepared), &outcome);
                 self.journal.finished(prepared.call, outcome.into_tool_outcome(&limits));
@@ -60,7 +64,7 @@ impl BatchRun<'_> {
 
     /// The result of a call, from the cache or of its run. A call that is not idempotent runs only after the
     /// journal has recorded its start.
-    fn execute(&self, prepared: &PreparedCall<'_>) -> CallOutcome {
+    fn execute(&self, prepared: &PreparedCall<'_>, seen_files: &SeenFiles) -> CallOutcome {
         if self.context.cancel.is_cancelled() {
             return CallOutcome::cancelled();
         }
@@ -68,7 +72,8 @@ impl BatchRun<'_> {
         let may_write = matches!(traits.files, FileAccess::Writes | FileAccess::Runs);
         let is_cacheable = traits.cacheable && traits.idempotent;
         let _write = (may_write && !is_cacheable).then(|| self.cache.writing(self.context));
-        let key = is_cacheable.then(|| CacheKey::new(tool, &prepared.canonical, self.context));
+        let key =
+            is_cacheable.then(|| CacheKey::new(tool, (&prepared.canonical, traits.files), self.context));
         let clock = self.context.cancel.clock();
         if let Some(data) =
             key.as_ref().and_then(|key| self.cache.get(key, traits.files, clock.monotonic_ms()))
@@ -82,7 +87,8 @@ impl BatchRun<'_> {
         let timeout = self.options.limits.timeout.saturating_add(tool.tool.own_timeout(&prepared.arguments));
         let cancel = self.context.cancel.with_timeout(timeout);
         let started_ms = clock.monotonic_ms();
-        let context = ToolContext { cancel, id_ref: prepared.call.id_ref.clone(), ..self.context.clone() };
+        let (id_ref, seen_files) = (prepared.call.id_ref.clone(), seen_files.clone());
+        let context = ToolContext { seen_files, id_ref, cancel, ..self.context.clone() };
         let reporter = JournalReporter { call: prepared.call, journal: self.journal };
         let run = || tool.tool.call_with_progress(&prepared.arguments, &context, &reporter);
         let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {

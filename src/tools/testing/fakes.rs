@@ -84,12 +84,17 @@ impl CodeRunner for FakeRunner {
 /// Services without data.
 pub(in crate::tools) struct EmptyServices;
 
-impl crate::ports::ProjectFiles for EmptyServices {
+impl crate::ports::WorkspaceFiles for EmptyServices {
     fn folder(
         &self,
-        _: UserId,
-        _: crate::domain::id::ProjectId,
-    ) -> Result<Option<Box<dyn crate::ports::ProjectFolder>>, crate::ports::StoreError> {
+        _: crate::ports::WorkspaceOwner,
+    ) -> Result<Option<Box<dyn crate::ports::WorkspaceFolder>>, crate::ports::FileError> {
+        Ok(None)
+    }
+    fn directory(
+        &self,
+        _: crate::ports::WorkspaceOwner,
+    ) -> Result<Option<crate::ports::RunDirectory>, crate::ports::FileError> {
         Ok(None)
     }
 }
@@ -305,7 +310,7 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         project_id: None,
         allowed,
         strictness: None,
-        workdir: None,
+        seen_files: crate::ports::SeenFiles::default(),
         terms: ModelParameters::default(),
         origin: JobOrigin::Client,
         is_trial: false,

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 fn query(path: &str, glob: &str) -> GlobQuery {
-    GlobQuery { path: path.to_owned(), glob: glob.to_owned(), with_hidden: false }
+    GlobQuery { path: path.to_owned(), glob: glob.to_owned(), with_hidden: false, hides_secrets: false }
 }
 
 fn found(fixture: &Fixture, query: &GlobQuery) -> Vec<String> {

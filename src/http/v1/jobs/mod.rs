@@ -14,6 +14,8 @@ use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::domain::job_object::JobObject;
 use crate::domain::nearest::hint;
+use crate::domain::workspace::Workspace;
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::quota;
@@ -161,16 +163,29 @@ pub(crate) struct DeletedJobResponse {
     deleted: bool,
 }
 
-/// `DELETE /v1/jobs/{id}`: deletes an ended job and its part of the conversation. Other states are a 409.
+/// `DELETE /v1/jobs/{id}`: deletes an ended job with its directory and its part of the conversation. Other
+/// states are a 409.
 pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
     match context.app.store.delete(request.user, id).await {
         Err(JobChangeError::WrongState { status }) => Err(ApiError::NotEnded(status)),
         Ok(false) => Err(ApiError::NotFound("job")),
-        Ok(true) => Ok(response::json(
-            StatusCode::OK,
-            &DeletedJobResponse { id, object: "job.deleted", deleted: true },
-        )),
+        Ok(true) => {
+            remove_files(context, Workspace::of_job(request.user, id)).await?;
+            let deleted = DeletedJobResponse { id, object: "job.deleted", deleted: true };
+            Ok(response::json(StatusCode::OK, &deleted))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Removes the directory of a deleted job before the response, so that a client that was answered knows that
+/// the files are gone. What fails here is removed later.
+async fn remove_files(context: &Arc<ServerContext>, workspace: Workspace) -> Result<(), ApiError> {
+    let app = Arc::clone(&context.app);
+    let removed = blocking(move || app.workspaces.remove(&workspace)).await?;
+    if let Err(error) = removed {
+        tracing::warn!(%error, "the directory of a deleted job stays for now");
+    }
+    Ok(())
 }

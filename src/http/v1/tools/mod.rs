@@ -18,7 +18,6 @@ use hyper::StatusCode;
 use operator_call::OperatorToolCall;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +92,7 @@ pub(crate) async fn call(
     let whole = whole.await?;
     let arguments = json::object(&whole.bytes, json::most_values(&context.app.limits))?;
     let (user, name) = (request.user, request.segment("name").to_owned());
-    let work = OperatorRequest { user, name, arguments, project: place(context, user, asked).await? };
+    let work = OperatorRequest { user, name, arguments, project: own_project(context, user, asked).await? };
     let turn = Arc::clone(&context.trials).try_acquire_owned().map_err(|_| ApiError::TooMany {
         message: format!("{TRIALS} calls of tools are under way, as many as may be; try again in a moment"),
         retry_after_s: RETRY_AFTER_S,
@@ -120,23 +119,23 @@ pub(crate) async fn call(
     Ok(response::json(StatusCode::OK, &result?))
 }
 
-/// The project of the caller and its directory.
-async fn place(
+/// The requested project, which must be the caller's.
+async fn own_project(
     context: &Arc<ServerContext>,
     user: UserId,
-    asked: Option<ProjectId>,
-) -> Result<Option<(ProjectId, PathBuf)>, ApiError> {
-    let Some(id) = asked else { return Ok(None) };
-    let project_directories = Arc::clone(&context.app.project_directories);
-    let found = context.read(move |_| project_directories.project_directory(user, id)).await?;
-    Ok(Some((id, found.ok_or(ApiError::NotFound("project"))?)))
+    requested: Option<ProjectId>,
+) -> Result<Option<ProjectId>, ApiError> {
+    let Some(id) = requested else { return Ok(None) };
+    let projects = Arc::clone(&context.app.projects);
+    let found = context.read(move |_| projects.project(user, id)).await?;
+    Ok(Some(found.ok_or(ApiError::NotFound("project"))?.id))
 }
 
 struct OperatorRequest {
     user: UserId,
     name: String,
     arguments: Map<String, Value>,
-    project: Option<(ProjectId, PathBuf)>,
+    project: Option<ProjectId>,
 }
 
 impl OperatorRequest {

@@ -4,10 +4,11 @@
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolReach};
-use crate::ports::{ApprovedCalls, CancelToken, Journal, ModelParameters, ToolContext, ToolOutcome, Toolbox};
+use crate::ports::{
+    ApprovedCalls, CancelToken, Journal, ModelParameters, SeenFiles, ToolContext, ToolOutcome, Toolbox,
+};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ pub struct OperatorToolCall {
     pub user: UserId,
     /// An id for this run; no such job exists.
     pub job: JobId,
-    /// The project and its directory.
-    pub project: Option<(ProjectId, PathBuf)>,
+    /// The project, which is the user's.
+    pub project: Option<ProjectId>,
     /// The model for tools that ask one.
     pub model: String,
     /// The time limit of the call.
@@ -61,15 +62,14 @@ impl OperatorToolCall {
     }
 
     fn into_context(self) -> ToolContext {
-        let (project_id, workdir) = self.project.unzip();
         ToolContext {
             user: self.user,
             job: self.job,
             conversation_id: None,
-            project_id,
+            project_id: self.project,
             allowed: ToolChoice::All(true),
             strictness: None,
-            workdir,
+            seen_files: SeenFiles::default(),
             terms: ModelParameters { model: self.model, ..ModelParameters::default() },
             origin: JobOrigin::Client,
             is_trial: true,

@@ -41,6 +41,7 @@ impl Transaction<'_> {
             self.tables.ended.remove(&EndedKey { stage, finished_at_ms, job }.encode())?;
         }
         self.count_freed(freed);
+        self.effects.removed_jobs.push((row.job.user, job));
         Ok(true)
     }
 

@@ -68,7 +68,7 @@ impl Sweeper {
         }
         self.distrusted_until_ms = None;
         let before = |keep: crate::store::RetentionAge| keep.cutoff_ms(now.wall_ms);
-        let RetentionOptions { deltas, events, jobs } = &self.options;
+        let RetentionOptions { deltas, events, jobs, .. } = &self.options;
         RetentionSweep {
             deltas_before_ms: before(*deltas),
             events_before_ms: before(*events),
@@ -104,6 +104,7 @@ mod tests {
             deltas: RetentionAge::For(HOUR),
             events: RetentionAge::Forever,
             jobs: RetentionAge::For(2 * HOUR),
+            ..RetentionOptions::default()
         };
         Sweeper::new(options, at(START, 0), seen_ms)
     }

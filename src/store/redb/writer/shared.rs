@@ -9,6 +9,7 @@ use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
+use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::transaction::StoreLimits;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +28,7 @@ pub(crate) struct StoreShared {
     pub(crate) batch_watches: ChangeWatches<BatchId>,
     pub(crate) work: ReadyNotify,
     pub(crate) deliveries: DeliveryNotify,
+    pub(crate) job_removals: JobRemovals,
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,
     /// Counts of recovery, from before the meter was set.
     pub(crate) unreported: Mutex<Option<CommitMetrics>>,

@@ -208,6 +208,7 @@ impl WriterThread {
         if effects.has_due_delivery {
             self.shared.deliveries.notify();
         }
+        self.shared.job_removals.publish(effects.removed_jobs);
     }
 
     /// A commit failed. It may have reached the disk or not, so the jobs that it touched lose their leases:

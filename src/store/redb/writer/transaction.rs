@@ -84,6 +84,8 @@ pub(crate) struct CommitEffects {
     pub(crate) readied: u64,
     /// A delivery became due.
     pub(crate) has_due_delivery: bool,
+    /// Deleted jobs and their owners.
+    pub(crate) removed_jobs: Vec<(UserId, JobId)>,
     /// Metrics of the group.
     pub(crate) metrics: CommitMetrics,
 }

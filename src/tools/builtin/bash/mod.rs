@@ -17,14 +17,15 @@ pub use rules::BashRules;
 use super::builtin_tool::{spec, typed};
 use super::names;
 use crate::domain::tool::{Aliases, Strictness, ToolGroup, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError, ToolScope, Unavailability};
+use crate::domain::workspace_path::path_below;
+use crate::ports::{Tool, ToolContext, ToolError, ToolScope, Unavailability, WorkspaceFiles};
 use crate::tools::code::{self, CodeRunner};
 use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 use path::ShellPath;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,11 +34,13 @@ const TIMEOUT_MAX_S: u64 = 600;
 
 struct Bash {
     runner: Arc<dyn CodeRunner>,
+    files: Arc<dyn WorkspaceFiles>,
     rules: BashRules,
 }
 
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(Bash { runner: Arc::clone(&deps.code), rules: deps.options.bash.clone() })
+    let (runner, files) = (Arc::clone(&deps.code), Arc::clone(&deps.files));
+    Box::new(Bash { runner, files, rules: deps.options.bash.clone() })
 }
 
 #[derive(Deserialize)]
@@ -108,13 +111,17 @@ impl Tool for Bash {
         if command.trim().is_empty() {
             return Err(ToolError::Invalid("command is empty: there is nothing to run".to_owned()));
         }
-        let subdirectory = working_dir.as_deref().map(subdirectory).transpose()?.flatten();
+        let directory = code::directory(self.files.as_ref(), context)?;
+        let root = directory.as_ref().map(|directory| directory.path.as_path());
+        let subdirectory = working_dir.map(|path| subdirectory(root, &path)).transpose()?.flatten();
         let refused = |refusal: refusal::CommandRefusal| ToolError::Invalid(refusal.to_string());
         guard::check_command(&command, &ShellPath::project(subdirectory.as_deref()), &self.rules)
             .map_err(refused)?;
+        let (workdir, workdir_limit) = code::workdir(directory);
         let program = Program {
             timeout_ms: timeout.map(|seconds| seconds.saturating_mul(1_000)),
-            workdir: context.workdir.clone(),
+            workdir,
+            workdir_limit,
             subdirectory,
             environment: self.rules.environment(),
             ..Program::new(Language::Bash, Level::Shell, command)
@@ -127,19 +134,22 @@ impl Tool for Bash {
     }
 }
 
-/// The working directory below the job's; `None` for the job's own.
-fn subdirectory(text: &str) -> Result<Option<PathBuf>, ToolError> {
-    let path = Path::new(text.trim());
-    let stays = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if !stays || text.contains('\0') {
+/// The working directory below the job's, which is `root` unless the call has no job; `None` for the job's
+/// own.
+fn subdirectory(root: Option<&Path>, text: &str) -> Result<Option<PathBuf>, ToolError> {
+    let path = text.trim();
+    // Programs print the path without links.
+    let real = || path_below(&root?.canonicalize().ok()?, path);
+    let below = path_below(root.unwrap_or(Path::new("/nowhere")), path).or_else(real);
+    let Some(below) = below.filter(|_| !text.contains('\0')) else {
         let text = refusal::short(text);
-        let message = format!(
-            "working_dir must be relative to the job's directory and stay below it, without '..': '{text}'"
-        );
-        return Err(ToolError::Invalid(message));
-    }
-    let path: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-    Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
+        let directory = root.map_or_else(String::new, |root| format!(" '{}'", root.display()));
+        return Err(ToolError::Invalid(format!(
+            "working_dir '{text}' is outside of the job's directory{directory}: it must be that directory or \
+             one below it"
+        )));
+    };
+    Ok(Some(PathBuf::from(below)).filter(|path| !path.as_os_str().is_empty()))
 }
 
 /// The error of a command that failed, with everything that it printed.

@@ -1,17 +1,19 @@
-//! `file_edit`: replaces a piece of a text file of the job's project. The piece must match exactly; line
+//! `file_edit`: replaces a piece of a text file of the job. The piece must match exactly; line
 //! ends, a byte order mark and everything else stay as they are.
 
 mod nearest_text;
 mod splice;
 
 use super::builtin_tool::spec;
-use super::project_file::{WRITES, display_path, file_error, path_parameter, project_tool};
-use crate::ports::{FileError, ProjectFolder, Tool, ToolError, WrittenFile};
+use super::workspace_file::{WRITES, file_error, file_tool, path_parameter, relative, version_of};
+use super::workspace_programs::FilePrograms;
+use crate::ports::{FileError, SeenFiles, Tool, ToolError, WorkspaceFolder, WrittenFile};
 use crate::tools::registry::ToolDeps;
 use nearest_text::nearest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use splice::{EditError, EditedText, NormalizedText, TextEdit, splice};
+use std::sync::Arc;
 
 /// The byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -34,28 +36,33 @@ struct EditArguments {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "file_edit",
-        "Replace a piece of a text file of the project. old_text must stand in it exactly once: take enough lines around \
-         the change, exactly as file_read shows them, or set replace_all. An empty new_text deletes; whole lines go with \
-         their line end.",
+        "Replace old_text in a text file by new_text. old_text must occur exactly once, copied as file_read shows it, or set \
+         replace_all.",
         json!({
-            "path": path_parameter("The file"),
-            "old_text": {"type": "string", "description": "What stands there now, with its indentation"},
-            "new_text": {"type": "string", "description": "What is to stand there instead"},
-            "replace_all": {
-                "type": "boolean", "default": false,
-                "description": "Replace every place where old_text stands",
-            },
+            "path": path_parameter(),
+            "old_text": {"type": "string"},
+            "new_text": {"type": "string"},
+            "replace_all": {"type": "boolean", "default": false},
         }),
         &["path", "old_text", "new_text"],
     );
     let max_bytes = deps.options.limits.file_bytes;
-    project_tool(deps, spec, WRITES, move |files, arguments: EditArguments, _| {
+    let runner = Arc::clone(&deps.code);
+    file_tool(deps, spec, WRITES, move |files, arguments: EditArguments, context| {
+        let path = relative(files, &arguments.path)?;
         let (old, new) = (arguments.old_text.as_str(), arguments.new_text.as_str());
-        edit_file(files, &arguments.path, TextEdit { old, new, all: arguments.replace_all, max_bytes })
+        let edit = TextEdit { old, new, all: arguments.replace_all, max_bytes };
+        let programs = FilePrograms::of(runner.as_ref(), context);
+        edit_file((files, &context.seen_files), &path, edit, programs)
     })
 }
 
-fn edit_file(files: &dyn ProjectFolder, path: &str, edit: TextEdit<'_>) -> Result<Value, ToolError> {
+fn edit_file(
+    (files, seen_files): (&dyn WorkspaceFolder, &SeenFiles),
+    path: &str,
+    edit: TextEdit<'_>,
+    programs: FilePrograms,
+) -> Result<Value, ToolError> {
     if edit.old.is_empty() {
         let message = "old_text is empty: to make a file or to write it anew use file_write, with mode append to add to its end";
         return Err(ToolError::Invalid(message.to_owned()));
@@ -66,16 +73,36 @@ fn edit_file(files: &dyn ProjectFolder, path: &str, edit: TextEdit<'_>) -> Resul
         ));
     }
     let mut attempt = EditAttempt::NotFound;
+    // A file that the model has not seen may be edited: old_text shows what the model expects there.
+    let seen = seen_files.version(path);
     let written = files.revise(path, &mut |before| {
-        attempt = EditAttempt::at(before, edit);
+        let is_as_seen = seen.as_ref().is_none_or(|seen| before.as_deref().map(version_of).as_ref() == Some(seen));
+        attempt = match before {
+            Some(_) if !is_as_seen => EditAttempt::Changed,
+            before => EditAttempt::at(before, edit),
+        };
         attempt.bytes()
     });
-    let (path, written) = (display_path(path), written.map_err(file_error)?);
+    let written = written.map_err(file_error)?;
     match (attempt, written) {
-        (EditAttempt::Made(edited), Some(written)) => Ok(edit_result(&path, &edited, written)),
-        (EditAttempt::Failed(error, text), _) => Err(not_edited(&path, edit, error, &text)),
-        (EditAttempt::NotText, _) => Err(file_error(FileError::NotText(path))),
-        (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(file_error(FileError::NotFound(path))),
+        (EditAttempt::Made(edited), Some(written)) => {
+            // Only a model that had seen the file knows all of it now.
+            if seen.is_some() {
+                seen_files.record(path, version_of(edited.text.as_bytes()));
+            }
+            Ok(edit_result(path, &edited, written))
+        }
+        (EditAttempt::Failed(error, text), _) => Err(not_edited(path, edit, (error, &text), programs)),
+        (EditAttempt::Changed, _) => Err(ToolError::failed(format!(
+            "'{path}' has changed since you last read or wrote it: nothing was changed. Read it again (file_read), then \
+             edit what it says now"
+        ))),
+        (EditAttempt::NotText, _) => {
+            let hint = programs.hint(". Convert it with {} to change it", "iconv");
+            let error = FileError::NotText(path.to_owned());
+            Err(ToolError::failed(format!("{error}. file_read with an encoding shows it{hint}")))
+        }
+        (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(file_error(FileError::NotFound(path.to_owned()))),
     }
 }
 
@@ -83,6 +110,8 @@ fn edit_file(files: &dyn ProjectFolder, path: &str, edit: TextEdit<'_>) -> Resul
 enum EditAttempt {
     NotFound,
     NotText,
+    /// The model has seen another version.
+    Changed,
     /// The error, and the file's text.
     Failed(EditError, String),
     Made(EditedText),
@@ -132,7 +161,12 @@ fn snippet(edited: &EditedText) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn not_edited(path: &str, edit: TextEdit<'_>, error: EditError, raw: &str) -> ToolError {
+fn not_edited(
+    path: &str,
+    edit: TextEdit<'_>,
+    (error, raw): (EditError, &str),
+    programs: FilePrograms,
+) -> ToolError {
     match error {
         EditError::Ambiguous(count, lines) => ToolError::Failed {
             message: format!(
@@ -143,9 +177,12 @@ fn not_edited(path: &str, edit: TextEdit<'_>, error: EditError, raw: &str) -> To
             ),
             data: json!({"matches": count, "lines": lines}),
         },
-        EditError::Unchanged => ToolError::failed(format!(
-            "Nothing would change in '{path}': its line ends are kept as they are. To convert them use bash or execute_python"
-        )),
+        EditError::Unchanged => {
+            let hint = programs.hint(". To convert them use {}", "sed");
+            ToolError::failed(format!(
+                "Nothing would change in '{path}': its line ends are kept as they are{hint}"
+            ))
+        }
         EditError::TooLarge(size) => ToolError::failed(format!(
             "'{path}' would become {size} bytes, and a text file may have {} (limits.file_bytes): nothing was changed",
             edit.max_bytes

@@ -1,6 +1,8 @@
 //! Edits of texts: what matches, what stays, and what is suggested where nothing matches.
 
 use super::*;
+use crate::domain::tool::ToolChoice;
+use crate::tools::testing::{context, deps};
 
 fn edit<'a>(old: &'a str, new: &'a str) -> TextEdit<'a> {
     TextEdit { old, new, all: false, max_bytes: 1 << 20 }
@@ -125,8 +127,9 @@ fn edited_lines_are_shown_with_line_numbers() {
     let edited = splice(&raw, edit("line 20\n", "new\n")).expect("an edit");
     let shown = snippet(&edited);
     assert!(shown.starts_with("17| line 17\n") && shown.contains("\n20| new\n21| line 21\n"), "{shown}");
+    let programs = FilePrograms::of(deps().code.as_ref(), &context(ToolChoice::All(true)));
     let message =
-        not_edited("f", edit("x", "y"), EditError::Ambiguous(70, (1..=50).collect()), "").to_string();
+        not_edited("f", edit("x", "y"), (EditError::Ambiguous(70, (1..=50).collect()), ""), programs).to_string();
     assert!(
         message.contains("stands 70 times in 'f', at lines 1, 2, 3") && message.contains("50 …"),
         "{message}"

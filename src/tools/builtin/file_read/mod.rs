@@ -1,19 +1,20 @@
-//! `file_read`: a page of lines of a text file of the job's project. Memory is bounded whatever the size of
+//! `file_read`: a page of lines of a text file of the job. Memory is bounded whatever the size of
 //! the file; a file that is no text is an error.
 
-mod encoding;
 mod pager;
 
 use super::builtin_tool::spec;
-use super::project_file::{READS, display_path, file_error, path_parameter, project_tool};
+use super::text_encoding::FileDecoding;
+use super::workspace_file::{FileDigest, READS, file_error, file_tool, path_parameter, relative};
+use super::workspace_programs::FilePrograms;
 use crate::ports::{CancelToken, Tool, ToolError};
 use crate::tools::registry::ToolDeps;
-use encoding::FileDecoding;
 use pager::{LINE_CHARS, LinePager};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 /// Lines of a page, by default and at most.
 const LINES: u64 = 2_000;
@@ -39,34 +40,38 @@ struct ReadArguments {
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let spec = spec(
         "file_read",
-        "Read a text file of the project, page by page: the lines from offset on. has_more and next_offset say where it \
-         goes on. Line ends are shown as \\n, whatever they are in the file.",
+        "Read a text file, page by page: has_more and next_offset say where it goes on.",
         json!({
-            "path": path_parameter("The file"),
-            "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "The first line, counted from 1"},
-            "limit": {
-                "type": "integer", "minimum": 1, "maximum": LINES, "default": LINES,
-                "description": "How many lines; fewer come when they are long",
-            },
+            "path": path_parameter(),
+            "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "First line"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": LINES, "description": "Lines"},
             "encoding": {
                 "type": "string", "minLength": 1, "maxLength": 40,
-                "description": "As in utf-8 (the default), utf-16, latin-1, gbk, big5, shift_jis, euc-kr, windows-1251",
+                "description": "Default: guessed",
             },
         }),
         &["path"],
     );
     let result_chars = deps.options.limits.tool_result_chars;
     let max_json_chars = result_chars.saturating_sub(FRAME_CHARS.min(result_chars / 2));
-    project_tool(deps, spec, READS, move |files, arguments: ReadArguments, context| {
-        let (file, size) = files.open(&arguments.path).map_err(file_error)?;
+    let (runner, hashed_bytes) = (Arc::clone(&deps.code), deps.options.limits.file_bytes);
+    file_tool(deps, spec, READS, move |files, arguments: ReadArguments, context| {
+        let path = relative(files, &arguments.path)?;
+        let (file, size) = files.open(&path).map_err(file_error)?;
         let page = LinePage {
-            path: display_path(&arguments.path),
+            path,
             size,
             first: arguments.offset.unwrap_or(1),
             lines: arguments.limit.unwrap_or(LINES).min(LINES),
             max_json_chars,
+            is_hashed: size <= hashed_bytes,
+            programs: FilePrograms::of(runner.as_ref(), context),
         };
-        page.read(file, arguments.encoding.as_deref(), &context.cancel)
+        let (data, version) = page.read(file, arguments.encoding.as_deref(), &context.cancel)?;
+        if let Some(version) = version {
+            context.seen_files.record(&page.path, version);
+        }
+        Ok(data)
     })
 }
 
@@ -77,6 +82,9 @@ struct LinePage {
     first: u64,
     lines: u64,
     max_json_chars: usize,
+    /// Whether the file is small enough to be edited, so that its version matters.
+    is_hashed: bool,
+    programs: FilePrograms,
 }
 
 /// The result of one pass through the file.
@@ -84,6 +92,8 @@ struct FileScan {
     pager: LinePager,
     /// `None` when the end was not reached.
     total: Option<u64>,
+    /// The version of the whole file.
+    version: Option<String>,
     /// A part of the page could not be decoded.
     is_malformed: bool,
     /// The call was cancelled before the page was full.
@@ -91,7 +101,13 @@ struct FileScan {
 }
 
 impl LinePage {
-    fn read(&self, mut file: File, encoding: Option<&str>, cancel: &CancelToken) -> Result<Value, ToolError> {
+    /// The page, and the version of the file if all of it was read.
+    fn read(
+        &self,
+        mut file: File,
+        encoding: Option<&str>,
+        cancel: &CancelToken,
+    ) -> Result<(Value, Option<String>), ToolError> {
         let read_failed =
             |error: std::io::Error| ToolError::failed(format!("'{}' cannot be read: {error}", self.path));
         let mut head = Vec::new();
@@ -129,7 +145,8 @@ impl LinePage {
         if scan.pager.shown == 0 && self.first > 1 {
             return Err(self.offset_beyond_end(&scan));
         }
-        Ok(self.result(&scan, decoding, notes))
+        let version = scan.version.take();
+        Ok((self.result(&scan, decoding, notes), version))
     }
 
     /// Reads until the page is full and the lines are counted.
@@ -139,11 +156,18 @@ impl LinePage {
         decoding: FileDecoding,
         cancel: &CancelToken,
     ) -> std::io::Result<FileScan> {
-        file.seek(SeekFrom::Start(decoding.mark_bytes))?;
+        file.seek(SeekFrom::Start(0))?;
+        let mut mark = Vec::new();
+        (&*file).take(decoding.mark_bytes).read_to_end(&mut mark)?;
+        let mut digest = self.is_hashed.then(FileDigest::default);
+        if let Some(digest) = &mut digest {
+            digest.add(&mark);
+        }
         let mut decoder = decoding.encoding.new_decoder_without_bom_handling();
         let mut scan = FileScan {
             pager: LinePager::new(self.first, self.lines, self.max_json_chars),
             total: None,
+            version: None,
             is_malformed: false,
             is_cut_off: false,
         };
@@ -163,12 +187,16 @@ impl LinePage {
             text.reserve(decoder.max_utf8_buffer_length(read).unwrap_or(4 * PIECE_BYTES));
             let bytes = piece.get(..read).unwrap_or_default();
             let was_full = scan.pager.is_full();
+            if let Some(digest) = &mut digest {
+                digest.add(bytes);
+            }
             let (_, _, is_malformed) = decoder.decode_to_string(bytes, &mut text, read == 0);
             scan.pager.push(&text);
             // Errors outside of the page do not matter.
             scan.is_malformed |= is_malformed && !was_full && scan.pager.has_started();
             if read == 0 {
                 scan.total = Some(scan.pager.finish());
+                scan.version = digest.map(FileDigest::version);
                 break;
             }
         }
@@ -181,10 +209,9 @@ impl LinePage {
         let has_more = scan.total.is_none_or(|total| next <= total);
         if !pager.cut.is_empty() {
             let cut: Vec<String> = pager.cut.iter().take(MAX_CUT_LINES).map(u64::to_string).collect();
-            notes.push(format!(
-                "Lines longer than {LINE_CHARS} characters are cut ({}): bash (cut -c) or execute_python shows the rest",
-                cut.join(", ")
-            ));
+            let hint = self.programs.hint(": {} shows the rest", "cut -c");
+            let cut = cut.join(", ");
+            notes.push(format!("Lines longer than {LINE_CHARS} characters are cut ({cut}){hint}"));
         }
         if scan.total.is_none() {
             notes.push("The file is so large that its lines were not all counted".to_owned());
@@ -214,30 +241,31 @@ impl LinePage {
 
     fn offset_beyond_end(&self, scan: &FileScan) -> ToolError {
         let Self { path, first, .. } = self;
-        ToolError::failed(match scan.total {
-            Some(total) => {
-                format!(
-                    "offset {first} is beyond the end: '{path}' has {total} lines. Use an offset from 1 to {total}"
-                )
-            }
-            None => format!(
-                "line {first} of '{path}' is too far away to be reached like this: use bash (tail, or sed -n '{first},+100p')"
-            ),
+        ToolError::failed(if let Some(total) = scan.total {
+            format!(
+                "offset {first} is beyond the end: '{path}' has {total} lines. Use an offset from 1 to {total}"
+            )
+        } else {
+            let commands = format!("tail, or sed -n '{first},+100p'");
+            let hint = self.programs.bash_hint(": use {}", &commands);
+            format!("line {first} of '{path}' is too far away to be reached like this{hint}")
         })
     }
 
     fn timed_out(&self) -> ToolError {
+        let hint = self.programs.bash_hint(", or {}", "tail, sed -n");
+        let Self { first, path, .. } = self;
         ToolError::failed(format!(
-            "the time was up before line {} of '{}' was reached: use a smaller offset, or bash (tail, sed -n)",
-            self.first, self.path
+            "the time was up before line {first} of '{path}' was reached: use a smaller offset{hint}"
         ))
     }
 
     fn binary(&self) -> ToolError {
+        let hint = self.programs.hint(". Look into it with {}", "file, strings, od");
+        let path = &self.path;
         ToolError::failed(format!(
-            "'{}' is a binary file (it has NUL bytes), and file_read shows text only. Look into it with execute_python or bash \
-             (file, strings, od); if it is text in utf-16, name that encoding",
-            self.path
+            "'{path}' is a binary file (it has NUL bytes), and file_read shows text only{hint}. If it is text in utf-16, \
+             name that encoding"
         ))
     }
 }

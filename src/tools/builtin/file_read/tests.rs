@@ -1,9 +1,10 @@
 //! Pages of files: every limit, every encoding, every kind of line end.
 
 use super::*;
+use crate::domain::tool::ToolChoice;
+use crate::tools::testing::{context, deps};
 use crate::ports::{CancelToken, Clock};
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 struct Still;
@@ -23,7 +24,8 @@ fn cancel(deadline_ms: u64) -> CancelToken {
 }
 
 fn page(first: u64, lines: u64) -> LinePage {
-    LinePage { path: "f".into(), size: 0, first, lines, max_json_chars: 15_000 }
+    let programs = FilePrograms::of(deps().code.as_ref(), &context(ToolChoice::All(true)));
+    LinePage { path: "f".into(), size: 0, first, lines, max_json_chars: 15_000, is_hashed: true, programs }
 }
 
 fn file(bytes: &[u8]) -> File {
@@ -34,7 +36,7 @@ fn file(bytes: &[u8]) -> File {
 }
 
 fn read(bytes: &[u8], page: &LinePage, encoding: Option<&str>) -> Result<Value, String> {
-    page.read(file(bytes), encoding, &cancel(1)).map_err(|error| error.to_string())
+    page.read(file(bytes), encoding, &cancel(1)).map(|(data, _)| data).map_err(|error| error.to_string())
 }
 
 fn read_all(bytes: &[u8], encoding: Option<&str>) -> Value {
@@ -180,7 +182,7 @@ fn p8_a_file_larger_than_memory_is_read_in_pages() {
     writer.rewind().expect("rewound");
     writer.write_all(&head).expect("written");
     writer.rewind().expect("rewound");
-    let data = page(1, 1)
+    let (data, version) = page(1, 1)
         .read(file, None, &CancelToken::new(Arc::new(Ticking::default())).with_deadline(200))
         .expect("a page");
     assert_eq!(
@@ -188,6 +190,7 @@ fn p8_a_file_larger_than_memory_is_read_in_pages() {
         (&json!("xxxxx\n"), &Value::Null, &json!(true))
     );
     assert!(data["note"].as_str().expect("a note").contains("not all counted"), "{data}");
+    assert_eq!(version, None, "the end was not seen");
 }
 
 #[test]

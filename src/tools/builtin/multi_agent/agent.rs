@@ -8,7 +8,7 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
     ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelRequest, ProgressReporter,
-    ToolContext, Toolbox,
+    SeenFiles, ToolContext, Toolbox,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -46,6 +46,8 @@ pub(super) struct SubAgent<'a> {
     cancel: CancelToken,
     tools: Vec<ToolDefinition>,
     messages: Vec<Message>,
+    /// The agent has seen other files than the job's model.
+    seen_files: SeenFiles,
     calls: usize,
     iterations: u32,
     usage: Usage,
@@ -71,7 +73,19 @@ impl<'a> SubAgent<'a> {
         let steps = StepReporter::new(environment.report, &environment.context.id_ref, name);
         let (messages, usage) =
             (vec![instructions(name, environment.options.max_iterations)], Usage::default());
-        Self { environment, steps, number, cancel, tools, messages, calls: 0, iterations: 0, usage }
+        let seen_files = SeenFiles::default();
+        Self {
+            environment,
+            steps,
+            number,
+            cancel,
+            tools,
+            messages,
+            seen_files,
+            calls: 0,
+            iterations: 0,
+            usage,
+        }
     }
 
     /// Works until it has an answer or reaches a limit.
@@ -195,6 +209,7 @@ impl<'a> SubAgent<'a> {
             allowed: ToolChoice::Named(names),
             approved: ApprovedCalls::None,
             cancel: self.cancel.clone(),
+            seen_files: self.seen_files.clone(),
             ..environment.context.clone()
         };
         self.steps.tools_called(calls);

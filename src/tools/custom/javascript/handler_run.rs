@@ -1,7 +1,6 @@
-//! One run of a tool's handler: its user, its project, and access to the project's files.
+//! One run of a tool's handler: its job, and access to the files of the job's project or of the job.
 
-use crate::domain::id::{ProjectId, UserId};
-use crate::ports::{CancelToken, ProjectFiles, ProjectFolder, Web};
+use crate::ports::{CancelToken, Web, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
@@ -13,20 +12,16 @@ pub(super) struct HandlerRun {
     /// The arguments as JSON.
     pub(super) arguments: String,
     pub(super) web: Arc<dyn Web>,
-    pub(super) files: Arc<dyn ProjectFiles>,
-    /// The user of the job.
-    pub(super) owner: UserId,
-    /// The job's project.
-    pub(super) project: Option<ProjectId>,
+    pub(super) files: Arc<dyn WorkspaceFiles>,
+    /// Whose files the handler may use.
+    pub(super) owner: WorkspaceOwner,
     pub(super) cancel: CancelToken,
 }
 
 impl HandlerRun {
-    fn folder(&self) -> Result<Box<dyn ProjectFolder>, String> {
-        let missing = "this job has no project: submit it with a project_id";
-        let project = self.project.ok_or(missing)?;
-        let folder = self.files.folder(self.owner, project).map_err(|error| error.to_string())?;
-        folder.ok_or_else(|| missing.to_owned())
+    fn folder(&self) -> Result<Box<dyn WorkspaceFolder>, String> {
+        let folder = self.files.folder(self.owner).map_err(|error| error.to_string())?;
+        folder.ok_or_else(|| "this call has neither job nor project: name a project_id".to_owned())
     }
 
     /// Reads a text file.

@@ -12,7 +12,7 @@ mod registry;
 mod tool;
 mod watcher;
 
-use crate::ports::{CancelReason, CancelToken, Clock, ProjectFiles, Tool, ToolSource, Web};
+use crate::ports::{CancelReason, CancelToken, Clock, Tool, ToolSource, Web, WorkspaceFiles};
 use crate::tools::code::CodeRunner;
 use registry::JavaScriptRegistry;
 use std::io;
@@ -42,7 +42,7 @@ impl JavaScriptTools {
     pub fn start(
         dir: PathBuf,
         code: Arc<dyn CodeRunner>,
-        (web, files): (Arc<dyn Web>, Arc<dyn ProjectFiles>),
+        (web, files): (Arc<dyn Web>, Arc<dyn WorkspaceFiles>),
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         let (registry, cancel) =

@@ -6,7 +6,7 @@ use super::host::ToolHost;
 use super::permission::FilePermission;
 use super::program::ToolScript;
 use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{ProjectFiles, Tool, ToolContext, ToolError, Web};
+use crate::ports::{Tool, ToolContext, ToolError, Web, WorkspaceFiles, WorkspaceOwner};
 use crate::tools::code::{self, CodeRunner};
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunStatus};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(super) struct JavaScriptDeps {
     /// For `permissions.fetch`.
     pub(super) web: Arc<dyn Web>,
     /// For `permissions.files`.
-    pub(super) files: Arc<dyn ProjectFiles>,
+    pub(super) files: Arc<dyn WorkspaceFiles>,
 }
 
 pub(super) struct JavaScriptTool {
@@ -70,8 +70,7 @@ impl Tool for JavaScriptTool {
             web: Arc::clone(&self.deps.web),
             cancel: context.cancel.clone(),
             files: Arc::clone(&self.deps.files),
-            owner: context.user,
-            project: context.project_id,
+            owner: WorkspaceOwner::from(context),
         };
         let host = Arc::new(ToolHost::new(run, self.description.permissions.clone()));
         let program = Program {

@@ -1,8 +1,8 @@
-//! Caches results of pure reads for a time, per user and project. A write to the files that a read uses
-//! invalidates its result. Failures are not cached.
+//! Caches results of pure reads for a time, per user and project, or per job where its own files are read. A
+//! write to the files that a read uses invalidates its result. Failures are not cached.
 
 use super::catalogue::RegisteredTool;
-use crate::domain::id::{ProjectId, UserId};
+use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::tool::FileAccess;
 use crate::ports::ToolContext;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counters of writes. Two projects may share one: a write in one then also removes entries of the other.
+/// Counters of writes. Two workspaces may share one: a write in one then also removes entries of the other.
 const COUNTERS: usize = 1_024;
 /// A result may take at most this fraction of all bytes: one part in eight.
 const MAX_SHARE: usize = 8;
@@ -47,6 +47,8 @@ impl ToolCacheOptions {
 pub(super) struct CacheKey {
     user: UserId,
     project: Option<ProjectId>,
+    /// The job, if the call reads the job's own files.
+    job: Option<JobId>,
     tool: String,
     /// The version of the tool's source.
     version: u64,
@@ -55,10 +57,15 @@ pub(super) struct CacheKey {
 
 impl CacheKey {
     /// `arguments` must be canonical JSON.
-    pub(super) fn new(tool: &RegisteredTool, arguments: &str, context: &ToolContext) -> Self {
+    pub(super) fn new(
+        tool: &RegisteredTool,
+        (arguments, files): (&str, FileAccess),
+        context: &ToolContext,
+    ) -> Self {
         Self {
             user: context.user,
             project: context.project_id,
+            job: own_job(context).filter(|_| files != FileAccess::None),
             tool: tool.spec.name.to_string(),
             version: tool.version,
             arguments: arguments.to_owned(),
@@ -70,7 +77,7 @@ impl CacheKey {
     }
 }
 
-/// The number of writes of a project when a read began.
+/// The number of writes of a workspace when a read began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WriteStamp(Option<u64>);
 
@@ -156,10 +163,10 @@ impl ResultCache {
         }
     }
 
-    /// Begins a write in the project, which ends when the guard is dropped. Meanwhile file reads are neither
-    /// served nor stored.
+    /// Begins a write in the workspace, which ends when the guard is dropped. Meanwhile file reads are
+    /// neither served nor stored.
     pub(super) fn writing(&self, context: &ToolContext) -> WriteGuard<'_> {
-        let at = counter_index(context.user, context.project_id);
+        let at = counter_index(context.user, context.project_id, own_job(context));
         self.state().update_counter(at, |running| running.saturating_add(1));
         WriteGuard { cache: self, at }
     }
@@ -175,7 +182,8 @@ impl CacheState {
         if files == FileAccess::None {
             return WriteStamp(Some(0));
         }
-        let counter = self.counters.get(counter_index(key.user, key.project)).copied().unwrap_or_default();
+        let counter =
+            self.counters.get(counter_index(key.user, key.project, key.job)).copied().unwrap_or_default();
         WriteStamp((counter.running == 0).then_some(counter.changes))
     }
 
@@ -194,9 +202,14 @@ impl CacheState {
     }
 }
 
-fn counter_index(user: UserId, project: Option<ProjectId>) -> usize {
+/// The job whose own files a call uses.
+fn own_job(context: &ToolContext) -> Option<JobId> {
+    context.project_id.is_none().then_some(context.job)
+}
+
+fn counter_index(user: UserId, project: Option<ProjectId>, job: Option<JobId>) -> usize {
     let mut hasher = DefaultHasher::new();
-    (user, project).hash(&mut hasher);
+    (user, project, job).hash(&mut hasher);
     usize::try_from(hasher.finish() % COUNTERS as u64).unwrap_or_default()
 }
 

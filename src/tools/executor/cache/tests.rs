@@ -234,6 +234,7 @@ fn key(context: &ToolContext, arguments: &str) -> CacheKey {
     CacheKey {
         user: context.user,
         project: context.project_id,
+        job: None,
         tool: "read".into(),
         version: 0,
         arguments: arguments.into(),

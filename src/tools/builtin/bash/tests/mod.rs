@@ -8,8 +8,10 @@ mod patterns;
 use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::ToolChoice;
-use crate::ports::{CancelReason, CancelToken, Clock};
 use crate::tools::code::RunCaller;
+use crate::ports::{
+    CancelReason, CancelToken, Clock, FileError, RunDirectory, WorkspaceFolder, WorkspaceOwner,
+};
 use std::sync::Mutex;
 
 struct Still;
@@ -73,6 +75,18 @@ fn record(status: RunStatus, exit_code: Option<i32>) -> RunRecord {
     }
 }
 
+/// Every job has the directory `/srv/p`.
+struct OneDirectory;
+
+impl WorkspaceFiles for OneDirectory {
+    fn folder(&self, _: WorkspaceOwner) -> Result<Option<Box<dyn WorkspaceFolder>>, FileError> {
+        Ok(None)
+    }
+    fn directory(&self, _: WorkspaceOwner) -> Result<Option<RunDirectory>, FileError> {
+        Ok(Some(RunDirectory { path: PathBuf::from("/srv/p"), limit: None }))
+    }
+}
+
 fn context() -> ToolContext {
     ToolContext {
         user: UserId::SINGLE,
@@ -81,7 +95,7 @@ fn context() -> ToolContext {
         project_id: None,
         allowed: ToolChoice::All(true),
         strictness: None,
-        workdir: Some(PathBuf::from("/srv/p")),
+        seen_files: crate::ports::SeenFiles::default(),
         terms: crate::ports::ModelParameters::default(),
         origin: crate::domain::job::JobOrigin::Client,
         is_trial: false,
@@ -96,7 +110,8 @@ fn bash(record: RunRecord) -> (Bash, Arc<RecordingRunner>) {
     let options = BashOptions { allowed_env: vec!["SET".into(), "UNSET".into()], ..BashOptions::default() };
     let environment = |name: &str| (name == "SET").then(|| "value".to_owned());
     let rules = BashRules::new(&options, environment).expect("good rules");
-    (Bash { runner: Arc::<RecordingRunner>::clone(&runner), rules }, runner)
+    let files = Arc::new(OneDirectory);
+    (Bash { runner: Arc::<RecordingRunner>::clone(&runner), files, rules }, runner)
 }
 
 fn map(arguments: Value) -> Map<String, Value> {
@@ -137,10 +152,26 @@ fn the_sandbox_gets_the_command_directory_timeout_and_environment() {
 }
 
 #[test]
-fn a_working_dir_outside_the_project_is_refused() {
-    for bad in ["/", "/srv/p", "..", "a/../b", "../p", "a/..", "a\0b"] {
+fn a_working_dir_inside_the_jobs_directory_may_be_absolute_and_have_dots() {
+    for (inside, below) in [
+        ("/srv/p", None),
+        ("/srv/p/", None),
+        ("a/..", None),
+        ("../p", None),
+        ("a/../b", Some("b")),
+        ("/srv/p/a/b", Some("a/b")),
+        ("/srv/x/../p/a", Some("a")),
+    ] {
+        let given = program(json!({"command": "ls", "working_dir": inside})).expect("runs");
+        assert_eq!(given.subdirectory, below.map(PathBuf::from), "{inside}");
+    }
+}
+
+#[test]
+fn a_working_dir_outside_the_jobs_directory_is_refused_with_its_name() {
+    for bad in ["/", "/srv", "/srv/pp", "..", "a/../..", "../q", "/srv/p/../q", "a\0b"] {
         let reported = program(json!({"command": "ls", "working_dir": bad})).expect_err(bad).to_string();
-        assert!(reported.contains("working_dir must be relative"), "{reported}");
+        assert!(reported.contains("is outside of the job's directory '/srv/p'"), "{reported}");
     }
     let fine = program(json!({"command": "rm -rf ../x", "working_dir": "a"}));
     assert!(fine.is_ok(), "the guard knows where the command starts");

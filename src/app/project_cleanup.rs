@@ -1,28 +1,9 @@
-//! Directories of projects: finds the one of a project, and removes those that a crash left behind.
+//! Removes the directories of projects that a crash left behind.
 
-use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
-use crate::ports::{ProjectDirectories, Projects, StoreError, Workspaces};
-use crate::store::RedbStore;
-use std::path::PathBuf;
 use crate::domain::workspace::Workspace;
+use crate::ports::{Projects, Workspaces};
 use std::sync::Arc;
-
-pub(super) fn over_store(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn ProjectDirectories> {
-    let (projects, workspaces) = (Arc::<RedbStore>::clone(store), Arc::clone(files));
-    Arc::new(StoreProjectDirectories { projects, workspaces })
-}
-
-struct StoreProjectDirectories {
-    projects: Arc<dyn Projects>,
-    workspaces: Arc<dyn Workspaces>,
-}
-
-impl ProjectDirectories for StoreProjectDirectories {
-    fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError> {
-        Ok(self.projects.project(user, project)?.map(|project| self.workspaces.absolute(&Workspace::from(&project))))
-    }
-}
 
 /// Removes the directories of deleted projects on its own thread, if a crash or a failure kept them. Reads
 /// the list before clients can upload: an unfinished upload looks the same.

@@ -1,0 +1,210 @@
+//! Removes the directories of deleted jobs: at once when the store reports a deletion, and by comparing the
+//! disk with the store at the start and every minute, so that a crash or a failure leaves nothing behind.
+
+use super::job_usages::JobUsages;
+use crate::domain::workspace::{Workspace, WorkspaceId};
+use crate::ports::{Clock, FileError, Store, Workspaces};
+use crate::store::{RedbStore, RetentionAge};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Pause between two comparisons.
+const INTERVAL_MS: u64 = 60_000;
+/// A comparison may take this part of the time: after a long one the next one is delayed.
+const WORK_SHARE: u64 = 100;
+/// A wall clock that deviates this much from the monotonic clock has jumped, milliseconds.
+const JUMP_MS: u64 = 3_600_000;
+/// Time after a jump in which no directory counts as old, milliseconds.
+const DISTRUST_MS: u64 = 24 * 3_600_000;
+
+/// The parts that a cleaner works with.
+pub(super) struct CleanerPorts {
+    pub(super) store: Arc<RedbStore>,
+    pub(super) workspaces: Arc<dyn Workspaces>,
+    pub(super) usages: Arc<JobUsages>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// The thread that removes directories.
+pub(super) struct JobDirectoryCleaner {
+    store: Arc<RedbStore>,
+    is_ended: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl JobDirectoryCleaner {
+    /// Starts the thread. `keep`: the age of an ended job whose directory is removed although the job stays.
+    pub(super) fn start(ports: CleanerPorts, keep: RetentionAge) -> std::io::Result<Self> {
+        let (store, is_ended) = (Arc::clone(&ports.store), Arc::new(AtomicBool::new(false)));
+        let ended = Arc::clone(&is_ended);
+        let thread = std::thread::Builder::new().name("job-files".to_owned()).spawn(move || {
+            let mut cleaner = Cleaner::new(ports, keep);
+            while !ended.load(Ordering::Acquire) {
+                if catch_unwind(AssertUnwindSafe(|| cleaner.run_once(&ended))).is_err() {
+                    tracing::error!("the removal of job directories panicked; continuing");
+                }
+            }
+        })?;
+        Ok(Self { store, is_ended, thread })
+    }
+
+    /// Ends the thread after the directory that it removes now.
+    pub(super) fn end(self) {
+        self.is_ended.store(true, Ordering::Release);
+        self.store.wake_removal_waiter();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that removes job directories panicked");
+        }
+    }
+}
+
+struct Cleaner {
+    ports: CleanerPorts,
+    keep: RetentionAge,
+    /// Monotonic time of the next comparison.
+    next_ms: u64,
+    /// Wall time minus monotonic time at the last comparison.
+    offset_ms: u64,
+    distrusted_until_ms: u64,
+}
+
+impl Cleaner {
+    fn new(ports: CleanerPorts, keep: RetentionAge) -> Self {
+        let (wall_ms, monotonic_ms) = (ports.clock.now_ms(), ports.clock.monotonic_ms());
+        let offset_ms = wall_ms.saturating_sub(monotonic_ms);
+        Self { ports, keep, next_ms: monotonic_ms, offset_ms, distrusted_until_ms: 0 }
+    }
+
+    /// Compares if it is time to, then waits for deletions and removes their directories.
+    fn run_once(&mut self, is_ended: &AtomicBool) {
+        let clock = Arc::clone(&self.ports.clock);
+        let begin_ms = clock.monotonic_ms();
+        if begin_ms >= self.next_ms {
+            self.compare(is_ended);
+            let end_ms = clock.monotonic_ms();
+            let pause_ms = end_ms.saturating_sub(begin_ms).saturating_mul(WORK_SHARE).max(INTERVAL_MS);
+            self.next_ms = end_ms.saturating_add(pause_ms);
+        }
+        let left = Duration::from_millis(self.next_ms.saturating_sub(clock.monotonic_ms()));
+        for (user, job) in self.ports.store.wait_for_removed_jobs(left) {
+            self.remove(&Workspace::of_job(user, job));
+        }
+    }
+
+    /// Removes every directory whose job is gone or ended long ago.
+    fn compare(&mut self, is_ended: &AtomicBool) {
+        // The disk first: a job is stored before it can have a directory.
+        let found = match self.ports.workspaces.job_workspaces(None) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "cannot list the directories of jobs; trying again later");
+                return;
+            }
+        };
+        let before_ms = self.cutoff_ms();
+        for workspace in found {
+            if is_ended.load(Ordering::Acquire) {
+                return;
+            }
+            if self.is_due(&workspace, before_ms) {
+                self.remove(&workspace);
+            }
+        }
+    }
+
+    fn is_due(&self, workspace: &Workspace, before_ms: Option<u64>) -> bool {
+        let WorkspaceId::Job(id) = workspace.id else { return false };
+        match self.ports.store.job(workspace.user, id) {
+            Ok(None) => true,
+            Ok(Some(job)) => {
+                let ended_ms = job.finished_at_ms.filter(|_| job.status.is_terminal());
+                ended_ms.zip(before_ms).is_some_and(|(ended_ms, before_ms)| ended_ms < before_ms)
+            }
+            // An unreadable job keeps its files.
+            Err(_) => false,
+        }
+    }
+
+    /// Directories of jobs that ended earlier are due. None after a jump of the clock, which makes everything
+    /// look old.
+    fn cutoff_ms(&mut self) -> Option<u64> {
+        let (wall_ms, monotonic_ms) = (self.ports.clock.now_ms(), self.ports.clock.monotonic_ms());
+        let offset_ms = wall_ms.saturating_sub(monotonic_ms);
+        if offset_ms.abs_diff(self.offset_ms) > JUMP_MS {
+            self.distrusted_until_ms = monotonic_ms.saturating_add(DISTRUST_MS);
+        }
+        self.offset_ms = offset_ms;
+        if monotonic_ms < self.distrusted_until_ms { None } else { self.keep.cutoff_ms(wall_ms) }
+    }
+
+    fn remove(&self, workspace: &Workspace) {
+        match self.ports.workspaces.remove(workspace) {
+            Ok(()) => {
+                if let WorkspaceId::Job(job) = workspace.id {
+                    self.ports.usages.forget(workspace.user, job);
+                }
+            }
+            Err(FileError::NotFound(_)) => {}
+            Err(error) => {
+                tracing::warn!(job = %workspace.id, %error, "cannot remove the directory of a job; trying again later");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::system::SystemClock;
+    use crate::domain::id::{JobId, UserId};
+    use crate::domain::limits::Limits;
+    use crate::workspace::HostFiles;
+
+    fn cleaner(home: &std::path::Path) -> Cleaner {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let limits = Limits::default();
+        let workspaces: Arc<dyn Workspaces> =
+            Arc::new(HostFiles::new(home.join("ws"), &limits, Arc::clone(&clock)));
+        let usages = Arc::new(JobUsages::new(&limits, &workspaces));
+        let store = RedbStore::in_memory(Arc::clone(&clock));
+        Cleaner::new(CleanerPorts { store, workspaces, usages, clock }, RetentionAge::For(0))
+    }
+
+    #[test]
+    fn directories_of_unknown_jobs_are_removed_and_other_names_are_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let mut cleaner = cleaner(home.path());
+        let workspaces = Arc::clone(&cleaner.ports.workspaces);
+        let gone = Workspace::of_job(UserId(1), JobId::from_bits(1));
+        workspaces.make(&gone).unwrap();
+        let other = home.path().join("ws/jobs/user_1/notes");
+        std::fs::create_dir_all(workspaces.absolute(&gone).join("a/b")).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        cleaner.compare(&AtomicBool::new(false));
+        assert!(!workspaces.absolute(&gone).exists() && other.exists());
+        assert_eq!(workspaces.job_workspaces(None), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_removal_that_a_crash_interrupted_is_finished() {
+        let home = tempfile::tempdir().unwrap();
+        let mut cleaner = cleaner(home.path());
+        let half = home.path().join("ws/jobs/user_1/.nanoclaw").join(format!("gone-{}", JobId::from_bits(3)));
+        std::fs::create_dir_all(half.join("a")).unwrap();
+        cleaner.compare(&AtomicBool::new(false));
+        assert!(!half.exists());
+    }
+
+    #[test]
+    fn after_a_jump_of_the_clock_no_directory_counts_as_old() {
+        let home = tempfile::tempdir().unwrap();
+        let mut cleaner = cleaner(home.path());
+        assert!(cleaner.cutoff_ms().is_some());
+        cleaner.offset_ms = cleaner.offset_ms.saturating_sub(2 * JUMP_MS);
+        assert_eq!(cleaner.cutoff_ms(), None);
+        assert_eq!(cleaner.cutoff_ms(), None, "for a day");
+    }
+}
