@@ -1,5 +1,6 @@
 //! `nanoclaw doctor --json`: the report that scripts read, with a running server, without one and after one.
 
+use crate::support::upstream::{Answer, Upstream};
 use crate::support::{Server, command};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -178,4 +179,51 @@ fn a_key_that_only_the_service_can_read_is_advice_not_a_failure() {
     let models = check(&report, "models");
     assert_eq!((&models["ok"], &models["facts"]["ids"]), (&json!(true), &json!(["m"])), "{models}");
     assert!(check(&report, "store")["facts"]["path"].is_string(), "the other checks run as well");
+}
+
+#[test]
+fn each_models_endpoint_is_asked_and_what_it_says_is_shown() {
+    let upstream = Upstream::start(|request, _| match request["model"].as_str() {
+        Some("locked") => Answer::error(401, "the key sk-secret is bad"),
+        Some("busy") => Answer::error(429, "slow down"),
+        _ => Answer::text("ok"),
+    });
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("config.yml");
+    let line = |id: &str| format!("  - {{id: {id}, api_url: \"{}/v1\", api_key: sk-secret}}\n", upstream.url);
+    let ids = ["fine", "busy"].map(line).concat();
+    let gone = format!("  - {{id: gone, api_url: \"http://{closed}/v1\"}}\n");
+    let data = dir.path().join("data");
+    let doctor = |models: &str, flags: &[&str]| {
+        std::fs::write(&file, format!("data_dir: {}\nmodels:\n{models}", data.display())).expect("written");
+        let arguments = ["doctor", "--config", file.to_str().expect("UTF-8")];
+        command(&[&arguments[..], flags].concat()).output().expect("it runs")
+    };
+    let text = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = "127.0.0.1";
+    let ran = text(&doctor(&format!("{ids}{gone}"), &[]));
+    for shown in [
+        format!("ok    model_endpoint    model 'fine' at {host}: answers"),
+        format!(
+            "warn  model_endpoint    model 'busy' at {host}: the model's provider is limiting requests (HTTP 429)"
+        ),
+        format!(
+            "warn  model_endpoint    model 'gone' at {host}: the model's provider refused the connection"
+        ),
+    ] {
+        assert!(ran.contains(&shown), "{shown}: {ran}");
+    }
+    let locked = doctor(&line("locked"), &["--json"]);
+    let report: Value = serde_json::from_slice(&locked.stdout).expect("JSON");
+    let endpoint = check(&report, "model_endpoint");
+    assert_eq!(
+        (&endpoint["ok"], &endpoint["facts"]["answers"]),
+        (&json!(false), &json!(false)),
+        "{endpoint}"
+    );
+    assert!(!text(&locked).contains("sk-secret"), "{endpoint}");
+    let calls = upstream.requests().len();
+    assert!(!text(&doctor(&line("locked"), &["--no-models"])).contains("model_endpoint"));
+    assert_eq!(upstream.requests().len(), calls, "nothing is asked");
 }

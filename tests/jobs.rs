@@ -212,7 +212,8 @@ fn jobs_of_one_conversation_run_in_order_and_see_each_other() {
     let upstream = Upstream::start(|request, _| {
         let messages = request["messages"].as_array().expect("messages");
         let last = messages.last().expect("one")["content"].as_str().expect("text").to_owned();
-        Answer::paced_text(&format!("{} messages, last {last}", messages.len()), Duration::from_millis(20))
+        let turns = messages.iter().filter(|message| message["role"] != "system").count();
+        Answer::paced_text(&format!("{turns} messages, last {last}"), Duration::from_millis(20))
     });
     let server = Server::start_against(&upstream, "");
     let ids: Vec<String> = (1..=3)

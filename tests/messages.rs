@@ -1,6 +1,6 @@
 //! Messages through `/api`: streams and reloads show the same, also after disconnects, cancels and failures.
 
-use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};
+use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
 use crate::support::{Event, Events, Server};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -56,7 +56,9 @@ fn a_reload_shows_the_same_steps_as_the_stream() {
     assert_eq!((&shown["title"], &shown["message_count"]), (&json!("calculate, please"), &json!(2)));
     let request = &upstream.requests()[0];
     assert_eq!((&request["temperature"], &request["max_tokens"]), (&json!(0.25), &json!(99)));
-    assert_eq!(request["messages"][0], json!({"role": "system", "content": "Be kind."}));
+    let system = &request["messages"][0];
+    assert_eq!(system["role"], "system");
+    assert!(system["content"].as_str().is_some_and(|text| text.ends_with("\n\nBe kind.")), "{system}");
     // The same stream, addressed by the message id.
     let path = format!("/api/conversations/{id}/messages/{}/events", answered["id"].as_str().expect("an id"));
     assert_eq!(seen(&server.stream(&path, 0).collect::<Vec<_>>()), seen(&events));
@@ -66,15 +68,36 @@ fn a_reload_shows_the_same_steps_as_the_stream() {
 }
 
 #[test]
-fn unset_options_are_not_sent_to_the_model() {
+fn set_options_are_sent_to_the_model_and_unset_ones_are_not() {
     let upstream = echo();
     let server = Server::start_against(&upstream, "");
-    // The front end sends the defaults back that it was shown.
-    let id = create(&server, &json!({"temperature": 1.0, "max_tokens": 65_536}))["id"].clone();
-    say(&server, id.as_str().expect("an id"), &json!({"text": "hi", "tools_enabled": false}));
-    let request = &upstream.requests()[0];
-    for field in ["temperature", "max_tokens", "max_completion_tokens", "tools"] {
-        assert!(request.get(field).is_none(), "{field}: {request}");
+    let (shown, whole) = (
+        json!({"temperature": 1.0, "max_tokens": 65_536}),
+        json!({"title": "t", "model": "scripted", "system_prompt": "", "temperature": 1.0,
+            "max_tokens": 65_536, "thinking_enabled": false}),
+    );
+    let fields = ["temperature", "max_tokens", "tools"];
+    let nothing = [None, None, None];
+    let both = [Some(json!(1.0)), Some(json!(65_536)), None];
+    // A setting counts as set when its value is the one that is shown by default, too. The settings form of
+    // the front end repeats everything it was shown, which sets nothing.
+    for (created, changed, expected) in [
+        (json!({}), None, &nothing),
+        (shown.clone(), None, &both),
+        (whole.clone(), None, &both),
+        (json!({}), Some(shown), &both),
+        (json!({}), Some(whole), &nothing),
+    ] {
+        let id = create(&server, &created)["id"].as_str().expect("an id").to_owned();
+        if let Some(change) = &changed {
+            assert_eq!(server.ask("PATCH", &format!("/api/conversations/{id}"), change).status, 200);
+        }
+        say(&server, &id, &json!({"text": "hi", "tools_enabled": false}));
+        let request = upstream.requests().pop().expect("a request");
+        let sent = fields.map(|field| request.get(field).cloned());
+        assert_eq!(&sent, expected, "{created} {changed:?}");
+        let found = show(&server, &id);
+        assert_eq!((&found["temperature"], &found["max_tokens"]), (&json!(1.0), &json!(65_536)));
     }
 }
 
@@ -275,7 +298,7 @@ fn regenerate_replaces_an_answer_and_removes_all_later_messages() {
     let request = upstream.requests()[3].clone();
     let interim: Vec<_> =
         request["messages"].as_array().expect("messages").iter().map(|m| m["content"].clone()).collect();
-    assert_eq!(interim, ["one", "answer 0", "two"]);
+    assert_eq!(interim[1..], ["one", "answer 0", "two"], "after the preamble");
     assert_eq!((&request["temperature"], request.get("tools")), (&json!(0.1), None));
     fails(&server.post(&path(&name(&before[3])), &json!({})), 404, "message not found");
     assert_eq!(show(&server, &id)["message_count"], 4);
@@ -344,4 +367,35 @@ fn an_idempotency_key_makes_one_message() {
     assert_eq!(seen(&events.collect::<Vec<_>>()), seen(&first_events));
     assert_eq!(send("ho").0.status, 422);
     assert_eq!(messages(&server, &id).len(), 2);
+}
+
+#[test]
+fn reasoning_that_a_local_model_writes_as_text_becomes_thinking_steps() {
+    // With both tags, cut at odd places; with the closing tag only; without a stream.
+    let upstream = Upstream::start(|request, _| {
+        let pieces: &[&str] = match last_text(request).as_str() {
+            "both" => &["<thi", "nk>\nhm", ", so\n</", "think>\n", "\nyes"],
+            "closing" => &["hm, ", "so\n</thi", "nk>\n\nyes"],
+            _ => {
+                let message = json!({"role": "assistant", "content": "<think>hm, so</think>yes"});
+                let whole = json!({"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+                let headers = vec![("content-type".into(), "application/json".into())];
+                return Answer { status: 200, headers, acts: vec![Act::Raw(whole.to_string())] };
+            }
+        };
+        let mut acts: Vec<Act> = pieces.iter().map(|piece| Act::Data(content(piece))).collect();
+        acts.push(Act::Data(finish("stop")));
+        Answer::stream(acts)
+    });
+    let server = Server::start_against(&upstream, "");
+    for form in ["both", "closing", "whole"] {
+        let id = new(&server);
+        let events = say(&server, &id, &json!({"text": form}));
+        let steps = seen(&events);
+        let parts: Vec<_> =
+            steps.iter().map(|step| (step["type"].clone(), step["content"].clone())).collect();
+        assert_eq!(parts, [(json!("thinking"), json!("hm, so")), (json!("text"), json!("yes"))], "{form}");
+        let answered = messages(&server, &id)[1].clone();
+        assert_eq!((&answered["text"], &answered["process_steps"]), (&json!("yes"), &json!(steps)), "{form}");
+    }
 }

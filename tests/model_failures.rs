@@ -4,6 +4,7 @@
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
 use crate::support::{Server, assert_whole};
 use serde_json::{Value, json};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -44,8 +45,8 @@ fn a_truncated_answer_is_continued_and_stays_one_answer() {
     assert_eq!(server.get("/v1/usage?conversation_id=other").json()["data"], json!([]));
     assert_eq!(server.get("/v1/usage?conversation_id=c&from=2026-01-01").status, 400);
     let third = &upstream.requests()[2]["messages"];
-    assert_eq!(third[1], json!({"role": "assistant", "content": "The answer is long."}), "{third}");
-    assert_eq!(third.as_array().map(Vec::len), Some(3), "the continuation prompt is not kept: {third}");
+    assert_eq!(third[2], json!({"role": "assistant", "content": "The answer is long."}), "{third}");
+    assert_eq!(third.as_array().map(Vec::len), Some(4), "the continuation prompt is not kept: {third}");
 }
 
 #[test]
@@ -210,4 +211,101 @@ fn titles_come_from_the_configured_title_model() {
         assert_eq!(server.events(&job).last().expect("events").data["suggested_title"], title, "{ended}");
     }
     assert_eq!(upstream.requests().len(), 3);
+}
+
+#[test]
+fn a_job_whose_model_gives_no_final_text_says_what_was_done() {
+    let upstream = Upstream::start(|request, _| {
+        if request["tools"].is_array() {
+            Answer::calls(&[("calculator", json!({"expression": "1/0"}))])
+        } else {
+            answer("", "stop")
+        }
+    });
+    let server = Server::start_with(&models(&upstream, &["id: m"], ""));
+    for (max_steps, reason, cause) in
+        [(2, "max_steps", "(max_steps: 2)"), (9, "repeated_failure", "failed 3 times")]
+    {
+        let job = server.submit(&json!({"input": "divide", "max_steps": max_steps}));
+        let ended = server.wait(&job);
+        let output = ended["output_text"].as_str().expect("a text").to_owned();
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+        assert!(output.starts_with("There is no final answer: ") && output.contains(cause), "{output}");
+        assert!(
+            output.contains("Tools called: calculator") && output.contains("The last call failed: "),
+            "{output}"
+        );
+        let events = server.events(&job);
+        assert_whole(&events);
+        assert_eq!(events.last().expect("events").data["finish_reason"], reason);
+    }
+    let requests = upstream.requests();
+    let told = |request: &Value| last_message(request).to_string().contains("Answer now, without tools");
+    for request in &requests {
+        assert_eq!(told(request), request.get("tools").is_none(), "{request}");
+    }
+}
+
+#[test]
+fn a_call_written_as_text_in_the_last_answer_is_not_the_answer() {
+    let upstream = Upstream::start(|request, _| {
+        if request["tools"].is_array() {
+            Answer::calls(&[("calculator", json!({"expression": "6*7"}))])
+        } else {
+            answer(
+                r#"<tool_call>{"name": "calculator", "arguments": {"expression": "1"}}</tool_call>"#,
+                "stop",
+            )
+        }
+    });
+    let server = Server::start_with(&models(&upstream, &["id: m, text_tool_calls: true"], ""));
+    let ended = server.wait(&server.submit(&json!({"input": "go", "max_steps": 1})));
+    let output = ended["output_text"].as_str().expect("a text");
+    assert!(output.contains("Tools called: calculator once."), "{output}");
+}
+
+#[test]
+fn failures_name_model_host_and_cause() {
+    let upstream = Upstream::start(|request, number| match request["model"].as_str() {
+        Some("busy") if number == 0 => Answer::error(429, "the words sk-secret of the provider"),
+        Some("cut") => Answer { acts: vec![Act::Data(content("half"))], ..answer("", "stop") },
+        _ => answer("at last", "stop"),
+    });
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let host = "127.0.0.1";
+    let extra = format!(
+        "  - {{id: gone, api_url: \"http://{closed}/v1?key=topsecret\"}}\nlimits: {{model_failures: 2}}\n"
+    );
+    let server = Server::start_with(&models(&upstream, &["id: busy", "id: cut"], &extra));
+    let job = server.submit(&json!({"input": "speak", "model": "busy"}));
+    assert_eq!(server.wait(&job)["output_text"], "at last");
+    let events = server.events(&job);
+    let reasons: Vec<_> = events.iter().filter_map(|event| event.data["reason"].as_str()).collect();
+    let reason = reasons.iter().find(|reason| reason.contains("trying again")).expect("a retry");
+    assert!(
+        reason.contains(&format!("model 'busy' at {host}: ")) && reason.contains("(HTTP 429)"),
+        "{reason}"
+    );
+    for (model, place, cause) in [
+        ("cut", format!("model 'cut' at {host}: "), "was cut off"),
+        ("gone", format!("model 'gone' at {host}: "), "refused the connection"),
+    ] {
+        let ended = server.wait(&server.submit(&json!({"input": "speak", "model": model})));
+        let message = ended["error"]["message"].as_str().expect("a message").to_owned();
+        assert!(message.starts_with(&place) && message.contains(cause), "{ended}");
+    }
+    let log = server.log();
+    for (model, cause) in [("busy", "(HTTP 429)"), ("cut", "was cut off"), ("gone", "refused the connection")]
+    {
+        let is_logged = |line: &str| {
+            line.contains("model call failed")
+                && line.contains(&format!("model={model}"))
+                && line.contains(cause)
+        };
+        assert!(log.lines().any(is_logged), "{model}: {log}");
+    }
+    assert!(
+        log.contains(&format!("host={host}")) && !log.contains("topsecret") && !log.contains("sk-secret"),
+        "{log}"
+    );
 }

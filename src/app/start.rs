@@ -170,6 +170,7 @@ fn engine_limits(config: &Config) -> EngineLimits {
         repeated_failures: limits.repeated_failures,
         title_model: config.title_model.clone(),
         history_messages: limits.history_messages,
+        preamble: config.preamble.clone(),
         approval_timeout_ms: limits.approval_timeout_s.saturating_mul(1_000),
         backoff: Backoff { first_s: limits.job_backoff_s, longest_s: limits.job_backoff_max_s },
     }

@@ -4,6 +4,7 @@ use super::options::{FileOptions, LogOptions, MetricsOptions};
 use crate::audit::AuditOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
+use crate::engine::PreambleOptions;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
@@ -43,6 +44,8 @@ pub struct ConfigKeys {
     pub models: Vec<ModelOptions>,
     /// Jobs that run at once.
     pub workers: usize,
+    /// The text before a job's own instructions.
+    pub preamble: PreambleOptions,
     /// Model calls of one job.
     pub max_iterations: u32,
     /// Tool calls of one job that run at once.
@@ -103,6 +106,7 @@ impl Default for ConfigKeys {
             title_model: None,
             models: vec![demo()],
             workers: 16,
+            preamble: PreambleOptions::default(),
             max_iterations: 15,
             tool_max_workers: 4,
             tool_cache: ToolCacheOptions::default(),

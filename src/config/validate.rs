@@ -87,6 +87,7 @@ impl Config {
         problems.key_files(&mut keys.models, env);
         let default_model = problems.default_model(keys.default_model.as_deref(), &keys.models);
         problems.title_model(keys.title_model.as_deref(), &keys.models);
+        problems.preamble(&keys);
         problems.approval(&keys.approval);
         problems.commands(&keys.bash);
         problems.channels(&keys.channels);
@@ -216,6 +217,12 @@ impl ConfigProblems {
                 self.add(format!("{key}.api_url"), shown, "must start with https:// or http://");
             }
             _ => {}
+        }
+    }
+
+    fn preamble(&mut self, keys: &ConfigKeys) {
+        for (key, value, allowed) in keys.preamble.faults() {
+            self.add(format!("preamble.{key}"), value, allowed);
         }
     }
 

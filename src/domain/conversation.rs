@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a title, characters.
 pub const TITLE_CHARS: usize = 255;
 
+/// Shown as the temperature while none is set.
+pub const SHOWN_TEMPERATURE: f64 = 1.0;
+/// Shown as `max_tokens` while none is set.
+pub const SHOWN_MAX_TOKENS: u32 = 65_536;
+
 /// A conversation. A job that names an unknown one creates it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
@@ -59,6 +64,9 @@ pub struct ConversationChange {
     pub thinking_enabled: Option<bool>,
     /// Project; `Some(None)` removes it.
     pub project_id: Option<Option<ProjectId>>,
+    /// The change comes from a form with all settings. It repeats the values that are shown for settings
+    /// which are not set, so these stay unset.
+    pub is_whole_form: bool,
 }
 
 impl Conversation {
@@ -69,8 +77,17 @@ impl Conversation {
     }
 
     /// Applies the changes.
-    pub fn update(&mut self, change: ConversationChange) {
+    pub fn update(&mut self, mut change: ConversationChange) {
         let settings = &mut self.settings;
+        if change.is_whole_form {
+            let is_shown = |value: &f64| (value - SHOWN_TEMPERATURE).abs() < f64::EPSILON;
+            let repeats_temperature =
+                settings.temperature.is_none() && change.temperature.as_ref().is_some_and(is_shown);
+            change.temperature = change.temperature.filter(|_| !repeats_temperature);
+            let repeats_max_tokens =
+                settings.max_tokens.is_none() && change.max_tokens == Some(SHOWN_MAX_TOKENS);
+            change.max_tokens = change.max_tokens.filter(|_| !repeats_max_tokens);
+        }
         put(&mut self.title, change.title);
         put(&mut settings.model, change.model);
         put(&mut settings.system_prompt, change.system_prompt);
@@ -84,5 +101,57 @@ impl Conversation {
 fn put<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conversation() -> Conversation {
+        let settings = ConversationSettings {
+            model: "m".into(),
+            system_prompt: String::new(),
+            temperature: None,
+            max_tokens: None,
+            thinking_enabled: false,
+            project_id: None,
+        };
+        let id = ConversationId::try_from("c".to_owned()).expect("a name");
+        let title = String::new();
+        Conversation {
+            id,
+            user: UserId::SINGLE,
+            title,
+            settings,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            message_count: 0,
+        }
+    }
+
+    fn set(temperature: f64, max_tokens: u32, is_whole_form: bool) -> ConversationChange {
+        let (temperature, max_tokens) = (Some(temperature), Some(max_tokens));
+        ConversationChange { temperature, max_tokens, is_whole_form, ..ConversationChange::default() }
+    }
+
+    #[test]
+    fn a_form_that_repeats_shown_defaults_sets_nothing() {
+        let set_after = |changes: &[ConversationChange]| {
+            let mut conversation = conversation();
+            for change in changes {
+                conversation.update(change.clone());
+            }
+            (conversation.settings.temperature, conversation.settings.max_tokens)
+        };
+        assert_eq!(set_after(&[set(1.0, 65_536, true)]), (None, None), "nobody has changed them");
+        assert_eq!(
+            set_after(&[set(1.0, 65_536, false)]),
+            (Some(1.0), Some(65_536)),
+            "somebody has named them"
+        );
+        assert_eq!(set_after(&[set(0.5, 65_536, true)]), (Some(0.5), None));
+        let back = [set(0.5, 77, true), set(1.0, 65_536, true)];
+        assert_eq!(set_after(&back), (Some(1.0), Some(65_536)), "what was set before changes");
     }
 }

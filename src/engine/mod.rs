@@ -5,6 +5,7 @@
 
 mod active_leases;
 mod backoff;
+mod preamble;
 mod run_progress;
 mod setup;
 
@@ -17,6 +18,7 @@ pub mod worker;
 
 pub use active_leases::ActiveLeases;
 pub use backoff::Backoff;
+pub use preamble::PreambleOptions;
 pub use setup::{EngineLimits, EnginePorts};
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The ports and limits that the engine is built from.
 
 use super::backoff::Backoff;
+use super::preamble::PreambleOptions;
 use crate::domain::event::Record;
 use crate::domain::usage::UsageByModel;
 use crate::ports::{Clock, Entropy, Measurement, Meter, Model, Store, Toolbox};
@@ -54,6 +55,8 @@ pub struct EngineLimits {
     pub history_messages: usize,
     /// How long calls wait for approval before they count as denied, milliseconds.
     pub approval_timeout_ms: u64,
+    /// The text before a job's own instructions.
+    pub preamble: PreambleOptions,
     /// The delay before the next attempt of a failed job.
     pub backoff: Backoff,
 }

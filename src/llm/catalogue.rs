@@ -5,6 +5,7 @@ use super::options::{ModelOptions, PriceOptions, RateOptions};
 use crate::domain::usage::Price;
 use crate::ports::ModelInfo;
 use std::collections::HashSet;
+use ureq::http::Uri;
 
 /// The highest price of a million tokens.
 const PRICE_MAX: f64 = 1e9;
@@ -37,11 +38,18 @@ pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, ModelConfigError> 
     Ok(ModelInfo {
         id: model.id.clone(),
         name: model.name.clone().unwrap_or_else(|| model.id.clone()),
+        host: model.api_url.as_deref().and_then(host),
         context_window: model.context_window,
         max_output_tokens: model.max_output_tokens,
         fallback: model.fallback.clone(),
         price: price(model)?,
     })
+}
+
+/// The host of an address, without port, user and password.
+fn host(url: &str) -> Option<String> {
+    let uri: Uri = url.trim().parse().ok()?;
+    uri.host().map(str::to_owned)
 }
 
 fn check_fallback(model: &ModelOptions, ids: &HashSet<&str>) -> Result<(), ModelConfigError> {

@@ -22,6 +22,7 @@ pub mod sse;
 #[cfg(test)]
 mod testing;
 mod text_calls;
+mod think_tags;
 mod transport;
 
 pub use error::ModelConfigError;

@@ -34,6 +34,8 @@ pub enum Chunk<'a> {
     Thinking(&'a str),
     /// Answer text.
     Text(&'a str),
+    /// All answer text so far was reasoning, as its end shows.
+    TextWasThinking,
     /// Usage of the call so far, as the provider reports it. The last one counts, also when the call fails.
     Spent(Usage),
 }
@@ -88,13 +90,15 @@ pub enum ModelError {
     Stopped,
 }
 
-/// Public facts about a configured model: no URL and no key.
+/// Public facts about a configured model: its host, but no URL and no key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelInfo {
     /// Id that jobs use.
     pub id: String,
     /// Name for people.
     pub name: String,
+    /// Host of its provider, without a port; `None` without a network.
+    pub host: Option<String>,
     /// Maximum tokens of a request and its answer together, where known.
     pub context_window: Option<u32>,
     /// Maximum tokens of one answer.
@@ -103,6 +107,41 @@ pub struct ModelInfo {
     pub fallback: Vec<String>,
     /// Price of its tokens.
     pub price: Price,
+}
+
+impl ModelInfo {
+    /// The model and its host, as messages for people name them.
+    pub fn place(&self) -> String {
+        match &self.host {
+            Some(host) => format!("model '{}' at {host}", self.id),
+            None => format!("model '{}'", self.id),
+        }
+    }
+}
+
+impl ModelError {
+    /// The same error whose text names the model and its host.
+    #[must_use]
+    pub fn at(self, model: &ModelInfo) -> Self {
+        let named = |text: String| format!("{}: {text}", model.place());
+        match self {
+            Self::Refused(text) => Self::Refused(named(text)),
+            Self::Denied(text) => Self::Denied(named(text)),
+            Self::ContextTooLong(text) => Self::ContextTooLong(named(text)),
+            Self::TooLarge(text) => Self::TooLarge(named(text)),
+            Self::Busy { message, retry_after_ms } => Self::Busy { message: named(message), retry_after_ms },
+            Self::Unavailable { message, retry_after_ms } => {
+                Self::Unavailable { message: named(message), retry_after_ms }
+            }
+            Self::NotFound(_) | Self::Stopped => self,
+        }
+    }
+
+    /// The cause for a log: the text without a provider's own words, which may quote a prompt.
+    pub fn cause(&self) -> String {
+        let text = self.to_string();
+        text.split(": ").next().unwrap_or_default().to_owned()
+    }
 }
 
 /// A model provider.

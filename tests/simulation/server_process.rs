@@ -11,7 +11,7 @@ use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::engine::worker::{Worker, WorkerTick};
-use nanoclaw::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
+use nanoclaw::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts, PreambleOptions};
 use nanoclaw::ports::{Batches, CancelToken, Clock, Entropy, Model, Schedules, Store, Toolbox};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 const WORKERS: usize = 3;
 const LIMITS: EngineLimits = EngineLimits {
+    preamble: PreambleOptions { enabled: false, time_zone: None, text: None },
     model_failures: 3,
     repeated_failures: 3,
     title_model: None,

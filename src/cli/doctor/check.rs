@@ -15,11 +15,30 @@ pub(super) struct DoctorCheck {
     advice: Option<String>,
     /// The result, for programs: an object.
     facts: Value,
+    /// The result is no fault, but its reader should look at it.
+    #[serde(skip)]
+    is_warning: bool,
 }
 
 impl DoctorCheck {
     pub(super) fn good(name: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { name: name.into(), ok: true, found: found.into(), advice: None, facts: json!({}) }
+        Self {
+            name: name.into(),
+            ok: true,
+            found: found.into(),
+            advice: None,
+            facts: json!({}),
+            is_warning: false,
+        }
+    }
+
+    /// A result that is no fault of this installation.
+    pub(super) fn warned(
+        name: impl Into<String>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { is_warning: true, ..Self::good(name, found) }.advised(Some(advice.into()))
     }
 
     pub(super) fn bad(name: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -47,7 +66,11 @@ pub(super) fn print(checks: &[DoctorCheck], as_json: bool, terminal: &Terminal) 
         return Ok(terminal.line(&report.to_string())?);
     }
     for check in checks {
-        let mark = if check.ok { "ok  " } else { "FAIL" };
+        let mark = match check {
+            DoctorCheck { ok: false, .. } => "FAIL",
+            DoctorCheck { is_warning: true, .. } => "warn",
+            DoctorCheck { .. } => "ok  ",
+        };
         terminal.line(&format!("{mark}  {:<16}  {}", check.name, check.found))?;
         if let Some(advice) = &check.advice {
             terminal.line(&format!("      {:<16}  → {advice}", ""))?;

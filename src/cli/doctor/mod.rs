@@ -3,6 +3,7 @@
 mod check;
 mod installation;
 mod machine;
+mod models;
 mod sandbox;
 
 use crate::cli::error::CliError;
@@ -18,6 +19,9 @@ pub(super) struct DoctorArgs {
     /// Print the checks as JSON
     #[arg(long)]
     json: bool,
+    /// Do not ask each model with a short call
+    #[arg(long)]
+    no_models: bool,
 }
 
 /// Prints the checks; exit code 1 if one fails. A configuration whose only fault is a missing model key is
@@ -40,6 +44,10 @@ pub(super) fn doctor(
     let options = match &config {
         Ok(config) => {
             checks.extend(installation::check_installation(config, missing.as_deref()));
+            // Without its key, a model would only refuse.
+            if !args.no_models && missing.is_none() {
+                checks.extend(models::check_endpoints(config));
+            }
             config.code_execution.clone()
         }
         Err(error) => {

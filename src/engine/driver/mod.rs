@@ -10,6 +10,7 @@ mod summary;
 mod title;
 mod tool_calls;
 
+use super::preamble::{PreambleFacts, preamble};
 use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
 use super::turn::{NextStep, TurnApproval, TurnLimits, TurnState};
@@ -20,9 +21,9 @@ use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    CancelReason, CancelToken, Lease, LeaseError, ModelRequest, StoreError, ToolScope, Urgency,
+    CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, ToolScope, Urgency,
 };
-use prompt::PromptBase;
+use prompt::{FinalInstruction, PromptBase};
 use std::sync::Arc;
 use tracing::Level;
 
@@ -85,13 +86,20 @@ impl<'a> Driver<'a> {
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
         let tools = ports.tools.resolve(&spec.tools, &spec.model);
+        let facts = PreambleFacts {
+            // Recorded, so that every run of the job sees the same date.
+            started_at_ms: lease.job.started_at_ms.unwrap_or(lease.job.created_at_ms),
+            has_project: spec.project_id.is_some(),
+            has_tools: tools.offers_any(),
+        };
+        let preamble = preamble(&limits.preamble, facts);
         Ok(Self {
             ports,
             limits,
             lease,
             draining,
             cancel,
-            base: PromptBase::new(spec, history),
+            base: PromptBase::new(spec, history, preamble),
             estimator: TokenEstimator::of_model(&model),
             request: ModelRequest {
                 model,
@@ -132,8 +140,8 @@ impl<'a> Driver<'a> {
                     self.append(records)?;
                 }
                 NextStep::Discard { indices, unbilled } => self.discard(&indices, unbilled.as_deref())?,
-                NextStep::CallModel { with_tools, continues, failures } => {
-                    if let Some(drive) = self.call_model(with_tools, continues, failures)? {
+                NextStep::CallModel { closing, continues, failures } => {
+                    if let Some(drive) = self.call_model(closing, continues, failures)? {
                         return Ok(drive);
                     }
                 }
@@ -337,10 +345,16 @@ impl<'a> Driver<'a> {
 
     /// Estimated usage of the next prompt with `text` as its answer.
     fn estimate(&self, text: &str) -> Usage {
-        let prompt = self.estimator.messages(&self.base.messages(&self.turn, false));
+        let prompt = self.estimator.messages(&self.base.messages(&self.turn, FinalInstruction::None));
         let fixed = self.tool_tokens.unwrap_or(0);
         let usage = Usage::new(prompt.saturating_add(fixed), self.estimator.text(text));
         usage.priced(self.price_of(&self.request.model))
+    }
+
+    /// The facts about the current model.
+    fn model_info(&self) -> ModelInfo {
+        let id = &self.request.model;
+        self.ports.model.model(id).unwrap_or_else(|| ModelInfo { id: id.clone(), ..ModelInfo::default() })
     }
 
     fn price_of(&self, model: &str) -> Price {

@@ -1,11 +1,11 @@
 //! Calls the model: prepares the request, streams the answer into the log, records failures and waits between
 //! retries. `turn` decides what a failure means for the job.
 
-use super::prompt::PromptBudget;
+use super::prompt::{FinalInstruction, PromptBudget};
 use super::reply::PartialReply;
 use super::summary::ShortenOutcome;
 use super::{DriveOutcome, Driver};
-use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase, StepKind};
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, StatusPhase, StepKind};
 use crate::domain::usage::Usage;
 use crate::engine::turn::NextStep;
 use crate::ports::{CancelReason, Chunk, Completion, LeaseError, ModelError, Ticket, Urgency};
@@ -29,7 +29,7 @@ impl Driver<'_> {
     /// Makes one call. Returns `Some` when the run has ended with it.
     pub(super) fn call_model(
         &mut self,
-        with_tools: bool,
+        closing: Option<FinishReason>,
         continues: bool,
         failures: u32,
     ) -> Result<Option<DriveOutcome>, LeaseError> {
@@ -38,26 +38,29 @@ impl Driver<'_> {
         {
             return Ok(drive);
         }
+        let with_tools = closing.is_none();
+        let instruction = FinalInstruction::of_call(closing, continues);
         self.offer_tools(with_tools);
-        match self.shorten(continues)? {
+        match self.shorten(instruction)? {
             ShortenOutcome::NotNeeded => {}
             ShortenOutcome::Shortened => return Ok(None),
             ShortenOutcome::Deferred(drive) => return Ok(Some(drive)),
         }
-        self.request.messages = self.base.messages(&self.turn, continues);
+        self.request.messages = self.base.messages(&self.turn, instruction);
         self.request.max_tokens = self.remaining_tokens();
         let mut reply = PartialReply::default();
         match self.stream(&mut reply)? {
             Ok(completion) => return self.seal(completion, with_tools, &reply),
             Err(ModelError::Stopped) if self.cancel.is_cancelled() => self.bill(&reply)?,
             Err(ModelError::Busy { message, retry_after_ms }) => {
+                let message = format!("{}: {message}", self.model_info().place());
                 if retry_after_ms <= MAX_WAIT_IN_PLACE_MS || !self.turn.has_fallback(&self.models) {
                     return self.defer(message, retry_after_ms).map(Some);
                 }
                 let error = ModelError::Unavailable { message, retry_after_ms: Some(retry_after_ms) };
-                self.record_failure(&error, &reply)?;
+                self.record_named_failure(&error, &reply)?;
             }
-            Err(error) => self.record_failure(&error, &reply)?,
+            Err(error) => self.record_failure(error, &reply)?,
         }
         Ok(None)
     }
@@ -111,20 +114,24 @@ impl Driver<'_> {
             if write_error.is_some() {
                 return ControlFlow::Break(());
             }
-            let (kind, text) = match chunk {
-                Chunk::Thinking(text) => (StepKind::Thinking, text),
-                Chunk::Text(text) => (StepKind::Text, text),
+            let records = match chunk {
+                Chunk::Thinking(text) => reply.piece(turn, StepKind::Thinking, text),
+                Chunk::Text(text) => reply.piece(turn, StepKind::Text, text),
+                Chunk::TextWasThinking => turn.text_as_thinking(),
                 Chunk::Spent(usage) => {
                     reply.report(usage);
                     return ControlFlow::Continue(());
                 }
             };
-            reply.text.push_str(text);
-            let record = turn.delta(kind, text);
-            turn.apply(&record);
+            if records.is_empty() {
+                return ControlFlow::Continue(());
+            }
+            for record in &records {
+                turn.apply(record);
+            }
             progress.log_grew();
             let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
-            pending.push_back(store.append(fence, vec![record], urgency));
+            pending.push_back(store.append(fence, records, urgency));
             write_error = poll_finished(&mut pending).err();
             if write_error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -196,11 +203,21 @@ impl Driver<'_> {
         Some(Usage::new(reported.prompt_tokens, arrived).priced(self.price_of(&self.request.model)))
     }
 
+    /// Logs a failed call and records it with the model and its host.
     pub(super) fn record_failure(
         &mut self,
-        error: &ModelError,
+        error: ModelError,
         reply: &PartialReply,
     ) -> Result<(), LeaseError> {
+        let info = self.model_info();
+        if let Some(held_back) = self.end_log_limit.enter(self.ports.clock.monotonic_ms()) {
+            let (host, held_back) = (info.host.as_deref(), Some(held_back).filter(|count| *count > 0));
+            tracing::warn!(model = info.id, host, cause = error.cause(), held_back, "model call failed");
+        }
+        self.record_named_failure(&error.at(&info), reply)
+    }
+
+    fn record_named_failure(&mut self, error: &ModelError, reply: &PartialReply) -> Result<(), LeaseError> {
         let message = error.to_string();
         let (code, retryable, elsewhere) = match error {
             ModelError::NotFound(_) => (FailureCode::ModelNotFound, false, true),
@@ -232,13 +249,12 @@ impl Driver<'_> {
         let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);
         let wait_ms = self.retry_after_ms.take().unwrap_or(base_ms).saturating_add(jitter_ms);
         let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+        let cause = self.turn.failure_message().unwrap_or("the call to the model failed");
+        let reason = format!("{cause}; failed {times}, trying again in {} s", wait_ms.div_ceil(1_000));
         if wait_ms > MAX_WAIT_IN_PLACE_MS {
-            let seconds = wait_ms.div_ceil(1_000);
-            let reason = format!("the call to the model failed {times}, trying again in {seconds} s");
             return self.defer(reason, wait_ms).map(|drive| ControlFlow::Break(Some(drive)));
         }
-        let reason = Some(format!("the call to the model failed {times}, trying again"));
-        let attempt = self.lease.job.attempt;
+        let (attempt, reason) = (self.lease.job.attempt, Some(reason));
         self.append(vec![Event::Status { status: StatusPhase::Retrying, attempt, reason }.into()])?;
         Ok(self.pause(Duration::from_millis(wait_ms)).map_break(|()| None))
     }

@@ -1,6 +1,8 @@
 //! The streamed text and the reported usage of a model call.
 
+use crate::domain::event::{Record, StepKind};
 use crate::domain::usage::Usage;
+use crate::engine::turn::TurnState;
 
 /// Largest token count that a provider's usage report may hold.
 const MAX_CREDIBLE_TOKENS: u64 = 1_000_000_000;
@@ -15,6 +17,12 @@ pub(super) struct PartialReply {
 }
 
 impl PartialReply {
+    /// Adds a piece; returns its record.
+    pub(super) fn piece(&mut self, turn: &TurnState, kind: StepKind, text: &str) -> Vec<Record> {
+        self.text.push_str(text);
+        vec![turn.delta(kind, text)]
+    }
+
     /// Stores the last credible report: one absurd number must not distort the usage statistics.
     pub(super) fn report(&mut self, usage: Usage) {
         let counts = [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens];

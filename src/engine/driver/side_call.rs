@@ -28,6 +28,7 @@ impl Driver<'_> {
                     reply.text.push_str(piece);
                 }
                 Chunk::Thinking(piece) => reply.text.push_str(piece),
+                Chunk::TextWasThinking => text.clear(),
                 Chunk::Spent(usage) => reply.report(usage),
             }
             if text.len() > max_bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

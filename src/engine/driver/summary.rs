@@ -1,6 +1,6 @@
 //! Shortens a context that would not fit the model's window: the oldest messages are replaced by a summary.
 
-use super::prompt::{CutPoint, PromptBudget, transcript};
+use super::prompt::{CutPoint, FinalInstruction, PromptBudget, transcript};
 use super::reply::PartialReply;
 use super::{DriveOutcome, Driver};
 use crate::domain::event::Event;
@@ -38,9 +38,9 @@ pub(super) enum ShortenOutcome {
 
 impl Driver<'_> {
     /// Replaces the oldest messages by a summary when the next prompt would not fit.
-    pub(super) fn shorten(&mut self, continues: bool) -> Result<ShortenOutcome, LeaseError> {
+    pub(super) fn shorten(&mut self, instruction: FinalInstruction) -> Result<ShortenOutcome, LeaseError> {
         let current = self.current_cut();
-        let Some(cut) = self.next_cut(current, continues) else { return Ok(ShortenOutcome::NotNeeded) };
+        let Some(cut) = self.next_cut(current, instruction) else { return Ok(ShortenOutcome::NotNeeded) };
         let left_out = self.base.left_out(self.turn.messages(), current, cut);
         let earlier_summary = self.current_summary();
         let text = self.transcript(earlier_summary.as_deref(), &left_out);
@@ -62,11 +62,12 @@ impl Driver<'_> {
             // A summary that follows a stub does not cover all omitted messages.
             Ok(text) => (self.truncate_summary(text), self.turn.shortened().is_some_and(|s| s.is_stub)),
             Err(ModelError::Busy { message, retry_after_ms }) => {
+                let message = format!("{}: {message}", self.model_info().place());
                 return self.defer(message, retry_after_ms).map(ShortenOutcome::Deferred);
             }
             // A temporary error is retried like any other call; permanent errors fall back to a stub summary.
             Err(error @ ModelError::Unavailable { .. }) if !self.turn.has_failed() => {
-                self.record_failure(&error, &PartialReply::default())?;
+                self.record_failure(error, &PartialReply::default())?;
                 return Ok(ShortenOutcome::Shortened);
             }
             Err(_) => (stub, true),
@@ -117,11 +118,11 @@ impl Driver<'_> {
     }
 
     /// Where to cut for the next prompt to fit; `None` when it fits or nothing may be cut.
-    fn next_cut(&self, current: CutPoint, continues: bool) -> Option<CutPoint> {
+    fn next_cut(&self, current: CutPoint, instruction: FinalInstruction) -> Option<CutPoint> {
         if self.window().is_none() && self.turn.overflows() == 0 {
             return None;
         }
-        let messages = self.base.messages(&self.turn, continues);
+        let messages = self.base.messages(&self.turn, instruction);
         let prompt = self.estimator.messages(&messages).saturating_add(self.tool_tokens.unwrap_or(0));
         let budget = self.prompt_budget(prompt)?;
         if !budget.is_full(prompt) && !self.turn.needs_shorter_prompt() {

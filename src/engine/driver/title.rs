@@ -1,6 +1,7 @@
 //! Titles of new conversations, by the configured title model or from the first message.
 
 use super::Driver;
+use crate::domain::attachment::Attachment;
 use crate::domain::message::Message;
 use crate::ports::{LeaseError, ModelRequest};
 use std::time::Duration;
@@ -24,10 +25,12 @@ impl Driver<'_> {
             return Ok(None);
         }
         let first_message = self.lease.spec.input.iter().find_map(|message| match message {
-            Message::User { content, attachments } => Some(Message::user_text(content, attachments)),
+            Message::User { content, attachments } => {
+                Some((Message::user_text(content, attachments), plain_title(content, attachments)))
+            }
             _ => None,
         });
-        let Some(first_message) = first_message else { return Ok(None) };
+        let Some((first_message, plain_title)) = first_message else { return Ok(None) };
         let model_title = match &self.limits.title_model {
             None => None,
             Some(model) => {
@@ -36,7 +39,7 @@ impl Driver<'_> {
                 answer.ok().and_then(|text| parse_title(&text))
             }
         };
-        Ok(Some(model_title.unwrap_or_else(|| first_message.chars().take(FIRST_CHARS).collect())))
+        Ok(Some(model_title.unwrap_or(plain_title)))
     }
 
     /// Whether a model has to write a title.
@@ -46,6 +49,14 @@ impl Driver<'_> {
 
     fn wants_title(&self) -> bool {
         self.lease.spec.conversation_id.is_some() && self.base.wants_title()
+    }
+}
+
+/// The beginning of the message; the name of its first file if it has nothing but files.
+fn plain_title(content: &str, attachments: &[Attachment]) -> String {
+    match attachments.first() {
+        Some(file) if content.trim().is_empty() => file.name.chars().take(TITLE_CHARS).collect(),
+        _ => content.chars().take(FIRST_CHARS).collect(),
     }
 }
 
@@ -79,6 +90,16 @@ fn strip_markup(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_with_only_files_is_titled_by_the_first_file() {
+        let file =
+            |name: &str| Attachment { name: name.into(), extension: "py".into(), content: "x = 1".into() };
+        let files = [file("main.py"), file("b.py")];
+        assert_eq!(plain_title(" ", &files), "main.py");
+        assert_eq!(plain_title("look at this", &files), "look at this");
+        assert_eq!(plain_title("", &[file(&"n".repeat(255))]).len(), TITLE_CHARS);
+    }
 
     #[test]
     fn a_title_is_one_plain_line() {

@@ -4,6 +4,7 @@ use super::fixture::{Fixture, answer_with_calls, answers, call, two_batches};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
 use crate::domain::usage::{Price, Usage};
 use crate::engine::driver::DriveOutcome;
 use crate::ports::{CancelReason, Chunk, ChunkSink, Completion, ModelError, ModelInfo, StoreError};
@@ -113,13 +114,86 @@ fn an_empty_answer_is_requested_again_twice() {
 }
 
 #[test]
-fn a_job_with_tool_results_succeeds_without_a_final_text() {
-    let fixture = Fixture::new(|request, _, sink| match answers(request) {
-        0 => answer_with_calls(vec![call("a", "pure")], sink),
-        _ => answer_text("", FinishReason::Stop, None, sink),
+fn text_that_turns_out_to_be_reasoning_becomes_a_step_of_reasoning() {
+    let fixture = Fixture::new(|_, _, sink| {
+        for chunk in [Chunk::Text("hm, "), Chunk::Text("so\n"), Chunk::TextWasThinking] {
+            assert!(sink(chunk).is_continue());
+        }
+        answer_text("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
     fixture.finish();
-    assert_eq!((reason(&fixture), fixture.model.requests().len()), (FinishReason::Stop, 4));
+    assert_eq!(fixture.store.output(), "yes");
+    let said = Message::Assistant {
+        content: "yes".into(),
+        thinking: "hm, so".into(),
+        tool_calls: Vec::new(),
+        echo: None,
+    };
+    assert_eq!(fixture.store.messages(), [said]);
+    let folded = crate::engine::turn::TurnState::fold(&fixture.store.records());
+    assert_eq!(folded.answer(), "yes", "a replay agrees");
+}
+
+/// A model that makes this call as long as it may, and then gives no text.
+fn silent_after(name: &'static str, arguments: &'static str) -> Fixture {
+    Fixture::new(move |request, _, sink| {
+        if request.may_call && (name != "pure" || answers(request) == 0) {
+            let call = ToolCall { arguments: arguments.into(), ..call("", name) };
+            return answer_with_calls(vec![call], sink);
+        }
+        answer_text(" ", FinishReason::Stop, None, sink)
+    })
+}
+
+#[test]
+fn an_answer_that_stays_empty_becomes_a_sentence_of_what_was_done() {
+    let silent = silent_after("pure", "{}");
+    silent.finish();
+    assert_eq!((reason(&silent), silent.model.requests().len()), (FinishReason::Stop, 4));
+    assert_eq!(
+        silent.store.output(),
+        "There is no final answer: the model ended without a text. Tools called: pure once."
+    );
+    let mut failing = silent_after("broken", "{}");
+    change_spec(&mut failing, |spec| spec.max_steps = 15);
+    failing.finish();
+    assert_eq!(reason(&failing), FinishReason::RepeatedFailure);
+    let said = "There is no final answer: the same tool call failed 3 times. Tools called: broken 3 times (3 failed).";
+    assert_eq!(failing.store.output(), said);
+    assert_eq!(
+        failing.store.messages().last(),
+        Some(&Message::assistant(said)),
+        "the conversation has it, too"
+    );
+    let is_streamed = failing
+        .store
+        .records()
+        .into_iter()
+        .any(|record| matches!(record, Record::Event(Event::Delta { text, .. }) if text == said));
+    assert!(is_streamed, "streams show it");
+    let withheld = fixture_with_answers(&[("", FinishReason::ContentFilter)]);
+    withheld.finish();
+    assert!(withheld.store.output().contains("content filter"), "{}", withheld.store.output());
+}
+
+#[test]
+fn the_last_call_says_that_it_is_the_last() {
+    let note = |fixture: &Fixture| -> Vec<bool> {
+        let requests = fixture.model.requests();
+        let tells = |message: &Message| matches!(message, Message::Tool { content, .. } if content.contains("Answer now, without tools"));
+        requests.iter().map(|(_, request)| request.messages.last().is_some_and(tells)).collect()
+    };
+    let by_steps = Fixture::new(|_, _, sink| answer_with_calls(vec![call("", "pure")], sink));
+    by_steps.finish();
+    assert_eq!(note(&by_steps), [false, false, false, true]);
+    let by_failures = silent_after("broken", "{}");
+    by_failures.finish();
+    assert_eq!(note(&by_failures), [false, false, false, true, true, true], "each try says so");
+    let (_, last) = by_failures.model.requests().pop().expect("a call");
+    let without_note = by_failures.store.messages().into_iter().filter(
+        |message| matches!(message, Message::Tool { content, .. } if content.contains("Note of the server")),
+    );
+    assert_eq!((without_note.count(), last.may_call), (0, false), "the conversation does not keep the note");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn a_question_that_alone_does_not_fit_fails_with_the_providers_error() {
     fixture.finish();
     let ends = fixture.store.terminal_events();
     assert!(
-        matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "too long"),
+        matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "model 'fake': too long"),
         "{ends:?}"
     );
     assert!(fixture.model.requests().len() <= 3, "the history goes, then nothing is left to go");

@@ -9,7 +9,7 @@ use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
 use crate::domain::usage::Usage;
 use crate::engine::driver::DriveOutcome;
 use crate::engine::worker::{Worker, WorkerTick};
-use crate::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts};
+use crate::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts, PreambleOptions};
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Clock, Completion, Entropy, Journal, Model, ModelError, ModelInfo,
     ModelRequest, Store, ToolContext, ToolOutcome, ToolScope, Toolbox, UnexecutedReason,
@@ -20,6 +20,7 @@ use std::time::Duration;
 
 /// Limits of the tests: a model may fail four times in a row.
 pub(super) const LIMITS: EngineLimits = EngineLimits {
+    preamble: PreambleOptions { enabled: false, time_zone: None, text: None },
     model_failures: 4,
     repeated_failures: 3,
     title_model: None,

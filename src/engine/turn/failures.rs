@@ -108,6 +108,11 @@ impl ModelFailures {
         self.last.is_some()
     }
 
+    /// The text of the last failure.
+    pub(super) fn message(&self) -> Option<&str> {
+        self.last.as_ref().map(|last| last.message.as_str())
+    }
+
     pub(super) fn overflows(&self) -> u32 {
         self.overflows
     }

@@ -5,6 +5,7 @@ mod calls;
 mod failures;
 mod next_step;
 mod repeated_failures;
+mod stand_in;
 mod state;
 
 pub(super) use calls::CANCELLED;

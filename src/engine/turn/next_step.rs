@@ -52,8 +52,8 @@ pub enum NextStep {
     },
     /// Call the model.
     CallModel {
-        /// Whether tools may be called; `false` for a closing answer.
-        with_tools: bool,
+        /// Why this is the closing call, in which the model may call no tools; `None` for an ordinary call.
+        closing: Option<FinishReason>,
         /// Whether the call continues a truncated answer.
         continues: bool,
         /// Failed calls just before this one that need a backoff first.
@@ -158,6 +158,9 @@ impl TurnState {
         let closing = self.closing_reason(limits);
         let is_budget_spent = limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max);
         match self.last_reply {
+            LastReply::Complete(reason) if self.has_no_answer() => {
+                NextStep::Append(self.stand_in_answer(closing.unwrap_or(reason), limits))
+            }
             LastReply::Complete(reason) => NextStep::Finish(closing.unwrap_or(reason)),
             LastReply::Truncated
                 if is_budget_spent
@@ -166,7 +169,7 @@ impl TurnState {
             {
                 NextStep::Finish(closing.unwrap_or(FinishReason::Length))
             }
-            LastReply::Empty if self.empties > EMPTY_RETRIES => self.end_with_empty_answer(closing),
+            LastReply::Empty if self.empties > EMPTY_RETRIES => self.end_with_empty_answer(closing, limits),
             LastReply::None | LastReply::ToolCalls | LastReply::Empty if is_budget_spent => NextStep::Fail {
                 code: FailureCode::MaxTotalTokens,
                 content: format!(
@@ -178,7 +181,7 @@ impl TurnState {
             },
             LastReply::None | LastReply::ToolCalls | LastReply::Truncated | LastReply::Empty => {
                 NextStep::CallModel {
-                    with_tools: closing.is_none(),
+                    closing,
                     continues: self.last_reply == LastReply::Truncated,
                     failures: self.failures.needing_backoff(),
                 }
@@ -199,10 +202,10 @@ impl TurnState {
         limits.max_tokens.is_some_and(|max| self.answer_tokens >= u64::from(max))
     }
 
-    /// A job that has run tools succeeds even without a final text.
-    fn end_with_empty_answer(&self, closing: Option<FinishReason>) -> NextStep {
+    /// A job that has run tools succeeds even without a final text: it says what was done.
+    fn end_with_empty_answer(&self, closing: Option<FinishReason>, limits: &TurnLimits<'_>) -> NextStep {
         if self.rounds > 0 {
-            return NextStep::Finish(closing.unwrap_or(FinishReason::Stop));
+            return NextStep::Append(self.stand_in_answer(closing.unwrap_or(FinishReason::Stop), limits));
         }
         NextStep::Fail {
             code: FailureCode::ProviderError,

@@ -10,18 +10,25 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RepeatedFailures(HashMap<(String, String), u32>);
 
-/// The only field of a tool result that is read here.
+/// The fields of a tool result that are read here.
 #[derive(Deserialize)]
 struct ResultStatus {
     success: bool,
+    #[serde(default)]
+    error: Value,
+}
+
+/// The error of a tool result that reports a failure; may be empty. A result of another shape is a success.
+pub(super) fn reported_failure(content: &str) -> Option<String> {
+    let status: ResultStatus = serde_json::from_str(content).ok()?;
+    (!status.success).then(|| status.error.as_str().unwrap_or_default().to_owned())
 }
 
 impl RepeatedFailures {
     /// Counts a result. A result that does not report a failure is a success.
     pub(super) fn record(&mut self, call: &ToolCall, content: &str) {
-        let failed = serde_json::from_str::<ResultStatus>(content).is_ok_and(|status| !status.success);
         let key = (call.name.clone(), canonical_arguments(&call.arguments));
-        if failed {
+        if reported_failure(content).is_some() {
             let count = self.0.entry(key).or_default();
             *count = count.saturating_add(1);
         } else {

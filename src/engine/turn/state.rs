@@ -116,6 +116,11 @@ impl TurnState {
         self.failures.has_failed()
     }
 
+    /// The text of the last failure since the last answer.
+    pub fn failure_message(&self) -> Option<&str> {
+        self.failures.message()
+    }
+
     /// Whether one of these models may be called instead of the current one.
     pub fn has_fallback(&self, models: &[String]) -> bool {
         self.failures.fallback(models).is_some()
@@ -158,6 +163,11 @@ impl TurnState {
             partial if partial.is_empty() => self.answer.clone(),
             partial => partial,
         }
+    }
+
+    /// Whether the newest answer ended without any text.
+    pub(super) fn has_no_answer(&self) -> bool {
+        self.answer.trim().is_empty()
     }
 
     /// The messages that the conversation keeps when the job ends now: partial text included, every call with
@@ -370,6 +380,21 @@ impl TurnState {
             _ => (self.next_index, 0),
         };
         Event::Delta { index, kind, offset, first_seq: 0, text: text.to_owned() }.into()
+    }
+
+    /// The records that turn the streamed text of the open call into reasoning: its steps are discarded, and
+    /// a step of reasoning has their text.
+    pub fn text_as_thinking(&self) -> Vec<Record> {
+        let is_text = |step: &&OpenStep| step.kind == StepKind::Text;
+        let discarded =
+            self.open.iter().filter(is_text).map(|step| Event::StepDiscarded { index: step.index });
+        let mut records: Vec<Record> = discarded.map(Record::from).collect();
+        let text = self.open_text(StepKind::Text).trim().to_owned();
+        if !text.is_empty() {
+            let (index, kind) = (self.next_index, StepKind::Thinking);
+            records.push(Event::Delta { index, kind, offset: 0, first_seq: 0, text }.into());
+        }
+        records
     }
 
     /// The records that seal a completed model call. Tool calls of a closing answer (`with_tools: false`) are

@@ -38,11 +38,11 @@ fn extend(log: &mut Vec<Record>, turn: &mut TurnState, records: Vec<Record>) {
 }
 
 fn call_model(failures: u32) -> NextStep {
-    NextStep::CallModel { with_tools: true, continues: false, failures }
+    NextStep::CallModel { closing: None, continues: false, failures }
 }
 
 fn closing() -> NextStep {
-    NextStep::CallModel { with_tools: false, continues: false, failures: 0 }
+    NextStep::CallModel { closing: Some(FinishReason::MaxSteps), continues: false, failures: 0 }
 }
 
 fn next(turn: &TurnState) -> NextStep {
@@ -247,7 +247,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
         match next(&turn) {
             NextStep::Append(records) => extend(&mut log, &mut turn, records),
             NextStep::Discard { indices, .. } => extend(&mut log, &mut turn, TurnState::discard(&indices)),
-            NextStep::CallModel { with_tools, .. } => {
+            NextStep::CallModel { closing, .. } => {
                 let answer = log
                     .iter()
                     .filter(|r| matches!(r, Record::Mark(EngineMark::ModelFinished { .. })))
@@ -261,7 +261,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
                     turn = TurnState::fold(&log);
                     continue;
                 }
-                let sealed = turn.seal(completion(calls.collect()), with_tools, Usage::new(10, 5));
+                let sealed = turn.seal(completion(calls.collect()), closing.is_none(), Usage::new(10, 5));
                 extend(&mut log, &mut turn, sealed);
             }
             NextStep::RequestApproval(calls) => {

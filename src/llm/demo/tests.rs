@@ -61,6 +61,7 @@ fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
         match chunk {
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thought.push_str(piece),
+            Chunk::TextWasThinking => panic!("the demo model marks its reasoning"),
             Chunk::Spent(spent) => usage = spent,
         }
         ControlFlow::Continue(())

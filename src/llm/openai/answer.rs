@@ -9,6 +9,7 @@ use crate::llm::answer_output::{AnswerOutput, cut_off, reason_by_calls};
 use crate::llm::json::{self, SurrogateJoiner};
 use crate::llm::sse::SseEvent;
 use crate::llm::text_calls::TextCalls;
+use crate::llm::think_tags::{TaggedPiece, ThinkTags};
 use crate::llm::transport::body::{self, AnswerCollector};
 use crate::llm::transport::error_mapper::{ErrorMapper, ProviderFailure, unavailable};
 use crate::net::CallSlot;
@@ -34,6 +35,8 @@ pub(super) struct OpenAiAnswer<'a> {
     errors: &'a ErrorMapper,
     request: &'a ModelRequest,
     calls: CallAssembler,
+    /// Finds the reasoning that the model writes as text.
+    think_tags: ThinkTags,
     /// Finds the calls that the model writes as text.
     text_calls: Option<TextCalls>,
     details: ReasoningDetails,
@@ -54,13 +57,13 @@ impl<'a> OpenAiAnswer<'a> {
         request: &'a ModelRequest,
         has_text_calls: bool,
     ) -> Self {
-        let names = || request.tools.iter().map(|tool| tool.name.to_string()).collect();
         Self {
             calls: CallAssembler::new(output.limits),
             output,
             errors,
             request,
-            text_calls: (has_text_calls && request.may_call).then(|| TextCalls::new(names())),
+            think_tags: ThinkTags::default(),
+            text_calls: has_text_calls.then(|| text_calls(request)),
             details: ReasoningDetails::default(),
             thinking: SurrogateJoiner::default(),
             text: SurrogateJoiner::default(),
@@ -143,15 +146,38 @@ impl<'a> OpenAiAnswer<'a> {
     }
 
     fn emit_thinking(&mut self, text: &str) -> Result<(), ModelError> {
+        if !text.is_empty() {
+            self.think_tags.note_reasoning();
+        }
         self.output.count(text.len())?;
         self.output.emit(Chunk::Thinking(text))
     }
 
     fn emit_text(&mut self, text: &str) -> Result<(), ModelError> {
         self.output.count(text.len())?;
-        let Some(scan) = &mut self.text_calls else { return self.output.emit(Chunk::Text(text)) };
-        let text = scan.push(text);
-        self.emit_scanned(&text)
+        let pieces = self.think_tags.push(text);
+        self.emit_tagged(pieces)
+    }
+
+    fn emit_tagged(&mut self, pieces: Vec<TaggedPiece>) -> Result<(), ModelError> {
+        for piece in pieces {
+            match piece {
+                TaggedPiece::Thinking(text) => self.output.emit(Chunk::Thinking(&text))?,
+                TaggedPiece::Text(text) => {
+                    let text = self.text_calls.as_mut().map_or_else(|| text.clone(), |scan| scan.push(&text));
+                    self.emit_scanned(&text)?;
+                }
+                TaggedPiece::TextWasThinking => {
+                    let request = self.request;
+                    let scan =
+                        self.text_calls.as_mut().map(|scan| std::mem::replace(scan, text_calls(request)));
+                    let held = scan.map(|mut scan| scan.finish()).unwrap_or_default();
+                    self.output.emit(Chunk::Text(&held))?;
+                    self.output.emit(Chunk::TextWasThinking)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Emits text, and adds the calls that were found before it.
@@ -186,6 +212,8 @@ impl<'a> OpenAiAnswer<'a> {
         let (thinking, text) = (self.thinking.end(), self.text.end());
         self.emit_thinking(thinking)?;
         self.emit_text(text)?;
+        let held = self.think_tags.finish();
+        self.emit_tagged(held)?;
         let rest = self.text_calls.as_mut().map(TextCalls::finish).unwrap_or_default();
         self.emit_scanned(&rest)
     }
@@ -216,6 +244,11 @@ impl AnswerCollector for OpenAiAnswer<'_> {
     fn errors(&self) -> &ErrorMapper {
         self.errors
     }
+}
+
+/// A scanner for calls of the request's tools.
+fn text_calls(request: &ModelRequest) -> TextCalls {
+    TextCalls::new(request.tools.iter().map(|tool| tool.name.to_string()).collect())
 }
 
 fn read_end(word: &str) -> StreamEnd {

@@ -3,6 +3,7 @@
 
 use super::repair;
 use crate::domain::attachment::Attachment;
+use crate::domain::event::FinishReason;
 use crate::domain::job::{ConversationSummary, History, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tokens::TokenEstimator;
@@ -11,6 +12,32 @@ use crate::engine::turn::{ShortenedContext, TurnState};
 /// The user message that continues a truncated answer.
 pub(super) const CONTINUE: &str = "Your answer was cut off because it reached the length limit. Go on exactly where it stops. \
                      Repeat nothing, and do not comment on the interruption.";
+
+/// What the model has to know about its last call, whatever it has been told before.
+const CLOSING: &str = "This is the last call of this job: no tool runs any more. Answer now, without tools: say \
+                       what was found and done, and what is still open.";
+
+/// The instruction at the end of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum FinalInstruction {
+    /// There is none.
+    None,
+    /// Continue the truncated answer.
+    Continue,
+    /// Answer without tools, for this reason.
+    AnswerNow(FinishReason),
+}
+
+impl FinalInstruction {
+    /// The instruction of a call.
+    pub(in crate::engine) fn of_call(closing: Option<FinishReason>, continues: bool) -> Self {
+        match closing {
+            _ if continues => Self::Continue,
+            Some(reason) => Self::AnswerNow(reason),
+            None => Self::None,
+        }
+    }
+}
 
 /// The messages that exist before the job's first answer.
 #[derive(Debug, Clone)]
@@ -27,8 +54,8 @@ pub(in crate::engine) struct PromptBase {
 }
 
 impl PromptBase {
-    /// The base of a job with this history.
-    pub(in crate::engine) fn new(spec: &JobSpec, history: History) -> Self {
+    /// The base of a job with this history. The preamble stands before the job's system prompt.
+    pub(in crate::engine) fn new(spec: &JobSpec, history: History, preamble: Option<String>) -> Self {
         let History { summary, turns, wants_title } = history;
         let (mut earlier, mut turn_ends) = (Vec::new(), Vec::new());
         for turn in turns {
@@ -36,7 +63,10 @@ impl PromptBase {
             turn_ends.push((earlier.len(), turn.number));
         }
         earlier.extend(spec.input.iter().cloned());
-        Self { system_prompt: spec.system_prompt.clone(), summary, earlier, turn_ends, wants_title }
+        // One message: some providers accept only one of them.
+        let parts: Vec<String> = preamble.into_iter().chain(spec.system_prompt.clone()).collect();
+        let system_prompt = (!parts.is_empty()).then(|| parts.join("\n\n"));
+        Self { system_prompt, summary, earlier, turn_ends, wants_title }
     }
 
     /// Whether the conversation had no title when the job began its run.
@@ -44,8 +74,12 @@ impl PromptBase {
         self.wants_title
     }
 
-    /// The messages of the next request. `continues`: the last answer was truncated and has to be continued.
-    pub(in crate::engine) fn messages(&self, turn: &TurnState, continues: bool) -> Vec<Message> {
+    /// The messages of the next request.
+    pub(in crate::engine) fn messages(
+        &self,
+        turn: &TurnState,
+        instruction: FinalInstruction,
+    ) -> Vec<Message> {
         let shortened = turn.shortened();
         let (kept_history, omitted) =
             shortened.map_or((self.earlier.len(), 0), |s| (s.kept_history, s.omitted_job_messages));
@@ -60,8 +94,10 @@ impl PromptBase {
             Some(summary) => messages.extend(with_summary(summary, conversation)),
             None => messages.extend(conversation),
         }
-        if continues {
-            messages.push(Message::user(CONTINUE));
+        match instruction {
+            FinalInstruction::None => {}
+            FinalInstruction::Continue => messages.push(Message::user(CONTINUE)),
+            FinalInstruction::AnswerNow(reason) => instruct_to_answer(&mut messages, reason),
         }
         messages
     }
@@ -88,6 +124,26 @@ impl PromptBase {
     /// The index of the first message that stays if the newest `kept` messages stay.
     pub(super) fn first_kept(&self, kept: usize) -> usize {
         self.earlier.len().saturating_sub(kept)
+    }
+}
+
+/// Tells the model that this call is the last one. The instruction stands at the end of the newest result or
+/// question: a further user message after a result breaks templates that want alternating roles.
+fn instruct_to_answer(messages: &mut Vec<Message>, reason: FinishReason) {
+    let cause = match reason {
+        FinishReason::RepeatedFailure => "The same tool call has failed again and again. ",
+        FinishReason::MaxSteps => "All rounds of tool calls that this job may make are used up. ",
+        FinishReason::Stop | FinishReason::Length | FinishReason::ToolCalls | FinishReason::ContentFilter => {
+            ""
+        }
+    };
+    let note = format!("[Note of the server: {cause}{CLOSING}]");
+    match messages.last_mut() {
+        Some(Message::Tool { content, .. } | Message::User { content, .. }) => {
+            content.push_str("\n\n");
+            content.push_str(&note);
+        }
+        _ => messages.push(Message::user(note)),
     }
 }
 

@@ -5,7 +5,7 @@ mod cut;
 mod repair;
 mod transcript;
 
-pub(in crate::engine) use base::PromptBase;
+pub(in crate::engine) use base::{FinalInstruction, PromptBase};
 pub(in crate::engine) use cut::{CutPoint, PromptBudget};
 pub(in crate::engine) use transcript::transcript;
 

@@ -45,7 +45,7 @@ fn base(turns: u64, words: usize) -> PromptBase {
     let mut spec = spec();
     spec.system_prompt = Some("be brief".into());
     spec.input = vec![Message::System { content: "rules".into() }, Message::user("now")];
-    PromptBase::new(&spec, history)
+    PromptBase::new(&spec, history, None)
 }
 
 /// A job after `count` rounds of calls.
@@ -94,11 +94,11 @@ fn has_paired_calls(messages: &[Message]) -> bool {
 
 #[test]
 fn a_request_has_instructions_history_input_and_the_jobs_own_messages() {
-    let messages = base(1, 1).messages(&rounds(1, 1), false);
+    let messages = base(1, 1).messages(&rounds(1, 1), FinalInstruction::None);
     assert_eq!(messages.len(), 1 + 4 + 2 + 2);
     assert!(matches!(&messages[0], Message::System { content } if content == "be brief"));
     assert_eq!(messages[6], Message::user("now"));
-    let continues = base(1, 1).messages(&rounds(1, 1), true);
+    let continues = base(1, 1).messages(&rounds(1, 1), FinalInstruction::Continue);
     assert!(matches!(continues.last(), Some(Message::User { content, .. }) if content == base::CONTINUE));
 }
 
@@ -138,7 +138,7 @@ fn the_oldest_turns_are_cut_first_and_the_question_stays() {
     );
     let mut short = turn.clone();
     shorten(&mut short, "five questions", cut);
-    let messages = base.messages(&short, false);
+    let messages = base.messages(&short, FinalInstruction::None);
     assert!(has_paired_calls(&messages), "{messages:?}");
     let Message::User { content, .. } = &messages[1] else { panic!("{messages:?}") };
     assert!(content.contains("five questions") && content.contains("question 6"), "{content}");
@@ -154,7 +154,7 @@ fn a_long_job_drops_its_oldest_rounds_but_keeps_question_and_instructions() {
     let cut = base.cut(turn.messages(), base.no_cut(), budget, &estimator).expect("a cut");
     assert_eq!((cut.kept_history, cut.omitted_job_messages), (1, 14), "only the newest round fits");
     shorten(&mut turn, "", cut);
-    let messages = base.messages(&turn, false);
+    let messages = base.messages(&turn, FinalInstruction::None);
     assert!(matches!(&messages[1], Message::System { content } if content == "rules"), "{messages:?}");
     assert!(matches!(&messages[2], Message::User { content, .. } if content.ends_with("now")));
     assert!(has_paired_calls(&messages) && messages.len() == 5, "{messages:?}");
@@ -196,7 +196,7 @@ proptest! {
             );
             now = cut;
             shorten(&mut turn, "in short", cut);
-            let messages = base.messages(&turn, false);
+            let messages = base.messages(&turn, FinalInstruction::None);
             prop_assert!(has_paired_calls(&messages), "{messages:?}");
             let has_question = messages.iter().any(|m| matches!(m, Message::User { content, .. } if content.ends_with("now")));
             prop_assert!(has_question, "the question stays");

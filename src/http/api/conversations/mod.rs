@@ -62,6 +62,8 @@ pub(crate) async fn create(
     body: RequestBody,
 ) -> HandlerResult {
     let (user, change) = (request.user, asked(context, request, body).await?);
+    // A new conversation has shown nothing yet, so its request can repeat nothing.
+    let change = ConversationChange { is_whole_form: false, ..change };
     let now_ms = context.app.clock.now_ms();
     let settings = ConversationSettings {
         model: context.app.default_model.clone(),

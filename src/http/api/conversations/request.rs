@@ -31,6 +31,13 @@ impl ConversationRequest {
             let rule = format!("'system_prompt' may have {most} bytes, not {bytes}");
             return Err(ApiError::value("system_prompt", rule));
         }
+        // The front end's settings form sends all of these, whatever the user has changed.
+        let is_whole_form = self.title.is_some()
+            && self.model.is_some()
+            && self.system_prompt.is_some()
+            && self.temperature.is_some()
+            && self.max_tokens.is_some()
+            && self.thinking_enabled.is_some();
         // The front end sends an empty name for the default model.
         let model = self.model.map(|name| spec::model(Some(name).filter(|name| !name.is_empty()), app));
         let project_id = self.project_id.map(|id| id.map(|id| project::parse_id(&id)).transpose());
@@ -42,6 +49,7 @@ impl ConversationRequest {
             max_tokens: self.max_tokens.map(MaxTokens::to_u32),
             thinking_enabled: self.thinking_enabled,
             project_id: project_id.transpose()?,
+            is_whole_form,
         })
     }
 }
@@ -77,6 +85,7 @@ mod tests {
             max_tokens: Some(1),
             thinking_enabled: Some(true),
             project_id: None,
+            is_whole_form: true,
         };
         assert_eq!(read(whole), Ok(expected));
         let model = read(json!({"model": ""})).map(|change| change.model);

@@ -1,9 +1,8 @@
 //! A conversation as the front end reads it. Absent values are left out.
 
-use crate::domain::conversation::Conversation;
+use crate::domain::conversation::{Conversation, SHOWN_MAX_TOKENS, SHOWN_TEMPERATURE};
 use crate::domain::id::{ConversationId, ProjectId, UserId};
 use crate::http::api::envelope::date;
-use crate::http::api::messages::job::{USUAL_MAX_TOKENS, USUAL_TEMPERATURE};
 use crate::ports::{Projects, StoreError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,8 +54,8 @@ impl ConversationResponse {
             title,
             model: settings.model,
             system_prompt: settings.system_prompt,
-            temperature: settings.temperature.unwrap_or(USUAL_TEMPERATURE),
-            max_tokens: settings.max_tokens.unwrap_or(USUAL_MAX_TOKENS),
+            temperature: settings.temperature.unwrap_or(SHOWN_TEMPERATURE),
+            max_tokens: settings.max_tokens.unwrap_or(SHOWN_MAX_TOKENS),
             thinking_enabled: settings.thinking_enabled,
             project_id: settings.project_id,
             project_name: settings.project_id.and_then(|id| names.get(&id).cloned()),

@@ -1,5 +1,5 @@
-//! From the settings of a conversation to the job that answers in it. The defaults that the front end shows
-//! are not sent to providers, which have their own.
+//! From the settings of a conversation to the job that answers in it. A setting that is not set is not sent
+//! to providers, which have their own defaults.
 
 use super::request::AnswerOptions;
 use crate::domain::conversation::Conversation;
@@ -13,11 +13,6 @@ use crate::http::request::project;
 use crate::http::v1::jobs::spec::{self, input};
 use crate::ports::NewJob;
 use std::sync::Arc;
-
-/// Shown where no temperature is set. Setting this value is the same as none.
-pub(crate) const USUAL_TEMPERATURE: f64 = 1.0;
-/// Shown where no `max_tokens` is set. Setting this value is the same as none.
-pub(crate) const USUAL_MAX_TOKENS: u32 = 65_536;
 
 /// The job that answers in the conversation. Its project belongs to the user, and its model is configured.
 pub(crate) async fn job(
@@ -46,14 +41,13 @@ fn spec(
     let settings = conversation.settings;
     let system_prompt = Some(settings.system_prompt).filter(|prompt| !prompt.is_empty());
     input::check_size(&input, system_prompt.as_deref(), &app.limits)?;
-    let is_usual = |temperature: &f64| (temperature - USUAL_TEMPERATURE).abs() < f64::EPSILON;
     let model = spec::model(Some(settings.model), app)?;
     Ok(JobSpec {
         conversation_id: Some(conversation.id),
         project_id: options.project_id.or(settings.project_id),
         system_prompt,
-        temperature: settings.temperature.filter(|temperature| !is_usual(temperature)),
-        max_tokens: settings.max_tokens.filter(|most| *most != USUAL_MAX_TOKENS),
+        temperature: settings.temperature,
+        max_tokens: settings.max_tokens,
         thinking: settings.thinking_enabled,
         tools: if options.tools_enabled { ToolChoice::Default } else { ToolChoice::All(false) },
         on_disconnect: options.on_disconnect,

@@ -48,6 +48,7 @@ fn read(
             Chunk::Text("") | Chunk::Thinking("") => panic!("a text is never empty"),
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thinking.push_str(piece),
+            Chunk::TextWasThinking => panic!("this dialect marks its reasoning"),
             Chunk::Spent(usage) => spent.push(usage),
         }
         ControlFlow::Continue(())

@@ -47,6 +47,7 @@ fn replay_from(
         match chunk {
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thinking.push_str(piece),
+            Chunk::TextWasThinking => thinking.push_str(&std::mem::take(&mut text)),
             Chunk::Spent(spent) => usage = spent,
         }
         ControlFlow::Continue(())
@@ -185,6 +186,41 @@ fn a_whole_completion_without_a_stream_is_read() {
         assert_eq!(outcome.usage.total_tokens, 3);
         assert_eq!(outcome.result.expect("complete").tool_calls.len(), 1);
     }
+}
+
+#[test]
+fn reasoning_in_the_text_is_reasoning() {
+    let call = r#"<tool_call>{"name":"calc","arguments":{"n":1}}</tool_call>"#;
+    for (content, thinking, text, calls) in [
+        (format!("<think>\nhm, so\n</think>\n\nyes {call}"), "hm, so", "yes ", 1),
+        (format!("hm, so\n</think>\n\nyes\n{call}"), "hm, so\n", "yes\n", 1),
+        ("look: `</think>`".to_owned(), "", "look: `</think>`", 0),
+    ] {
+        let pieces: Vec<Value> = content
+            .chars()
+            .map(|c| json!({"choices": [{"delta": {"content": c.to_string()}}]}))
+            .chain([json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})])
+            .collect();
+        let message = json!({"role": "assistant", "content": content});
+        let whole =
+            json!({"object": "chat.completion", "choices": [{"message": message, "finish_reason": "stop"}]});
+        let tool = crate::domain::tool::ToolSpec {
+            name: "calc".into(),
+            description: "".into(),
+            parameters: json!({"type": "object"}),
+        };
+        let request = ModelRequest { tools: vec![tool.into()], ..request(Vec::new()) };
+        for body in [stream_of(&pieces), whole.to_string()] {
+            let outcome = replay_from(body.as_bytes(), LIMITS, &request, true);
+            assert_eq!((outcome.thinking.as_str(), outcome.text.as_str()), (thinking, text), "{body}");
+            assert_eq!(outcome.result.expect("complete").tool_calls.len(), calls, "{body}");
+        }
+    }
+    // A provider with a field for reasoning.
+    let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}}]});
+    let text = json!({"choices": [{"delta": {"content": "a\n</think>\nb"}, "finish_reason": "stop"}]});
+    let outcome = replay(&stream_of(&[thought, text]));
+    assert_eq!((outcome.thinking.as_str(), outcome.text.as_str()), ("hm", "a\n</think>\nb"));
 }
 
 #[test]

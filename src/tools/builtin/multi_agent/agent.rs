@@ -7,7 +7,7 @@ use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelRequest, ProgressReporter,
+    ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, ProgressReporter,
     SeenFiles, ToolContext, Toolbox,
 };
 use std::ops::ControlFlow;
@@ -19,6 +19,10 @@ const MAX_RETRY_WAIT: Duration = Duration::from_secs(5);
 const DEFAULT_RETRY_WAIT: Duration = Duration::from_millis(500);
 /// The largest plausible usage of one call: an error of a provider must not spoil the accounts.
 const PLAUSIBLE_TOKENS: u64 = 1_000_000_000;
+
+/// The end of the last prompt.
+const LAST_CALL: &str = "\n\n[Note of the server: This is your last call: no tool runs any more. Answer now, \
+                         without tools: give the result.]";
 
 /// The parts that all agents of a call share.
 pub(super) struct AgentEnvironment<'a> {
@@ -74,18 +78,7 @@ impl<'a> SubAgent<'a> {
         let (messages, usage) =
             (vec![instructions(name, environment.options.max_iterations)], Usage::default());
         let seen_files = SeenFiles::default();
-        Self {
-            environment,
-            steps,
-            number,
-            cancel,
-            tools,
-            messages,
-            seen_files,
-            calls: 0,
-            iterations: 0,
-            usage,
-        }
+        Self { environment, steps, number, cancel, tools, messages, seen_files, calls: 0, iterations: 0, usage }
     }
 
     /// Works until it has an answer or reaches a limit.
@@ -124,7 +117,7 @@ impl<'a> SubAgent<'a> {
         let terms = &self.environment.context.terms;
         let request = ModelRequest {
             model: terms.model.clone(),
-            messages: self.messages.clone(),
+            messages: self.prompt(may_call),
             tools: self.tools.clone(),
             may_call,
             temperature: terms.temperature,
@@ -146,10 +139,22 @@ impl<'a> SubAgent<'a> {
                 None if error == ModelError::Stopped || self.cancel.is_cancelled() => {
                     return Err(self.stopped());
                 }
-                None => return Err(error.to_string()),
+                None => {
+                    let info = self.environment.model.model(&request.model).unwrap_or_default();
+                    return Err(error.at(&ModelInfo { id: request.model.clone(), ..info }).to_string());
+                }
             }
             may_retry = false;
         }
+    }
+
+    /// The messages of the next call. In the last call, the newest result tells the agent to answer.
+    fn prompt(&self, may_call: bool) -> Vec<Message> {
+        let mut messages = self.messages.clone();
+        if let (false, Some(Message::Tool { content, .. })) = (may_call, messages.last_mut()) {
+            content.push_str(LAST_CALL);
+        }
+        messages
     }
 
     fn call_model(&mut self, request: &ModelRequest) -> (SubAgentReply, Result<Completion, ModelError>) {
@@ -158,6 +163,7 @@ impl<'a> SubAgent<'a> {
             match chunk {
                 Chunk::Thinking(text) => reply.thinking.push_str(text),
                 Chunk::Text(text) => reply.text.push_str(text),
+                Chunk::TextWasThinking => reply.thinking.push_str(std::mem::take(&mut reply.text).trim()),
                 Chunk::Spent(usage) if usage.total_tokens <= PLAUSIBLE_TOKENS => reply.spent = Some(usage),
                 Chunk::Spent(_) => {}
             }
@@ -252,7 +258,7 @@ fn instructions(name: &str, max_turns: u32) -> Message {
     let content = format!(
         "You are the agent '{name}'. You work on one part of a larger task, on your own, while other agents work on others. Do \
          what the message asks; use the tools on offer where they help. Nobody can answer questions. After at most {max_turns} turns \
-         you must have answered: give the result itself, complete and brief, because whoever asked sees nothing else of your \
+         you must have answered: give the result itself, complete and brief, because the asking agent sees nothing else of your \
          work."
     );
     Message::System { content }

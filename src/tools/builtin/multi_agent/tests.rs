@@ -306,9 +306,9 @@ fn a_model_error_fails_one_agent_and_a_busy_model_is_retried_once() {
         _ => ScriptedReply::Text("fine"),
     });
     let reported = twice.run(json!([task("a", "bad"), task("b", "good"), task("c", "down")]));
-    assert_eq!(reported["results"][0]["error"], "no such thing");
+    assert_eq!(reported["results"][0]["error"], "model 'm': no such thing");
     assert_eq!(reported["results"][1]["response"], "fine");
-    assert_eq!(reported["results"][2]["error"], "down");
+    assert_eq!(reported["results"][2]["error"], "model 'm': down");
     let of = |what: &str| twice.requests().iter().filter(|request| instruction_of(request) == what).count();
     assert_eq!((of("bad"), of("good"), of("down")), (1, 1, 2));
     let mended = fixture(move |_, number| match number {
@@ -319,7 +319,7 @@ fn a_model_error_fails_one_agent_and_a_busy_model_is_retried_once() {
     let long = fixture(|_, _| {
         ScriptedReply::Fail(ModelError::Busy { message: "much later".into(), retry_after_ms: 60_000 })
     });
-    assert_eq!(long.fail_in(&job_context(), json!([task("a", "x")]))["results"][0]["error"], "much later");
+    assert_eq!(long.fail_in(&job_context(), json!([task("a", "x")]))["results"][0]["error"], "model 'm': much later");
     assert_eq!(long.requests().len(), 1);
 }
 
