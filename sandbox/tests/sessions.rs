@@ -284,6 +284,49 @@ fn a_directory_of_the_caller_is_readable_or_writable_as_specified() {
 }
 
 #[test]
+fn further_paths_are_writable_and_only_program_directories_run_programs() {
+    with_sandbox(
+        |_| {},
+        |sandbox, scratch| {
+            let home = tempfile::tempdir_in(scratch.parent().unwrap()).unwrap();
+            let at = |name: &str| home.path().join(name);
+            for dir in ["cache", "docs", "beside"] {
+                std::fs::create_dir(at(dir)).unwrap();
+            }
+            std::fs::write(at("file"), "old").unwrap();
+            std::fs::write(at("secret"), "hidden").unwrap();
+            let spec = SessionSpec {
+                writable_paths: vec![at("docs"), at("file")],
+                program_dirs: vec![at("cache")],
+                ..SessionSpec::new(
+                    "/bin/sh",
+                    &[
+                        "-c",
+                        "cd $1; for dir in cache docs; do cp /bin/echo $dir/tool && $dir/tool ran in $dir; done
+                         echo new > file && mv docs/tool cache/moved && cache/moved moved
+                         echo x > beside/x; cat secret; rm file; ln cache/tool beside/tool; chmod 4755 cache/tool
+                         echo x > $1/x; mv docs beside/docs",
+                        "sh",
+                        &home.path().display().to_string(),
+                    ],
+                )
+            };
+            let (stdout, stderr, _) = output_and_end(sandbox, &spec);
+            assert_eq!(stdout, "ran in cache\nmoved\n", "{stderr}");
+            assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "new\n");
+            assert!(!at("beside/x").exists() && !at("x").exists() && !at("beside/tool").exists(), "{stderr}");
+            assert!(at("docs").is_dir() && !stdout.contains("hidden"), "{stdout}{stderr}");
+            let mode = std::fs::metadata(at("cache/tool")).unwrap().permissions();
+            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o6000, 0, "no set-id bits");
+            for bad in [PathBuf::from("/"), scratch.to_owned(), at("none"), PathBuf::from("relative")] {
+                let spec = SessionSpec { program_dirs: vec![bad.clone()], ..SessionSpec::new("true", &[]) };
+                assert!(sandbox.open_session(&spec).is_err(), "{}", bad.display());
+            }
+        },
+    );
+}
+
+#[test]
 fn a_session_cannot_access_other_paths() {
     with_sandbox(
         |_| {},

@@ -1,9 +1,15 @@
-//! Connects MCP to the sandbox: programs of MCP servers run as sandbox sessions.
+//! Connects MCP to the sandbox: programs of MCP servers run as sandbox sessions, unless the operator says
+//! `sandbox: off`.
 
+use super::directory_size::check_size;
 use super::error::AppError;
+use super::plain_process::PlainProcess;
+use super::{process, system};
 use crate::config::Config;
-use crate::mcp::{McpPorts, McpServers};
-use crate::ports::{Clock, GuestPipes, GuestProcess, ProcessSpec, Processes};
+use crate::mcp::{McpHost, McpPorts, McpServers};
+use crate::ports::{
+    Clock, GuestPipes, GuestProcess, Meter, NoopMeter, ProcessSpec, Processes, ReadinessProbe, WorkspaceFiles,
+};
 use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +19,73 @@ pub(super) fn start(
     config: &Config,
     sandbox: &Arc<Sandbox>,
     clock: &Arc<dyn Clock>,
+    meter: &Arc<dyn Meter>,
+    files: Arc<dyn WorkspaceFiles>,
 ) -> Result<Option<Arc<McpServers>>, AppError> {
-    let servers = McpServers::start(&config.mcp_servers, ports(sandbox, clock)).map_err(AppError::Runtime)?;
+    let ports = McpPorts { meter: Arc::clone(meter), files: Some(files), ..ports(config, sandbox, clock) };
+    let servers = McpServers::start(&config.mcp_servers, ports).map_err(AppError::Runtime)?;
     Ok(servers.map(Arc::new))
 }
 
 /// The ports of MCP, with programs in this sandbox.
-pub fn ports(sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) -> McpPorts {
-    McpPorts { processes: Arc::new(SandboxProcesses(Arc::clone(sandbox))), clock: Arc::clone(clock) }
+pub fn ports(config: &Config, sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) -> McpPorts {
+    McpPorts {
+        processes: Arc::new(SandboxProcesses(Arc::clone(sandbox))),
+        clock: Arc::clone(clock),
+        host: host(config),
+        meter: Arc::new(NoopMeter),
+        files: None,
+    }
+}
+
+/// What the programs of MCP servers get from this process.
+pub fn host(config: &Config) -> McpHost {
+    // Programs start in other directories.
+    let data_dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    McpHost { data_dir, variable: system::variable }
+}
+
+/// Never fails: other tools work without an MCP server.
+pub(super) struct McpProbe(pub(super) Arc<McpServers>);
+
+impl ReadinessProbe for McpProbe {
+    fn name(&self) -> &'static str {
+        "mcp"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn degradation(&self) -> Option<String> {
+        let reasons: Vec<String> =
+            self.0.health().into_iter().filter_map(|health| health.down_reason).collect();
+        if reasons.is_empty() { None } else { Some(reasons.join("; ")) }
+    }
 }
 
 struct SandboxProcesses(Arc<Sandbox>);
 
 impl Processes for SandboxProcesses {
     fn start(&self, spec: &ProcessSpec) -> Result<Box<dyn GuestProcess>, String> {
-        let spec = spec.clone();
+        if spec.without_sandbox {
+            return Ok(Box::new(PlainProcess::start(spec)?));
+        }
+        let mut spec = spec.clone();
+        if let Some(dir) = spec.own_dir {
+            process::make_private(&dir)
+                .map_err(|error| format!("cannot make '{}': {error}", dir.display()))?;
+            check_size(&dir)?;
+            spec.program_dirs.push(dir);
+        }
         let session = self.0.open_session(&SessionSpec {
             arguments: spec.arguments,
             environment: spec.environment,
             workdir: spec.workdir,
             writable: spec.writable,
             readable: spec.readable,
+            writable_paths: spec.writable_paths,
+            program_dirs: spec.program_dirs,
             network: spec.network,
             ..SessionSpec::new(spec.program, &[])
         });

@@ -6,6 +6,7 @@ use super::data_dir::open_store;
 use super::error::AppError;
 use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
+use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, StoreProbe};
 use super::self_test::{SandboxSelfTest, SelfTestListener};
 use super::signals::StopSignals;
@@ -27,6 +28,7 @@ use crate::engine::{Backoff, EngineLimits, EnginePorts};
 use crate::http::api_key::{self, SecretKind};
 use crate::http::{AppDependencies, AuthSettings, BoundAddress, HttpListener, ShutdownSender, serve};
 use crate::llm::Router;
+use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
     Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Workspaces,
@@ -68,7 +70,7 @@ impl App {
         let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
         let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
         let audit = audit::open(config)?;
-        let mcp = mcp::start(config, &sandbox, &clock)?;
+        let mcp = mcp::start(config, &sandbox, &clock, &meter, Arc::<StoreWorkspaceFiles>::clone(&files))?;
         let tool_dependencies = ExecutorDependencies {
             sandbox: &sandbox,
             bash,
@@ -95,7 +97,7 @@ impl App {
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
-        let probes = probes(&store, &pool, &self_test);
+        let probes = probes(&store, &pool, &self_test, mcp.as_ref());
         let (stages, shutdown) = ShutdownSender::new();
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
@@ -254,12 +256,14 @@ fn probes(
     store: &Arc<RedbStore>,
     pool: &WorkerPool,
     self_test: &SandboxSelfTest,
+    mcp: Option<&Arc<McpServers>>,
 ) -> Vec<Box<dyn ReadinessProbe>> {
     let disk = DiskProbe(Arc::clone(store));
     let store = StoreProbe(Arc::<RedbStore>::clone(store));
     let mut probes: Vec<Box<dyn ReadinessProbe>> =
         vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
     probes.extend(self_test.probes());
+    probes.extend(mcp.map(|mcp| -> Box<dyn ReadinessProbe> { Box::new(McpProbe(Arc::clone(mcp))) }));
     probes
 }
 

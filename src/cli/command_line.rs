@@ -106,7 +106,7 @@ pub(super) enum Command {
     Exec(exec::ExecArgs),
     /// Check what works on this machine, and advise on the rest
     Doctor(doctor::DoctorArgs),
-    /// Check an MCP server
+    /// Add, list and check MCP servers
     #[command(subcommand)]
     Mcp(mcp::McpCommand),
     /// Show or check the configuration

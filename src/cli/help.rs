@@ -32,7 +32,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("exec", "Run a program in the sandbox, without a server"),
             ("tools", "List the tools, or call one"),
-            ("mcp", "Check an MCP server"),
+            ("mcp", "Add, list and check MCP servers"),
         ],
     ),
     (
@@ -66,7 +66,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("tools", &["nanoclaw tools", "nanoclaw tools call calculator '{\"expression\": \"6*7\"}'"]),
     ("exec", &["nanoclaw exec program.py", "echo 'print(6 * 7)' | nanoclaw exec --lang python -"]),
     ("doctor", &["nanoclaw doctor --config /etc/nanoclaw/config.yml"]),
-    ("mcp", &["nanoclaw mcp check http://127.0.0.1:3000/mcp"]),
+    (
+        "mcp",
+        &[
+            "nanoclaw mcp add memory -- npx -y @modelcontextprotocol/server-memory",
+            "nanoclaw mcp check memory",
+        ],
+    ),
     ("config", &["nanoclaw config show --default > config.yml", "nanoclaw config check"]),
     ("completions", &["nanoclaw completions bash > /etc/bash_completion.d/nanoclaw"]),
     ("man", &["nanoclaw man /usr/local/share/man/man1", "nanoclaw man | man -l -"]),

@@ -98,7 +98,9 @@ impl Command {
             Self::Doctor(args) => {
                 doctor::doctor(common.load(Vec::new()), || common.load_keyless(), args, terminal)
             }
-            Self::Mcp(command) => mcp::mcp(&common.load(Vec::new())?, command, terminal),
+            Self::Mcp(command) => {
+                mcp::mcp(command, &common.sources(Vec::new()), || common.load_keyless(), terminal)
+            }
             Self::Config(command) => {
                 let load = |is_keyless| {
                     if is_keyless { common.load_keyless() } else { common.load(Vec::new()) }

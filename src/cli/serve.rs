@@ -24,6 +24,9 @@ impl ServeArgs {
 /// Serves until SIGTERM. Stdout gets one line: the address.
 pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError> {
     logging::start(&config.log);
+    for warning in &config.warnings {
+        tracing::warn!(warning, "the configuration says more than this server uses");
+    }
     // With JSON logs, stderr carries nothing but JSON lines.
     let is_json = config.log.format == LogFormat::Json;
     let banner = terminal.clone();

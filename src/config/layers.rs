@@ -1,8 +1,9 @@
 //! Reads and merges the layers, and turns the errors of figment into ours.
 
 use super::error::ConfigError;
-use super::expand::{Variables, expand, join_key};
+use super::expand::{VariableForms, Variables, expand, join_key};
 use super::keys::ConfigKeys;
+use super::{mcp_clients, pasted_block};
 use crate::domain::nearest::hint;
 use figment::error::{Actual, Kind};
 use figment::providers::Format;
@@ -24,6 +25,19 @@ pub(crate) enum ModelKeys {
     Required,
     /// No: keys that contain a variable are left out. The variable may exist only for the service.
     Omitted,
+}
+
+/// All layers together.
+pub(crate) struct MergedKeys {
+    pub(crate) keys: ConfigKeys,
+    pub(crate) notes: FileNotes,
+}
+
+/// What the operator should know about the file.
+#[derive(Debug, Default)]
+pub(crate) struct FileNotes {
+    /// Fields of MCP clients that have no effect here, a line for each server.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Values and their origin.
@@ -48,37 +62,77 @@ pub(crate) fn merge(
     env: &Variables,
     flags: &[(String, String)],
     keys: ModelKeys,
-) -> Result<ConfigKeys, ConfigError> {
+) -> Result<MergedKeys, ConfigError> {
     let mut figment = Figment::new();
+    let mut notes = FileNotes::default();
     if let Some(path) = file {
-        figment = figment.merge(read(path, env, keys)?);
+        let (layer, found) = read(path, env, keys)?;
+        figment = figment.merge(layer);
+        notes = found;
     }
     let figment = figment.merge(environment(env)).merge(command_line(flags));
     // Lossy, because variables and flags are text: "16" is accepted as a number.
-    figment.extract_lossy().map_err(convert_error)
+    let keys = figment.extract_lossy().map_err(convert_error)?;
+    Ok(MergedKeys { keys, notes })
 }
 
-fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<Layer, ConfigError> {
+/// The format of a configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigFormat {
+    /// YAML, with a pasted JSON object between its keys or without one.
+    Yaml,
+    /// TOML.
+    Toml,
+}
+
+impl ConfigFormat {
+    /// The format by the ending of the name.
+    pub fn of(path: &Path) -> Self {
+        let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+        if is_toml { Self::Toml } else { Self::Yaml }
+    }
+
+    /// The keys of a file, without variables expanded.
+    pub fn parse(self, text: &str) -> Result<serde_json::Value, String> {
+        serde_json::to_value(self.dict(text)?).map_err(|error| error.to_string())
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Yaml => "YAML",
+            Self::Toml => "TOML",
+        }
+    }
+
+    fn dict(self, text: &str) -> Result<Dict, String> {
+        match self {
+            Self::Yaml => yaml(text),
+            Self::Toml => basic_toml::from_str(text).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// The layer of a file, and what the operator should know about it.
+fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<(Layer, FileNotes), ConfigError> {
     let unreadable = |error: std::io::Error| match error.kind() {
         ErrorKind::PermissionDenied => ConfigError::Denied { path: path.to_owned() },
         kind => ConfigError::Unreadable { path: path.to_owned(), reason: kind.to_string() },
     };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    let (format, parsed) = if is_toml {
-        ("TOML", basic_toml::from_str(&text).map_err(|error| error.to_string()))
-    } else {
-        ("YAML", yaml(&text))
-    };
-    let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format, reason };
-    let mut dict: Dict = parsed.map_err(syntax)?;
+    let format = ConfigFormat::of(path);
+    let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format: format.name(), reason };
+    let mut dict = format.dict(&text).map_err(syntax)?;
+    let origin = format!("in {}", path.display());
     if keys == ModelKeys::Omitted {
         leave_out_keys(&mut dict);
     }
-    let origin = format!("in {}", path.display());
+    // Its dollar signs have another meaning.
+    let pasted = dict.remove(mcp_clients::PASTED);
     let mut root = Value::from(dict);
-    expand("", &mut root, env, &origin)?;
-    Ok(Layer { origin, dict: root.into_dict().unwrap_or_default() })
+    expand("", &mut root, VariableForms::Own, env, &origin)?;
+    let mut dict = root.into_dict().unwrap_or_default();
+    let warnings = mcp_clients::translate(&mut dict, pasted, env, &origin)?;
+    Ok((Layer { origin, dict }, FileNotes { warnings }))
 }
 
 /// Removes every `models[*].api_key` that contains a variable.
@@ -93,6 +147,10 @@ fn leave_out_keys(dict: &mut Dict) {
 }
 
 fn yaml(text: &str) -> Result<Dict, String> {
+    plain_yaml(text).or_else(|error| pasted_block::parse(text, plain_yaml).unwrap_or(Err(error)))
+}
+
+fn plain_yaml(text: &str) -> Result<Dict, String> {
     let mut profiles = Yaml::string(text).data().map_err(|error| error.to_string())?;
     Ok(profiles.remove(&Profile::Default).unwrap_or_default())
 }

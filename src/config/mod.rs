@@ -8,7 +8,9 @@ mod key_file;
 mod keys;
 mod layers;
 mod listen;
+mod mcp_clients;
 mod options;
+mod pasted_block;
 mod private_paths;
 mod ranges;
 mod sources;
@@ -16,6 +18,7 @@ mod validate;
 
 pub use error::{ConfigError, ConfigProblem};
 pub use keys::ConfigKeys;
+pub use layers::ConfigFormat;
 pub use listen::Listen;
 pub use options::{FileOptions, LogFormat, LogLevel, LogOptions, MetricsOptions};
 pub use sources::Sources;

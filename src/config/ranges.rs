@@ -68,7 +68,8 @@ impl ConfigProblems {
             self.within(section, &values, ranges);
         }
         for name in keys.mcp_servers.keys() {
-            self.within(&format!("mcp_servers.{name}"), &values, MCP_SERVER);
+            let server = values.get("mcp_servers").and_then(|servers| servers.get(name));
+            self.section(&format!("mcp_servers.{name}"), server.unwrap_or(&Value::Null), MCP_SERVER);
         }
         self.pairs(&keys.limits);
     }
@@ -77,6 +78,10 @@ impl ConfigProblems {
         let names = section.split('.').filter(|name| !name.is_empty());
         let section_values =
             names.fold(values, |section_values, name| section_values.get(name).unwrap_or(&Value::Null));
+        self.section(section, section_values, ranges);
+    }
+
+    fn section(&mut self, section: &str, section_values: &Value, ranges: &[NumberRange]) {
         for (name, range) in ranges {
             let Some(number) = section_values.get(name).and_then(Value::as_u64) else { continue };
             if !range.contains(&number) {

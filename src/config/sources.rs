@@ -44,7 +44,7 @@ impl Sources {
     }
 
     /// The file to read, if there is one.
-    pub(crate) fn find_file(&self) -> Result<Option<PathBuf>, ConfigError> {
+    pub fn find_file(&self) -> Result<Option<PathBuf>, ConfigError> {
         let named = self.file.clone().or_else(|| self.env.get(FILE_VARIABLE).map(PathBuf::from));
         if named.is_some() {
             return Ok(named);
@@ -79,19 +79,19 @@ impl Config {
     /// Reads all layers and validates the result.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let file = sources.find_file()?;
-        let keys = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Required)?;
-        Self::check(keys, file, &sources.env)
+        let merged = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Required)?;
+        Self::check(merged, file, &sources.env)
     }
 
     /// Like `load`, without key files and without keys that contain variables: for commands that call no
     /// model. Only the service may have those keys.
     pub fn load_keyless(sources: &Sources) -> Result<Self, ConfigError> {
         let file = sources.find_file()?;
-        let mut keys = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Omitted)?;
-        for model in &mut keys.models {
+        let mut merged = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Omitted)?;
+        for model in &mut merged.keys.models {
             model.api_key_file = None;
         }
-        Self::check(keys, file, &sources.env)
+        Self::check(merged, file, &sources.env)
     }
 }
 

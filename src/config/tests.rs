@@ -53,6 +53,97 @@ fn a_keyless_load_ignores_keys_that_are_not_set() {
     assert!(matches!(Config::load_keyless(&sources), Err(ConfigError::Unset { .. })), "keys alone");
 }
 
+fn servers(text: &str, env: &[(&str, &str)]) -> (Value, Vec<String>) {
+    let config = load("config.yml", text, env).unwrap_or_else(|error| panic!("{text}: {error}"));
+    (serde_json::to_value(&config.mcp_servers).expect("JSON"), config.warnings.clone())
+}
+
+#[test]
+fn a_pasted_block_of_a_desktop_client_is_read_in_every_form() {
+    let block = r#"{
+	"mcpServers": {
+		"filesystem": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv/docs"]},
+		"GitHub": {"type": "streamable-http", "serverUrl": "https://x.test/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+	}
+}
+"#;
+    let inner = block.trim().trim_start_matches('{').trim_end_matches('}').replace('\t', "  ");
+    let forms = [
+        block.to_owned(),
+        inner.replace("  \"mcpServers\"", "\"mcpServers\""),
+        format!("workers: 3\n{block}auth_mode: single\n"),
+        concat!(
+            "workers: 3\nmcpServers:\n  filesystem:\n    command: npx\n",
+            "    args: [-y, \"@modelcontextprotocol/server-filesystem\", /srv/docs]\n",
+            "  GitHub: {type: http, url: https://x.test/mcp, headers: {Authorization: \"Bearer ${TOKEN}\"}}\n"
+        )
+        .to_owned(),
+    ];
+    for text in forms {
+        let (servers, warnings) = servers(&text, &[("TOKEN", "t-123")]);
+        assert_eq!(servers["filesystem"]["command"], "npx", "{text}");
+        assert_eq!(servers["filesystem"]["args"][2], "/srv/docs", "{text}");
+        assert_eq!(servers["GitHub"]["url"], "https://x.test/mcp", "{text}");
+        assert_eq!(servers["GitHub"]["type"], "http", "{text}");
+        assert_eq!(servers["GitHub"]["headers"]["Authorization"], "***", "{text}");
+        assert_eq!(warnings, Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn fields_of_other_clients_are_translated_or_named_and_never_refused() {
+    let text = r#"
+mcpServers: {
+  "a": {"command": "cmd", "args": ["/c", "npx", "-y", "x"], "disabled": false, "autoApprove": ["read"], "timeout": 90,
+        "gallery": true, "env": {"PORT": 3000, "PASSWORD": "pa$$word", "NONE": null}},
+  "b": {"url": "https://x.test/sse", "type": "SSE", "timeout": 45000, "alwaysAllow": [], "command": "", "isActive": false},
+  "c": {"command": ["uvx", "y"], "environment": {"A": "b"}, "cwd": "/srv/c", "includeTools": ["t"], "trust": true},
+  "d": {"command": "npx -y z", "cwd": "relative", "type": "stdio", "description": "text"},
+  "e": {"url": "wss://x.test", "type": "ws"},
+  "f": {"type": "stdio", "command": "node", "url": "https://x.test", "args": []}
+}
+"#;
+    let (servers, warnings) = servers(text, &[]);
+    let words = |name: &str| (servers[name]["command"].clone(), servers[name]["args"].clone());
+    assert_eq!(words("a"), ("npx".into(), serde_json::json!(["-y", "x"])));
+    assert_eq!(servers["a"]["timeout_s"], 90);
+    assert_eq!(servers["a"]["env"], serde_json::json!({"PASSWORD": "***", "PORT": "***"}));
+    assert_eq!((&servers["b"]["timeout_s"], &servers["b"]["type"]), (&45.into(), &"sse".into()));
+    assert_eq!((&servers["b"]["disabled"], &servers["b"]["command"]), (&true.into(), &Value::Null));
+    assert_eq!(words("c"), ("uvx".into(), serde_json::json!(["y"])));
+    assert_eq!((&servers["c"]["cwd"], &servers["c"]["enabled_tools"][0]), (&"/srv/c".into(), &"t".into()));
+    assert_eq!(words("d"), ("npx".into(), serde_json::json!(["-y", "z"])));
+    assert_eq!(servers["e"]["disabled"], true);
+    assert_eq!((&servers["f"]["command"], &servers["f"]["url"]), (&"node".into(), &Value::Null));
+    let expected = [
+        "mcpServers.a: not used here: autoApprove (the key approval decides which calls wait), gallery",
+        "mcpServers.c: not used here: trust (the key approval decides which calls wait)",
+        "mcpServers.d: not used here: cwd (it is no absolute path), description",
+        "mcpServers.e: not used here: type 'ws'; the server is not started",
+        "mcpServers.f: not used here: url",
+    ];
+    assert_eq!(warnings, expected);
+}
+
+#[test]
+fn mistakes_in_mcp_servers_are_still_errors() {
+    assert!(complaint("mcp_servers: {a: {comand: x}}").contains("did you mean 'command'?"));
+    let twice = complaint("mcp_servers: {a: {command: x}}\nmcpServers: {a: {command: y}}");
+    assert!(twice.contains("mcpServers.a: is in mcp_servers, too; keep one of them"), "{twice}");
+    assert!(complaint("mcpServers: [a]").contains("mcpServers: must be a mapping of servers"));
+    let unset = complaint("mcpServers: {a: {url: 'https://x.test', headers: {K: '${env:NOT_SET}'}}}");
+    assert!(
+        unset.contains("mcpServers.a.headers.K: the environment variable 'NOT_SET' is not set"),
+        "{unset}"
+    );
+    let (servers, _) =
+        servers("mcp_servers: {a.b: {command: x, cwd: /srv, disabled: true, timeout: 50}}", &[]);
+    assert_eq!((&servers["a.b"]["timeout_s"], &servers["a.b"]["disabled"]), (&50.into(), &true.into()));
+    assert!(
+        complaint("mcp_servers: {a.b: {command: x, timeout_s: 0}}").contains("mcp_servers.a.b.timeout_s")
+    );
+}
+
 #[test]
 fn default_yml_equals_the_defaults_of_the_code() {
     let written: Value = serde_norway::from_str(DEFAULT_YML).expect("YAML");

@@ -4,6 +4,7 @@ use super::directories::default_data_dir;
 use super::error::{ConfigError, ConfigProblem};
 use super::expand::Variables;
 use super::keys::{ConfigKeys, DEMO};
+use super::layers::{FileNotes, MergedKeys};
 use super::listen::Listen;
 use crate::domain::account::AuthMode;
 use crate::domain::address::AddressPolicy;
@@ -37,6 +38,8 @@ pub struct Config {
     pub default_model: String,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
+    /// What the file says that has no effect here, for the operator.
+    pub warnings: Vec<String>,
 }
 
 impl Deref for Config {
@@ -74,10 +77,11 @@ impl Config {
     }
 
     pub(crate) fn check(
-        mut keys: ConfigKeys,
+        merged: MergedKeys,
         file: Option<PathBuf>,
         env: &Variables,
     ) -> Result<Self, ConfigError> {
+        let MergedKeys { mut keys, notes } = merged;
         let mut problems = ConfigProblems(Vec::new());
         let listen = problems.listen(&keys.listen, keys.auth_mode);
         let data_dir = problems.data_dir(keys.data_dir.as_deref(), env);
@@ -109,7 +113,8 @@ impl Config {
                 keys.workspace_root = Some(workspace_root.clone());
                 keys.default_model = Some(default_model.clone());
                 keys.tools_dir = keys.tools_dir.take().map(|dir| relative_to(file.as_deref(), dir));
-                Ok(Self { keys, listen, data_dir, workspace_root, default_model, file })
+                let FileNotes { warnings } = notes;
+                Ok(Self { keys, listen, data_dir, workspace_root, default_model, file, warnings })
             }
             _ => Err(ConfigError::Invalid(problems.0)),
         }
@@ -341,7 +346,7 @@ impl ConfigProblems {
     }
 
     fn mcp_servers(&mut self, servers: &BTreeMap<String, McpServerOptions>, mode: AuthMode) {
-        for (name, server) in servers {
+        for (name, server) in servers.iter().filter(|(_, server)| !server.disabled) {
             let is_shared = server.shared == Some(true);
             if mode == AuthMode::Multi && !is_shared {
                 self.add(format!("mcp_servers.{name}.shared"), is_shared, UNSHARED);

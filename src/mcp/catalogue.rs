@@ -5,7 +5,7 @@ use super::server::{ListedTool, Server};
 use super::tool::McpTool;
 use super::tool_names;
 use crate::domain::tool::ToolSpec;
-use crate::ports::Tool;
+use crate::ports::{Tool, WorkspaceFiles};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
@@ -18,11 +18,16 @@ pub(super) struct Catalogue {
     version: AtomicU64,
     tools: Mutex<Vec<Arc<dyn Tool>>>,
     runtime: Handle,
+    files: Option<Arc<dyn WorkspaceFiles>>,
 }
 
 impl Catalogue {
-    pub(super) fn new(servers: Vec<Arc<Server>>, runtime: Handle) -> Self {
-        Self { servers, version: AtomicU64::new(1), tools: Mutex::default(), runtime }
+    pub(super) fn new(
+        servers: Vec<Arc<Server>>,
+        runtime: Handle,
+        files: Option<Arc<dyn WorkspaceFiles>>,
+    ) -> Self {
+        Self { servers, version: AtomicU64::new(1), tools: Mutex::default(), runtime, files }
     }
 
     /// Rises with every change.
@@ -48,7 +53,7 @@ impl Catalogue {
         for server in &self.servers {
             let (first, mut left_out) = (tools.len(), 0_usize);
             while let Some(((_, tool), name)) = named.next_if(|((owner, _), _)| Arc::ptr_eq(owner, server)) {
-                if !McpServerOptions::contains(&server.options.enabled_tools, &tool.raw_name, &name) {
+                if !server.options.is_enabled(&tool.raw_name, &name) {
                     continue;
                 }
                 if tools.len() - first == SERVER_TOOLS {
@@ -87,6 +92,8 @@ impl Catalogue {
             server: Arc::clone(server),
             raw_name,
             runtime: self.runtime.clone(),
+            reads_resources: tool.reads_resources,
+            files: self.files.clone(),
         }
     }
 }
@@ -95,7 +102,7 @@ impl Catalogue {
 mod tests {
     use super::super::supervisor::refresh;
     use super::*;
-    use crate::ports::{CancelToken, Clock};
+    use crate::ports::{CancelToken, Clock, NoopMeter};
     use serde_json::json;
     use std::time::Duration;
     use tokio::runtime::Runtime;
@@ -115,9 +122,14 @@ mod tests {
     fn catalogue(names: &[&str]) -> (Catalogue, Runtime) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let server = |name: &&str| {
-            Arc::new(Server::new((*name).to_owned(), McpServerOptions::default(), Arc::new(StoppedClock)))
+            Arc::new(Server::new(
+                (*name).to_owned(),
+                McpServerOptions::default(),
+                Arc::new(StoppedClock),
+                Arc::new(NoopMeter),
+            ))
         };
-        (Catalogue::new(names.iter().map(server).collect(), runtime.handle().clone()), runtime)
+        (Catalogue::new(names.iter().map(server).collect(), runtime.handle().clone(), None), runtime)
     }
 
     #[test]
@@ -127,6 +139,8 @@ mod tests {
             raw_name: format!("t{n}"),
             description: String::new(),
             schema: json!({"type": "object"}),
+            is_read_only: false,
+            reads_resources: false,
         };
         for (server, count) in catalogue.servers.iter().zip([SERVER_TOOLS + 5, 2]) {
             server.set_tools((0..count).map(tool).collect());
@@ -145,7 +159,7 @@ mod tests {
             vec![serde_json::from_value(tool).expect("a tool")]
         };
         let versions = ["a", "a", "b", "b"].map(|name| {
-            refresh(&catalogue.servers[0], &catalogue, list(name));
+            refresh(&catalogue.servers[0], &catalogue, list(name), false);
             catalogue.version()
         });
         assert_eq!(versions, [2, 2, 3, 3]);

@@ -1,5 +1,7 @@
-//! Converts a tool result to data for a model. Images and files are only described, by type and size.
+//! Converts a tool result to data for a model. Images and files are kept in the files of the job; the model
+//! gets their path, type and size.
 
+use crate::domain::characters::beginning;
 use crate::ports::ToolError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Map, Value, json};
@@ -12,16 +14,20 @@ const STRUCTURED_BYTES: usize = 1024 * 1024;
 const ATTACHMENTS: usize = 50;
 const NAME_CHARS: usize = 500;
 
+/// Keeps a file, given as type and base64 text. Returns its path, or why it is not kept.
+pub(super) type KeepFile<'a> = &'a dyn Fn(&str, &str) -> Result<String, String>;
+
 /// A text if there is nothing else, the structured content if the text only repeats it, else an object of
 /// `text`, `structured` and `attachments`.
-pub(super) fn data(result: &CallToolResult) -> Result<Value, ToolError> {
+pub(super) fn data(result: &CallToolResult, keep: KeepFile<'_>) -> Result<Value, ToolError> {
     let text = text(&result.content);
     if result.is_error == Some(true) {
         let message = if text.is_empty() { "the tool failed and did not say why".to_owned() } else { text };
         let data = structured(result).unwrap_or(Value::Null);
         return Err(ToolError::Failed { message, data });
     }
-    let attachments: Vec<Value> = result.content.iter().filter_map(attachment).take(ATTACHMENTS).collect();
+    let attachments: Vec<Value> =
+        result.content.iter().filter_map(|block| attachment(block, keep)).take(ATTACHMENTS).collect();
     let structured = structured(result);
     if attachments.is_empty() {
         match structured {
@@ -55,8 +61,7 @@ fn cut(mut text: String) -> String {
         return text;
     }
     let missing = text.len() - TEXT_BYTES;
-    let end = (0..=TEXT_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text.truncate(end);
+    text.truncate(beginning(&text, TEXT_BYTES).len());
     text + &format!("\n… [{missing} bytes cut: the server's answer was too long]")
 }
 
@@ -85,7 +90,7 @@ fn only_field(object: &Value) -> Option<&Value> {
     object.as_object().filter(|fields| fields.len() == 1)?.values().next()
 }
 
-fn attachment(block: &ContentBlock) -> Option<Value> {
+fn attachment(block: &ContentBlock, keep: KeepFile<'_>) -> Option<Value> {
     let described = |kind: &str, mime: Option<&str>, bytes: Option<u64>, name: Option<&str>| {
         let short =
             |text: &str| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect::<String>();
@@ -97,25 +102,44 @@ fn attachment(block: &ContentBlock) -> Option<Value> {
     };
     match block {
         ContentBlock::Image(image) => {
-            described("image", Some(&image.mime_type), decoded_bytes(&image.data), None)
+            let found = described("image", Some(&image.mime_type), decoded_bytes(&image.data), None);
+            kept(found, keep(&image.mime_type, &image.data))
         }
         ContentBlock::Audio(audio) => {
-            described("audio", Some(&audio.mime_type), decoded_bytes(&audio.data), None)
+            let found = described("audio", Some(&audio.mime_type), decoded_bytes(&audio.data), None);
+            kept(found, keep(&audio.mime_type, &audio.data))
         }
         ContentBlock::ResourceLink(link) => {
             described("resource", link.mime_type.as_deref(), link.size, Some(&link.uri))
         }
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
-                described("resource", mime_type.as_deref(), u64::try_from(text.len()).ok(), Some(uri))
+                let bytes = u64::try_from(text.len()).ok();
+                let found = described("resource", mime_type.as_deref(), bytes, Some(uri));
+                with(found, "text", json!(cut(text.clone())))
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                described("resource", mime_type.as_deref(), decoded_bytes(blob), Some(uri))
+                let found = described("resource", mime_type.as_deref(), decoded_bytes(blob), Some(uri));
+                kept(found, keep(mime_type.as_deref().unwrap_or_default(), blob))
             }
             _ => described("resource", None, None, None),
         },
         _ => None,
     }
+}
+
+fn kept(described: Option<Value>, outcome: Result<String, String>) -> Option<Value> {
+    match outcome {
+        Ok(path) => with(described, "file", json!(path)),
+        Err(reason) => with(described, "not_kept", json!(reason)),
+    }
+}
+
+fn with(mut described: Option<Value>, key: &str, value: Value) -> Option<Value> {
+    if let Some(Value::Object(map)) = &mut described {
+        map.insert(key.to_owned(), value);
+    }
+    described
 }
 
 /// Length of the data in a base64 text.
@@ -128,7 +152,10 @@ mod tests {
     use super::*;
 
     fn of(result: Value) -> Result<Value, ToolError> {
-        data(&serde_json::from_value(result).expect("a result"))
+        let keep = |mime: &str, _: &str| {
+            if mime.is_empty() { Err("no room".to_owned()) } else { Ok(format!("kept/{mime}")) }
+        };
+        data(&serde_json::from_value(result).expect("a result"), &keep)
     }
 
     fn block(text: &str) -> Value {
@@ -160,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn images_and_files_are_described_only() {
+    fn images_and_files_are_kept_and_texts_are_shown() {
         let answer = of(json!({"content": [
             block("here"), {"type": "image", "data": "AAAA".repeat(300), "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "demo://1", "mimeType": "text/plain", "text": "hello"}},
@@ -169,9 +196,9 @@ mod tests {
         assert_eq!(
             answer,
             Ok(json!({"text": "here", "attachments": [
-                {"kind": "image", "type": "image/png", "bytes": 900},
-                {"kind": "resource", "uri": "demo://1", "type": "text/plain", "bytes": 5},
-                {"kind": "resource", "uri": "demo://2", "bytes": 2},
+                {"kind": "image", "type": "image/png", "bytes": 900, "file": "kept/image/png"},
+                {"kind": "resource", "uri": "demo://1", "type": "text/plain", "bytes": 5, "text": "hello"},
+                {"kind": "resource", "uri": "demo://2", "bytes": 2, "not_kept": "no room"},
                 {"kind": "resource", "uri": "file:///x", "bytes": 9}]}))
         );
     }

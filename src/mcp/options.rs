@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Longest server name; tool names begin with it.
-const NAME_CHARS: usize = 32;
+const NAME_CHARS: usize = 128;
 /// Longest quote from a server in an error.
 const QUOTE_CHARS: usize = 400;
 /// Headers that HTTP or the protocol sets.
@@ -23,24 +23,57 @@ const RESERVED_HEADERS: [&str; 10] = [
     "transfer-encoding",
 ];
 
+/// How to reach a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum McpTransport {
+    /// The pipes of a program.
+    Stdio,
+    /// Streamable HTTP; HTTP with SSE if the server knows only that.
+    #[serde(alias = "streamable-http")]
+    Http,
+    /// HTTP with SSE, as in the protocol of 2024; streamable HTTP if the server knows only that.
+    Sse,
+}
+
+/// Whether the program of a server runs in the sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum McpSandbox {
+    /// It does.
+    #[default]
+    On,
+    /// It runs with all rights of this process's user.
+    Off,
+}
+
 /// A server of `mcp_servers:`: a program (`command`) or an address (`url`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerOptions {
+    /// How to reach it; without it, `command` or `url` decide.
+    #[serde(rename = "type")]
+    pub transport: Option<McpTransport>,
+    /// Whether it is left out.
+    pub disabled: bool,
     /// The program: a path, or a name to find in `PATH`.
     pub command: Option<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
     /// Environment variables, added to those of the sandbox; the values are secrets.
     pub env: BTreeMap<String, Secret>,
-    /// Working directory; by default a private and writable one.
+    /// Working directory, with the rights that `writable` gives; by default a private and writable one.
     pub workdir: Option<PathBuf>,
+    /// Working directory, with the rights of a path that an argument names.
+    pub cwd: Option<PathBuf>,
     /// Whether the program may write to `workdir`.
     pub writable: bool,
     /// Further files and directories that it may read and execute.
     pub readable: Vec<PathBuf>,
-    /// Whether it may use the network.
-    pub network: bool,
+    /// Whether it may use the network; by default only package runners (`npx`, `uvx` …) may.
+    pub network: Option<bool>,
+    /// Whether it runs in the sandbox.
+    pub sandbox: McpSandbox,
     /// Address for streamable HTTP; may be private.
     pub url: Option<String>,
     /// Headers of every request; the values are secrets.
@@ -51,6 +84,8 @@ pub struct McpServerOptions {
     pub start_timeout_s: u64,
     /// Tools to offer, by the server's names or ours; `*` means all.
     pub enabled_tools: Vec<String>,
+    /// Tools of these that are not offered, named likewise.
+    pub disabled_tools: Vec<String>,
     /// Tools that may run again after a crash, named likewise.
     pub idempotent_tools: Vec<String>,
     /// Whether it is restarted after it ended.
@@ -62,18 +97,23 @@ pub struct McpServerOptions {
 impl Default for McpServerOptions {
     fn default() -> Self {
         Self {
+            transport: None,
+            disabled: false,
             command: None,
             args: Vec::new(),
             env: BTreeMap::new(),
             workdir: None,
+            cwd: None,
             writable: false,
             readable: Vec::new(),
-            network: false,
+            network: None,
+            sandbox: McpSandbox::On,
             url: None,
             headers: BTreeMap::new(),
             timeout_s: 30,
             start_timeout_s: 60,
             enabled_tools: vec!["*".to_owned()],
+            disabled_tools: Vec::new(),
             idempotent_tools: Vec::new(),
             restart: true,
             shared: None,
@@ -106,18 +146,29 @@ impl McpServerOptions {
                 faults.push(BadMcpOption { key, value: value.to_owned(), allowed });
             }
         };
-        let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
-        let is_name = (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(is_plain);
-        check(!is_name, "", name, "is no name of a server: 1 to 32 of a-z, 0-9, '_' and '-'");
+        let is_short = (1..=NAME_CHARS).contains(&name.chars().count());
+        let is_name = is_short && !name.trim().is_empty() && !name.chars().any(char::is_control);
+        check(!is_name, "", name, "is no name of a server: 1 to 128 characters on one line");
         let (command, url) = (self.command.as_deref(), self.url.as_deref());
         let has_both = command.is_some() && url.is_some();
         check(has_both, "url", "", "cannot stand beside command: a server has one of them");
         let has_none = command.is_none() && url.is_none();
         check(has_none, "command", "", "is needed, or url: a server has one of them");
+        let (is_stdio, is_http) = match self.transport {
+            None => (false, false),
+            Some(McpTransport::Stdio) => (true, false),
+            Some(McpTransport::Http | McpTransport::Sse) => (false, true),
+        };
+        check(is_stdio && url.is_some(), "type", "stdio", "is for a command; leave it out for a url");
+        check(is_http && command.is_some(), "type", "http", "is for a url; leave it out for a command");
         check(command.is_some_and(|c| c.trim().is_empty()), "command", "", "must name a program");
         let allowed = "must be http://… or https://…, without user and password";
         check(url.is_some_and(|url| !is_http_url(url)), "url", without_secrets(url), allowed);
         let dir = self.workdir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
+        check(self.workdir.is_some() && self.cwd.is_some(), "cwd", "", "cannot stand beside workdir");
+        let cwd = self.cwd.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
+        let is_bad = self.cwd.as_ref().is_some_and(|dir| !dir.is_absolute());
+        check(is_bad, "cwd", &cwd, "must be an absolute path");
         let is_relative = self.workdir.as_ref().is_some_and(|dir| !dir.is_absolute());
         check(is_relative, "workdir", &dir, "must be an absolute path");
         let allowed = "is for a workdir; without one there is a private directory, which may be written to";
@@ -138,6 +189,12 @@ impl McpServerOptions {
             check(is_bad, "headers", header, "has a value with control characters");
         }
         faults
+    }
+
+    /// Whether models may call the tool.
+    pub(super) fn is_enabled(&self, raw_name: &str, name: &str) -> bool {
+        Self::contains(&self.enabled_tools, raw_name, name)
+            && !Self::contains(&self.disabled_tools, raw_name, name)
     }
 
     /// Whether a list of the operator contains the tool.
@@ -209,14 +266,18 @@ mod tests {
             ("x", "{url: 'http://h/', headers: {'A B': c}}", "headers: is no name"),
             ("x", "{url: 'http://h/', headers: {Mcp-Session-Id: c}}", "headers: is a header that"),
             ("x", "{url: 'http://h/', headers: {A: \"b\\nc\"}}", "headers: has a value"),
-            ("X", "{command: a}", ": is no name of a server"),
+            ("x", "{command: a, type: http}", "type: is for a url"),
+            ("x", "{url: 'http://h/', type: stdio}", "type: is for a command"),
             ("", "{command: a}", ": is no name of a server"),
-            ("a.b", "{command: a}", ": is no name of a server"),
+            ("a\nb", "{command: a}", ": is no name of a server"),
         ] {
             let found = faults(name, yaml);
             assert!(found.iter().any(|fault| fault.contains(says)), "{name} {yaml}: {found:?}");
         }
-        assert_eq!(faults(&"n".repeat(33), "{command: a}").len(), 1);
+        assert_eq!(faults(&"n".repeat(129), "{command: a}").len(), 1);
+        for name in ["GitHub", "Brave Search", "awslabs.aws-documentation-mcp-server", "github.com/a/b"] {
+            assert_eq!(faults(name, "{command: a}"), Vec::<String>::new(), "{name}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! the others.
 
 use super::catalogue::Catalogue;
+use super::launch::{McpAccess, program_access};
 use super::options::McpServerOptions;
-use super::server::{McpPorts, Server};
+use super::server::{McpHealth, McpPorts, Server};
 use super::supervisor::supervise;
 use crate::ports::{Tool, ToolSource};
 use std::collections::BTreeMap;
@@ -39,17 +40,22 @@ pub(super) fn start_runtime() -> io::Result<Runtime> {
 }
 
 impl McpServers {
-    /// Starts all servers without waiting for them. `None` if none is configured.
+    /// Starts all servers without waiting for them. `None` if none is configured and enabled.
     pub fn start(options: &BTreeMap<String, McpServerOptions>, ports: McpPorts) -> io::Result<Option<Self>> {
-        if options.is_empty() {
+        let server = |(name, options): (&String, &McpServerOptions)| {
+            let (clock, meter) = (Arc::clone(&ports.clock), Arc::clone(&ports.meter));
+            Arc::new(Server::new(name.clone(), options.clone(), clock, meter))
+        };
+        let enabled = options.iter().filter(|(_, options)| !options.disabled);
+        let servers: Vec<Arc<Server>> = enabled.map(server).collect();
+        if servers.is_empty() {
             return Ok(None);
         }
-        let server = |(name, options): (&String, &McpServerOptions)| {
-            Arc::new(Server::new(name.clone(), options.clone(), Arc::clone(&ports.clock)))
-        };
+        for server in &servers {
+            log_access(server, &ports);
+        }
         let runtime = start_runtime()?;
-        let servers = options.iter().map(server).collect();
-        let catalogue = Arc::new(Catalogue::new(servers, runtime.handle().clone()));
+        let catalogue = Arc::new(Catalogue::new(servers, runtime.handle().clone(), ports.files.clone()));
         let (stop, stopped) = watch::channel(false);
         let supervised = Arc::clone(&catalogue);
         let run = move || {
@@ -58,6 +64,11 @@ impl McpServers {
         };
         let thread = std::thread::Builder::new().name("mcp".to_owned()).spawn(run)?;
         Ok(Some(Self { catalogue, stop, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// The state of every server.
+    pub fn health(&self) -> Vec<McpHealth> {
+        self.catalogue.servers.iter().map(|server| server.health()).collect()
     }
 
     /// Ends all sessions and their programs, and waits for that; it takes a few seconds at most.
@@ -83,6 +94,17 @@ impl ToolSource for McpServers {
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.catalogue.tools()
+    }
+}
+
+/// Logs what the program of a server may use, and what it may not although its command line names it.
+fn log_access(server: &Server, ports: &McpPorts) {
+    let McpAccess { access, refused, .. } = program_access(&server.name, &server.options, &ports.host);
+    if let Some(access) = access {
+        tracing::info!(server = server.name, access, "MCP server may use more than its own files");
+    }
+    for reason in refused {
+        tracing::warn!(server = server.name, reason, "the sandbox keeps something closed to an MCP server");
     }
 }
 

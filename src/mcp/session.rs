@@ -1,9 +1,11 @@
 //! One session with a server, from handshake to end.
 
 use super::http_client::{HttpClient, McpHttpError, transport_config};
-use super::options::McpServerOptions;
+use super::launch::Launch;
+use super::options::{McpServerOptions, McpTransport};
 use super::schema;
 use super::server::{ListedTool, McpPorts};
+use super::sse_transport::SseTransport;
 use super::stdio::{self, ServerProcess, StderrTail};
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
@@ -41,6 +43,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Our side of a session. The SDK refuses everything else that a server may request: sampling is an unknown
 /// method, elicitation is declined, there are no roots.
+#[derive(Clone)]
 struct Client {
     tools_changed: Arc<Notify>,
 }
@@ -105,13 +108,12 @@ async fn connect(
     let client = Client { tools_changed: Arc::clone(&tools_changed) };
     let refused = |error: ClientInitializeError| options.quote(&describe_refusal(&error));
     if let Some(url) = &options.url {
-        let config = transport_config(url, options)?;
-        let transport = StreamableHttpClientTransport::with_client(HttpClient::new()?, config);
-        let service = serve_client(client, transport).await.map_err(refused)?;
+        let service = connect_http(url, options, &client).await?;
         return Ok(Session::new(service, tools_changed, None));
     }
+    let spec = Launch::new(name, options, &ports.host).spec;
     let (mut process, stdout, stdin) =
-        stdio::start(name, options, Arc::clone(&ports.processes), tail).await?;
+        stdio::start(name, options, (spec, Arc::clone(&ports.processes)), tail).await?;
     let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES);
     match serve_client(client, transport).await {
         Ok(service) => Ok(Session::new(service, tools_changed, Some(process))),
@@ -119,6 +121,89 @@ async fn connect(
             Some(end) => format!("it ended before it had introduced itself: {end}"),
             None => refused(error),
         }),
+    }
+}
+
+/// Connects to an address with the configured transport, or with the other one if the server does not know
+/// it.
+async fn connect_http(
+    url: &str,
+    options: &McpServerOptions,
+    client: &Client,
+) -> Result<RunningService<RoleClient, Client>, String> {
+    let is_sse_first = options.transport == Some(McpTransport::Sse);
+    let mut first_failure = None;
+    for is_sse in [is_sse_first, !is_sse_first] {
+        let connected = if is_sse {
+            connect_sse(url, options, client.clone()).await
+        } else {
+            connect_streamable(url, options, client.clone()).await
+        };
+        match connected {
+            Ok(service) => return Ok(service),
+            Err(failure) if failure.is_other_transport && first_failure.is_none() => {
+                first_failure = Some(failure.reason);
+            }
+            // The first transport is the likely one, so its failure is reported.
+            Err(failure) => return Err(options.quote(&first_failure.unwrap_or(failure.reason))),
+        }
+    }
+    Err(options.quote(&first_failure.unwrap_or_default()))
+}
+
+/// Why an address cannot be used with one transport.
+struct TransportFailure {
+    reason: String,
+    /// Whether the server may know the other transport.
+    is_other_transport: bool,
+}
+
+impl From<String> for TransportFailure {
+    fn from(reason: String) -> Self {
+        Self { reason, is_other_transport: false }
+    }
+}
+
+async fn connect_streamable(
+    url: &str,
+    options: &McpServerOptions,
+    client: Client,
+) -> Result<RunningService<RoleClient, Client>, TransportFailure> {
+    let config = transport_config(url, options)?;
+    let transport = StreamableHttpClientTransport::with_client(HttpClient::new()?, config);
+    serve_client(client, transport).await.map_err(|error| {
+        let is_other_transport = match &error {
+            ClientInitializeError::TransportError { error, .. } => error
+                .error
+                .downcast_ref::<StreamableHttpError<McpHttpError>>()
+                .is_some_and(is_unknown_transport),
+            _ => false,
+        };
+        TransportFailure { reason: describe_refusal(&error), is_other_transport }
+    })
+}
+
+async fn connect_sse(
+    url: &str,
+    options: &McpServerOptions,
+    client: Client,
+) -> Result<RunningService<RoleClient, Client>, TransportFailure> {
+    let headers = transport_config(url, options)?.custom_headers;
+    let transport = SseTransport::open(HttpClient::new()?, url, headers).await.map_err(|error| {
+        let is_other_transport = is_unknown_transport(&error);
+        TransportFailure { reason: describe_http_error(&error), is_other_transport }
+    })?;
+    serve_client(client, transport).await.map_err(|error| describe_refusal(&error).into())
+}
+
+/// Whether a server that speaks only the other transport answers so.
+fn is_unknown_transport(error: &StreamableHttpError<McpHttpError>) -> bool {
+    match error {
+        StreamableHttpError::ServerDoesNotSupportSse | StreamableHttpError::SessionExpired => true,
+        StreamableHttpError::Client(McpHttpError::Status { status, .. }) => {
+            matches!(status, 400 | 404 | 405 | 406 | 415)
+        }
+        _ => false,
     }
 }
 
@@ -134,8 +219,15 @@ fn describe_refusal(error: &ClientInitializeError) -> String {
 
 fn describe_transport_error(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<McpHttpError>>() {
-        Some(StreamableHttpError::Client(error)) => error.to_string(),
-        _ => error.error.to_string(),
+        Some(error) => describe_http_error(error),
+        None => error.error.to_string(),
+    }
+}
+
+fn describe_http_error(error: &StreamableHttpError<McpHttpError>) -> String {
+    match error {
+        StreamableHttpError::Client(error) => error.to_string(),
+        other => other.to_string(),
     }
 }
 
@@ -183,9 +275,17 @@ pub(super) fn usable_tools(tools: Vec<Tool>) -> (Vec<ListedTool>, Vec<(String, S
         };
         match schema {
             Ok(schema) => {
+                let is_read_only =
+                    tool.annotations.as_ref().is_some_and(|hints| hints.read_only_hint == Some(true));
                 let text = tool.description.map(Cow::into_owned).or(tool.title).unwrap_or_default();
                 let description = text.chars().take(DESCRIPTION_CHARS).collect();
-                usable.push(ListedTool { raw_name, description, schema });
+                usable.push(ListedTool {
+                    raw_name,
+                    description,
+                    schema,
+                    is_read_only,
+                    reads_resources: false,
+                });
             }
             Err(reason) => unusable.push((raw_name.chars().take(NAME_CHARS).collect(), reason)),
         }
@@ -214,6 +314,16 @@ impl Session {
                 process.wait(EXIT_TIMEOUT).await.unwrap_or_else(|| "it closed its output".to_owned())
             }
             None => "the connection was closed".to_owned(),
+        }
+    }
+
+    /// Ends the session of a server that does not respond.
+    pub(super) async fn kill(mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel.cancel();
+        }
+        if let Some(process) = self.process.take() {
+            process.kill().await;
         }
     }
 

@@ -105,19 +105,9 @@ impl Drop for ServerProcess {
 pub(super) async fn start(
     name: &str,
     options: &McpServerOptions,
-    processes: Arc<dyn Processes>,
+    (spec, processes): (ProcessSpec, Arc<dyn Processes>),
     tail: StderrTail,
 ) -> Result<(ServerProcess, Receiver, Sender), String> {
-    let environment = options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-    let spec = ProcessSpec {
-        program: options.command.clone().unwrap_or_default().into(),
-        arguments: options.args.clone(),
-        environment: environment.collect(),
-        workdir: options.workdir.clone(),
-        writable: options.writable,
-        readable: options.readable.clone(),
-        network: options.network,
-    };
     let started = tokio::task::spawn_blocking(move || processes.start(&spec)).await;
     let mut process = started.map_err(|_| "the thread that starts it broke down".to_owned())??;
     let pipes = process.take_pipes().ok_or("its pipes are gone")?;

@@ -5,6 +5,8 @@ use sha2::{Digest, Sha256};
 
 /// Longest name that every provider accepts.
 const NAME_CHARS: usize = 64;
+/// Characters of a server's name that stay in a shortened name.
+const SERVER_CHARS: usize = 16;
 
 /// Names the tools, each given as server and raw name. A name depends on other tools only if both would have
 /// the same.
@@ -22,17 +24,37 @@ pub(super) fn unshortened(server: &str, tool: &str) -> [String; 2] {
     [format!("mcp_{server}_{tool}"), sanitise(server, tool)]
 }
 
+/// A file name for a server: readable, and another one for every server.
+pub(super) fn directory_name(server: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    if server.len() <= NAME_CHARS && server.chars().all(is_plain) {
+        return server.to_owned();
+    }
+    let plain = server.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(NAME_CHARS / 2);
+    format!("{}_{}", plain.collect::<String>(), hash_of(server))
+}
+
 /// Replaces everything that providers refuse. The result is ASCII.
 fn sanitise(server: &str, tool: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     format!("mcp_{server}_{tool}").chars().map(letter).collect()
 }
 
-/// The shortened name with eight digits of a hash of server and tool.
+/// Eight digits of a hash.
+fn hash_of(text: &str) -> String {
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(text));
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
+/// The shortened name with a hash of server and tool. A long name of a server is cut first, because models
+/// choose by the tool's name.
 fn with_hash(name: &str, server: &str, tool: &str) -> String {
-    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(format!("{server}\0{tool}")));
-    let hash = format!("{:08x}", u32::from_be_bytes([a, b, c, d]));
-    let head: String = name.chars().take(NAME_CHARS - 1 - hash.len()).collect();
+    let hash = hash_of(&format!("{server}\0{tool}"));
+    let max_chars = NAME_CHARS - 1 - hash.len();
+    let excess = name.chars().count().saturating_sub(max_chars);
+    let server_chars = server.chars().count().saturating_sub(excess).max(SERVER_CHARS);
+    let short_server: String = server.chars().take(server_chars).collect();
+    let head: String = sanitise(&short_server, tool).chars().take(max_chars).collect();
     format!("{head}_{hash}")
 }
 
@@ -62,6 +84,25 @@ mod tests {
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4, "{names:?}");
         assert!(names.iter().all(|name| name.len() == 64), "{names:?}");
         assert_eq!(names[2], format!("mcp_a_{}", "t".repeat(58)), "64 characters fit");
+    }
+
+    #[test]
+    fn a_long_server_name_leaves_the_tool_name_readable() {
+        let names =
+            assign(&[("github.com/modelcontextprotocol/servers/tree/main/src/github", "create_issue")]);
+        assert!(
+            names[0].starts_with("mcp_github_com_model") && names[0].contains("_create_issue_"),
+            "{names:?}"
+        );
+        assert_eq!(names[0].len(), 64);
+    }
+
+    #[test]
+    fn directory_names_of_different_servers_differ() {
+        assert_eq!(directory_name("files-1"), "files-1");
+        let names = ["Files", "files ", "../files", "a/b", "a.b", &"x".repeat(100)].map(directory_name);
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+        assert!(names.iter().all(|name| !name.contains(['/', '.'])), "{names:?}");
     }
 
     #[test]

@@ -78,6 +78,10 @@ families! {
         "Calls of tools that ran.";
     tools_skipped: IntCounterVec = IntCounterVec::new, "nanoclaw_tool_calls_skipped_total" ["tool", "reason"]
         "Calls of tools that did not run.";
+    mcp_up: IntGaugeVec = IntGaugeVec::new, "nanoclaw_mcp_server_up" ["server"]
+        "MCP servers: 1 running, 0 not.";
+    mcp_restarts: IntCounterVec = IntCounterVec::new, "nanoclaw_mcp_server_restarts_total" ["server"]
+        "Starts of MCP servers after their first one.";
     sandbox_runs: IntCounterVec = IntCounterVec::new, "nanoclaw_sandbox_runs_total" ["language", "level", "status"]
         "Programs that ran in the sandbox, or were refused by it.";
     sandbox_seconds: HistogramVec = histograms(RUN_S), "nanoclaw_sandbox_run_seconds" ["language", "level"]

@@ -127,6 +127,8 @@ impl Meter for Metrics {
             Measurement::ToolCalled { tool, outcome, took_us } => {
                 self.count_tool(tool.unwrap_or(OTHER), outcome, took_us);
             }
+            Measurement::McpServer { server, is_up } => families.mcp_up.set(&[server], i64::from(is_up)),
+            Measurement::McpRestarted { server } => families.mcp_restarts.add(&[server], 1),
             Measurement::SandboxRan { language, level, status, took_us } => {
                 families.sandbox_runs.add(&[language, level, status], 1);
                 families.sandbox_seconds.observe_us(&[language, level], took_us);

@@ -105,6 +105,18 @@ pub enum Measurement<'a> {
         /// Time until the response head was ready.
         took_us: u64,
     },
+    /// An MCP server started or ended.
+    McpServer {
+        /// Name in the configuration.
+        server: &'a str,
+        /// Whether its tools can be called.
+        is_up: bool,
+    },
+    /// An MCP server is started again, after its end or because it hung.
+    McpRestarted {
+        /// Name in the configuration.
+        server: &'a str,
+    },
     /// A webhook was attempted: `delivered`, `retried` or `dead`.
     WebhookTried(&'static str),
 }

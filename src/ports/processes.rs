@@ -19,8 +19,16 @@ pub struct ProcessSpec {
     pub writable: bool,
     /// Further paths that it may read and execute.
     pub readable: Vec<PathBuf>,
+    /// Further files and directories that it may read and write.
+    pub writable_paths: Vec<PathBuf>,
+    /// Further directories that it may read, write and execute programs from.
+    pub program_dirs: Vec<PathBuf>,
+    /// A directory that outlives it, made when it does not exist: it may do the same there.
+    pub own_dir: Option<PathBuf>,
     /// Whether it may use the network.
     pub network: bool,
+    /// Whether it runs with all rights of this process's user.
+    pub without_sandbox: bool,
 }
 
 /// The server's ends of the program's pipes, blocking.

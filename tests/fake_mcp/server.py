@@ -1,13 +1,14 @@
 """A small MCP server for tests: over its pipes, or over HTTP on loopback. Every fault that a server can have is a mode or a
 tool of it.
 
-    server.py MODE                pipes; MODE: normal | mute | noisy | slow | dies
-    server.py http json|sse       HTTP; prints its address first
+    server.py MODE                pipes; MODE: normal | bare | mute | noisy | slow | dies
+    server.py http json|sse|old   HTTP; prints its address first; old: HTTP with SSE, as in 2024
 """
 
 import base64
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -23,12 +24,12 @@ PAGES = [
     [
         tool("echo", TEXT, ["text"], annotations={"readOnlyHint": True, "idempotentHint": True}),
         tool("get.sum", {"a": {"type": "integer"}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}, ["a"]),
-        tool("fail"), tool("refuse"), tool("picture"), tool("whoami"), tool("long"), tool("flood"),
+        tool("fail", annotations={"readOnlyHint": True}), tool("refuse"), tool("overwrite", {"path": {"type": "string"}}, ["path"]), tool("picture"), tool("whoami"), tool("long"), tool("flood"),
     ],
     [
-        tool("hang"), tool("cancelled"), tool("grow"), tool("die"), tool("ask"),
+        tool("hang"), tool("freeze"), tool("write", {"path": {"type": "string"}, **TEXT}, ["path", "text"]), tool("cancelled"), tool("grow"), tool("die"), tool("ask"),
         {"name": "broken", "inputSchema": {"type": "object", "properties": {"x": {"type": "no such type"}}}},
-        tool("pattern", {"p": {"type": "string", "pattern": "^[0-9]{9}$"}}, ["p"]),
+        tool("pattern", {"p": {"type": "string", "pattern": "^[0-9]{9}$"}}, ["p"], annotations={"readOnlyHint": True}),
     ],
 ]
 
@@ -51,11 +52,17 @@ class Server:
                 time.sleep(3)
             version = message["params"]["protocolVersion"]
             self.answer(number, {"protocolVersion": version, "serverInfo": {"name": "fake", "version": "1"},
-                                 "capabilities": {"tools": {"listChanged": True}}})
+                                 "capabilities": {"tools": {"listChanged": True}, **({} if self.mode == "bare" else {"resources": {}})}})
         elif method == "notifications/cancelled":
             self.cancelled.append(message["params"].get("reason"))
         elif method == "ping":
             self.answer(number, {})
+        elif method == "resources/list":
+            self.answer(number, {"resources": [{"uri": "demo://text", "name": "text"}, {"uri": "demo://image", "name": "image"}]})
+        elif method == "resources/read":
+            self.read(number, message["params"]["uri"])
+        elif method == "resources/templates/list":
+            self.send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no templates"}})
         elif method == "tools/list":
             self.list(number, (message.get("params") or {}).get("cursor"))
         elif method == "tools/call":
@@ -71,6 +78,14 @@ class Server:
             self.answer(number, {"tools": PAGES[0], "nextCursor": "2"})
         else:
             self.answer(number, {"tools": PAGES[1] + ([tool("grown")] if self.grown else [])})
+
+    def read(self, number, uri):
+        if uri == "demo://text":
+            self.answer(number, {"contents": [{"uri": uri, "text": "the text of the resource"}]})
+        elif uri == "demo://image":
+            self.answer(number, {"contents": [{"uri": uri, "mimeType": "image/png", "blob": base64.b64encode(b"x" * 30).decode()}]})
+        else:
+            self.send({"jsonrpc": "2.0", "id": number, "error": {"code": -32002, "message": "no such resource"}})
 
     def call(self, number, name, arguments):
         self.calls += 1
@@ -98,6 +113,15 @@ class Server:
             self.grown = True
             self.answer(number, text("grown"))
             self.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        elif name == "write":
+            try:
+                with open(arguments["path"], "w") as file:
+                    file.write(arguments["text"])
+                self.answer(number, text("written"))
+            except OSError as error:
+                self.answer(number, {**text(str(error)), "isError": True})
+        elif name == "freeze":
+            time.sleep(600)
         elif name == "die":
             os._exit(3)
         elif name == "ask":
@@ -155,7 +179,24 @@ def http(kind):
             self.wfile.write(body)
 
         def do_GET(self):
-            self.reply(405)
+            if kind != "old":
+                return self.reply(405)
+            messages, session = queue.Queue(), "s%d" % (len(sessions) + 1)
+            sessions[session] = Server(messages.put, "normal")
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(b"event: endpoint\ndata: /messages?session=" + session.encode() + b"\n\n")
+            while True:
+                try:
+                    message = messages.get(timeout=1)
+                    self.wfile.write(b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n")
+                except queue.Empty:
+                    self.wfile.write(b": still here\n\n")
+                except OSError:
+                    return
+                self.wfile.flush()
 
         def do_DELETE(self):
             sessions.pop(self.headers.get("Mcp-Session-Id"), None)
@@ -163,6 +204,12 @@ def http(kind):
 
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if kind == "old":
+                server = sessions.get(self.path.partition("session=")[2])
+                if server is None:
+                    return self.reply(405)
+                self.reply(202, b"Accepted")
+                return server.take(body)
             if self.path == "/moved":
                 return self.reply(307, Location="/mcp")
             if self.headers.get("Authorization") != "Bearer sk-fake-123":

@@ -152,8 +152,15 @@ fn new_request(
             files.push(PathRule { path: path.to_owned(), access: PathAccess::OwnTree });
             writable.own.push(path);
         }
+        Some(path) if spec.is_granted(path) => {}
         Some(path) => files.push(readable_rule(path, &writable).map_err(refused)?),
         None => {}
+    }
+    for path in &spec.writable_paths {
+        files.push(writable_rule(path, &writable.scratch, false).map_err(refused)?);
+    }
+    for path in &spec.program_dirs {
+        files.push(writable_rule(path, &writable.scratch, true).map_err(refused)?);
     }
     for path in &spec.readable {
         files.push(readable_rule(path, &writable).map_err(refused)?);
@@ -195,6 +202,28 @@ fn readable_rule(path: &Path, writable: &WritableDirs<'_>) -> Result<PathRule, S
         return bad("it holds a directory that this session or another program may write to, or lies in one");
     }
     let access = if real.is_dir() { PathAccess::ExecuteTree } else { PathAccess::ExecuteFile };
+    Ok(PathRule { path: real, access })
+}
+
+/// The rule for a path outside of the session's own directories that it may write to.
+fn writable_rule(path: &Path, scratch: &Path, runs_programs: bool) -> Result<PathRule, String> {
+    let bad = |reason: &str| Err(format!("cannot let it write to '{}': {reason}", path.display()));
+    let real = match path.canonicalize() {
+        Ok(real) if path.is_absolute() => real,
+        Ok(_) => return bad("the path is not absolute"),
+        Err(error) => return bad(&error.to_string()),
+    };
+    if real.parent().is_none() {
+        return bad("it is the root directory");
+    }
+    if scratch.starts_with(&real) {
+        return bad("the directories of other programs lie in it");
+    }
+    let access = match (real.is_dir(), runs_programs) {
+        (true, true) => PathAccess::OwnProgramTree,
+        (true, false) => PathAccess::OwnTree,
+        (false, _) => PathAccess::WriteFile,
+    };
     Ok(PathRule { path: real, access })
 }
 
@@ -264,6 +293,25 @@ mod tests {
             assert!(readable_rule(bad, &writable).is_err(), "{}", bad.display());
         }
         assert_eq!(readable_rule(Path::new("/usr"), &writable).unwrap().access, PathAccess::ExecuteTree);
+    }
+
+    #[test]
+    fn a_written_path_is_no_root_and_holds_no_directories_of_others() {
+        let home = tempfile::tempdir().unwrap();
+        let real = home.path().canonicalize().unwrap();
+        let (scratch, file) = (real.join("scratch"), real.join("file"));
+        std::fs::create_dir(&scratch).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let access = |path: &Path, runs| writable_rule(path, &scratch, runs).map(|rule| rule.access);
+        assert_eq!(access(&file, true), Ok(PathAccess::WriteFile));
+        assert_eq!(access(&scratch.join("none"), true).ok(), None);
+        for bad in [Path::new("/"), &real, &scratch, Path::new("usr")] {
+            assert!(access(bad, false).is_err(), "{}", bad.display());
+        }
+        let beside = real.join("beside");
+        std::fs::create_dir(&beside).unwrap();
+        assert_eq!(access(&beside, false), Ok(PathAccess::OwnTree));
+        assert_eq!(access(&beside, true), Ok(PathAccess::OwnProgramTree));
     }
 
     #[test]

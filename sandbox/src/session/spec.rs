@@ -1,6 +1,6 @@
 //! The specification of a session, its limits, and its end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -22,6 +22,11 @@ pub struct SessionSpec {
     pub writable: bool,
     /// Other directories and files that it may read and execute programs from, such as installed packages.
     pub readable: Vec<PathBuf>,
+    /// Other directories and files that it may read and write.
+    pub writable_paths: Vec<PathBuf>,
+    /// Other directories that it may read, write and execute programs from, such as the cache of a package
+    /// runner. The caller limits their size.
+    pub program_dirs: Vec<PathBuf>,
     /// Whether it may use the network: every address that the server reaches. Otherwise it has no sockets.
     pub network: bool,
     /// Its limits.
@@ -29,6 +34,12 @@ pub struct SessionSpec {
 }
 
 impl SessionSpec {
+    /// Whether the session may write to this canonical path already.
+    pub(super) fn is_granted(&self, path: &Path) -> bool {
+        let mut granted = self.writable_paths.iter().chain(&self.program_dirs);
+        granted.any(|tree| tree.canonicalize().is_ok_and(|tree| path.starts_with(tree)))
+    }
+
     /// A program in a private directory, without the network, with the default limits.
     pub fn new(program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
         Self {
@@ -38,6 +49,8 @@ impl SessionSpec {
             workdir: None,
             writable: false,
             readable: Vec::new(),
+            writable_paths: Vec::new(),
+            program_dirs: Vec::new(),
             network: false,
             limits: SessionLimits::default(),
         }

@@ -2,11 +2,12 @@
 //! open the store for writing.
 
 use super::check::DoctorCheck;
-use crate::app::{STORE_FILE, read_control_file};
+use crate::app::{STORE_FILE, mcp_host, read_control_file};
 use crate::cli::client::ApiClient;
 use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
+use crate::mcp::program_access;
 use crate::store::{FileProbe, LAYOUT, LayoutProbe, layout, probe_file};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -20,14 +21,49 @@ pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<
     let advice = missing.map(|reason| {
         format!("checked without the keys of models, which only the service may have: {reason}")
     });
+    let warnings = config.warnings.clone();
+    let notes = advice.into_iter().chain(warnings.clone());
+    let advice = notes.collect::<Vec<_>>().join("; ");
+    let advice = Some(advice).filter(|advice| !advice.is_empty());
+    let facts = json!({"file": file, "warnings": warnings});
     vec![
-        DoctorCheck::good("config", file_text).advised(advice).with(json!({"file": file})),
+        DoctorCheck::good("config", file_text).advised(advice).with(facts),
         check_models(config, missing.is_some()),
         check_data_dir(&config.data_dir),
         check_disk(config),
         check_store(&config.data_dir),
         check_server(&config.data_dir),
     ]
+    .into_iter()
+    .chain(check_mcp(config))
+    .collect()
+}
+
+/// The programs of MCP servers; `None` without any. The server's own check tells whether they run.
+fn check_mcp(config: &Config) -> Option<DoctorCheck> {
+    let host = mcp_host(config);
+    let enabled: Vec<_> = config.mcp_servers.iter().filter(|(_, server)| !server.disabled).collect();
+    let names: Vec<&str> = enabled.iter().map(|(name, _)| name.as_str()).collect();
+    let found = enabled.iter().map(|(name, server)| (name, server, program_access(name, server, &host)));
+    let (mut missing, mut closed) = (Vec::new(), Vec::new());
+    for (name, server, access) in found {
+        if !access.is_installed {
+            missing.push(format!("{name} ({})", server.command.as_deref().unwrap_or_default()));
+        }
+        closed.extend(access.refused.into_iter().map(|reason| format!("{name}: {reason}")));
+    }
+    let facts = json!({"servers": names, "missing": missing, "closed": closed});
+    let check = match (names.is_empty(), missing.is_empty()) {
+        (true, _) => return None,
+        (false, true) => DoctorCheck::good("mcp", names.join(", ")),
+        (false, false) => DoctorCheck::bad(
+            "mcp",
+            format!("programs that are not found: {}", missing.join(", ")),
+            "install them (npx comes with Node.js, uvx with uv), or correct command in mcp_servers",
+        ),
+    };
+    let advice = Some(closed.join("; ")).filter(|advice| !advice.is_empty());
+    Some(if advice.is_some() { check.advised(advice) } else { check }.with(facts))
 }
 
 fn check_models(config: &Config, is_keyless: bool) -> DoctorCheck {

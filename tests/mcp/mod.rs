@@ -1,10 +1,16 @@
 //! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, working and broken
 //! ones.
 
+mod commands;
+mod transports;
+
+use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream, tool_results};
-use crate::support::{Server, command};
 use serde_json::{Value, json};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -72,6 +78,29 @@ fn call_one(server: &Server, tool: &str, arguments: Value) -> Value {
     call(server, &[(tool, arguments)]).remove(0)
 }
 
+/// The fake server over HTTP.
+struct HttpFake(Child, String);
+
+impl HttpFake {
+    fn start(kind: &str) -> Self {
+        let mut child = Command::new("python3")
+            .args([format!("{}/server.py", fakes()), "http".to_owned(), kind.to_owned()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut url).expect("an address");
+        Self(child, url.trim().to_owned())
+    }
+}
+
+impl Drop for HttpFake {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 #[test]
 fn mcp_tools_are_offered_and_their_results_reach_the_model() {
     let upstream = calling_model();
@@ -103,10 +132,13 @@ fn mcp_tools_are_offered_and_their_results_reach_the_model() {
     );
     assert_eq!((&results[2]["success"], &results[2]["error"]), (&json!(false), &json!("no such thing")));
     assert!(results[3]["error"].as_str().expect("an error").contains("'fake' refused the call: not today"));
+    let image = &results[4]["data"]["attachments"][0];
     assert_eq!(
-        results[4]["data"],
-        json!({"attachments": [{"kind": "image", "type": "image/png", "bytes": 3000}]})
+        (&image["kind"], &image["type"], &image["bytes"]),
+        (&json!("image"), &json!("image/png"), &json!(3000))
     );
+    let path = image["file"].as_str().expect("it is kept");
+    assert!(path.starts_with("mcp/fake/") && path.rsplit('.').next() == Some("png"), "{path}");
     assert!(results[5]["data"].as_str().expect("text").starts_with("Ann in /"), "{}", results[5]);
     assert!(results[6].to_string().len() < 40_000, "truncated for the model");
     assert!(results[7]["error"].as_str().expect("an error").contains("text"), "{}", results[7]);
@@ -193,8 +225,6 @@ fn a_timed_out_or_cancelled_call_is_cancelled_at_the_mcp_server() {
     wait_for_tools(&server, "quick");
     let timed_out = call_one(&server, "mcp_quick_hang", json!({}));
     assert_eq!(timed_out["error"], "the MCP server 'quick' gave no answer within 1 s", "{timed_out}");
-    let flooded = call_one(&server, "mcp_quick_flood", json!({}));
-    assert_eq!(flooded["success"], json!(false), "a message over the limit is dropped");
     let reasons = |name: &str| {
         let result = call_one(&server, &format!("mcp_{name}_cancelled"), json!({}));
         serde_json::from_str::<Vec<String>>(result["data"].as_str().unwrap_or("[]")).unwrap_or_default()
@@ -202,6 +232,9 @@ fn a_timed_out_or_cancelled_call_is_cancelled_at_the_mcp_server() {
     wait_until(&server, "the server gets the cancel notification", || {
         reasons("quick").contains(&"it took too long".to_owned())
     });
+    // The server may be restarted: on a busy machine it answers no ping while it writes so much.
+    let flooded = call_one(&server, "mcp_quick_flood", json!({}));
+    assert_eq!(flooded["success"], json!(false), "a message over the limit is dropped");
     let id = server.submit(&json!({"input": json!([["mcp_fake_hang", {}]]).to_string()}));
     wait_until(&server, "it hangs", || {
         server.get(&format!("/v1/jobs/{id}")).body.contains("running")
@@ -213,6 +246,138 @@ fn a_timed_out_or_cancelled_call_is_cancelled_at_the_mcp_server() {
     wait_until(&server, "the server gets the cancel notification", || {
         reasons("fake").contains(&"the user cancelled it".to_owned())
     });
+}
+
+#[test]
+fn resources_of_an_mcp_server_are_listed_and_read_through_a_tool() {
+    let upstream = calling_model();
+    let server = start(&upstream, &(fake("fake", "normal", "") + &fake("bare", "bare", "")));
+    wait_for_tools(&server, "fake");
+    wait_for_tools(&server, "bare");
+    let results = call(
+        &server,
+        &[
+            ("mcp_fake_read_resource", json!({})),
+            ("mcp_fake_read_resource", json!({"uri": "demo://text"})),
+            ("mcp_fake_read_resource", json!({"uri": "demo://image"})),
+            ("mcp_fake_read_resource", json!({"uri": "demo://none"})),
+            ("mcp_bare_read_resource", json!({})),
+        ],
+    );
+    let listed = results[0]["data"].to_string();
+    assert!(listed.contains("demo://text") && listed.contains("demo://image"), "{listed}");
+    assert_eq!(results[1]["data"], "the text of the resource");
+    assert!(results[2]["data"]["attachments"][0]["file"].is_string(), "{}", results[2]);
+    assert!(results[3]["error"].as_str().expect("an error").contains("no such resource"), "{}", results[3]);
+    assert!(results[4]["error"].as_str().expect("an error").contains("not found"), "{}", results[4]);
+}
+
+#[test]
+fn an_mcp_server_that_hangs_is_restarted_and_its_other_tools_work_within_a_second() {
+    let upstream = calling_model();
+    let servers = fake("fake", "normal", ", timeout_s: 2") + &fake("other", "normal", "");
+    let server = start(&upstream, &servers);
+    wait_for_tools(&server, "fake");
+    wait_for_tools(&server, "other");
+    let frozen = call_one(&server, "mcp_fake_freeze", json!({}));
+    assert_eq!(frozen["error"], "the MCP server 'fake' gave no answer within 2 s", "{frozen}");
+    let echoed = call_one(&server, "mcp_fake_echo", json!({"text": "here"}));
+    assert_eq!(echoed["data"], "here", "{echoed}\n{}", server.log());
+    let seconds = echoed["execution_time"].as_f64().expect("a time");
+    assert!(seconds < 5.0, "the call waits for the restart: {seconds} s");
+    let log = server.log();
+    assert!(log.contains("MCP server hangs and is started again"), "{log}");
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("nanoclaw_mcp_server_restarts_total{server=\"fake\"} 1"), "{metrics}");
+    assert!(metrics.contains("nanoclaw_mcp_server_up{server=\"other\"} 1"), "{metrics}");
+}
+
+#[test]
+fn the_health_of_mcp_servers_is_in_readyz_and_metrics() {
+    let upstream = calling_model();
+    let servers = fake("good", "normal", ", enabled_tools: [echo, ecko]")
+        + "  bad: {command: no-such-program-at-all, restart: false}\n  off: {command: x, disabled: true}\n";
+    let server = start(&upstream, &servers);
+    wait_for_tools(&server, "good");
+    let mcp_check = || {
+        let ready: Value = serde_json::from_str(&server.get("/readyz").body).expect("JSON");
+        let checks = ready["checks"].as_array().expect("checks").clone();
+        (ready["status"].clone(), checks.into_iter().find(|check| check["name"] == "mcp").expect("mcp"))
+    };
+    wait_until(&server, "the fault is reported", || mcp_check().1["reason"].is_string());
+    let (status, check) = mcp_check();
+    assert_eq!((&status, &check["ok"]), (&json!("degraded"), &json!(true)), "{check}");
+    let reason = check["reason"].as_str().expect("a reason");
+    assert!(reason.contains("'bad'") && reason.contains("no-such-program-at-all"), "{reason}");
+    assert!(!reason.contains("'good'") && !reason.contains("'off'"), "{reason}");
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("nanoclaw_mcp_server_up{server=\"bad\"} 0"), "{metrics}");
+    let log = server.log();
+    assert!(log.contains("MCP server has no such tool") && log.contains("ecko"), "{log}");
+}
+
+/// A program that behaves like npx: it stores a program in its home directory and runs it there.
+fn fake_npx(dir: &Path) -> String {
+    let npx = dir.join("npx");
+    let server = "#!/bin/sh\nexec python3 \"$2\" normal\n";
+    let line = "#!/bin/sh\nmkdir -p \"$HOME/cache\" && cp \"$0.server\" \"$HOME/cache/server\" && exec \"$HOME/cache/server\" \"$@\"\n";
+    for (path, text) in [(npx.clone(), line), (dir.join("npx.server"), server)] {
+        std::fs::write(&path, text).expect("writes");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("sets");
+    }
+    npx.display().to_string()
+}
+
+#[test]
+fn a_pasted_desktop_block_runs_with_a_package_runner_and_directories_of_its_arguments() {
+    let upstream = calling_model();
+    let dir = tempfile::tempdir().expect("a directory");
+    let docs = dir.path().join("docs");
+    std::fs::create_dir(&docs).expect("makes");
+    let block = json!({"mcpServers": {"My Files": {
+        "type": "stdio", "command": fake_npx(dir.path()), "autoApprove": [],
+        "args": ["-y", format!("{}/server.py", fakes()), docs], "env": {"NAME": "Ann"}, "gallery": true}}});
+    let block = serde_json::to_string_pretty(&block).expect("JSON");
+    let server = Server::start_against(&upstream, &format!("{block}\n"));
+    wait_for_tools(&server, "My Files");
+    let written = docs.join("note.txt");
+    let results = call(
+        &server,
+        &[
+            ("mcp_My_Files_echo", json!({"text": "through the runner"})),
+            ("mcp_My_Files_write", json!({"path": written, "text": "kept"})),
+            ("mcp_My_Files_write", json!({"path": dir.path().join("beside.txt"), "text": "no"})),
+        ],
+    );
+    assert_eq!(results[0]["data"], "through the runner", "{}", results[0]);
+    assert_eq!(results[1]["data"], "written", "{}", results[1]);
+    assert_eq!(std::fs::read_to_string(written).expect("reads"), "kept");
+    assert!(results[2].to_string().contains("ermission denied"), "{}", results[2]);
+    assert!(!dir.path().join("beside.txt").exists(), "only what the arguments name is open");
+    let log = server.log();
+    assert!(log.contains("MCP server may use more than its own files"), "{log}");
+    assert!(log.contains("the network; its own directory"), "{log}");
+    assert!(log.contains("not used here: gallery"), "{log}");
+}
+
+#[test]
+fn an_mcp_server_leaves_the_sandbox_only_if_the_operator_says_so() {
+    let upstream = calling_model();
+    let dir = tempfile::tempdir().expect("a directory");
+    let beside = dir.path().join("beside.txt");
+    let servers = format!(
+        "  free: {{command: python3, args: [{}/server.py, normal], sandbox: off}}\n{}",
+        fakes(),
+        fake("kept", "normal", "")
+    );
+    let server = start(&upstream, &servers);
+    wait_for_tools(&server, "free");
+    wait_for_tools(&server, "kept");
+    let arguments = json!({"path": beside, "text": "x"});
+    let results = call(&server, &[("mcp_kept_write", arguments.clone()), ("mcp_free_write", arguments)]);
+    assert!(results[0].to_string().contains("ermission denied"), "{}", results[0]);
+    assert_eq!(results[1]["data"], "written", "{}", results[1]);
+    assert!(server.log().contains("it runs without the sandbox"), "{}", server.log());
 }
 
 #[test]
@@ -242,115 +407,4 @@ fn shutdown_ends_mcp_sessions() {
     assert!(started.elapsed() < WAIT_TIMEOUT, "{:?}", started.elapsed());
     let log = server.log();
     assert!(log.contains("stopped") && !log.contains("panicked"), "{log}");
-}
-
-/// The fake server over HTTP.
-struct HttpFake(Child, String);
-
-impl HttpFake {
-    fn start(kind: &str) -> Self {
-        let mut child = Command::new("python3")
-            .args([format!("{}/server.py", fakes()), "http".to_owned(), kind.to_owned()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("python3");
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut url).expect("an address");
-        Self(child, url.trim().to_owned())
-    }
-}
-
-impl Drop for HttpFake {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-#[test]
-fn mcp_servers_work_over_http_with_json_and_sse_responses() {
-    let upstream = calling_model();
-    let (json_fake, sse_fake) = (HttpFake::start("json"), HttpFake::start("sse"));
-    let auth = "headers: {Authorization: Bearer sk-fake-123}, timeout_s: 2";
-    let moved = json_fake.1.replace("/mcp", "/moved");
-    let servers = format!(
-        "  json: {{url: '{}', {auth}}}\n  sse: {{url: '{}', {auth}}}\n  nobody: {{url: '{}'}}\n  moved: {{url: '{moved}'}}\n",
-        json_fake.1, sse_fake.1, json_fake.1
-    );
-    let server = start(&upstream, &servers);
-    for name in ["json", "sse"] {
-        wait_for_tools(&server, name);
-        let results = call(
-            &server,
-            &[
-                (&format!("mcp_{name}_echo"), json!({"text": "over HTTP"})),
-                (&format!("mcp_{name}_get_sum"), json!({"a": 1})),
-                (&format!("mcp_{name}_fail"), json!({})),
-            ],
-        );
-        assert_eq!((&results[0]["data"], &results[1]["data"]), (&json!("over HTTP"), &json!({"sum": 1})));
-        assert_eq!(results[2]["error"], "no such thing");
-        let ended = call_one(&server, &format!("mcp_{name}_die"), json!({}));
-        assert!(ended["error"].as_str().expect("an error").contains("HTTP 500"), "{ended}");
-        wait_until(&server, "a session that the server lost is opened again", || {
-            call_one(&server, &format!("mcp_{name}_echo"), json!({"text": "again"}))["data"] == "again"
-        });
-    }
-    let timed_out = call_one(&server, "mcp_sse_hang", json!({}));
-    assert_eq!(timed_out["error"], "the MCP server 'sse' gave no answer within 2 s", "{timed_out}");
-    for message in ["HTTP 401; put what it wants", "HTTP 307; redirects are not followed"] {
-        wait_until(&server, message, || server.log().contains(message));
-    }
-    assert!(!server.log().contains("sk-fake-123"), "P9");
-}
-
-/// `nanoclaw mcp check` with this configuration: exit code, stdout, stderr.
-fn check(config: &str, arguments: &[&str]) -> (i32, String, String) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("config.yml");
-    std::fs::write(&file, config).expect("writes");
-    let output =
-        command(&["mcp", "check"]).args(arguments).arg("--config").arg(&file).output().expect("runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
-}
-
-#[test]
-fn mcp_check_connects_to_a_server_and_calls_each_tool() {
-    let tools = "[echo, get.sum, fail, refuse, picture, pattern]";
-    let servers = fake("good", "normal", &format!(", enabled_tools: {tools}"))
-        + &fake("hangs", "normal", ", enabled_tools: [hang], timeout_s: 1")
-        + &fake("mute", "mute", ", start_timeout_s: 1, env: {KEY: sk-888888}")
-        + "  missing: {command: no-such-program-at-all}\n";
-    let config = format!("mcp_servers:\n{servers}");
-    let (code, out, err) = check(&config, &["good"]);
-    assert_eq!(code, 0, "{out}{err}");
-    assert!(out.starts_with("fake 1, protocol 20"), "{out}");
-    for line in [
-        "mcp_good_echo             ok          test",
-        "mcp_good_get_sum          ok          {\"sum\":1}",
-        "mcp_good_fail             ok (error)  no such thing",
-        "mcp_good_refuse           ok (error)  not today",
-        "mcp_good_pattern          skipped     no arguments can be made up",
-        "broken                    skipped     left out: its schema does not compile",
-    ] {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let shown =
-            |l: &str| l.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(&words.join(" "));
-        assert!(out.lines().any(shown), "{line}\n{out}");
-    }
-    let (code, out, _) = check(&config, &["good", "--json"]);
-    let found: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((code, &found["ok"], &found["tools"][0]["result"]), (0, &json!(true), &json!("ok")));
-    let (code, out, _) = check(&config, &["hangs"]);
-    assert!(code == 1 && out.contains("FAIL        no answer within 1 s"), "{code} {out}");
-    let (code, _, err) = check(&config, &["mute"]);
-    assert!(code == 1 && err.contains("within 1 s; it said: the fake server is up, key ***"), "{code} {err}");
-    let (code, _, err) = check(&config, &["missing"]);
-    assert!(code == 1 && err.contains("no-such-program-at-all"), "{code} {err}");
-    let (code, _, err) = check(&config, &["other"]);
-    assert!(code == 2 && err.contains("there are good, hangs, missing, mute"), "{code} {err}");
-    let http = HttpFake::start("sse");
-    let (code, _, err) = check("", &[http.1.as_str()]);
-    assert!(code == 1 && err.contains("HTTP 401"), "{code} {err}");
 }
