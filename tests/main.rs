@@ -38,6 +38,7 @@ mod mcp;
 mod messages;
 mod metrics;
 mod model_failures;
+mod original_nanoclaw;
 mod own_programs;
 mod projects;
 mod rate_limits;

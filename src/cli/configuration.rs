@@ -52,8 +52,20 @@ pub(super) fn configuration(
                 CliError::config(error.to_string())
                     .hint("each key of a model is explained by: nanoclaw config show --default")
             })?;
-            let valid = "the configuration is valid".to_owned();
-            terminal.line(&if *json { json!({"valid": true, "file": file}).to_string() } else { valid })?;
+            let (original_keys, warnings) = (&config.original_keys, &config.warnings);
+            if *json {
+                let checked = json!({"valid": true, "file": file, "original_keys": original_keys,
+                    "warnings": warnings});
+                return Ok(terminal.line(&checked.to_string())?);
+            }
+            for warning in warnings {
+                terminal.info(&format!("warning: {warning}"));
+            }
+            terminal.line("the configuration is valid")?;
+            if !original_keys.is_empty() {
+                terminal.line("it has keys of the original NanoClaw:")?;
+                original_keys.iter().try_for_each(|line| terminal.line(&format!("  {line}")))?;
+            }
         }
     }
     Ok(())

@@ -24,6 +24,9 @@ impl ServeArgs {
 /// Serves until SIGTERM. Stdout gets one line: the address.
 pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError> {
     logging::start(&config.log);
+    if let Some(note) = config.original_keys_note() {
+        tracing::warn!("{note}");
+    }
     for warning in &config.warnings {
         tracing::warn!(warning, "the configuration says more than this server uses");
     }

@@ -3,7 +3,7 @@
 use super::error::ConfigError;
 use super::expand::{VariableForms, Variables, expand, join_key};
 use super::keys::ConfigKeys;
-use super::{mcp_clients, pasted_block};
+use super::{mcp_clients, original_keys, pasted_block};
 use crate::domain::nearest::hint;
 use figment::error::{Actual, Kind};
 use figment::providers::Format;
@@ -36,6 +36,8 @@ pub(crate) struct MergedKeys {
 /// What the operator should know about the file.
 #[derive(Debug, Default)]
 pub(crate) struct FileNotes {
+    /// What became of keys of the original `NanoClaw`, a line for each.
+    pub(crate) original_keys: Vec<String>,
     /// Fields of MCP clients that have no effect here, a line for each server.
     pub(crate) warnings: Vec<String>,
 }
@@ -123,6 +125,7 @@ fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<(Layer, FileNot
     let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format: format.name(), reason };
     let mut dict = format.dict(&text).map_err(syntax)?;
     let origin = format!("in {}", path.display());
+    let original_keys = original_keys::translate(&mut dict, &origin)?;
     if keys == ModelKeys::Omitted {
         leave_out_keys(&mut dict);
     }
@@ -132,7 +135,7 @@ fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<(Layer, FileNot
     expand("", &mut root, VariableForms::Own, env, &origin)?;
     let mut dict = root.into_dict().unwrap_or_default();
     let warnings = mcp_clients::translate(&mut dict, pasted, env, &origin)?;
-    Ok((Layer { origin, dict }, FileNotes { warnings }))
+    Ok((Layer { origin, dict }, FileNotes { original_keys, warnings }))
 }
 
 /// Removes every `models[*].api_key` that contains a variable.

@@ -10,6 +10,7 @@ mod layers;
 mod listen;
 mod mcp_clients;
 mod options;
+mod original_keys;
 mod pasted_block;
 mod private_paths;
 mod ranges;

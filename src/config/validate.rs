@@ -38,6 +38,8 @@ pub struct Config {
     pub default_model: String,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
+    /// What became of keys of the original `NanoClaw` in the file, a line for each.
+    pub original_keys: Vec<String>,
     /// What the file says that has no effect here, for the operator.
     pub warnings: Vec<String>,
 }
@@ -74,6 +76,12 @@ impl Config {
 
     fn share(&self, places: usize) -> Option<FairShare> {
         (self.auth_mode == AuthMode::Multi).then_some(FairShare::of(places))
+    }
+
+    /// One message about the keys of the original `NanoClaw`; `None` without any.
+    pub fn original_keys_note(&self) -> Option<String> {
+        let lines = self.original_keys.join("; ");
+        (!lines.is_empty()).then(|| format!("keys of the original NanoClaw: {lines}"))
     }
 
     pub(crate) fn check(
@@ -113,8 +121,17 @@ impl Config {
                 keys.workspace_root = Some(workspace_root.clone());
                 keys.default_model = Some(default_model.clone());
                 keys.tools_dir = keys.tools_dir.take().map(|dir| relative_to(file.as_deref(), dir));
-                let FileNotes { warnings } = notes;
-                Ok(Self { keys, listen, data_dir, workspace_root, default_model, file, warnings })
+                let FileNotes { original_keys, warnings } = notes;
+                Ok(Self {
+                    keys,
+                    listen,
+                    data_dir,
+                    workspace_root,
+                    default_model,
+                    file,
+                    original_keys,
+                    warnings,
+                })
             }
             _ => Err(ConfigError::Invalid(problems.0)),
         }

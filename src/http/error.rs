@@ -80,8 +80,8 @@ pub(crate) enum ApiError {
     /// A Host that is not allowed (DNS rebinding).
     #[error("host {0} is not allowed; if it is yours, add it to allowed_hosts in the configuration")]
     Host(String),
-    /// An Origin that is not allowed.
-    #[error("origin {0} is not allowed; if it is yours, add it to allowed_origins in the configuration")]
+    /// An Origin that is not allowed, with advice.
+    #[error("{0}")]
     Origin(String),
     /// Another backup is being made or sent.
     #[error("another backup is under way; there is one at a time, try again when it is done")]

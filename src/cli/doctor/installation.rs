@@ -22,7 +22,7 @@ pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<
         format!("checked without the keys of models, which only the service may have: {reason}")
     });
     let warnings = config.warnings.clone();
-    let notes = advice.into_iter().chain(warnings.clone());
+    let notes = [advice, config.original_keys_note()].into_iter().flatten().chain(warnings.clone());
     let advice = notes.collect::<Vec<_>>().join("; ");
     let advice = Some(advice).filter(|advice| !advice.is_empty());
     let facts = json!({"file": file, "warnings": warnings});

@@ -96,7 +96,11 @@ impl HostOriginGuard {
             let site = single(headers, &SEC_FETCH_SITE)?;
             let foreign = site.is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
             return if foreign {
-                Err(ApiError::Origin("of a cross-site request".to_owned()))
+                Err(ApiError::Origin(
+                    "a cross-site request without an Origin header is not allowed; allowed_origins in the configuration \
+                     names the pages that may call this server, and their browsers send the header"
+                        .to_owned(),
+                ))
             } else {
                 Ok(())
             };
@@ -109,9 +113,28 @@ impl HostOriginGuard {
         if own || self.origins.contains(&origin.to_ascii_lowercase()) {
             Ok(())
         } else {
-            Err(ApiError::Origin(quoted(origin)))
+            Err(ApiError::Origin(origin_refusal(origin)))
         }
     }
+}
+
+/// The refusal of an origin, with the line of the configuration that allows it.
+fn origin_refusal(origin: &str) -> String {
+    let shown = quoted(origin);
+    let is_http = ["http", "https"].iter().any(|scheme| {
+        let rest = origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+        rest.and_then(authority).is_some()
+    });
+    if is_http {
+        return format!(
+            "origin {shown} is not allowed; if the page is yours (a development server, say), put this line into the \
+             configuration and restart: allowed_origins: [\"{origin}\"]"
+        );
+    }
+    format!(
+        "origin {shown} is not allowed, and allowed_origins in the configuration cannot name it; serve the page \
+         over http:// or https://"
+    )
 }
 
 /// Whether a page over TLS belongs to this server: its origin is the Host of the request, which is in
@@ -250,6 +273,19 @@ mod tests {
         let allowed =
             [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("origin", "https://ui.example")];
         assert_eq!(status(&guard(), &allowed), "in");
+    }
+
+    #[test]
+    fn a_refused_origin_is_told_the_line_that_allows_it() {
+        let refusal = origin_refusal("http://localhost:5173");
+        assert!(refusal.contains("allowed_origins: [\"http://localhost:5173\"]"), "{refusal}");
+        for odd in ["null", "file://", "http://a\"], x: [\"", "chrome-extension://abc"] {
+            let refusal = origin_refusal(odd);
+            assert!(
+                refusal.contains("cannot name it") && !refusal.contains("allowed_origins: ["),
+                "{refusal}"
+            );
+        }
     }
 
     #[test]

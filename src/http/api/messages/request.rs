@@ -19,6 +19,7 @@ pub(crate) struct MessageRequest {
     tools_enabled: Option<bool>,
     project_id: Option<String>,
     on_disconnect: Option<OnDisconnect>,
+    stream: Option<bool>,
 }
 
 /// The options of a regenerated answer.
@@ -29,6 +30,7 @@ pub(crate) struct AnswerRequest {
     tools_enabled: Option<bool>,
     project_id: Option<String>,
     on_disconnect: Option<OnDisconnect>,
+    stream: Option<bool>,
 }
 
 /// Options of an answer.
@@ -42,7 +44,7 @@ pub(crate) struct AnswerOptions {
 
 impl MessageRequest {
     pub(crate) fn into_message(self, app: &AppDependencies) -> Result<(Message, AnswerOptions), ApiError> {
-        let Self { text, attachments: files, tools_enabled, project_id, on_disconnect } = self;
+        let Self { text, attachments: files, tools_enabled, project_id, on_disconnect, stream } = self;
         let (content, attachments) =
             (text.unwrap_or_default(), attachments("attachments", files, &app.limits)?);
         if content.trim().is_empty() && attachments.is_empty() {
@@ -51,13 +53,18 @@ impl MessageRequest {
                 "'text' and 'attachments' are both empty: a message has one of them",
             ));
         }
-        let options = AnswerRequest { tools_enabled, project_id, on_disconnect }.into_options()?;
+        let options = AnswerRequest { tools_enabled, project_id, on_disconnect, stream }.into_options()?;
         Ok((Message::User { content, attachments }, options))
     }
 }
 
 impl AnswerRequest {
     pub(crate) fn into_options(self) -> Result<AnswerOptions, ApiError> {
+        // The front end says `true`.
+        if self.stream == Some(false) {
+            let rule = "'stream' may be true or absent: this route always streams; for an answer in one piece use POST /v1/jobs?wait=60";
+            return Err(ApiError::value("stream", rule));
+        }
         Ok(AnswerOptions {
             tools_enabled: self.tools_enabled.unwrap_or(true),
             project_id: self.project_id.map(|id| project::parse_id(&id)).transpose()?,
@@ -108,6 +115,8 @@ mod tests {
             (json!({"text": "x", "tools_enabled": "yes"}), "'tools_enabled'"),
             (json!({"text": "x", "project_id": 1}), "'project_id'"),
             (json!({"text": "x", "on_disconnect": "stop"}), "'on_disconnect'"),
+            (json!({"text": "x", "stream": false}), "'stream'"),
+            (json!({"text": "x", "stream": "yes"}), "'stream'"),
             (json!({"txt": "x"}), "did you mean 'text'"),
         ] {
             let error = parsed(body.clone()).expect_err("refused");
