@@ -3,6 +3,7 @@
 
 use super::event::{Event, FailureCode};
 use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
+use super::job_input::InputPreview;
 use super::message::Message;
 use super::tool::{Strictness, ToolCall, ToolChoice};
 use super::usage::Usage;
@@ -287,15 +288,21 @@ pub struct Job {
     /// Project of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
-    /// Labels of the request.
-    pub priority: Priority,
     /// Priority of the request.
-    pub run_at_ms: Option<u64>,
+    pub priority: Priority,
     /// Earliest start of the request.
+    pub run_at_ms: Option<u64>,
+    /// Labels of the request.
     pub metadata: BTreeMap<String, String>,
-    /// Disconnect rule of the request.
+    /// URL for the webhook at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
+    /// Start of the request's input. Missing in jobs of early versions and when the message was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputPreview>,
+    /// Tools of the request.
+    #[serde(default, skip_serializing_if = "ToolChoice::is_default")]
+    pub tools: ToolChoice,
     /// Origin of the request.
     #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
     pub origin: JobOrigin,
@@ -336,6 +343,8 @@ impl Job {
             run_at_ms: spec.run_at_ms,
             metadata: spec.metadata.clone(),
             webhook_url: spec.webhook_url.clone(),
+            input: Some(InputPreview::of(&spec.input)),
+            tools: spec.tools.clone(),
             origin: spec.origin,
             approval: None,
             batch: None,

@@ -2,7 +2,8 @@
 
 use super::id::{ConversationId, JobId, ProjectId};
 use super::job::{Job, JobError, JobStatus};
-use super::tool::ToolCall;
+use super::message::Message;
+use super::tool::{ToolCall, ToolChoice};
 use super::usage::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,6 +35,15 @@ struct Approval {
     expires_at: u64,
 }
 
+/// The input in a job object, in the form of a request.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Input {
+    Text(String),
+    Messages(#[cfg_attr(test, schemars(with = "Vec<BTreeMap<String, serde_json::Value>>"))] Vec<Message>),
+}
+
 /// The job object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
@@ -51,6 +61,13 @@ pub struct JobObject {
     /// The parent job, for background jobs.
     parent_id: Option<JobId>,
     project_id: Option<ProjectId>,
+    /// The newest user message, at most 1 KiB of it; with `?include=input` the whole input. `null` when the
+    /// message was deleted.
+    input: Option<Input>,
+    /// Whether the input is more than `input` shows.
+    input_truncated: bool,
+    /// Tools of the request; `null` is the default set.
+    tools: ToolChoice,
     #[serde(skip_serializing_if = "Output::is_left_out")]
     output_text: Output,
     usage: Usage,
@@ -64,7 +81,11 @@ pub struct JobObject {
 impl JobObject {
     /// The object without the answer, for lists.
     pub fn brief(job: Job) -> Self {
+        let input_truncated = job.input.as_ref().is_some_and(|input| input.is_cut);
         Self {
+            input: job.input.map(|input| Input::Text(input.text)),
+            input_truncated,
+            tools: job.tools,
             id: job.id,
             object: "job",
             status: job.status,
@@ -92,6 +113,21 @@ impl JobObject {
         let mut object = Self::brief(job);
         object.output_text = Output::Told(output_text);
         object
+    }
+
+    /// Shows the whole input, in place of its start. Does nothing when the start is not shown either.
+    #[must_use]
+    pub fn with_input(mut self, messages: Vec<Message>) -> Self {
+        if self.input.is_some() {
+            self.input_truncated = false;
+            self.input = Some(match messages.as_slice() {
+                [Message::User { content, attachments }] if attachments.is_empty() => {
+                    Input::Text(content.clone())
+                }
+                _ => Input::Messages(messages),
+            });
+        }
+        self
     }
 
     /// The object of a job that was just stored.

@@ -15,6 +15,8 @@ pub mod handle;
 pub mod id;
 pub mod idempotency;
 pub mod job;
+pub mod job_filter;
+pub mod job_input;
 pub mod job_object;
 pub mod limits;
 pub mod log_rate_limit;

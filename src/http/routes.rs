@@ -64,9 +64,12 @@ routes! {
 
     GET "/openapi.json" Public [] => sync openapi::openapi;
 
-    GET "/v1/jobs" User ["status", "parent", "limit", "cursor"] => async v1::jobs::list;
+    GET "/v1/jobs" User [
+        "status", "parent", "conversation_id", "model", "metadata", "created_from", "created_before", "limit",
+        "cursor"
+    ] => async v1::jobs::list;
     POST "/v1/jobs" User ["wait", "stream", "format"] => body v1::jobs::submit::submit;
-    GET "/v1/jobs/{id}" User ["wait"] => async v1::jobs::show;
+    GET "/v1/jobs/{id}" User ["wait", "include"] => async v1::jobs::show;
     DELETE "/v1/jobs/{id}" User [] => async v1::jobs::delete;
     GET "/v1/jobs/{id}/output" User [] => async v1::jobs::output;
     GET "/v1/jobs/{id}/events" Stream ["after", "starting_after", "format", "follow"] => async v1::jobs::events::events;

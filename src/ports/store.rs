@@ -9,6 +9,8 @@ use crate::domain::event::{Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{History, Job, JobOutcome, JobSpec, JobStatus};
+use crate::domain::job_filter::JobFilter;
+use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,14 +151,14 @@ pub enum Urgency {
 }
 
 /// Filter and position of a job list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobQuery {
     /// Owner.
     pub user: UserId,
     /// Only jobs in this state.
     pub status: Option<JobStatus>,
-    /// Only background jobs that this job started. A page may be short or empty although more follow.
-    pub parent: Option<JobId>,
+    /// Only jobs that pass. A page may then be short or empty although more follow.
+    pub filter: JobFilter,
     /// Position: `next` of the previous page.
     pub before: Option<u64>,
     /// Page size.
@@ -240,6 +242,8 @@ pub trait Store: Send + Sync {
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError>;
     /// Answer text of an ended job.
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;
+    /// Whole input of a job.
+    fn input(&self, job: JobId) -> Result<Option<Vec<Message>>, StoreError>;
     /// A page of a user's jobs, newest first.
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
     /// Whether the user's idempotency key is known, for any request. `key` is its digest.

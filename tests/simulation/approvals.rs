@@ -6,6 +6,7 @@ use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{JobQuery, Store};
 use std::collections::BTreeSet;
@@ -55,7 +56,7 @@ impl World {
         let of = |user| JobQuery {
             user,
             status: Some(JobStatus::Waiting),
-            parent: None,
+            filter: JobFilter::NONE,
             before: None,
             limit: 1_000,
         };

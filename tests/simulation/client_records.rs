@@ -9,6 +9,7 @@ use nanoclaw::domain::batch::Batch;
 use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::Job;
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::schedule::Schedule;
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{Delivery, DeliveryState, WebhookSubject};
@@ -246,7 +247,10 @@ pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
     let mut jobs = Vec::new();
     for user in [ANN, BOB] {
         jobs.extend(
-            store.jobs(&JobQuery { user, status: None, parent: None, before: None, limit: ALL }).ok()?.jobs,
+            store
+                .jobs(&JobQuery { user, status: None, filter: JobFilter::NONE, before: None, limit: ALL })
+                .ok()?
+                .jobs,
         );
     }
     Some(jobs)

@@ -8,6 +8,7 @@ use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::event::Event;
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::{Job, JobStatus};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Accounts, JobQuery, Lease, NewJob, Store};
@@ -381,7 +382,8 @@ impl Oracle {
     /// Checks that the recorded usage equals the sum over all jobs.
     fn check_accounts(&mut self, store: &RedbStore) {
         for user in [ANN, BOB] {
-            let query = JobQuery { user, status: None, parent: None, before: None, limit: 100_000 };
+            let query =
+                JobQuery { user, status: None, filter: JobFilter::NONE, before: None, limit: 100_000 };
             let (Ok(page), Ok(days)) = (store.jobs(&query), store.usage(user, 0, u32::MAX)) else { continue };
             let (mut spent, mut booked) = (Usage::default(), Usage::default());
             for job in &page.jobs {

@@ -9,6 +9,7 @@ use nanoclaw::domain::event::{Event, Record, SequencedEvent};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{History, Job, JobOutcome};
+use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
     CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
@@ -277,6 +278,10 @@ impl Store for SimStore {
 
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
         self.read(|store| store.output(job))
+    }
+
+    fn input(&self, job: JobId) -> Result<Option<Vec<Message>>, StoreError> {
+        self.read(|store| store.input(job))
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {

@@ -7,6 +7,7 @@ use nanoclaw::domain::batch::BatchCounts;
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
@@ -113,7 +114,7 @@ fn a_waiting_job_survives_crashes_and_blocks_its_conversation() {
 #[test]
 fn a_waiting_job_is_listed_and_counted_but_cannot_be_deleted_or_retried() {
     let fixture = waiting();
-    let of = |status| JobQuery { user: ANN, status, parent: None, before: None, limit: 10 };
+    let of = |status| JobQuery { user: ANN, status, filter: JobFilter::NONE, before: None, limit: 10 };
     let ids =
         |status| fixture.store.jobs(&of(status)).unwrap().jobs.iter().map(|job| job.id).collect::<Vec<_>>();
     assert_eq!((ids(Some(JobStatus::Waiting)), ids(Some(JobStatus::Running))), (vec![id(1)], vec![]));

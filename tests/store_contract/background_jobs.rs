@@ -6,6 +6,7 @@ use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{ConversationSummary, Job, JobOrigin, JobOutcome, JobStatus};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
     BackgroundJobs, CancelReason, ConversationError, Conversations, Idempotent, JobQuery, NewJob,
@@ -138,7 +139,13 @@ fn children_are_listed_by_their_parent() {
         fixture.submit([job(number + 100, ANN)]);
     }
     let page = |user, before, limit| {
-        let query = JobQuery { user, status: None, parent: Some(id(1)), before, limit };
+        let query = JobQuery {
+            user,
+            status: None,
+            filter: JobFilter { parent: Some(id(1)), ..JobFilter::NONE },
+            before,
+            limit,
+        };
         let page = fixture.store.jobs(&query).unwrap();
         (page.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), page.next)
     };
@@ -147,8 +154,13 @@ fn children_are_listed_by_their_parent() {
     assert_eq!(page(ANN, next, 2), (vec![id(3)], None));
     assert_eq!(page(BOB, None, 9), (vec![], None), "P7");
     fixture.store.cancel(ANN, id(4)).wait().unwrap();
-    let query =
-        JobQuery { user: ANN, status: Some(JobStatus::Queued), parent: Some(id(1)), before: None, limit: 9 };
+    let query = JobQuery {
+        user: ANN,
+        status: Some(JobStatus::Queued),
+        filter: JobFilter { parent: Some(id(1)), ..JobFilter::NONE },
+        before: None,
+        limit: 9,
+    };
     assert_eq!(fixture.store.jobs(&query).unwrap().jobs.len(), 2);
 }
 
@@ -174,7 +186,7 @@ fn a_summary_made_meanwhile_does_not_hide_the_answer_of_a_background_job() {
     let now = fixture.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count;
     assert_eq!(now, count + 2, "the late answer and the new question");
     assert!(fixture.store.delete(ANN, id(2)).wait().unwrap(), "the job and its messages are deleted");
-    let query = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 20 };
+    let query = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 20 };
     assert_eq!(fixture.store.jobs(&query).unwrap().jobs.len(), 4);
 }
 

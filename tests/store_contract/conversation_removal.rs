@@ -6,6 +6,7 @@ use super::messages::{next_history, say, shown};
 use crate::support::store::{ANN, BOB, ManualClock, done, id, job, name, turn};
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{Accounts, CancelReason, Conversations, JobQuery, Store};
@@ -131,7 +132,7 @@ fn a_large_conversation_disappears_at_once_and_its_jobs_are_removed_in_steps() {
     fixture.clock.advance(1);
     assert!(remove(&fixture));
     assert!(is_gone(&fixture));
-    let query = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 1_000 };
+    let query = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 1_000 };
     let left: Vec<JobId> = fixture.store.jobs(&query).unwrap().jobs.iter().map(|job| job.id).collect();
     assert_eq!(left.len(), 350, "one transaction does not remove them all");
     say(&fixture, 1_000);

@@ -2,6 +2,7 @@
 
 use super::fixture::{Fixture, open};
 use crate::support::store::{ANN, ManualClock, id, job};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{JobQuery, Store};
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
@@ -37,7 +38,7 @@ fn a_row_of_wrong_width_is_quarantined_and_the_others_work() {
     assert_eq!(sound, (4, 1, 1));
 
     let store = open(&path, &Limits::default(), ManualClock::new()).unwrap();
-    let query = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 };
+    let query = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 10 };
     let listed: Vec<_> = store.jobs(&query).unwrap().jobs.iter().map(|job| job.id).collect();
     assert_eq!(listed, [id(2), id(1)]);
     let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();

@@ -255,3 +255,15 @@ fn p9_deleting_an_answer_deletes_its_text_everywhere() {
     assert_eq!(fixture.store.log(id(1)).unwrap().len(), 1);
     assert_eq!(all(&fixture), ["?1"]);
 }
+
+#[test]
+fn p7_a_job_shows_no_input_after_its_question_was_deleted() {
+    let fixture = Fixture::new();
+    fixture.submit([turn(1, ANN, "chat")]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    let input = || fixture.store.job(ANN, id(1)).unwrap().unwrap().input;
+    assert_eq!(input().map(|input| input.text).as_deref(), Some("question 1"));
+    assert_eq!(fixture.store.delete_message(ANN, name("chat"), ask(1)).wait(), Ok(true));
+    assert_eq!(input(), None);
+}

@@ -5,6 +5,7 @@ use crate::support::store::{ANN, ManualClock, cost, delta, done, id, job, turn};
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::event::{Event, FailureCode, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
@@ -304,8 +305,9 @@ fn an_unreadable_running_row_does_not_prevent_opening_the_store() {
     let ready = store.claim(10).wait().unwrap();
     assert_eq!(ready.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
     assert!(matches!(store.job(ANN, id(1)), Err(StoreError::Corrupt(_))), "the row stays");
-    let listed =
-        store.jobs(&JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 }).unwrap();
+    let listed = store
+        .jobs(&JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 10 })
+        .unwrap();
     assert_eq!(listed.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id(2)], "the others are listed");
 }
 

@@ -6,6 +6,7 @@ use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job, n
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
@@ -178,7 +179,7 @@ fn an_expired_job_leaves_no_rows() {
     setup.pass(2 * HOUR);
     assert_eq!(setup.store.job(ANN, id(1)).unwrap(), None);
     assert_eq!((setup.seqs(1), setup.store.output(id(1)).unwrap()), (vec![], None));
-    let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 };
+    let all = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 10 };
     assert!(setup.store.jobs(&all).unwrap().jobs.is_empty());
     setup.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
     let next = setup.store.claim(1).wait().unwrap().pop().unwrap();
@@ -221,7 +222,7 @@ fn many_expired_jobs_are_removed_in_several_transactions() {
     }
     setup.fixture.clock.advance(HOUR);
     setup.sweep();
-    let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 1_000 };
+    let all = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 1_000 };
     assert!(setup.store.jobs(&all).unwrap().jobs.is_empty());
 }
 

@@ -4,6 +4,7 @@ use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::account::{Quota, QuotaKind};
 use nanoclaw::domain::id::{JobId, ScheduleId};
 use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest, SkippedRun};
 use nanoclaw::domain::timing::{Cron, Timing};
@@ -121,7 +122,7 @@ impl ScheduleSetup {
 
     fn jobs(&self) -> usize {
         self.store
-            .jobs(&JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10_000 })
+            .jobs(&JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 10_000 })
             .unwrap()
             .jobs
             .len()

@@ -5,6 +5,7 @@ use nanoclaw::domain::event::{Event, Record, SequencedEvent, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{Job, JobStatus};
+use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::WebhookSubject;
 use nanoclaw::ports::{
@@ -267,7 +268,7 @@ fn consistent(store: &RedbStore, job: JobId) -> Result<(), String> {
 fn all(store: &RedbStore) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for user in [ANN, BOB] {
-        let query = JobQuery { user, status: None, parent: None, before: None, limit: 10_000 };
+        let query = JobQuery { user, status: None, filter: JobFilter::NONE, before: None, limit: 10_000 };
         let page = store.jobs(&query).map_err(|e| e.to_string())?;
         jobs.extend(page.jobs);
     }

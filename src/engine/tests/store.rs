@@ -384,6 +384,10 @@ impl Store for FakeStore {
         unreachable!("workers read no output")
     }
 
+    fn input(&self, _: JobId) -> Result<Option<Vec<Message>>, StoreError> {
+        unreachable!("workers read the whole spec")
+    }
+
     fn jobs(&self, _: &JobQuery) -> Result<JobPage, StoreError> {
         unreachable!("workers list nothing")
     }

@@ -6,6 +6,7 @@ use crate::domain::event::{Event, FailureCode, FinishReason, Record, SequencedEv
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{History, Job, JobOutcome, JobStatus, PendingApproval};
+use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
@@ -300,11 +301,17 @@ impl Store for MemoryStore {
         Ok((count as u64).min(most))
     }
 
+    fn input(&self, id: JobId) -> Result<Option<Vec<Message>>, StoreError> {
+        let jobs = self.jobs.lock().expect("lock");
+        Ok(jobs.get(&id).map(|entry| entry.new.spec.input.clone()))
+    }
+
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         let jobs = self.jobs.lock().expect("lock");
         let fits = |(place, job): &(u64, &Job)| {
             job.user == query.user
                 && query.status.is_none_or(|status| job.status == status)
+                && query.filter.matches(job)
                 && query.before.is_none_or(|before| *place < before)
         };
         let placed: Vec<(u64, &Job)> = (1..).zip(jobs.values().map(|entry| &entry.job)).collect();

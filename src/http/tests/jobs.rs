@@ -122,9 +122,66 @@ async fn job_lists_are_paged_without_gap_or_repetition() {
         "cursor=",
         "status=queued&status=queued",
         "page=2",
+        "metadata=team",
+        "created_from=yesterday",
+        "created_before=-1",
+        "conversation_id=a%20b",
+        "model=a&model=b",
     ] {
         assert_eq!(server.get(&format!("/v1/jobs?{bad}")).await.status, 400, "{bad}");
     }
+}
+
+#[tokio::test]
+async fn a_job_shows_the_start_of_its_input_and_its_tools() {
+    let server = Server::new();
+    let long = "é".repeat(600);
+    let body = json!({"input": long, "tools": ["files"]}).to_string();
+    let id = server.ask("POST /v1/jobs", &[], &body).await.json()["id"].as_str().expect("an id").to_owned();
+    let job = server.get(&format!("/v1/jobs/{id}")).await.json();
+    assert_eq!((&job["input"], &job["input_truncated"]), (&json!("é".repeat(512)), &json!(true)));
+    assert_eq!(job["tools"], json!(["files"]));
+    assert_eq!(server.get("/v1/jobs").await.json()["data"][0]["input"], job["input"]);
+    let whole = server.get(&format!("/v1/jobs/{id}?include=input")).await.json();
+    assert_eq!((&whole["input"], &whole["input_truncated"]), (&json!(long), &json!(false)));
+    assert_eq!(server.get(&format!("/v1/jobs/{id}?include=output")).await.status, 400);
+
+    let messages = json!([
+        {"role": "system", "content": "brief"},
+        {"role": "user", "content": "hi", "attachments": [{"name": "a.txt", "content": "x"}]},
+    ]);
+    let body = json!({"input": messages}).to_string();
+    let id = server.ask("POST /v1/jobs", &[], &body).await.json()["id"].as_str().expect("an id").to_owned();
+    let job = server.get(&format!("/v1/jobs/{id}")).await.json();
+    assert_eq!(
+        (&job["input"], &job["input_truncated"], &job["tools"]),
+        (&json!("hi"), &json!(true), &json!(null))
+    );
+    let whole = server.get(&format!("/v1/jobs/{id}?include=input")).await.json();
+    assert_eq!(whole["input"][1]["attachments"][0]["name"], "a.txt");
+    assert_eq!(whole["input"][0], messages[0]);
+}
+
+#[tokio::test]
+async fn job_lists_are_filtered_by_model_label_and_time() {
+    let server = Server::new();
+    let submit = async |body: serde_json::Value| {
+        let reply = server.ask("POST /v1/jobs", &[], &body.to_string()).await;
+        reply.json()["id"].as_str().expect("an id").to_owned()
+    };
+    let first = submit(json!({"input": "a", "metadata": {"team": "blue"}})).await;
+    let second = submit(json!({"input": "b", "conversation_id": "chat"})).await;
+    let ids = async |query: &str| {
+        let page = server.get(&format!("/v1/jobs?{query}")).await.json();
+        let jobs = page["data"].as_array().unwrap_or_else(|| panic!("{query}: {page}")).clone();
+        let ids: Vec<&str> = jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect();
+        ids.join(" ")
+    };
+    assert_eq!(ids("metadata=team=blue").await, first);
+    assert_eq!(ids("conversation_id=chat").await, second);
+    assert_eq!(ids("model=none").await, "");
+    assert_eq!(ids("created_from=1970-01-01T00:00:00Z").await, format!("{second} {first}"));
+    assert_eq!(ids("created_before=0.5").await, "");
 }
 
 #[tokio::test]

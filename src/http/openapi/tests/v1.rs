@@ -4,7 +4,7 @@ use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
-use crate::domain::id::JobId;
+use crate::domain::id::{ConversationId, JobId};
 use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
 use crate::http::dependencies::AppDependencies;
@@ -195,9 +195,18 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
         .query("status", words)
         .query("parent", drawing.shape::<JobId>())
+        .query("conversation_id", drawing.shape::<ConversationId>())
+        .query("model", json!({"type": "string"}))
+        .query("metadata", json!({"type": "string", "description": "key=value", "pattern": "="}))
+        .query("created_from", named("Moment"))
+        .query("created_before", named("Moment"))
         .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^[0-9]{1,19}$"}))
-        .answers::<ListResponse<JobObject, String>>(drawing, 200, "A page");
+        .answers::<ListResponse<JobObject, String>>(
+            drawing,
+            200,
+            "A page; with a filter it may be short or empty although more follow",
+        );
     drawing.add(list);
     let job_and_events = |drawing: &mut Drawing| {
         let mut content = json_of(drawing.shape::<JobObject>());
@@ -215,6 +224,7 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
         .says(202, "The job is stored", stored);
     drawing.add(submit);
     let show = Operation::new("GET", "/v1/jobs/{id}", "A job").query("wait", wait(app));
+    let show = show.query("include", json!({"enum": ["input"]}));
     let show = show.answers::<JobObject>(drawing, 200, "As it stands");
     drawing.add(show);
     let delete = Operation::new("DELETE", "/v1/jobs/{id}", "Deletes an ended job");

@@ -3,6 +3,7 @@
 
 pub(crate) mod approval;
 pub(crate) mod events;
+mod filter;
 mod on_disconnect;
 pub(crate) mod spec;
 pub(crate) mod store;
@@ -13,13 +14,13 @@ pub(crate) mod view;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::domain::job_object::JobObject;
-use crate::domain::nearest::hint;
 use crate::domain::workspace::Workspace;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::quota;
 use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::page::{self, ListResponse};
@@ -30,24 +31,16 @@ use hyper::header::HeaderName;
 use serde::Serialize;
 use std::sync::Arc;
 
-const STATES: [JobStatus; 6] = [
-    JobStatus::Queued,
-    JobStatus::Running,
-    JobStatus::Waiting,
-    JobStatus::Succeeded,
-    JobStatus::Failed,
-    JobStatus::Cancelled,
-];
-
 /// `GET /v1/jobs`: newest first. The cursor is a position in the order of acceptance, so it stays valid
-/// when jobs are deleted.
+/// when jobs are deleted. With a filter, a page ends after a bounded number of rows, so it may be short or
+/// even empty although `has_more` is true.
 pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let limits = &context.app.limits;
     let query = &request.query;
     let wanted = JobQuery {
         user: request.user,
-        status: query.text("status").map(status).transpose()?,
-        parent: query.text("parent").map(parent).transpose()?,
+        status: filter::status(query)?,
+        filter: filter::filter(query)?,
         before: page::cursor(query)?,
         limit: page::limit(query, limits)?,
     };
@@ -57,31 +50,29 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
 }
 
-/// A parent of another user has no children in the list.
-fn parent(text: &str) -> Result<JobId, ApiError> {
-    let wrong = |_| ApiError::value("parent", format!("'parent' must be a job's id, not {}", quoted(text)));
-    text.parse().map_err(wrong)
-}
-
-fn status(text: &str) -> Result<JobStatus, ApiError> {
-    let words = || STATES.iter().map(|state| state.as_str());
-    STATES.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
-        let known = words().collect::<Vec<_>>().join(", ");
-        ApiError::value(
-            "status",
-            format!("'status' must be one of {known}, not {}{}", quoted(text), hint(text, words())),
-        )
-    })
-}
-
 /// `GET /v1/jobs/{id}`, at once or after `?wait=`.
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
     let query = &request.query;
     let wait_s = query.whole("wait", 0..=context.app.limits.wait_s)?.unwrap_or(0);
+    let shows_input = includes_input(query)?;
     wait::for_job(context, request.user, id, wait_s).await?;
-    let view = view::look(context, request.user, id).await?;
+    let mut view = view::look(context, request.user, id).await?;
+    if shows_input && let Some(input) = context.read(move |store| store.input(id)).await? {
+        view = view.with_input(input);
+    }
     Ok(response::json(StatusCode::OK, &view))
+}
+
+/// `?include=input`: the whole input instead of its start.
+fn includes_input(query: &QueryString) -> Result<bool, ApiError> {
+    match query.text("include") {
+        None => Ok(false),
+        Some("input") => Ok(true),
+        Some(other) => {
+            Err(ApiError::value("include", format!("'include' must be input, not {}", quoted(other))))
+        }
+    }
 }
 
 const X_JOB_STATUS: HeaderName = HeaderName::from_static("x-job-status");

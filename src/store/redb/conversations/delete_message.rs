@@ -1,7 +1,7 @@
 //! Deletes one message: no user and no model can read it any more. The output and the log of a deleted
 //! answer go at once, except the terminal event. When both messages of a job are deleted, the job is.
 
-use crate::domain::id::{ConversationId, UserId};
+use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::ConversationSummary;
 use crate::domain::message::Message;
 use crate::ports::{ConversationError, MessageRef, StoreError};
@@ -45,6 +45,9 @@ impl Transaction<'_> {
             if !after.shows_answer {
                 self.erase_output(before.job)?;
             }
+            if !after.shows_question {
+                self.erase_input(before.job)?;
+            }
             self.put_pair(&key, &after)?;
             found.conversation.message_count = found.conversation.message_count.saturating_sub(1);
         } else {
@@ -56,6 +59,19 @@ impl Transaction<'_> {
         found.edited_through = self.counters.accept;
         self.update_conversation(&mut found)?;
         Ok(true)
+    }
+
+    /// Removes the start of the input from the row, so that the job object shows no input any more.
+    fn erase_input(&mut self, job: JobId) -> Result<(), StoreError> {
+        match self.find_row(job) {
+            Ok(Some(mut row)) if row.job.input.is_some() => {
+                row.job.input = None;
+                self.put_row(&row)
+            }
+            // An unreadable row shows nothing.
+            Ok(_) | Err(StoreError::Corrupt(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Drops a summary that replaces the turn with this number or a later one.

@@ -6,6 +6,7 @@ use crate::domain::handle::ResultHandle;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{History, Job, JobOutcome, JobSpec};
+use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
     BackgroundJobs, CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
@@ -136,6 +137,11 @@ impl Store for RedbStore {
 
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
         self.read(|reading| read::output(reading, job))
+    }
+
+    fn input(&self, job: JobId) -> Result<Option<Vec<Message>>, StoreError> {
+        let spec: Option<JobSpec> = self.read(|reading| SPECS.read(reading)?.row(&job.to_bytes()))?;
+        Ok(spec.map(|spec| spec.input))
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {

@@ -3,6 +3,7 @@
 use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
+use crate::domain::job_filter::JobFilter;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use crate::store::redb::codec::keys::jobs::{
     DelayedKey, JobBytes, JobOwnerBytes, JobOwnerKey, LogBytes, LogKey,
@@ -31,8 +32,8 @@ pub(crate) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<Str
 
 /// A user's jobs, newest first: the lists of the wanted states, merged.
 pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
-    if let Some(parent) = query.parent {
-        return children(reading, query, parent);
+    if query.filter != JobFilter::NONE {
+        return filtered(reading, query);
     }
     let (found, next) = listing(reading, query, query.limit)?;
     let table = JOBS.read(reading)?;
@@ -185,16 +186,14 @@ pub(crate) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), Sto
 /// Maximum rows that one page reads.
 const SCAN: usize = 1_000;
 
-/// A page of a job's background jobs, newest first. It is short when the scan limit is reached first; `next`
-/// continues there.
-pub(crate) fn children(
-    reading: &ReadTransaction,
-    query: &JobQuery,
-    parent: JobId,
-) -> Result<JobPage, StoreError> {
-    // Without its parent, the scan has no lower end.
-    let since = row(reading, parent)?.map_or(0, |row| row.first_accept.unwrap_or(row.accept));
+/// A page of the jobs that pass the filter, newest first. It is short when the scan limit is reached first;
+/// `next` continues there.
+fn filtered(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
+    // A background job is newer than its parent. Without its parent, the scan has no lower end.
+    let parent = query.filter.parent.map(|parent| row(reading, parent)).transpose()?.flatten();
+    let since = parent.map_or(0, |row| row.first_accept.unwrap_or(row.accept));
     let (found, mut next) = listing(reading, query, SCAN)?;
+    let table = JOBS.read(reading)?;
     let mut jobs = Vec::new();
     let mut last = None;
     for (accept, id) in found {
@@ -206,10 +205,8 @@ pub(crate) fn children(
             next = last;
             break;
         }
-        let id = JobId::from_bytes(id);
-        let child = values::skip_unreadable(id, row(reading, id))?
-            .filter(|row| row.job.origin.parent() == Some(parent));
-        jobs.extend(child.map(|row| row.job));
+        let row = values::skip_unreadable(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
+        jobs.extend(row.map(|row| row.job).filter(|job| query.filter.matches(job)));
         last = Some(accept);
     }
     Ok(JobPage { jobs, next })
