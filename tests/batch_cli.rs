@@ -63,8 +63,10 @@ impl Home {
 
     /// The resume files that interrupted calls left.
     fn resume_files(&self) -> Vec<PathBuf> {
-        let folder = std::fs::read_dir(self.path("state/nanoclaw/batches"));
-        folder.map_or_else(|_| Vec::new(), |all| all.map(|entry| entry.expect("an entry").path()).collect())
+        let Ok(folder) = std::fs::read_dir(self.path("state/nanoclaw/batches")) else { return Vec::new() };
+        let is_unfinished =
+            |path: &PathBuf| !std::fs::read_to_string(path).expect("text").contains("\"is_finished\": true");
+        folder.map(|entry| entry.expect("an entry").path()).filter(is_unfinished).collect()
     }
 
     fn resume_file(&self) -> (PathBuf, Value) {
@@ -139,8 +141,12 @@ fn stdout_contains_only_results_in_input_order() {
     assert_eq!(ran.err.lines().count(), 2, "one line at the start and one at the end: {}", ran.err);
     assert!(!ran.err.contains(['\r', '\u{1b}']), "no progress bar without a terminal: {:?}", ran.err);
     assert!(home.resume_files().is_empty(), "the results have arrived: nothing to resume");
-    // The same command makes another batch.
+    // The same command does not run the file, and pay for it, once more.
     let again = home.run(&server.url, &["jobs.jsonl"]);
+    assert_eq!((again.code, again.out.as_str()), (1, ""), "{}", again.err);
+    assert!(again.err.contains(&id) && again.err.contains("--new"), "{}", again.err);
+    assert_eq!(jobs(&server), 40);
+    let again = home.run(&server.url, &["jobs.jsonl", "--new"]);
     assert_ne!(batch_id(&again.err, "lines accepted"), id);
 }
 
@@ -149,7 +155,10 @@ fn an_output_file_is_replaced_atomically_and_json_prints_the_batch() {
     let (server, home) = (Server::start(), Home::new());
     home.file(lines(&[SLOW, "quick"]));
     std::fs::write(home.path("out.jsonl"), "old").expect("written");
-    let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out.jsonl", "--json"]);
+    let refused = home.run(&server.url, &["jobs.jsonl", "-o", "out.jsonl"]);
+    assert!(refused.code == 1 && refused.err.contains("--force"), "{}", refused.err);
+    assert_eq!(jobs(&server), 0, "refused before anything is sent");
+    let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out.jsonl", "--force", "--json"]);
     let (child, id) = start_accepted(call);
     assert_eq!(
         std::fs::read_to_string(home.path("out.jsonl")).expect("there"),
@@ -167,7 +176,7 @@ fn an_output_file_is_replaced_atomically_and_json_prints_the_batch() {
     assert_eq!(custom_ids(&results), ["line-0", "line-1"]);
     assert!(!home.path("out.jsonl.part").exists());
     // A device is written, not replaced by a file.
-    let ran = home.run(&server.url, &["jobs.jsonl", "-o", "/dev/null"]);
+    let ran = home.run(&server.url, &["jobs.jsonl", "-o", "/dev/null", "--new"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
     assert!(!Path::new("/dev/null.part").exists());
 }

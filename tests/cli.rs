@@ -203,12 +203,21 @@ fn ask_streams_thinking_tool_calls_results_and_the_answer() {
     assert!(lines.iter().any(|l| l["data"]["type"] == "thinking"));
     assert_eq!(lines.last().expect("events")["event"], "done");
     let listed = run(&["jobs", "--server", &server.url]);
-    assert_eq!(listed.out.lines().count(), 2, "{}", listed.out);
-    let id = listed.out.split_whitespace().next().expect("an id").to_owned();
+    assert_eq!(listed.out.lines().count(), 3, "a header and two jobs: {}", listed.out);
+    let newest = listed.out.lines().nth(1).expect("a job");
+    let id = newest.split_whitespace().next().expect("an id").to_owned();
     let tail = run(&["tail", "--server", &server.url, &id]);
     assert_eq!((tail.code, tail.out.contains("hello")), (0, true), "{}", tail.out);
     let cancel = run(&["cancel", "--server", &server.url, &id]);
     assert!(cancel.code == 0 && cancel.out.contains("succeeded"), "{} {}", cancel.out, cancel.err);
+}
+
+#[test]
+fn a_plain_question_to_the_demo_model_shows_a_tool() {
+    let server = Server::start();
+    let ran = run(&["ask", "--server", &server.url, "What is 12*7?"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("→ calculator") && ran.out.contains("84"), "{}\n{}", ran.out, ran.err);
 }
 
 #[test]

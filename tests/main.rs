@@ -18,6 +18,7 @@ mod ask;
 mod batch_cli;
 mod batches;
 mod cli;
+mod client_commands;
 mod conversations;
 mod crash_recovery;
 mod custom_tools;

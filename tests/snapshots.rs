@@ -16,6 +16,7 @@ const COLUMNS: usize = 80;
 /// Patterns that differ from run to run, and their replacements.
 const FILTERS: &[(&str, &str)] = &[
     (r"job_[0-9A-HJKMNP-TV-Z]{26}", "job_ID"),
+    (r"(job_ID +[a-z]+) +\d+[smhd] +\d+[smhd] +\d+ ", "$1 AGE TIME N "),
     (r"127\.0\.0\.1:\d{4,5}", "127.0.0.1:PORT"),
     (r"\d+ tokens \(\d+ in, \d+ out\)", "N tokens (N in, N out)"),
     (r", \d+\.\d s", ", N s"),

@@ -3,7 +3,8 @@
 use super::client::{self, ApiClient};
 use super::error::CliError;
 use super::terminal::Colour;
-use super::{admin, backup, batch, configuration, doctor, exec, jobs, manual, mcp, serve, tools};
+use super::{admin, backup, batch, configuration, doctor, exec, jobs, manual, mcp, resources, serve, tools};
+use crate::app::read_control_file;
 use crate::app::system::SystemClock;
 use crate::config::{Config, ConfigError, Sources};
 use crate::domain::secret::Secret;
@@ -12,7 +13,7 @@ use admin::{AccountAdmin, token, user};
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use jobs::{approval, ask, list};
+use jobs::{approval, ask, chat, list};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,9 +48,9 @@ pub(super) struct GlobalOptions {
     /// Directory of the store, instead of the configured one
     #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
-    /// Server to use: its URL or its socket
-    #[arg(long, global = true, display_order = 900, value_name = "URL", help = SERVER_HELP, env = "NANOCLAW_SERVER", hide_env_values = true, hide_default_value = true, default_value = client::DEFAULT_SERVER)]
-    pub(super) server: String,
+    /// Server to use: its URL or its socket [default: the address in the configuration]
+    #[arg(long, global = true, display_order = 900, value_name = "URL", help = SERVER_HELP, env = "NANOCLAW_SERVER", hide_env_values = true)]
+    pub(super) server: Option<String>,
     /// API key for the server
     #[arg(
         long,
@@ -80,8 +81,18 @@ pub(super) enum Command {
     Tail(ask::TailArgs),
     /// Run a file of jobs and fetch the results; repeat the command to resume it
     Batch(batch::BatchArgs),
+    /// Ask one question after the other in one conversation
+    Chat(chat::ChatArgs),
     /// List jobs, newest first
     Jobs(list::JobsArgs),
+    /// List conversations, projects, schedules, batches, webhooks, models, tools or usage
+    List(resources::ResourceListArgs),
+    /// Print a job, conversation, project, schedule, batch or webhook delivery as JSON
+    Show(resources::ItemArgs),
+    /// Delete an ended job, a conversation, a project or a schedule
+    Delete(resources::ItemArgs),
+    /// Print the answer of a job
+    Output(resources::OutputArgs),
     /// Cancel a job
     Cancel(list::CancelArgs),
     /// Allow tool calls that wait for approval
@@ -153,7 +164,7 @@ impl GlobalOptions {
     /// The server to ask for a copy of the store: the named one, else the one that has this data directory
     /// open, else the one at the default address.
     pub(super) fn store_server(&self) -> Result<ApiClient, CliError> {
-        let is_named = self.token.is_some() || self.server != client::DEFAULT_SERVER;
+        let is_named = self.token.is_some() || self.server.is_some();
         match self.data_dir() {
             Ok(dir) if !is_named => {
                 if let Some(client) = admin::running_server(&dir)? {
@@ -162,7 +173,33 @@ impl GlobalOptions {
             }
             Ok(_) | Err(_) => {}
         }
-        ApiClient::new(&self.server, self.token.as_ref())
+        self.client()
+    }
+
+    /// The server of a client command.
+    pub(super) fn client(&self) -> Result<ApiClient, CliError> {
+        ApiClient::new(&self.server_address()?, self.token.as_ref())
+    }
+
+    /// The named server, else the one of the configuration: where it listens, or, with port 0, where it wrote
+    /// that it listens. A configuration that this user may not read stands for the default address.
+    fn server_address(&self) -> Result<String, CliError> {
+        if let Some(server) = &self.server {
+            return Ok(server.clone());
+        }
+        let config = match Config::load_keyless(&self.sources(Vec::new())) {
+            Ok(config) => config,
+            Err(ConfigError::Denied { .. }) if self.config.is_none() => {
+                return Ok(client::DEFAULT_SERVER.to_owned());
+            }
+            Err(error) => return Err(config_error(&error)),
+        };
+        let written = || {
+            let dir = self.data_dir.as_ref().unwrap_or(&config.data_dir);
+            read_control_file(dir).ok().flatten().map(|control| control.address)
+        };
+        let address = config.listen.client_address().or_else(written);
+        Ok(address.unwrap_or_else(|| client::DEFAULT_SERVER.to_owned()))
     }
 
     /// Access to the accounts of this data directory.

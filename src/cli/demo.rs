@@ -3,7 +3,7 @@
 
 use super::client::ApiClient;
 use super::error::CliError;
-use super::jobs::follow::{ClientEvent, EventFollower};
+use super::jobs::follow::{ClientEvent, EventFollower, Update};
 use super::jobs::render::JobRenderer;
 use super::terminal::Terminal;
 use crate::ports::Clock;
@@ -88,10 +88,11 @@ impl Demo<'_> {
         count: u64,
     ) -> Result<Vec<ClientEvent>, CliError> {
         let (mut render, mut events) = (JobRenderer::new(self.terminal, id, false), Vec::new());
-        let (clock, terminal) = (self.clock, self.terminal);
-        EventFollower { client, clock, terminal, job: id, after, is_known: after > 0 }.run(&mut |event| {
-            render.show(event)?;
-            events.push(event.clone());
+        let clock = self.clock;
+        EventFollower { client, clock, job: id, after, is_known: after > 0 }.run(&mut |update| {
+            render.update(update)?;
+            let Update::Event(event) = update else { return Ok(ControlFlow::Continue(())) };
+            events.push((*event).clone());
             Ok(if events.len() as u64 >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         render.finish()?;

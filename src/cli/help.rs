@@ -19,10 +19,11 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
     (
         "Jobs",
         &[
-            ("ask", "Submit a job and stream its answer"),
-            ("tail", "Stream the events of a job"),
+            ("ask, chat", "Submit a job and stream its answer; a conversation"),
+            ("tail, output", "Stream the events of a job; print its answer"),
             ("batch", "Run a file of jobs and fetch the results"),
             ("jobs", "List jobs"),
+            ("list, show, delete", "Conversations, projects, schedules, models, usage …"),
             ("cancel, retry", "Cancel a job; run a failed one again"),
             ("approve, deny", "Decide about tool calls that wait for approval"),
         ],
@@ -46,12 +47,20 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
 
 /// Example command lines. A test parses each of them.
 const EXAMPLES: &[(&str, &[&str])] = &[
-    ("", &["nanoclaw serve", "nanoclaw ask 'What is 2^127 - 1, and is it prime?'"]),
+    ("", &["nanoclaw ask 'What is 2^127 - 1, and is it prime?'"]),
     ("serve", &["nanoclaw serve --listen 127.0.0.1:8080 --data-dir /var/lib/nanoclaw"]),
-    ("ask", &["nanoclaw ask 'What is 17 * 23?'", "git diff | nanoclaw ask --model demo - > review.md"]),
+    (
+        "ask",
+        &["nanoclaw ask 'What is 17 * 23?'", "git diff | nanoclaw ask --system 'Review this.' > review.md"],
+    ),
+    ("chat", &["nanoclaw chat --conversation trip"]),
     ("tail", &["nanoclaw tail job_01ARZ3NDEKTSV4RRFFQ69G5FAV --after 12"]),
     ("batch", &["nanoclaw batch jobs.jsonl -o results.jsonl"]),
     ("jobs", &["nanoclaw jobs --status failed", "nanoclaw jobs --json | jq -r '.data[].id'"]),
+    ("list", &["nanoclaw list projects", "nanoclaw list usage --json"]),
+    ("show", &["nanoclaw show job_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nanoclaw show conversations trip"]),
+    ("delete", &["nanoclaw delete sched_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+    ("output", &["nanoclaw output job_01ARZ3NDEKTSV4RRFFQ69G5FAV > answer.txt"]),
     ("cancel", &["nanoclaw cancel job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
     ("approve", &["nanoclaw jobs --status waiting", "nanoclaw approve job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
     ("deny", &["nanoclaw deny job_01ARZ3NDEKTSV4RRFFQ69G5FAV --reason 'not on a Friday'"]),
@@ -81,7 +90,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 /// The global options that a command uses. Its help hides the others, which clap still accepts.
 fn used_options(command: &str) -> &'static [&'static str] {
     match command {
-        "ask" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" => &["server", "token"],
+        "ask" | "chat" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" | "list"
+        | "show" | "delete" | "output" => &["config", "server", "token"],
         "backup" => &["config", "data_dir", "server", "token"],
         "serve" | "restore" | "user" | "token" | "tools" | "doctor" | "config" => &["config", "data_dir"],
         "exec" | "mcp" => &["config"],
@@ -116,7 +126,7 @@ fn first_screen() -> String {
     let mut screen = vec!["{about-with-newline}\n{usage-heading} {usage}\n".to_owned()];
     for (group, commands) in GROUPS {
         screen.push(format!("\n{head}{group}:{head:#}\n"));
-        screen.extend(commands.iter().map(|(names, does)| format!("  {word}{names:<18}{word:#}{does}\n")));
+        screen.extend(commands.iter().map(|(names, does)| format!("  {word}{names:<20}{word:#}{does}\n")));
     }
     screen.push(format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
     screen.concat()

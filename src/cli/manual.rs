@@ -7,6 +7,35 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 
+/// Completes ids of jobs and names of models and tools, which the server knows; the generated function does
+/// the rest.
+const BASH_IDS: &str = r#"
+_nanoclaw_ids() {
+    local kind=
+    case "${COMP_WORDS[COMP_CWORD-1]}" in
+        tail|output|cancel|retry|approve|deny|show|delete) kind=jobs ;;
+        --model) kind=models ;;
+        --tools) kind=tools ;;
+    esac
+    if [ -n "$kind" ]; then
+        local ids="$(nanoclaw list "$kind" 2>/dev/null | tail -n +2 | cut -d ' ' -f 1)"
+        COMPREPLY=($(compgen -W "$ids" -- "${COMP_WORDS[COMP_CWORD]}"))
+        [ "${#COMPREPLY[@]}" -gt 0 ] && return 0
+    fi
+    _nanoclaw "$@"
+}
+complete -F _nanoclaw_ids -o bashdefault -o default nanoclaw
+"#;
+
+const FISH_IDS: &str = r"
+function __nanoclaw_ids
+    nanoclaw list $argv 2>/dev/null | tail -n +2 | string split -f 1 ' '
+end
+complete -c nanoclaw -n '__fish_seen_subcommand_from tail output cancel retry approve deny show delete' -f -a '(__nanoclaw_ids jobs)'
+complete -c nanoclaw -n '__fish_seen_subcommand_from ask chat' -l model -x -a '(__nanoclaw_ids models)'
+complete -c nanoclaw -n '__fish_seen_subcommand_from ask chat' -l tools -x -a '(__nanoclaw_ids tools)'
+";
+
 #[derive(Debug, clap::Args)]
 pub(super) struct ManArgs {
     /// Directory for the pages of all commands [default: the main page on stdout]
@@ -48,5 +77,10 @@ pub(super) fn completions(
 ) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut commands, "nanoclaw", &mut script);
+    script.extend_from_slice(match shell {
+        Shell::Bash => BASH_IDS.as_bytes(),
+        Shell::Fish => FISH_IDS.as_bytes(),
+        _ => &[],
+    });
     Ok(terminal.data(&String::from_utf8_lossy(&script))?)
 }

@@ -16,6 +16,7 @@ mod jobs;
 mod logging;
 mod manual;
 mod mcp;
+mod resources;
 mod serve;
 mod terminal;
 mod tools;
@@ -25,10 +26,9 @@ use crate::app::system::SystemClock;
 use crate::ports::Clock;
 use admin::{token, user};
 use clap::FromArgMatches;
-use client::ApiClient;
 use command_line::{Cli, Command, GlobalOptions};
 use error::CliError;
-use jobs::{approval, ask, list};
+use jobs::{approval, ask, chat, list};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -70,18 +70,23 @@ fn report_error(error: &CliError, wants_json: bool, terminal: &Terminal) -> Exit
 impl Command {
     fn run(&self, common: &GlobalOptions, terminal: &Terminal) -> Result<ExitCode, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let client = || ApiClient::new(&common.server, common.token.as_ref());
+        let client = || common.client();
         let done = |()| ExitCode::SUCCESS;
         match self {
             Self::Serve(args) => serve::serve(&common.load(args.flags())?, terminal).map(done),
             Self::Demo => demo::demo(&clock, terminal).map(done),
             Self::Ask(args) => ask::ask(&client()?, args, terminal).map(done),
+            Self::Chat(args) => chat::chat(&client()?, args, terminal).map(done),
             Self::Tail(args) => ask::tail(&client()?, args, terminal).map(done),
             Self::Batch(args) => {
                 let state_home = common.sources(Vec::new()).state_home();
                 batch::batch(&client()?, state_home, args, terminal).map(done)
             }
             Self::Jobs(args) => list::list(&client()?, args, terminal).map(done),
+            Self::List(args) => resources::list(&client()?, args, terminal).map(done),
+            Self::Show(args) => resources::show(&client()?, args, terminal).map(done),
+            Self::Delete(args) => resources::delete(&client()?, args, terminal).map(done),
+            Self::Output(args) => resources::output(&client()?, args, terminal).map(done),
             Self::Cancel(args) => list::cancel(&client()?, args, terminal).map(done),
             Self::Approve(args) => approval::approve(&client()?, args, terminal).map(done),
             Self::Deny(args) => approval::deny(&client()?, args, terminal).map(done),

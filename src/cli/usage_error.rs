@@ -2,7 +2,8 @@
 
 use super::error::CliError;
 use super::help;
-use clap::error::ErrorKind;
+use crate::domain::nearest::hint;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Whether clap returned a help or version text instead of an error.
@@ -28,9 +29,19 @@ pub(super) fn usage_error(error: &clap::Error, arguments: &[OsString]) -> CliErr
         }
     }
     hints.extend(rest.lines().filter_map(|line| line.trim().strip_prefix("tip: ")));
+    let meant = unknown_command(error).filter(|_| hints.is_empty());
+    hints.extend(meant.as_deref());
     let help_hint = format!("see: {} --help", help_command(arguments));
     hints.push(&help_hint);
     CliError::usage(parts.join(" ").trim()).hint(hints.join("; "))
+}
+
+/// The command that is meant by a name of another system.
+fn unknown_command(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let root = help::command();
+    let meant = hint(word, root.get_subcommands().map(clap::Command::get_name));
+    meant.strip_prefix("; ").map(str::to_owned)
 }
 
 /// The command whose help to show: as many names as were right.
@@ -70,6 +81,10 @@ mod tests {
             (
                 &["nanoclaw", "batchs"],
                 "nanoclaw: unrecognized subcommand 'batchs'\nhint: a similar subcommand exists: 'batch'; see: nanoclaw --help",
+            ),
+            (
+                &["nanoclaw", "logs"],
+                "nanoclaw: unrecognized subcommand 'logs'\nhint: did you mean 'tail'?; see: nanoclaw --help",
             ),
         ] {
             assert_eq!(message(words), text);

@@ -3,7 +3,7 @@
 use crate::domain::account::AuthMode;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Where the server listens.
@@ -52,6 +52,24 @@ impl Listen {
     }
 }
 
+impl Listen {
+    /// The address for clients on this machine, as a URL or `unix:/path`; `None` for port 0.
+    pub fn client_address(&self) -> Option<String> {
+        match self {
+            Self::Tcp(address) if address.port() == 0 => None,
+            Self::Tcp(address) => {
+                let ip = match address.ip() {
+                    IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                    IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                    ip => ip,
+                };
+                Some(format!("http://{}", SocketAddr::new(ip, address.port())))
+            }
+            Self::Unix(_) => Some(self.to_string()),
+        }
+    }
+}
+
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,6 +106,20 @@ mod tests {
             ["8787", "127.0.0.1", "localhost:x", "127.0.0.1:99999", "unix:n.sock", "", "example.org:80"]
         {
             assert!(Listen::parse(bad, AuthMode::Multi).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn clients_reach_an_unspecified_address_over_loopback() {
+        for (listen, address) in [
+            ("127.0.0.1:8787", Some("http://127.0.0.1:8787")),
+            ("0.0.0.0:80", Some("http://127.0.0.1:80")),
+            ("[::]:80", Some("http://[::1]:80")),
+            ("unix:/run/n.sock", Some("unix:/run/n.sock")),
+            ("127.0.0.1:0", None),
+        ] {
+            let listen = Listen::parse(listen, AuthMode::Multi).expect("an address");
+            assert_eq!(listen.client_address().as_deref(), address);
         }
     }
 }

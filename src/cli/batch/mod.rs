@@ -35,8 +35,14 @@ pub(super) fn batch(
     }
     let folder = ResumeState::folder(state_home)?;
     let input = BatchInput::open(&args.file, &folder)?;
-    let target = ResultTarget::find(args.output.as_deref(), &input)?;
-    let resume_state = resume_or_start(client, &folder, &input, args.new)?;
+    let state_path = ResumeState::path(&folder, client.base(), &input);
+    let saved = if args.new { None } else { ResumeState::load(&state_path)? };
+    saved.as_ref().map_or(Ok(()), ResumeState::check_unfinished)?;
+    let target = ResultTarget::find(args.output.as_deref(), &input, args.force)?;
+    let resume_state = match saved {
+        Some(saved) => saved,
+        None => start(client, state_path, &input)?,
+    };
     let stop = CancelToken::new(Arc::new(SystemClock::new()));
     let progress = BatchProgress::new(terminal);
     let report = {
@@ -54,18 +60,8 @@ pub(super) fn batch(
     report_end(&unless_interrupted(result, &stop)?, args, terminal)
 }
 
-/// The saved state of an interrupted run, else a new one. A new run checks first that the server is
-/// reachable.
-fn resume_or_start(
-    client: &ApiClient,
-    folder: &Path,
-    input: &BatchInput,
-    is_new: bool,
-) -> Result<ResumeState, CliError> {
-    let path = ResumeState::path(folder, client.base(), input);
-    if !is_new && let Some(saved) = ResumeState::load(&path)? {
-        return Ok(saved);
-    }
+/// A new state, once the server is known to be reachable.
+fn start(client: &ApiClient, path: PathBuf, input: &BatchInput) -> Result<ResumeState, CliError> {
     client.check_reachable()?;
     ResumeState::create(path, client.base(), input, SystemEntropy.random())
 }

@@ -20,8 +20,9 @@ pub(super) enum ResultTarget {
 }
 
 impl ResultTarget {
-    /// The destination that `-o` names. Refuses an impossible one, and the input file.
-    pub(super) fn find(out: Option<&Path>, source: &BatchInput) -> Result<Self, CliError> {
+    /// The destination that `-o` names. Refuses an impossible one, the input file, and, without
+    /// `may_replace`, a file that has content.
+    pub(super) fn find(out: Option<&Path>, source: &BatchInput, may_replace: bool) -> Result<Self, CliError> {
         let Some(out) = out.filter(|out| *out != Path::new("-")) else { return Ok(Self::Stdout) };
         let cannot = |why: &str| {
             CliError::usage(format!("cannot write to '{}': {why}", out.display()))
@@ -32,6 +33,10 @@ impl ResultTarget {
             return match (metadata.is_dir(), metadata.is_file()) {
                 (true, _) => Err(cannot("it is a directory")),
                 (_, true) if source.path.as_ref() == Some(&resolved) => Err(cannot("it is the input")),
+                (_, true) if metadata.len() > 0 && !may_replace => {
+                    Err(CliError::failed(format!("'{}' exists already", out.display()))
+                        .hint("replace it with --force, or name another file for the results"))
+                }
                 (_, true) => Ok(Self::File(resolved)),
                 _ => Ok(Self::Device(out.to_owned())),
             };

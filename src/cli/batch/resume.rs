@@ -1,5 +1,5 @@
-//! The saved state of an interrupted batch: a file with the idempotency key, written before the upload, and
-//! the batch id, added once it is known. Every write replaces the file as a whole.
+//! The saved state of a batch: a file with the idempotency key, written before the upload, the batch id,
+//! added once it is known, and whether the results have arrived. Every write replaces the file as a whole.
 
 use super::input::BatchInput;
 use crate::cli::error::CliError;
@@ -10,9 +10,13 @@ use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Folder inside the user's state directory.
 const FOLDER: &str = "nanoclaw/batches";
+
+/// How long a state file is kept.
+const KEPT: Duration = Duration::from_secs(90 * 86_400);
 
 /// The content of the file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,6 +32,9 @@ pub(super) struct ResumeState {
     pub(super) key: String,
     /// The batch id, once the server has sent it.
     pub(super) batch: Option<String>,
+    /// Whether the results have arrived: the same command does not run the batch again.
+    #[serde(default)]
+    pub(super) is_finished: bool,
 }
 
 impl ResumeState {
@@ -73,7 +80,7 @@ impl ResumeState {
         random: u128,
     ) -> Result<Self, CliError> {
         let (server, file) = (server.to_owned(), source.name.clone());
-        let state = Self { path, server, file, key: key(random), batch: None };
+        let state = Self { path, server, file, key: key(random), batch: None, is_finished: false };
         state.write()?;
         Ok(state)
     }
@@ -88,6 +95,44 @@ impl ResumeState {
     pub(super) fn restart(&mut self, random: u128) -> Result<(), CliError> {
         (self.key, self.batch) = (key(random), None);
         self.write()
+    }
+
+    /// Records that the results have arrived. A batch from stdin leaves nothing: each pipe is a new input.
+    pub(super) fn finish(&mut self, source: &BatchInput) -> Result<(), CliError> {
+        if source.path.is_none() {
+            return self.delete();
+        }
+        self.is_finished = true;
+        self.write()?;
+        self.prune();
+        Ok(())
+    }
+
+    /// Fails if the results have arrived already.
+    pub(super) fn check_unfinished(&self) -> Result<(), CliError> {
+        let (file, server) = (&self.file, &self.server);
+        match &self.batch {
+            Some(batch) if self.is_finished => Err(CliError::failed(format!(
+                "'{file}' has run to its end as {batch}"
+            ))
+            .hint(format!("run it again with --new; its results: GET {server}/v1/batches/{batch}/results"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes the state files beside this one that were last written long before it.
+    fn prune(&self) {
+        let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
+        let (Ok(now), Some(folder)) = (written(&self.path), self.path.parent()) else { return };
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let age = written(&path).ok().and_then(|time| now.duration_since(time).ok());
+            if age.is_some_and(|age| age > KEPT)
+                && let Err(error) = std::fs::remove_file(&path)
+            {
+                tracing::debug!(%error, path = %path.display(), "an old state file stays");
+            }
+        }
     }
 
     /// Deletes the file.
@@ -150,6 +195,26 @@ mod tests {
         found.delete().expect("removed");
         found.delete().expect("removing nothing is fine");
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "nothing else is left");
+    }
+
+    #[test]
+    fn a_finished_state_is_kept_and_an_old_one_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let folder = ResumeState::folder(Some(dir.path().to_owned())).expect("made");
+        let source = source(dir.path(), "a", "one");
+        let old = folder.join("old.json");
+        std::fs::write(&old, "{}").expect("written");
+        let file = std::fs::File::options().write(true).open(&old).expect("opened");
+        file.set_modified(std::time::UNIX_EPOCH).expect("made old");
+        let path = ResumeState::path(&folder, "http://s", &source);
+        let mut state = ResumeState::create(path.clone(), "http://s", &source, 7).expect("written");
+        state.save_batch("batch_1").expect("written");
+        state.check_unfinished().expect("not finished");
+        state.finish(&source).expect("written");
+        assert!(!old.exists());
+        let found = ResumeState::load(&path).expect("read").expect("there");
+        let error = found.check_unfinished().expect_err("finished").to_string();
+        assert!(error.contains("batch_1") && error.contains("--new"), "{error}");
     }
 
     #[test]

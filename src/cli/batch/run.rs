@@ -35,6 +35,9 @@ pub(crate) struct BatchArgs {
     /// File for the results, written when complete [default: stdout]
     #[arg(short, long, value_name = "OUT", conflicts_with = "detach")]
     pub(super) output: Option<PathBuf>,
+    /// Replace the file for the results if it exists
+    #[arg(long)]
+    pub(super) force: bool,
     /// Jobs of the batch in the queue at once [default: the server's setting]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) concurrency: Option<u32>,
@@ -44,7 +47,7 @@ pub(crate) struct BatchArgs {
     /// Cancel the batch on Ctrl-C instead of leaving it running
     #[arg(long, conflicts_with = "detach")]
     pub(super) cancel_on_interrupt: bool,
-    /// Start a new batch instead of resuming an interrupted one
+    /// Start a new batch instead of resuming an interrupted one, or although the file has run to its end
     #[arg(long)]
     pub(super) new: bool,
     /// Print the finished batch as JSON; needs --output or --detach
@@ -80,7 +83,7 @@ impl BatchCommandRun<'_> {
         }
         self.progress.end();
         self.fetch(&batch)?;
-        self.resume_state.delete()?;
+        self.resume_state.finish(&self.input)?;
         Ok(batch)
     }
 

@@ -32,8 +32,9 @@ pub(crate) fn refusal(status: u16, message: String) -> CliError {
     let hint = match status {
         401 => "set $NANOCLAW_TOKEN (nanoclaw token new)",
         403 => "this token may not do that; another may: nanoclaw token new --scopes read,write,admin",
-        404 if message.contains("such project") => "GET /api/projects lists those that there are",
+        404 if message.contains("such project") => "the projects that there are: nanoclaw list projects",
         404 if message.contains("such job") => "the jobs that there are: nanoclaw jobs",
+        404 => "what there is of each kind: nanoclaw list KIND",
         400 if message.contains("is not configured") => {
             "name one of them, or add it under models: (nanoclaw config show)"
         }

@@ -7,32 +7,48 @@ use crate::cli::client::address::path_segment;
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
 use serde_json::{Value, json};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
 
 /// Longest prompt that is read from stdin, bytes. The server has its own limit, `limits.input_bytes`.
 const MAX_PROMPT_BYTES: u64 = 16 * 1024 * 1024;
 
+/// What `ask` and `chat` say about a job beside its prompt.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-pub(crate) struct AskArgs {
-    /// The prompt; '-' reads it from stdin
-    #[arg(value_name = "TEXT|-", allow_hyphen_values = false)]
-    text: String,
+pub(super) struct JobOptions {
     /// Model, by its configured id
     #[arg(long, value_name = "ID")]
     model: Option<String>,
+    /// Instructions for the model
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
     /// Project whose files the tools work with
     #[arg(long, value_name = "ID")]
     project: Option<String>,
     /// Sandbox level for code that the model runs
     #[arg(long, value_name = "LEVEL", value_parser = ["lenient", "standard", "strict"])]
     strictness: Option<String>,
+    /// Tools and groups that the model may use: files, web, code, agents, custom, mcp, all or none
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Vec<String>,
     /// Conversation to continue or to start
     #[arg(long, value_name = "NAME")]
-    conversation: Option<String>,
+    pub(super) conversation: Option<String>,
     /// Ask the model to think first
     #[arg(long)]
     thinking: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AskArgs {
+    /// The prompt; '-', or none in a pipe, reads it from stdin
+    #[arg(value_name = "TEXT|-", allow_hyphen_values = false)]
+    text: Option<String>,
+    /// Text file to attach; repeatable
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    options: JobOptions,
     /// Print the job's id and exit
     #[arg(long)]
     detach: bool,
@@ -73,7 +89,7 @@ pub(crate) struct RetryArgs {
 
 /// Submits a job and streams it. Fails if the job fails.
 pub(crate) fn ask(client: &ApiClient, args: &AskArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let body = body(args)?;
+    let body = args.options.body(&prompt(args)?, &args.files)?;
     watch(client, terminal, WatchOptions { json: args.json, cancel: args.cancel_on_interrupt }, |watch| {
         let job = watch.submit(&body)?;
         let id = id(&job)?;
@@ -106,41 +122,83 @@ pub(crate) fn retry(client: &ApiClient, args: &RetryArgs, terminal: &Terminal) -
     })
 }
 
-fn id(job: &Value) -> Result<&str, CliError> {
+pub(super) fn id(job: &Value) -> Result<&str, CliError> {
     let id = job.get("id").and_then(Value::as_str).ok_or_else(|| {
         CliError::failed("the server named no job id").hint("is it a NanoClaw server? name it with --server")
     });
     id.and_then(path_segment)
 }
 
-fn body(args: &AskArgs) -> Result<Value, CliError> {
-    let mut body = json!({
-        "input": prompt(&args.text)?,
-        "model": args.model,
-        "project_id": args.project,
-        "strictness": args.strictness,
-        "conversation_id": args.conversation,
-        "thinking": args.thinking.then_some(true),
-    });
-    if let Some(fields) = body.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
+impl JobOptions {
+    /// The request for a job with this prompt and these attached files.
+    pub(super) fn body(&self, prompt: &str, files: &[PathBuf]) -> Result<Value, CliError> {
+        let attachments = files.iter().map(|file| attachment(file)).collect::<Result<Vec<_>, _>>()?;
+        let mut body = json!({
+            "input": prompt,
+            "model": self.model,
+            "system_prompt": self.system,
+            "project_id": self.project,
+            "strictness": self.strictness,
+            "tools": tools(&self.tools)?,
+            "conversation_id": self.conversation,
+            "thinking": self.thinking.then_some(true),
+        });
+        if let Some(fields) = body.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+            if !attachments.is_empty() {
+                let message = json!({"role": "user", "content": prompt, "attachments": attachments});
+                fields.insert("input".to_owned(), json!([message]));
+            }
+        }
+        Ok(body)
     }
-    Ok(body)
 }
 
-fn prompt(text: &str) -> Result<String, CliError> {
-    if text != "-" {
-        let is_empty =
-            || CliError::usage("the prompt is empty").hint("as in: nanoclaw ask \"what is 6 times 7?\"");
-        return if text.trim().is_empty() { Err(is_empty()) } else { Ok(text.to_owned()) };
+/// A file as the attachment of a message.
+fn attachment(path: &Path) -> Result<Value, CliError> {
+    let content = std::fs::read_to_string(path).map_err(|error| {
+        CliError::failed(format!("cannot read '{}': {error}", path.display()))
+            .hint("an attached file is UTF-8 text; other files go into a project (--project)")
+    })?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    Ok(json!({"name": name, "content": content}))
+}
+
+/// The list of tools; `false` for `none`, and nothing where none are named.
+fn tools(names: &[String]) -> Result<Option<Value>, CliError> {
+    let names: Vec<&str> = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    match names[..] {
+        [] => Ok(None),
+        ["none"] => Ok(Some(Value::Bool(false))),
+        _ if names.contains(&"none") => {
+            Err(CliError::usage("--tools none stands alone")
+                .hint("as in: nanoclaw ask --tools files,bash \"…\""))
+        }
+        _ => Ok(Some(json!(names))),
+    }
+}
+
+/// The prompt of the arguments or of stdin. Attached files can stand without one.
+fn prompt(args: &AskArgs) -> Result<String, CliError> {
+    let example = "as in: nanoclaw ask \"what is 6 times 7?\"";
+    match args.text.as_deref() {
+        None if !std::io::stdin().is_terminal() => {}
+        Some("-") => {}
+        None if !args.files.is_empty() => return Ok(String::new()),
+        None => return Err(CliError::usage("the prompt is missing").hint(example)),
+        Some(text) if text.trim().is_empty() => {
+            return Err(CliError::usage("the prompt is empty").hint(example));
+        }
+        Some(text) => return Ok(text.to_owned()),
     }
     let mut prompt = String::new();
     std::io::stdin().take(MAX_PROMPT_BYTES).read_to_string(&mut prompt).map_err(|e| {
         CliError::failed(format!("cannot read the prompt from stdin: {e}"))
             .hint("a prompt is UTF-8 text; a file goes into a project, and the prompt names it")
     })?;
-    if prompt.trim().is_empty() {
-        return Err(CliError::usage("the prompt on stdin is empty").hint("as in: git diff | nanoclaw ask -"));
+    if prompt.trim().is_empty() && args.files.is_empty() {
+        return Err(CliError::usage("the prompt on stdin is empty")
+            .hint("as in: git diff | nanoclaw ask, or: nanoclaw ask \"what is 6 times 7?\""));
     }
     Ok(prompt)
 }

@@ -4,7 +4,6 @@
 use crate::cli::client::retry::Outage;
 use crate::cli::client::{ApiClient, EventStreamError};
 use crate::cli::error::CliError;
-use crate::cli::terminal::Terminal;
 use crate::llm::sse;
 use crate::ports::{CancelToken, Clock};
 use serde_json::Value;
@@ -31,10 +30,19 @@ impl ClientEvent {
     }
 }
 
+/// What a follower has to show.
+pub(crate) enum Update<'a> {
+    Event(&'a ClientEvent),
+    /// The connection was lost, or is there again.
+    Notice(&'a str),
+}
+
+/// Shows an update; breaks to stop following.
+pub(crate) type ShowUpdate<'a> = dyn FnMut(&Update<'_>) -> Result<ControlFlow<()>, CliError> + 'a;
+
 pub(crate) struct EventFollower<'a> {
     pub(crate) client: &'a ApiClient,
     pub(crate) clock: &'a Arc<dyn Clock>,
-    pub(crate) terminal: &'a Terminal,
     pub(crate) job: &'a str,
     /// The last event that has been shown.
     pub(crate) after: u64,
@@ -44,10 +52,7 @@ pub(crate) struct EventFollower<'a> {
 
 impl EventFollower<'_> {
     /// Passes each event once and in order to `show`, until the job ends or `show` breaks.
-    pub(crate) fn run(
-        mut self,
-        show: &mut dyn FnMut(&ClientEvent) -> Result<ControlFlow<()>, CliError>,
-    ) -> Result<(), CliError> {
+    pub(crate) fn run(mut self, show: &mut ShowUpdate<'_>) -> Result<(), CliError> {
         let (mut outage, never) = (Outage::default(), CancelToken::new(Arc::clone(self.clock)));
         loop {
             let previous_seq = self.after;
@@ -55,7 +60,7 @@ impl EventFollower<'_> {
                 Ok(None) => return Ok(()),
                 Ok(Some(mut body)) => {
                     if outage.is_active() {
-                        self.terminal.info(&format!("resumed after event {}", self.after));
+                        notice(show, &format!("resumed after event {}", self.after))?;
                     }
                     self.is_known = true;
                     if self.read(&mut body, show)?.is_break() {
@@ -82,7 +87,7 @@ impl EventFollower<'_> {
                 let disconnect_reason = format!(
                     "connection lost after event {after} ({disconnect_reason}); waiting for the server"
                 );
-                self.terminal.info(&disconnect_reason);
+                notice(show, &disconnect_reason)?;
             }
             if !outage.pause(&never) {
                 let job = self.job;
@@ -93,11 +98,7 @@ impl EventFollower<'_> {
         }
     }
 
-    fn read(
-        &mut self,
-        body: &mut dyn Read,
-        show: &mut dyn FnMut(&ClientEvent) -> Result<ControlFlow<()>, CliError>,
-    ) -> Result<ControlFlow<()>, CliError> {
+    fn read(&mut self, body: &mut dyn Read, show: &mut ShowUpdate<'_>) -> Result<ControlFlow<()>, CliError> {
         let mut parser = sse::SseParser::new(MAX_EVENT_BYTES);
         let mut buffer = [0_u8; 8192];
         // A retried job continues after its end, so the end of the stream decides.
@@ -117,12 +118,17 @@ impl EventFollower<'_> {
                 let Some(event) = read_event(&event) else { continue };
                 self.after = event.seq;
                 has_ended = event.is_terminal();
-                if show(&event)?.is_break() {
+                if show(&Update::Event(&event))?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
         }
     }
+}
+
+/// Shows a notice. It does not stop the follower.
+fn notice(show: &mut ShowUpdate<'_>, text: &str) -> Result<(), CliError> {
+    show(&Update::Notice(text)).map(drop)
 }
 
 fn read_event(event: &sse::SseEvent) -> Option<ClientEvent> {

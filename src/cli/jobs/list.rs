@@ -1,25 +1,37 @@
 //! `nanoclaw jobs` and `nanoclaw cancel`.
 
-use super::render::one_line;
+use super::render::{cut, one_line};
 use super::watch::cancel as cancel_job;
+use crate::app::system::SystemClock;
 use crate::cli::client::ApiClient;
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
+use crate::domain::job::JobStatus;
+use crate::ports::{CancelToken, Clock};
 use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Characters of the answer or the error in a line.
-const PREVIEW_CHARS: usize = 60;
+/// The columns before the input take 58 characters.
+const HEADER: &str = "JOB                            STATUS     AGE  TIME TOKENS INPUT";
 
-const STATES: [&str; 6] = ["queued", "running", "waiting", "succeeded", "failed", "cancelled"];
+/// Width of a line that no terminal shows.
+const PLAIN_COLUMNS: usize = 100;
+
+/// Time between two looks of `--watch`.
+const WATCH_PERIOD: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct JobsArgs {
     /// Only jobs in this state
-    #[arg(long, value_name = "STATE", value_parser = STATES)]
+    #[arg(long, value_name = "STATE", value_parser = JobStatus::ALL.map(JobStatus::as_str))]
     pub(crate) status: Option<String>,
     /// Maximum number of jobs, newest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
+    /// Show the list again every two seconds, until Ctrl-C
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) watch: bool,
     /// Print the server's JSON instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -40,14 +52,37 @@ pub(crate) fn list(client: &ApiClient, args: &JobsArgs, terminal: &Terminal) -> 
         path.push_str("&status=");
         path.push_str(status);
     }
-    let page = client.get(&path)?;
     if args.json {
-        return Ok(terminal.line(&page.to_string())?);
+        return Ok(terminal.line(&client.get(&path)?.to_string())?);
     }
-    for job in page.get("data").and_then(Value::as_array).into_iter().flatten() {
-        terminal.line(&describe(job))?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let never = CancelToken::new(Arc::clone(&clock));
+    loop {
+        match client.get(&path) {
+            Ok(page) => {
+                if args.watch {
+                    terminal.clear()?;
+                }
+                terminal.data(&table(&page, clock.now_ms() / 1_000, terminal))?;
+            }
+            // A server that restarts is back in a moment.
+            Err(error) if args.watch => terminal.error(&error.to_string()),
+            Err(error) => return Err(error),
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        clock.sleep(&never, WATCH_PERIOD);
     }
-    Ok(())
+}
+
+/// The header and a line for each job.
+fn table(page: &Value, now_s: u64, terminal: &Terminal) -> String {
+    let jobs = page.get("data").and_then(Value::as_array).into_iter().flatten();
+    let lines = jobs.map(|job| describe(job, now_s));
+    let columns = if terminal.shows_data() { terminal.columns() } else { PLAIN_COLUMNS };
+    let fit = |line: String| format!("{}\n", cut(&line, columns));
+    std::iter::once(HEADER.to_owned()).chain(lines).map(fit).collect()
 }
 
 /// Cancels a job and prints it.
@@ -57,27 +92,76 @@ pub(crate) fn cancel(client: &ApiClient, args: &CancelArgs, terminal: &Terminal)
 
 /// Prints a job as a line or as JSON.
 pub(crate) fn show(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
-    Ok(terminal.line(&if json { job.to_string() } else { describe(job) })?)
+    let now_s = SystemClock::new().now_ms() / 1_000;
+    Ok(terminal.line(&if json { job.to_string() } else { describe(job, now_s) })?)
 }
 
-/// One line: id, state, model, and the beginning of the answer or error.
-pub(crate) fn describe(job: &Value) -> String {
+/// One line: id, state, age, duration, tokens and the beginning of the input.
+pub(crate) fn describe(job: &Value, now_s: u64) -> String {
     let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default();
-    let summary =
-        job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
-    let preview: String = one_line(summary).chars().take(PREVIEW_CHARS).collect();
-    let line = format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"));
+    let time = |key: &str| job.get(key).and_then(Value::as_u64);
+    let age = time("created_at").map(|at| span(now_s.saturating_sub(at))).unwrap_or_default();
+    let end = time("finished_at").unwrap_or(now_s);
+    let duration = time("started_at").map(|at| span(end.saturating_sub(at))).unwrap_or_default();
+    let tokens = job.pointer("/usage/total_tokens").and_then(Value::as_u64).unwrap_or_default();
+    let preview: String = one_line(text("input")).chars().take(PLAIN_COLUMNS).collect();
+    let (id, status, tokens) = (text("id"), text("status"), short(tokens));
+    let line = format!("{id:<30} {status:<9} {age:>4} {duration:>5} {tokens:>6} {preview}");
     line.trim_end().to_owned()
+}
+
+/// A time span in its largest unit.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A number in at most six characters.
+fn short(number: u64) -> String {
+    match number {
+        0..1_000_000 => number.to_string(),
+        1_000_000..1_000_000_000 => format!("{}M", number / 1_000_000),
+        _ => format!("{}G", number / 1_000_000_000),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::terminal::testing::FakeTerminal;
     use serde_json::json;
 
     #[test]
-    fn a_job_line_shows_id_state_model_and_a_preview() {
-        let job = json!({"id": "job_1", "status": "succeeded", "model": "demo", "output_text": "two\nlines", "error": null});
-        assert_eq!(describe(&job), "job_1  succeeded  demo              two lines");
+    fn a_job_line_shows_state_age_duration_tokens_and_the_start_of_its_input() {
+        let id = format!("job_{}", "0".repeat(26));
+        let job = json!({"id": id, "status": "succeeded", "created_at": 1_000, "started_at": 1_010,
+            "finished_at": 1_200, "usage": {"total_tokens": 1_234}, "input": "two\nlines"});
+        assert_eq!(describe(&job, 8_200), format!("{id} succeeded   2h    3m   1234 two lines"));
+        let waiting = json!({"id": id, "status": "queued", "created_at": 1_000, "started_at": null});
+        assert_eq!(describe(&waiting, 1_005), format!("{id} queued      5s            0"));
+    }
+
+    #[test]
+    fn the_columns_before_the_input_fit_into_60_characters() {
+        let job = json!({"id": format!("job_{}", "0".repeat(26)), "status": "succeeded", "created_at": 0,
+            "started_at": 0, "finished_at": 999 * 86_400, "usage": {"total_tokens": 999_999_999_999_u64},
+            "input": "汉".repeat(200)});
+        let line = describe(&job, 999 * 86_400);
+        assert!(line.find('汉').is_some_and(|start| start <= 60), "{line}");
+        assert_eq!(HEADER.find("INPUT"), Some(59));
+        let page = json!({"data": [job]});
+        let table = table(&page, 999 * 86_400, &FakeTerminal::piped().terminal);
+        assert_eq!(table.lines().count(), 2);
+    }
+
+    #[test]
+    fn long_numbers_are_shortened() {
+        for (number, text) in [(0, "0"), (999_999, "999999"), (1_500_000, "1M"), (2_000_000_000, "2G")] {
+            assert_eq!(short(number), text);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Watches a job until its end or until Ctrl-C. The job continues after Ctrl-C unless the command was asked
 //! to cancel it.
 
-use super::follow::EventFollower;
+use super::follow::{ClientEvent, EventFollower, Update};
 use super::render::JobRenderer;
 use crate::app::system::{SystemClock, SystemEntropy};
 use crate::cli::client::ApiClient;
@@ -10,8 +10,10 @@ use crate::cli::client::retry::RequestRetry;
 use crate::cli::error::CliError;
 use crate::cli::interrupt::{exit_on_interrupt, unless_interrupted};
 use crate::cli::terminal::Terminal;
+use crate::cli::terminal::progress::TaskProgress;
 use crate::ports::{CancelReason, CancelToken, Clock, Entropy};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,10 +69,18 @@ impl JobWatch<'_> {
         let clock = self.stop.clock();
         let began_ms = clock.monotonic_ms();
         let mut render = JobRenderer::new(self.terminal, job, self.json);
-        let (client, terminal) = (self.client, self.terminal);
-        EventFollower { client, clock, terminal, job, after, is_known }.run(&mut |event| {
-            render.show(event)?;
-            show_position(event.seq);
+        let mut spinner = Some(TaskProgress::time("waiting for the model", self.terminal));
+        EventFollower { client: self.client, clock, job, after, is_known }.run(&mut |update| {
+            if !matches!(update, Update::Event(event) if is_silent(event)) {
+                drop(spinner.take());
+            }
+            render.update(update)?;
+            if let Update::Event(event) = update {
+                show_position(event.seq);
+                if is_waiting(event) {
+                    self.ask_approval(job)?;
+                }
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         render.finish()?;
@@ -84,6 +94,53 @@ impl JobWatch<'_> {
         }
         Ok(())
     }
+}
+
+impl JobWatch<'_> {
+    /// Forgets the job that has ended: Ctrl-C says nothing about it.
+    pub(crate) fn rest(&self) {
+        *locked(&self.position) = Some((String::new(), 0));
+    }
+
+    /// Asks a person at the terminal about the calls that the job waits for now. Without a person, and in
+    /// events of the past, nothing is asked.
+    fn ask_approval(&self, job: &str) -> Result<(), CliError> {
+        if self.json || !self.terminal.is_watched() || !io::stdin().is_terminal() {
+            return Ok(());
+        }
+        let path = format!("/v1/jobs/{}", path_segment(job)?);
+        if self.client.get(&path)?.get("status").is_none_or(|status| status != "waiting") {
+            return Ok(());
+        }
+        self.terminal.prompt("allow the calls? [y/N] ");
+        let Some(line) = typed_line()? else { return Ok(()) };
+        let is_allowed = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+        let decision = if is_allowed { "approve" } else { "deny" };
+        // Somebody else may have decided meanwhile.
+        if let Err(error) = self.client.post(&format!("{path}/{decision}"), Some(&json!({}))) {
+            self.terminal.error(&error.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// A line of stdin; `None` at its end.
+pub(crate) fn typed_line() -> Result<Option<String>, CliError> {
+    let mut line = String::new();
+    let count = io::stdin().read_line(&mut line).map_err(|error| {
+        CliError::failed(format!("cannot read a line from stdin: {error}")).hint("a line is UTF-8 text")
+    })?;
+    Ok((count > 0).then_some(line))
+}
+
+/// Whether the event shows nothing: the job still waits for its first token.
+fn is_silent(event: &ClientEvent) -> bool {
+    let status = event.data.get("status").and_then(Value::as_str);
+    event.name == "status" && matches!(status, Some("queued" | "running"))
+}
+
+fn is_waiting(event: &ClientEvent) -> bool {
+    event.name == "status" && event.data.get("status").is_some_and(|status| status == "waiting_approval")
 }
 
 /// Runs `work` until its end or until Ctrl-C.
@@ -125,6 +182,8 @@ fn report_interrupt(
         None => terminal.info(
             "\ninterrupted while the job was submitted; whether it was taken says: nanoclaw jobs",
         ),
+        // Between two questions of a chat.
+        Some((job, _)) if job.is_empty() => {}
         Some((job, _)) if is_to_cancel => match cancel(client, &job) {
             Ok(_) => terminal.info(&format!("\n{job} is cancelled")),
             Err(error) => terminal.error(&error.to_string()),

@@ -19,6 +19,9 @@ const PLAIN_COLUMNS: usize = 100;
 /// The narrowest and widest width that lines are fitted to.
 const COLUMNS: (usize, usize) = (40, 160);
 
+/// Moves the cursor home and erases all that follows.
+const CLEAR: &[u8] = b"\x1b[H\x1b[J";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Terminal {
     out: OutputStream,
@@ -81,6 +84,11 @@ impl Terminal {
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
         let escaped = if self.out.is_terminal { visible(text) } else { Cow::Borrowed(text) };
         self.out.write(escaped.as_bytes())
+    }
+
+    /// Clears the screen, if data goes to a terminal.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        if self.out.is_terminal { self.out.write(CLEAR) } else { Ok(()) }
     }
 
     /// Writes a line of data.

@@ -20,8 +20,9 @@ pub(super) const ID: &str = "demo";
 const LABEL: &str = "[scripted demo model] ";
 /// The answer to anything else, before the echoed message.
 const ABOUT: &str = "I am a script inside this server: no network, no intelligence. Everything around me is real. \
-    I run a fenced python, javascript or bash block, make the calls of lines like `tool: calculator \
-    {\"expression\": \"17*23\"}`, and stream words for `stream: 100 words, 50 ms`. You said:\n";
+    I compute `what is 12*7?`, run a fenced python, javascript or bash block, make the calls of lines like \
+    `tool: calculator {\"expression\": \"17*23\"}`, and stream words for `stream: 100 words, 50 ms`. Only I know \
+    these forms; a real model calls tools by itself. You said:\n";
 /// The reasoning of an answer.
 const THOUGHTS: [&str; 3] = [
     "(scripted) ",
@@ -51,9 +52,14 @@ pub(super) fn ask(
                 Some(answer) => reply.say(&answer)?,
                 None => tool_calls = calls(wanted, &request.messages),
             },
+            DemoAction::Compute(call) if is_offered(&call, &request.tools) => {
+                tool_calls = calls(vec![call], &request.messages);
+            }
             DemoAction::Stream { words, every } => reply.stream(words, every)?,
             DemoAction::Excuse(why) => reply.say(&why)?,
-            DemoAction::Echo => reply.say(&format!("{ABOUT}{}", truncated(turn.user_text)))?,
+            DemoAction::Compute(_) | DemoAction::Echo => {
+                reply.say(&format!("{ABOUT}{}", truncated(turn.user_text)))?;
+            }
         }
     } else {
         reply.say(&turn.results.iter().map(|result| report(result)).collect::<Vec<_>>().join("\n\n"))?;
@@ -134,8 +140,12 @@ impl DemoReply<'_> {
     }
 }
 
+fn is_offered(call: &ScriptedCall, offered: &[ToolDefinition]) -> bool {
+    offered.iter().any(|tool| tool.name == call.tool)
+}
+
 fn missing(wanted: &[ScriptedCall], offered: &[ToolDefinition]) -> Option<String> {
-    let absent = wanted.iter().find(|call| !offered.iter().any(|tool| tool.name == call.tool))?;
+    let absent = wanted.iter().find(|call| !is_offered(call, offered))?;
     let names: Vec<_> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Some(format!(

@@ -5,7 +5,8 @@
 //! 2. lines `tool: NAME {json}`: one call for each line, the arguments exactly as written, `{}` when there
 //!    are none;
 //! 3. a line `stream: N words, M ms`: N from 1 to 100,000, M from 0 to 60,000;
-//! 4. anything else is echoed.
+//! 4. a plain question of arithmetic, such as "what is 12*7?": one call of `calculator`;
+//! 5. anything else is echoed.
 
 use serde_json::json;
 use std::time::Duration;
@@ -14,6 +15,12 @@ use std::time::Duration;
 const CALLS: usize = 64;
 /// The most words of a stream.
 const WORDS: u32 = 100_000;
+/// The tool for arithmetic.
+const CALCULATOR: &str = "calculator";
+/// What may stand before the expression of a question.
+const QUESTIONS: [&str; 5] = ["what is ", "what's ", "how much is ", "calculate ", "compute "];
+/// Longest expression, bytes.
+const EXPRESSION_BYTES: usize = 200;
 /// Longest pause between two words.
 const PAUSE_MS: u64 = 60_000;
 
@@ -40,6 +47,8 @@ pub(super) enum DemoAction {
     },
     /// An explanation why the script cannot do it.
     Excuse(String),
+    /// A call of the calculator, if the job offers it; otherwise an echo.
+    Compute(ScriptedCall),
     /// An echo of the message.
     Echo,
 }
@@ -59,7 +68,31 @@ pub(super) fn read(message: &str) -> DemoAction {
     if !wanted.is_empty() {
         return DemoAction::Calls(wanted);
     }
-    message.lines().find_map(stream_line).unwrap_or(DemoAction::Echo)
+    let stream = message.lines().find_map(stream_line);
+    stream.or_else(|| arithmetic(message)).unwrap_or(DemoAction::Echo)
+}
+
+/// A call of the calculator for a message that asks for the value of an expression.
+fn arithmetic(message: &str) -> Option<DemoAction> {
+    let text = message.trim();
+    let after = |opening: &&str| {
+        let head = text.get(..opening.len())?;
+        head.eq_ignore_ascii_case(opening).then(|| text.get(opening.len()..))?
+    };
+    let rest = QUESTIONS.iter().find_map(after).unwrap_or(text);
+    let is_part = |c: char| c.is_ascii_digit() || " .()+-*/^%×÷".contains(c);
+    let (expression, end) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+    let expression = expression.trim().trim_end_matches(['.', ' ']);
+    // Two numbers with an operator between them, and nothing glued to the last one.
+    let mut numbers = expression.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|n| !n.is_empty());
+    let has_numbers = numbers.next().is_some() && numbers.next().is_some();
+    let is_whole = end.is_empty() || end.starts_with(['?', ',', '=', '!']);
+    let has_operator = expression.trim_start_matches('-').contains(['+', '-', '*', '/', '^', '%', '×', '÷']);
+    if !has_numbers || !has_operator || !is_whole || expression.len() > EXPRESSION_BYTES {
+        return None;
+    }
+    let arguments = json!({"expression": expression.replace('×', "*").replace('÷', "/")}).to_string();
+    Some(DemoAction::Compute(ScriptedCall { tool: CALCULATOR.to_owned(), arguments }))
 }
 
 fn blocks(message: &str) -> Vec<ScriptedCall> {
@@ -145,6 +178,32 @@ mod tests {
             assert!(matches!(read(beyond), DemoAction::Excuse(_)), "{beyond}");
         }
         assert!(matches!(read(&"tool: x\n".repeat(65)), DemoAction::Excuse(_)));
+    }
+
+    #[test]
+    fn a_plain_question_of_arithmetic_becomes_a_call_of_the_calculator() {
+        for (message, expression) in [
+            ("what is 12*7?", "12*7"),
+            ("What is 2^127 - 1, and is it prime?", "2^127 - 1"),
+            ("how much is (1.5 + 2) × 3", "(1.5 + 2) * 3"),
+            (" 17*23 = ", "17*23"),
+            ("What's -3 - 4.", "-3 - 4"),
+        ] {
+            let call = wanted("calculator", &json!({"expression": expression}).to_string());
+            assert_eq!(read(message), DemoAction::Compute(call), "{message}");
+        }
+        for message in [
+            "what is 12?",
+            "what is love?",
+            "what is -3?",
+            "what is 2 + 2 in binary?",
+            "what is a*b?",
+            "3 apples + 4 pears",
+            "chapter 1-2",
+            &"1+".repeat(200),
+        ] {
+            assert_eq!(read(message), DemoAction::Echo, "{message}");
+        }
     }
 
     #[test]

@@ -94,6 +94,25 @@ fn the_demo_model_labels_itself_and_echoes() {
 }
 
 #[test]
+fn the_demo_model_computes_only_where_the_calculator_is_offered() {
+    let call = hear("what is 12*7?").result.expect("answers").tool_calls.pop().expect("a call");
+    assert_eq!((call.name.as_str(), call.arguments.as_str()), ("calculator", r#"{"expression":"12*7"}"#));
+    let clock = Fake::default();
+    let request = ModelRequest {
+        model: ID.into(),
+        messages: vec![Message::user("what is 12*7?")],
+        tools: vec![spec("execute_python")],
+        temperature: None,
+        max_tokens: None,
+        thinking: false,
+        may_call: true,
+    };
+    let cancel = CancelToken::new(Arc::new(clock)).with_deadline(10_000);
+    let completion = ask(&request, &cancel, &mut |_| ControlFlow::Continue(())).expect("answers");
+    assert!(completion.tool_calls.is_empty(), "{:?}", completion.tool_calls);
+}
+
+#[test]
 fn the_demo_model_calls_a_tool_and_answers_with_its_output() {
     let first = hear("```python\nprint(6*7)\n```").result.expect("answers");
     assert_eq!(first.finish_reason, FinishReason::ToolCalls);

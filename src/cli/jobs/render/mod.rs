@@ -3,12 +3,11 @@
 mod tool_text;
 
 use crate::cli::error::CliError;
-use crate::cli::jobs::follow::ClientEvent;
+use crate::cli::jobs::follow::{ClientEvent, Update};
 use crate::cli::terminal::{ERROR, THINKING, TOOL, Terminal};
 use anstyle::Style;
 use serde_json::Value;
-use tool_text::cut;
-pub(crate) use tool_text::one_line;
+pub(crate) use tool_text::{cut, one_line};
 
 pub(crate) struct JobRenderer<'a> {
     terminal: &'a Terminal,
@@ -51,6 +50,14 @@ impl<'a> JobRenderer<'a> {
         match &self.end {
             Some(JobEnd::Done(summary)) => Some(summary),
             _ => None,
+        }
+    }
+
+    /// Shows an event, or a notice on a line of its own.
+    pub(crate) fn update(&mut self, update: &Update<'_>) -> Result<(), CliError> {
+        match update {
+            Update::Event(event) => self.show(event),
+            Update::Notice(text) => self.note(text),
         }
     }
 

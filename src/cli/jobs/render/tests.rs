@@ -138,3 +138,13 @@ fn calls_that_wait_for_approval_are_shown_with_the_deciding_commands() {
     let hint = "decide with: nanoclaw approve job_1, or: nanoclaw deny job_1 --reason TEXT";
     assert_eq!(advice, format!("bash (a) waits for approval; {hint}"));
 }
+
+#[test]
+fn a_notice_stands_on_a_line_of_its_own() {
+    let screen = FakeTerminal::watched(false);
+    let mut render = JobRenderer::new(&screen.terminal, "job_1", false);
+    let started = events(&[piece("step-0", "text", "The ans")]);
+    render.update(&Update::Event(&started[0])).expect("shown");
+    render.update(&Update::Notice("connection lost")).expect("shown");
+    assert_eq!(screen.out(), "The ans\nconnection lost\n");
+}
