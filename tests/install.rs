@@ -39,8 +39,19 @@ fn assert_success(output: &Output) -> String {
     output_of(output)
 }
 
-/// All files below, sorted.
+/// All files below except manual pages and completions, sorted.
 fn files(root: &Path) -> Vec<String> {
+    let (shared, rest): (Vec<_>, Vec<_>) =
+        all_files(root).into_iter().partition(|file| file.starts_with("usr/local/share/"));
+    let is_installed = rest.iter().any(|file| file == FILES[5]);
+    assert_eq!(is_installed, shared.iter().any(|file| file.ends_with("man1/nanoclaw-serve.1")), "{shared:?}");
+    assert_eq!(is_installed, shared.iter().any(|file| file.ends_with("completions/nanoclaw")), "{shared:?}");
+    assert!(is_installed || shared.is_empty(), "an uninstall removes them: {shared:?}");
+    rest
+}
+
+/// All files below, sorted.
+fn all_files(root: &Path) -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("readable").flatten() {

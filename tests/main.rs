@@ -44,6 +44,7 @@ mod own_programs;
 mod projects;
 mod rate_limits;
 mod readme;
+mod release;
 mod sandbox;
 mod schedules;
 mod service;

@@ -4,8 +4,15 @@ use super::root;
 use super::source::regex;
 use std::fs;
 
-const DOCUMENTS: [&str; 6] =
-    ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "BENCHMARKS.md"];
+const DOCUMENTS: [&str; 7] = [
+    "README.md",
+    "README.zh-CN.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "BENCHMARKS.md",
+    "SECURITY.md",
+];
 /// Readers of CONTRIBUTING.md create this file.
 const TO_BE_CREATED: &str = "slugify.rs";
 

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 const MAX_CHARACTERS: usize = 110;
 /// Maximum lines of ARCHITECTURE.md.
 const MAX_ARCHITECTURE_LINES: usize = 250;
-const MARKDOWN: [&str; 7] = [
+const MARKDOWN: [&str; 8] = [
     "README.md",
     "README.zh-CN.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "BENCHMARKS.md",
+    "SECURITY.md",
     "sandbox/README.md",
 ];
 
@@ -61,7 +62,8 @@ fn architecture_md_stays_short() {
 
 /// Files with `#` comments: scripts, units, configuration.
 fn hash_files() -> Vec<PathBuf> {
-    let mut found = vec![root().join("Cargo.toml"), root().join("deny.toml"), root().join("clippy.toml")];
+    let files = ["Cargo.toml", "deny.toml", "clippy.toml", "Dockerfile"];
+    let mut found: Vec<PathBuf> = files.map(|file| root().join(file)).into();
     let mut folders: Vec<PathBuf> =
         ["scripts", "systemd", "config", ".ci"].map(|folder| root().join(folder)).into();
     while let Some(folder) = folders.pop() {
