@@ -112,3 +112,39 @@ fn every_figure_of_the_readmes_appears_in_the_benchmarks() {
         assert!(BENCHMARKS.contains(&format!(" {figure} ")), "BENCHMARKS.md has no {figure}");
     }
 }
+
+/// The level of each heading, and the number of its tables, lists and code blocks.
+fn structure(readme: &str) -> Vec<(usize, usize, usize)> {
+    let mut sections = Vec::new();
+    for line in readme.lines() {
+        let level = line.chars().take_while(|c| *c == '#').count();
+        let is_heading = level > 0 && line[level..].starts_with(' ') && line.len() > level + 2;
+        match sections.last_mut() {
+            _ if is_heading => sections.push((level, 0, 0)),
+            Some((_, fences, _)) if line.starts_with("```") => *fences += 1,
+            Some((_, _, rows)) if line.starts_with('|') => *rows += 1,
+            _ => {}
+        }
+    }
+    sections
+}
+
+#[test]
+fn both_readmes_have_the_same_structure() {
+    assert_eq!(structure(ENGLISH), structure(CHINESE));
+    let (_, start) = ENGLISH.split_once("\n## Quick start\n").expect("a quick start");
+    let page = start.split("\n## ").next().expect("its text");
+    assert!(page.lines().count() <= 60, "the quick start is one page: {}", page.lines().count());
+}
+
+#[test]
+fn measured_values_appear_only_in_the_comparison() {
+    let figure = regex::Regex::new(r"[0-9][0-9.,]*(?: ms| MiB|/s)\b").expect("a pattern");
+    for (readme, comparison) in [(ENGLISH, "\n## How it compares\n"), (CHINESE, "\n## 对比\n")] {
+        let (before, _) = readme.split_once(comparison).expect("a comparison");
+        // Code blocks hold examples, not measurements.
+        let prose = before.split("\n```").step_by(2).collect::<Vec<_>>().concat();
+        let found: Vec<&str> = figure.find_iter(&prose).map(|found| found.as_str()).collect();
+        assert_eq!(found, [""; 0], "a second place for a figure soon has another value");
+    }
+}
