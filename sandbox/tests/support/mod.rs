@@ -22,25 +22,30 @@ pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Options with this crate's own child and with private directories in `scratch`.
+/// A wall clock limit that a run reaches only if it hangs, on a loaded machine, too.
+const PATIENT_MS: u64 = 60_000;
+
+/// Options with this crate's own child, with private directories in `scratch` and with patient time limits.
 pub(crate) fn options(scratch: &Path) -> SandboxOptions {
     SandboxOptions {
+        levels: levels_with_timeout(PATIENT_MS),
         child_exe: PathBuf::from(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child")),
         scratch_dir: scratch.to_owned(),
         ..SandboxOptions::default()
     }
 }
 
-/// A sandbox with the default limits.
+/// A sandbox with [`options`].
 pub(crate) fn sandbox(scratch: &Path) -> Sandbox {
     Sandbox::new(options(scratch)).unwrap()
 }
 
-/// Limits with another wall clock at every level.
+/// Limits with another wall clock at every level, and with the processor time that belongs to it.
 pub(crate) fn levels_with_timeout(timeout_ms: u64) -> LevelLimits {
     let mut levels = LevelLimits::default();
     for limits in [&mut levels.strict, &mut levels.standard, &mut levels.lenient, &mut levels.shell] {
         limits.timeout_ms = timeout_ms;
+        limits.cpu_s = timeout_ms.div_ceil(1_000) + 1;
     }
     levels
 }
