@@ -1,10 +1,12 @@
-//! Decides when retention runs: once a minute, and not while the wall clock is in doubt, because a clock that
-//! has jumped makes everything look old.
+//! Decides when retention runs: soon after a start, then once a minute, and not while the wall clock is in
+//! doubt, because a clock that has jumped makes everything look old.
 
 use crate::store::options::RetentionOptions;
 use crate::store::redb::retention::sweep::RetentionSweep;
 use std::time::Duration;
 
+/// Time until the first check, milliseconds: the jobs that were waiting for the start go first.
+const FIRST_MS: u64 = 5_000;
 /// Interval between two checks, milliseconds.
 const INTERVAL_MS: u64 = 60_000;
 /// A wall clock that deviates this much from the monotonic clock has jumped, milliseconds.
@@ -34,7 +36,7 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     /// A sweeper of a store that opens now. `seen_ms`: the newest wall time stored in the file, 0 if none.
     pub(crate) fn new(options: RetentionOptions, now: ClockReading, seen_ms: u64) -> Self {
-        let due_ms = now.monotonic_ms.saturating_add(INTERVAL_MS);
+        let due_ms = now.monotonic_ms.saturating_add(FIRST_MS);
         let mut sweeper = Self { options, last: now, due_ms, distrusted_until_ms: None };
         if seen_ms > 0 && now.wall_ms.saturating_sub(seen_ms) > PAUSE_MS {
             sweeper.distrust_clock(now, "the store was closed for more than a day, or the clock has jumped");
@@ -110,19 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn the_sweeper_runs_once_a_minute_unless_asked_sooner() {
+    fn the_sweeper_runs_soon_and_then_once_a_minute_unless_asked_sooner() {
         let mut sweeper = sweeper(START);
-        assert!(!sweeper.is_due(INTERVAL_MS - 1) && sweeper.is_due(INTERVAL_MS));
-        assert_eq!(sweeper.wait(INTERVAL_MS - 5), Duration::from_millis(5));
-        let now = START + INTERVAL_MS;
-        let sweep = sweeper.check(at(now, INTERVAL_MS));
+        assert!(!sweeper.is_due(FIRST_MS - 1) && sweeper.is_due(FIRST_MS));
+        assert_eq!(sweeper.wait(FIRST_MS - 5), Duration::from_millis(5));
+        let now = START + FIRST_MS;
+        let sweep = sweeper.check(at(now, FIRST_MS));
         let (deltas, jobs) = (Some(now - HOUR), Some(now - 2 * HOUR));
         let expected =
             RetentionSweep { deltas_before_ms: deltas, events_before_ms: None, jobs_before_ms: jobs };
         assert_eq!(sweep, expected);
-        assert!(!sweeper.is_due(INTERVAL_MS + 1));
-        sweeper.run_when_idle(INTERVAL_MS + 1);
-        assert!(sweeper.is_due(INTERVAL_MS + 1));
+        let next_ms = FIRST_MS + INTERVAL_MS;
+        assert!(!sweeper.is_due(next_ms - 1) && sweeper.is_due(next_ms));
+        sweeper.run_when_idle(FIRST_MS + 1);
+        assert!(sweeper.is_due(FIRST_MS + 1));
     }
 
     #[test]
