@@ -1,8 +1,10 @@
-//! Accounts over HTTP: login, sessions, cookies, tickets, API keys, registration and quotas.
+//! Accounts over HTTP: login, sessions, cookies, tickets, API keys and registration.
+
+mod quotas;
 
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse";
@@ -31,14 +33,6 @@ fn login(server: &Server, name: &str, password: &str) -> Reply {
 
 fn token(data: &Value) -> String {
     data["token"].as_str().unwrap_or_else(|| panic!("no token: {data}")).to_owned()
-}
-
-fn wait_until(event: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !condition() {
-        assert!(Instant::now() < deadline, "not within two minutes: {event}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// The cookie that a response sets, in the form a browser sends it back.
@@ -364,7 +358,7 @@ fn send_slowly(server: &Server, token: &str, path: &str, body: &Value, between: 
     socket.write_all(head.as_bytes()).expect("sent");
     // The server has read the head once it has answered a later request.
     assert_eq!(server.get("/healthz").status, 200);
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(200));
     between();
     socket.write_all(held_back.as_bytes()).expect("sent");
     let mut answer = String::new();
@@ -401,116 +395,4 @@ fn p9_a_token_cannot_create_a_token_that_expires_later() {
     let made = with(&server, &root, "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
     let child = with(&server, made["key"].as_str().expect("a key"), "POST /api/tokens", &json!({}));
     assert_eq!(child.json()["data"]["expires_at"], made["expires_at"], "{}", child.body);
-}
-
-#[test]
-fn p1_an_idempotent_replay_is_answered_even_when_the_quota_is_zero() {
-    let server = Server::start_with(MULTI);
-    let ann = token(&register(&server, "ann"));
-    let made = with(&server, &ann, "POST /api/conversations", &json!({"title": "t"})).json();
-    let messages =
-        format!("POST /api/conversations/{}/messages", made["data"]["id"].as_str().expect("an id"));
-    let line = json!({"custom_id": "a", "body": {"input": "hi"}});
-    let works = [
-        ("POST /v1/jobs?wait=60", json!({"input": "hi"})),
-        ("POST /v1/batches", line),
-        (messages.as_str(), json!({"text": "hi"})),
-    ];
-    let bearer = format!("Bearer {ann}");
-    let send = |(line, body): &(&str, Value), key: &str| {
-        let key = format!("{key} of {line}");
-        ask(&server, line, &[("authorization", &bearer), ("idempotency-key", &key)], body)
-    };
-    for work in &works {
-        let first = send(work, "one");
-        assert!(matches!(first.status, 200 | 202), "{work:?}: {}", first.body);
-    }
-    let none = json!({"quota": {"unfinished_jobs": 0}});
-    let bounded = with(&server, &ann, "PATCH /api/users/2", &none);
-    assert_eq!(bounded.status, 200, "{}", bounded.body);
-    for work in &works {
-        let again = send(work, "one");
-        assert!(matches!(again.status, 200 | 202), "{work:?}: {}", again.body);
-        assert_eq!(again.header("idempotency-replayed"), Some("true"), "{work:?}");
-        let new = send(work, "two");
-        assert_eq!(new.status, 429, "{work:?}: {}", new.body);
-    }
-}
-
-#[test]
-fn p8_a_batch_and_a_schedule_stop_when_the_tokens_of_the_day_are_spent() {
-    let server = Server::start_with(&format!("{MULTI}limits: {{schedule_s: 1}}\n"));
-    register(&server, "ann");
-    let eve = register(&server, "eve");
-    let root = token(&login(&server, "ann", PASSWORD).json()["data"]);
-    let (eve, path) = (token(&eve), format!("PATCH /api/users/{}", eve["user"]["id"]));
-    assert_eq!(with(&server, &root, &path, &json!({"quota": {"tokens_per_day": 500}})).status, 200);
-    let schedule = json!({"name": "s", "every_s": 1, "job": {"input": "x"}});
-    let made = with(&server, &eve, "POST /v1/schedules", &schedule);
-    assert_eq!(made.status, 201, "{}", made.body);
-    let line =
-        |n: usize| json!({"custom_id": n.to_string(), "body": {"input": "word ".repeat(100)}}).to_string();
-    let body = (0..60).map(line).collect::<Vec<_>>().join("\n");
-    let bearer = format!("Bearer {eve}");
-    let batch =
-        server.request(("POST", "/v1/batches?concurrency=4"), &[("authorization", &bearer)], &body).json();
-    let batch = format!("GET /v1/batches/{}", batch["id"].as_str().expect("an id"));
-    wait_until("the batch waits", || {
-        with(&server, &eve, &batch, &Value::Null).json()["waiting_for"].is_string()
-    });
-    let seen = with(&server, &eve, &batch, &Value::Null).json();
-    assert_eq!((&seen["status"], &seen["waiting_for"]), (&json!("in_progress"), &json!("tokens_per_day")));
-    let schedule = format!("GET /v1/schedules/{}", made.json()["id"].as_str().expect("an id"));
-    let skip = || with(&server, &eve, &schedule, &Value::Null).json()["last_skip"].clone();
-    wait_until("the schedule is skipped", || skip()["quota"] == "tokens_per_day");
-    assert_eq!(
-        with(&server, &eve, "POST /v1/jobs", &json!({"input": "x"})).status,
-        429,
-        "like any other job"
-    );
-    // A larger quota frees the lines that waited.
-    assert_eq!(with(&server, &root, &path, &json!({"quota": null})).status, 200);
-    wait_until("every line has an answer", || {
-        with(&server, &eve, &batch, &Value::Null).json()["request_counts"]["completed"] == 60
-    });
-}
-
-#[test]
-fn p8_a_schedule_of_a_user_has_a_least_interval() {
-    let server = Server::start_with(MULTI);
-    let (root, eve) = (token(&register(&server, "ann")), token(&register(&server, "eve")));
-    let schedule = json!({"every_s": 30, "job": {"input": "x"}});
-    let refused = with(&server, &eve, "POST /v1/schedules", &schedule);
-    assert_eq!(
-        (refused.status, &refused.json()["error"]["param"]),
-        (400, &json!("every_s")),
-        "{}",
-        refused.body
-    );
-    assert!(refused.body.contains("limits.schedule_s"), "{}", refused.body);
-    assert_eq!(with(&server, &root, "POST /v1/schedules", &schedule).status, 201, "administrators may");
-}
-
-#[test]
-fn p8_a_batch_beyond_the_quota_of_unfinished_jobs_is_refused_whole() {
-    let server = Server::start_with(MULTI);
-    let account = register(&server, "ann");
-    let (ann, path) = (token(&account), format!("PATCH /api/users/{}", account["user"]["id"]));
-    let quota = json!({"quota": {"unfinished_jobs": 2}});
-    assert_eq!(with(&server, &ann, &path, &quota).status, 200);
-    let upload = |lines: usize| {
-        let line = |n: usize| json!({"custom_id": n.to_string(), "body": {"input": "hi"}}).to_string();
-        let body = (0..lines).map(line).collect::<Vec<_>>().join("\n");
-        server.request(("POST", "/v1/batches"), &[("authorization", &format!("Bearer {ann}"))], &body)
-    };
-    let refused = upload(3);
-    assert_eq!(refused.status, 429, "{}", refused.body);
-    assert!(refused.header("retry-after").is_some(), "{}", refused.body);
-    let message = refused.json()["error"]["message"].as_str().expect("a message").to_owned();
-    assert!(message.contains("3 new jobs") && message.contains("may have 2"), "{message}");
-    for list in ["GET /v1/batches", "GET /v1/jobs"] {
-        assert_eq!(with(&server, &ann, list, &Value::Null).json()["data"], json!([]), "nothing is stored");
-    }
-    let accepted = upload(2);
-    assert_eq!(accepted.status, 202, "as many as may be: {}", accepted.body);
 }
