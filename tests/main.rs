@@ -41,6 +41,7 @@ mod metrics;
 mod model_failures;
 mod original_nanoclaw;
 mod own_programs;
+mod power_loss;
 mod projects;
 mod rate_limits;
 mod readme;

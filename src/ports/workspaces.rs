@@ -204,8 +204,12 @@ pub trait Upload: Send {
     fn begin(&mut self, path: &str) -> Result<(), FileError>;
     /// Appends to the file.
     fn write(&mut self, piece: &[u8]) -> Result<(), FileError>;
-    /// Completes the file and moves it into place.
+    /// Completes the file. It appears with the next ones, at the latest in [`Self::finish`].
     fn end(&mut self) -> Result<(), FileError>;
+    /// Lets all complete files appear. The disk has them when this returns.
+    fn finish(&mut self) -> Result<(), FileError>;
+    /// Paths of the files that have appeared since the last call, after an error, too.
+    fn take_published(&mut self) -> Vec<String>;
 }
 
 /// Reads and writes the files of workspaces.

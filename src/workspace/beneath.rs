@@ -81,11 +81,21 @@ pub(super) fn provide_directory(
     Ok(directory)
 }
 
-/// Creates a directory, unless it exists, and opens it.
+/// Flushes the names in a directory to the disk. A file system that cannot do this for directories keeps them
+/// in its own way.
+pub(super) fn sync_names(directory: impl AsFd) -> rustix::io::Result<()> {
+    match rustix::fs::fsync(directory) {
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        other => other,
+    }
+}
+
+/// Creates a directory, unless it exists, and opens it. A new one is on the disk before this returns.
 pub(super) fn make_and_open(at: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
     for _ in 0..TRIES {
         match rustix::fs::mkdirat(at.as_fd(), name, DIRECTORY_MODE) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(()) => sync_names(at.as_fd())?,
+            Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }
         match open_directory(at.as_fd(), name) {

@@ -29,7 +29,7 @@ use crate::ports::{
     Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, SearchQuery, SearchResults,
     StorageAllowance, StorageScope, StorageUsage, TreeStats, Upload, Workspaces, WrittenFile,
 };
-use beneath::{kind, make_and_open, open_directory, provide_directory, stat_at, unlock};
+use beneath::{kind, make_and_open, open_directory, provide_directory, stat_at, sync_names, unlock};
 use errors::{file_error, io_error};
 use locks::WorkspaceLocks;
 use matches::Deadline;
@@ -164,6 +164,19 @@ fn directory(workspace: &Workspace) -> Result<&str, FileError> {
     is_fine.then_some(name).ok_or_else(|| FileError::Io("the directory has no proper name".to_owned()))
 }
 
+/// Creates the directory above the users' directories, unless it exists; the disk has it when this returns.
+fn make_root(root: &Path) -> std::io::Result<()> {
+    if root.is_dir() {
+        return Ok(());
+    }
+    let mode = beneath::DIRECTORY_MODE.as_raw_mode();
+    std::fs::DirBuilder::new().recursive(true).mode(mode).create(root)?;
+    for above in root.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        sync_names(File::open(above)?)?;
+    }
+    Ok(())
+}
+
 fn into_itself() -> FileError {
     FileError::BadPath("a directory cannot be moved into itself".to_owned())
 }
@@ -171,12 +184,7 @@ fn into_itself() -> FileError {
 impl Workspaces for HostFiles {
     fn make(&self, workspace: &Workspace) -> Result<(), FileError> {
         let fail = |error| file_error(error, ".");
-        let mut builder = std::fs::DirBuilder::new();
-        let made = builder
-            .recursive(true)
-            .mode(beneath::DIRECTORY_MODE.as_raw_mode())
-            .create(self.root_of(workspace));
-        made.map_err(|error| io_error(&error, "."))?;
+        make_root(self.root_of(workspace)).map_err(|error| io_error(&error, "."))?;
         let parents = workspace.parent();
         let user = parents.split('/').try_fold(self.open_root(workspace)?, make_and_open).map_err(fail)?;
         make_and_open(user, directory(workspace)?).map(drop).map_err(fail)
@@ -254,7 +262,8 @@ impl Workspaces for HostFiles {
                 Errno::INVAL => into_itself(),
                 _ => fail(error),
             }
-        })
+        })?;
+        sync_names(&to_parent).and_then(|()| sync_names(&from_parent)).map_err(fail)
     }
 
     fn delete(&self, workspace: &Workspace, path: &str) -> Result<(), FileError> {
@@ -344,7 +353,8 @@ impl Workspaces for HostFiles {
         let fail = |error| file_error(error, path.target());
         let parent = open_directory(self.open(workspace)?, parent).map_err(fail)?;
         let unlink = || rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(fail);
-        self.locks.with(workspace.id, unlink)
+        self.locks.with(workspace.id, unlink)?;
+        sync_names(&parent).map_err(fail)
     }
 
     fn search(&self, workspace: &Workspace, query: &SearchQuery) -> Result<SearchResults, FileError> {
@@ -366,6 +376,8 @@ impl Workspaces for HostFiles {
             left: bounds,
             bounds,
             file: None,
+            complete: Vec::new(),
+            published: Vec::new(),
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! The staging directory beside a user's workspaces. New files are written here before they are moved into
 //! place, and deleted trees are moved here before they are removed. Commands of jobs cannot reach it.
 
-use super::beneath::{FILE_MODE, kind, make_and_open, open_directory, stat_at, unlock};
+use super::beneath::{FILE_MODE, kind, make_and_open, open_directory, stat_at, sync_names, unlock};
 use super::remove::remove_tree;
 use crate::domain::project::OWN_NAME;
 use crate::domain::workspace::WorkspaceId;
@@ -99,11 +99,13 @@ impl StagingDirectory {
         Err(Errno::EXIST)
     }
 
-    /// Moves an entry here, which hides it from clients at once, then deletes it. `Ok` once it is moved.
+    /// Moves an entry here, which hides it from clients at once, then deletes it. `Ok` once the disk has the
+    /// move.
     pub(super) fn take(&self, from: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         for _ in 0..MAX_COLLISIONS {
             let target = self.names.next();
             if self.move_into(from, name, &target)? {
+                sync_names(from)?;
                 self.remove(&target);
                 return Ok(());
             }
@@ -164,8 +166,13 @@ pub(super) struct StagedFile {
 }
 
 impl StagedFile {
-    /// Moves the file into place atomically. With `may_replace` it replaces an existing file, but never a
-    /// directory.
+    /// Flushes the content to the disk, so that a power loss after [`Self::publish`] leaves no empty file.
+    pub(super) fn sync(&self) -> rustix::io::Result<()> {
+        rustix::fs::fdatasync(&self.file)
+    }
+
+    /// Moves the file into place atomically, after [`Self::sync`]; [`sync_names`] makes that durable. With
+    /// `may_replace` it replaces an existing file, but never a directory.
     pub(super) fn publish(
         mut self,
         directory: impl AsFd,

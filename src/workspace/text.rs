@@ -1,6 +1,6 @@
 //! Reads and writes complete files with a size limit.
 
-use super::beneath::{FILE_MODE, kind, open_file, provide_directory, size, stat_at};
+use super::beneath::{FILE_MODE, kind, open_file, provide_directory, size, stat_at, sync_names};
 use super::errors::{file_error, io_error};
 use super::paths::WorkspacePath;
 use super::staging::StagingDirectory;
@@ -35,7 +35,8 @@ pub(super) fn read_bytes(
     Ok(bytes)
 }
 
-/// Writes a file atomically. The size of the replaced file is subtracted, and its mode is preserved.
+/// Writes a file atomically; the disk has it when this returns. The size of the replaced file is subtracted,
+/// and its mode is preserved.
 pub(super) fn write(
     workspace: &OwnedFd,
     staging: &Arc<StagingDirectory>,
@@ -57,7 +58,9 @@ pub(super) fn write(
     if let Some(mode) = before.as_ref().and_then(file_mode) {
         rustix::fs::fchmod(&staged.file, mode).map_err(fail)?;
     }
+    staged.sync().map_err(fail)?;
     reservation.commit(|| staged.publish(&parent, name, true).map_err(fail))?;
+    sync_names(&parent).map_err(fail)?;
     Ok(WrittenFile { size, created: before.is_none() })
 }
 

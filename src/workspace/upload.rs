@@ -1,6 +1,6 @@
 //! Uploads of files in pieces. A file appears complete or not at all, and replaces nothing.
 
-use super::beneath::{provide_directory, stat_at};
+use super::beneath::{provide_directory, stat_at, sync_names};
 use super::errors::{file_error, io_error};
 use super::paths::WorkspacePath;
 use super::staging::{StagedFile, StagingDirectory};
@@ -9,6 +9,9 @@ use crate::ports::{FileError, Upload};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// Files that are flushed together: the file system then writes its journal once for all of them.
+const GROUP_FILES: usize = 64;
 
 /// Limits of an upload.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +30,10 @@ pub(super) struct FolderUpload {
     pub(super) left: UploadLimits,
     pub(super) bounds: UploadLimits,
     pub(super) file: Option<IncomingFile>,
+    /// Complete files that have not appeared yet.
+    pub(super) complete: Vec<IncomingFile>,
+    /// Paths of files that have appeared.
+    pub(super) published: Vec<String>,
 }
 
 /// The file in progress. It is deleted when anything fails.
@@ -39,15 +46,14 @@ pub(super) struct IncomingFile {
 impl Upload for FolderUpload {
     fn begin(&mut self, path: &str) -> Result<(), FileError> {
         self.file = None;
-        self.reservation.release();
         let path = WorkspacePath::parse(path)?;
         let (parent, name) = path.entry("written")?;
         let fail = |error| file_error(error, path.target());
         self.left.files = self.left.files.checked_sub(1).ok_or_else(|| too_many(self.bounds))?;
         let parent = provide_directory(&self.workspace, parent, &mut || self.reservation.add_entry())?;
-        self.reservation.commit(|| Ok(()))?; // the directories exist, even if the file fails
-        // Only for an early error: `end` ensures that no file is replaced.
-        if stat_at(&parent, name).is_ok() {
+        // Only for an early error: `finish` ensures that no file is replaced.
+        let is_ours = |file: &IncomingFile| file.path.as_str() == path.as_str();
+        if stat_at(&parent, name).is_ok() || self.complete.iter().any(is_ours) {
             return Err(FileError::Exists(path.as_str().to_owned()));
         }
         self.reservation.add_entry()?;
@@ -68,10 +74,33 @@ impl Upload for FolderUpload {
     }
 
     fn end(&mut self) -> Result<(), FileError> {
-        let IncomingFile { path, parent, staged } = self.file.take().ok_or_else(no_file)?;
+        self.complete.push(self.file.take().ok_or_else(no_file)?);
+        if self.complete.len() < GROUP_FILES { Ok(()) } else { self.finish() }
+    }
+
+    fn finish(&mut self) -> Result<(), FileError> {
+        let files = std::mem::take(&mut self.complete);
+        for file in &files {
+            file.staged.sync().map_err(|error| file_error(error, file.path.target()))?;
+        }
+        let published = &mut self.published;
+        self.reservation.commit(|| files.into_iter().try_for_each(|file| file.publish(published)))
+    }
+
+    fn take_published(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.published)
+    }
+}
+
+impl IncomingFile {
+    /// Lets the file appear, and notes its path.
+    fn publish(self, published: &mut Vec<String>) -> Result<(), FileError> {
+        let Self { path, parent, staged } = self;
+        let fail = |error| file_error(error, path.target());
         let (_, name) = path.entry("written")?;
-        self.reservation
-            .commit(|| staged.publish(&parent, name, false).map_err(|error| file_error(error, path.target())))
+        staged.publish(&parent, name, false).map_err(fail)?;
+        published.push(path.as_str().to_owned());
+        sync_names(&parent).map_err(fail)
     }
 }
 

@@ -61,7 +61,10 @@ impl Fixture {
     }
 
     fn with(limits: &Limits) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        // In memory, because each write is flushed.
+        let memory = std::path::Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let home = tempfile::tempdir_in(parent).unwrap();
         fs::create_dir(home.path().join("outside")).unwrap();
         fs::write(home.path().join("outside/canary"), SECRET).unwrap();
         let clock = Arc::new(StepClock::default());

@@ -59,6 +59,7 @@ fn concurrent_writers_share_one_quota() {
                         let fits = upload.write(b"12345").is_ok();
                         ended += usize::from(fits && upload.end().is_ok());
                     }
+                    upload.finish().unwrap();
                     ended
                 })
             })

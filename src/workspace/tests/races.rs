@@ -125,6 +125,7 @@ fn writes_moves_and_uploads_stay_inside_during_symlink_swaps() {
             if started.is_ok() {
                 upload.write(b"x").unwrap();
                 assert_known(&upload.end());
+                assert_known(&upload.finish());
             }
         }
     });

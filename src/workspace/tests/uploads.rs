@@ -6,7 +6,7 @@ use crate::ports::{FileError, Workspaces};
 use std::fs;
 
 #[test]
-fn an_upload_publishes_each_file_when_it_is_complete() {
+fn an_upload_publishes_complete_files_when_it_finishes() {
     let fixture = Fixture::new();
     let p = project(7, "not there yet");
     assert!(
@@ -20,9 +20,11 @@ fn an_upload_publishes_each_file_when_it_is_complete() {
         for piece in pieces {
             upload.write(piece).unwrap();
         }
-        assert!(!fixture.files.absolute(&p).join(path).exists(), "only whole files are there");
         upload.end().unwrap();
+        assert!(!fixture.files.absolute(&p).join(path).exists(), "its content may not be on the disk yet");
     }
+    upload.finish().unwrap();
+    assert_eq!(upload.take_published(), ["a/b.bin", "c", "a/d"]);
     drop(upload);
     assert_eq!(fs::read(fixture.files.absolute(&p).join("a/b.bin")).unwrap(), b"\0\xff2");
     let stats = fixture.files.stats(&p).unwrap();
@@ -43,7 +45,9 @@ fn an_upload_never_replaces_an_existing_file() {
     }
     upload.begin("race").unwrap();
     fs::write(fixture.at("race"), "first").unwrap();
-    assert_eq!(upload.end(), Err(FileError::Exists("race".into())));
+    upload.end().unwrap();
+    assert_eq!(upload.finish(), Err(FileError::Exists("race".into())));
+    assert_eq!(upload.take_published(), ["twice"], "the one that may be removed again");
     assert_eq!(files.read(p, "race").unwrap(), "first");
     assert!(matches!(upload.begin("old/in"), Err(FileError::WrongKind(_))));
     for bad in ["../x", "top/../../../x", "/x"] {
@@ -85,5 +89,20 @@ fn upload_sizes_and_file_counts_are_limited() {
     upload.end().unwrap();
     let refusal = upload.begin("d");
     assert!(matches!(refusal, Err(FileError::TooLarge(why)) if why.contains("limits.upload_files")));
+    upload.finish().unwrap();
     assert!(!fixture.at("b").exists() && fixture.at("c").exists());
+}
+
+#[test]
+fn files_of_a_large_upload_appear_in_groups() {
+    let fixture = Fixture::new();
+    let mut upload = fixture.files.upload(&fixture.project, UNLIMITED).unwrap();
+    for number in 0..100 {
+        upload.begin(&format!("dir/{number}")).unwrap();
+        upload.write(b"x").unwrap();
+        upload.end().unwrap();
+    }
+    assert_eq!(upload.take_published().len(), 64, "so that few descriptors are open");
+    upload.finish().unwrap();
+    assert_eq!(fixture.files.stats(&fixture.project).unwrap().files, 100);
 }

@@ -42,8 +42,6 @@ pub(crate) struct UploadWriter {
     target: OpenTarget,
     waiting: Vec<UploadStep>,
     bytes: usize,
-    /// The file that is being written.
-    path: String,
     files: u64,
     most_files: u64,
 }
@@ -60,7 +58,7 @@ impl UploadWriter {
         let project = target.project()?;
         let upload = app.workspaces.upload(&Workspace::from(project), allowance(app, project)?)?;
         let most_files = app.limits.upload_files;
-        Ok(Self { upload, target, waiting: Vec::new(), bytes: 0, path: String::new(), files: 0, most_files })
+        Ok(Self { upload, target, waiting: Vec::new(), bytes: 0, files: 0, most_files })
     }
 
     /// A file begins.
@@ -105,24 +103,33 @@ impl UploadWriter {
 
     fn write(&mut self) -> Result<(), ApiError> {
         self.bytes = 0;
-        for act in std::mem::take(&mut self.waiting) {
-            match act {
-                UploadStep::Begin(path) => {
-                    self.upload.begin(&path)?;
-                    self.path = path;
-                }
-                UploadStep::Data(data) => self.upload.write(&data)?,
-                UploadStep::End => {
-                    self.upload.end()?;
-                    self.target.note(std::mem::take(&mut self.path));
-                }
-            }
+        let steps = std::mem::take(&mut self.waiting);
+        let upload = &mut self.upload;
+        let written = steps.into_iter().try_for_each(|step| match step {
+            UploadStep::Begin(path) => upload.begin(&path),
+            UploadStep::Data(data) => upload.write(&data),
+            UploadStep::End => upload.end(),
+        });
+        self.note_published();
+        Ok(written?)
+    }
+
+    /// Lets all files appear.
+    fn finish(&mut self) -> Result<(), ApiError> {
+        let finished = self.upload.finish();
+        self.note_published();
+        Ok(finished?)
+    }
+
+    fn note_published(&mut self) {
+        if let OpenTarget::Into(added) = &mut self.target {
+            added.paths.append(&mut self.upload.take_published());
         }
-        Ok(())
     }
 
     /// All files are written: publishes the project. Blocking.
-    pub(crate) fn publish(self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
+    pub(crate) fn publish(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
+        self.finish()?;
         let Self { upload, target, .. } = self;
         drop(upload);
         match target {
@@ -132,7 +139,8 @@ impl UploadWriter {
     }
 
     /// All files are written: keeps them. Blocking.
-    pub(crate) fn keep(self) -> Result<(), ApiError> {
+    pub(crate) fn keep(mut self) -> Result<(), ApiError> {
+        self.finish()?;
         let Self { upload, target, .. } = self;
         drop(upload);
         match target {
@@ -147,12 +155,6 @@ impl OpenTarget {
         match self {
             Self::New(reserved) => reserved.project(),
             Self::Into(added) => Ok(&added.project),
-        }
-    }
-
-    fn note(&mut self, path: String) {
-        if let Self::Into(added) = self {
-            added.paths.push(path);
         }
     }
 }
