@@ -58,6 +58,7 @@ mod session;
 mod supervised_calls;
 #[allow(unsafe_code, reason = "the only place for system calls that no safe crate offers")]
 mod sys;
+mod tree;
 mod verdict;
 mod zygote;
 
@@ -75,6 +76,7 @@ pub use report::{LevelReport, PythonReport, SandboxReport};
 pub use run::KernelUse;
 pub use sandbox::Sandbox;
 pub use session::{SandboxSession, SessionEnd, SessionLimits, SessionSpec};
+pub use tree::{TreeCount, count_tree};
 
 /// The README's example is compiled with the others.
 #[cfg(doctest)]

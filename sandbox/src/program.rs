@@ -63,18 +63,25 @@ pub(crate) type ExceededLimit = (&'static str, String);
 /// once or one after the other, store in several directories.
 #[derive(Clone)]
 pub struct WorkdirLimit {
+    max_bytes: u64,
     max_entries: u64,
     check: Arc<dyn Fn(u64, u64) -> Option<ExceededLimit> + Send + Sync>,
 }
 
 impl WorkdirLimit {
     /// `check` gets the bytes and entries of the directory now and then, and at the end of a run. If it
-    /// returns the name of a limit and a message, the run ends. Counting may stop above `max_entries`.
+    /// returns the name of a limit and a message, the run ends. The directory is counted more often when it
+    /// comes near to `max_bytes` or `max_entries`; counting may stop above `max_entries`.
     pub fn new(
+        max_bytes: u64,
         max_entries: u64,
         check: impl Fn(u64, u64) -> Option<(&'static str, String)> + Send + Sync + 'static,
     ) -> Self {
-        Self { max_entries, check: Arc::new(check) }
+        Self { max_bytes, max_entries, check: Arc::new(check) }
+    }
+
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes
     }
 
     pub(crate) fn max_entries(&self) -> u64 {
@@ -88,7 +95,10 @@ impl WorkdirLimit {
 
 impl std::fmt::Debug for WorkdirLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WorkdirLimit").field("max_entries", &self.max_entries).finish_non_exhaustive()
+        f.debug_struct("WorkdirLimit")
+            .field("max_bytes", &self.max_bytes)
+            .field("max_entries", &self.max_entries)
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nanoclaw_sandbox::{Level, Program, RunRecord, RunStatus, Sandbox};
+use nanoclaw_sandbox::{Level, Program, RunRecord, RunStatus, Sandbox, WorkdirLimit};
 
 use crate::support::{self, javascript, python};
 
@@ -289,6 +289,30 @@ fn a_given_directory_is_used_and_kept() {
     assert_eq!(std::fs::read_to_string(home.path().join("out.txt")).unwrap(), "made");
     program.workdir = Some("/proc/nonexistent".into());
     assert_eq!(run(&program).status, RunStatus::SandboxError);
+}
+
+#[test]
+fn p8_a_given_directory_is_limited_while_a_run_lasts_and_when_it_has_ended() {
+    let _turn = support::exclusive();
+    let home = tempfile::tempdir().unwrap();
+    let limit = WorkdirLimit::new(u64::MAX, 1_000, |_, entries| {
+        (entries > 1_000).then(|| ("some_limit", "it held too much".to_owned()))
+    });
+    let endless = "n = 0\nwhile True:\n    open('%d' % n, 'w').close(); n += 1";
+    let quick = "for n in range(1001): open('%d' % n, 'w').close()\nprint('made')";
+    for (code, output) in [(endless, ""), (quick, "made\n")] {
+        let mut program = python(Level::Lenient, code);
+        (program.workdir, program.workdir_limit) = (Some(home.path().to_owned()), Some(limit.clone()));
+        let record = run(&program);
+        assert_eq!(
+            (record.status, record.limit.as_deref(), record.stdout.as_str()),
+            (RunStatus::OutputLimit, Some("some_limit"), output),
+            "{record:#?}"
+        );
+        for file in std::fs::read_dir(home.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+    }
 }
 
 #[test]

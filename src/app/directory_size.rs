@@ -1,5 +1,7 @@
 //! Bounds a directory that outlives its program (P8). It is counted before each start of the program.
 
+use nanoclaw_sandbox::count_tree;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -24,22 +26,8 @@ fn check(dir: &Path, max_bytes: u64, max_entries: u64) -> Result<(), String> {
 }
 
 fn is_within(dir: &Path, max_bytes: u64, max_entries: u64) -> io::Result<bool> {
-    let (mut bytes, mut entries, mut waiting) = (0_u64, 0_u64, vec![dir.to_owned()]);
-    while let Some(next) = waiting.pop() {
-        for entry in std::fs::read_dir(next)? {
-            let entry = entry?;
-            // Not that of a link's target.
-            let metadata = entry.metadata()?;
-            (bytes, entries) = (bytes.saturating_add(metadata.len()), entries + 1);
-            if bytes > max_bytes || entries > max_entries {
-                return Ok(false);
-            }
-            if metadata.is_dir() {
-                waiting.push(entry.path());
-            }
-        }
-    }
-    Ok(true)
+    let count = count_tree(File::open(dir)?, max_entries)?;
+    Ok(!count.is_cut && count.bytes <= max_bytes)
 }
 
 #[cfg(test)]

@@ -91,9 +91,10 @@ impl JobUsages {
 
     /// The limit of programs that run in a job's workspace now.
     pub(super) fn limit(self: &Arc<Self>, user: UserId, job: JobId) -> Result<JobDirectoryLimit, FileError> {
+        let most = self.allowance(user, job)?.bytes;
         let usage = self.of_user(user);
         let start = self.counted(user, &usage)?.of(job);
-        Ok(JobDirectoryLimit { usages: Arc::clone(self), user, job, start })
+        Ok(JobDirectoryLimit { usages: Arc::clone(self), user, job, start, most })
     }
 
     fn of_user(&self, user: UserId) -> Arc<Mutex<UserUsage>> {
@@ -126,6 +127,8 @@ pub(super) struct JobDirectoryLimit {
     user: UserId,
     job: JobId,
     start: StorageUsage,
+    /// Bytes that the directory could hold at the start.
+    most: u64,
 }
 
 impl JobDirectoryLimit {
@@ -153,6 +156,10 @@ impl JobDirectoryLimit {
 }
 
 impl DirectoryLimit for JobDirectoryLimit {
+    fn max_bytes(&self) -> u64 {
+        self.most
+    }
+
     fn max_entries(&self) -> u64 {
         self.usages.job.entries.max(self.start.entries)
     }

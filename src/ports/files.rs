@@ -38,7 +38,9 @@ pub struct RunDirectory {
 
 /// Bounds what programs store in a directory.
 pub trait DirectoryLimit: Send + Sync {
-    /// Counting may stop at more entries.
+    /// Bytes that it may hold, as far as that is known before the start.
+    fn max_bytes(&self) -> u64;
+    /// Entries that it may hold; counting may stop at more.
     fn max_entries(&self) -> u64;
     /// Checks the current content. The error is the name of the exceeded limit and a message.
     fn check(&self, bytes: u64, entries: u64) -> Result<(), (&'static str, String)>;

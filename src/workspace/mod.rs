@@ -5,7 +5,6 @@
 //! because commands run as the server's user, and writes replace names, never contents.
 
 mod beneath;
-mod count;
 mod errors;
 mod find;
 mod glob;
@@ -44,7 +43,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use upload::{FolderUpload, UploadLimits};
-use usage::{QuotaReservation, WorkspaceUsages};
+use usage::{QuotaReservation, WorkspaceUsages, count};
 
 /// Statistics count up to this many times `project_entries`, because commands of jobs may exceed the quota.
 const COUNTED_TIMES: u64 = 2;
@@ -208,8 +207,7 @@ impl Workspaces for HostFiles {
     }
 
     fn stats(&self, workspace: &Workspace) -> Result<TreeStats, FileError> {
-        let found =
-            count::count(&self.open(workspace)?, self.counted_entries).map_err(|e| file_error(e, "."))?;
+        let found = count(&self.open(workspace)?, self.counted_entries)?;
         Ok(TreeStats { files: found.files, directories: found.directories, size: found.bytes })
     }
 
@@ -218,7 +216,7 @@ impl Workspaces for HostFiles {
             Err(FileError::NotFound(_)) => return Ok(StorageUsage::default()),
             other => other?,
         };
-        let found = count::count(&opened, self.counted_entries).map_err(|error| file_error(error, "."))?;
+        let found = count(&opened, self.counted_entries)?;
         Ok(StorageUsage { bytes: found.bytes, entries: found.entries() })
     }
 

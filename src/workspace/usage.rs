@@ -1,10 +1,10 @@
 //! Enforces quotas for concurrent writers of a workspace: limits the sum of stored and reserved usage.
 //! Commands of jobs may exceed it; the next writer counts their files.
 
-use super::count::{TreeCount, count};
-use super::errors::file_error;
+use super::errors::io_error;
 use crate::domain::workspace::WorkspaceId;
 use crate::ports::{FileError, StorageAllowance, StorageScope};
+use nanoclaw_sandbox::{TreeCount, count_tree};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -70,12 +70,15 @@ impl WorkspaceUsages {
         {
             // Count under the lock, so that each published file is counted exactly once.
             let mut state = lock(&usage.0);
-            let found =
-                count(workspace, allowance.entries.saturating_add(1)).map_err(|e| file_error(e, "."))?;
-            state.stored = sum(&found);
+            state.stored = sum(&count(workspace, allowance.entries.saturating_add(1))?);
         }
         Ok(QuotaReservation { usage, allowance, reserved: UsageSum::default() })
     }
+}
+
+/// Counts a workspace, up to this many entries.
+pub(super) fn count(workspace: &OwnedFd, max_entries: u64) -> Result<TreeCount, FileError> {
+    count_tree(workspace, max_entries).map_err(|error| io_error(&error, "."))
 }
 
 /// Converts a count. An incompletely counted tree has no room left.

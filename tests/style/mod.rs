@@ -111,7 +111,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("encoding_rs", &["tools"]),
     ("url", &["tools", "web", "cli"]),
     ("jsonschema", &["mcp", "tools"]),
-    ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
+    ("nanoclaw_sandbox", &["tools", "workspace", "config", "app", "cli", "main"]),
     // `store`, `ports` and tests of `webhooks` use its one-shot and watch channels without async code.
     ("tokio", &["http", "app", "mcp", "ports", "store", "webhooks"]),
 ];

@@ -1,6 +1,7 @@
 //! One run, from the program to its record: directory, limits, request, watch, verdict.
 
 mod child;
+mod count_schedule;
 mod output;
 mod quota;
 mod readers;

@@ -96,9 +96,8 @@ pub(crate) fn watch(
             guest.kill();
             stop = Some((reason, elapsed));
         }
-        let left = if stop.is_none() { limits.timeout.saturating_sub(elapsed) } else { CANCEL_POLL };
-        let pause = if limits.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL };
-        let ready = readers.wait(&guest, calls.as_ref(), left.min(pause));
+        let pause = if stop.is_none() { monitor.pause(start.elapsed()) } else { CANCEL_POLL };
+        let ready = readers.wait(&guest, calls.as_ref(), pause);
         let ready = ready.map_err(|error| SandboxError::Watch(error.into()))?;
         if ready.has_exited {
             break start.elapsed();
@@ -150,6 +149,13 @@ impl LimitMonitor<'_> {
         }
         let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(elapsed));
         excess.map(StopReason::OwnDirectory)
+    }
+
+    /// The time until the next check.
+    fn pause(&self, elapsed: Duration) -> Duration {
+        let pause = if self.limits.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL };
+        let pause = pause.min(self.limits.timeout.saturating_sub(elapsed));
+        self.quota.as_ref().map_or(pause, |quota| pause.min(quota.pause(elapsed)))
     }
 
     /// The directory limit, checked once more after the child has exited.

@@ -168,8 +168,8 @@ pub(super) fn directory(
 pub(super) fn workdir(directory: Option<RunDirectory>) -> (Option<PathBuf>, Option<WorkdirLimit>) {
     let Some(RunDirectory { path, limit }) = directory else { return (None, None) };
     let limit = limit.map(|limit| {
-        let max_entries = limit.max_entries();
-        WorkdirLimit::new(max_entries, move |bytes, entries| limit.check(bytes, entries).err())
+        let (max_bytes, max_entries) = (limit.max_bytes(), limit.max_entries());
+        WorkdirLimit::new(max_bytes, max_entries, move |bytes, entries| limit.check(bytes, entries).err())
     });
     (Some(path), limit)
 }
