@@ -42,6 +42,7 @@ mod model_failures;
 mod original_nanoclaw;
 mod own_programs;
 mod power_loss;
+mod project_limits;
 mod projects;
 mod rate_limits;
 mod readme;

@@ -15,6 +15,7 @@ mod mcp;
 mod plain_process;
 mod process;
 mod project_cleanup;
+mod project_limit;
 mod readiness;
 mod secret_files;
 mod self_test;

@@ -2,6 +2,7 @@
 //! hidden names. Hidden paths are refused before the disk is read.
 
 use super::job_usages::JobUsages;
+use super::project_limit::ProjectDirectoryLimit;
 use crate::config::Config;
 use crate::domain::id::JobId;
 use crate::domain::project::{OWN_NAME, Project};
@@ -10,8 +11,8 @@ use crate::domain::workspace::Workspace;
 use crate::domain::workspace_path::path_below;
 use crate::ports::{
     Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, Projects, QuotaShare, QuotaSources,
-    RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope, Store, Users, WorkspaceFiles,
-    WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
+    RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope, StorageUsage, Store, Users,
+    WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -69,6 +70,16 @@ impl StoreWorkspaceFiles {
         Ok(self.projects.project(owner.user, id)?)
     }
 
+    /// What the quota of a project's owner leaves to it; `None` without a quota.
+    fn share(&self, project: &Project) -> Result<Option<QuotaShare>, FileError> {
+        let sources = QuotaSources {
+            users: self.users.as_ref(),
+            projects: self.projects.as_ref(),
+            workspaces: self.workspaces.as_ref(),
+        };
+        sources.share(project)
+    }
+
     /// The workspace of a job. It is created on first use, because most jobs need none.
     fn job_workspace(&self, owner: WorkspaceOwner, job: JobId) -> Result<Workspace, FileError> {
         let workspace = Workspace::of_job(owner.user, job);
@@ -98,8 +109,15 @@ impl WorkspaceFiles for StoreWorkspaceFiles {
     fn directory(&self, owner: WorkspaceOwner) -> Result<Option<RunDirectory>, FileError> {
         match (self.project(owner)?, owner.job) {
             (Some(project), _) => {
-                let path = self.workspaces.absolute(&Workspace::from(&project));
-                Ok(Some(RunDirectory { path, limit: None }))
+                let workspace = Workspace::from(&project);
+                let StorageAllowance { bytes, entries, .. } = self.project_limits;
+                let limit = ProjectDirectoryLimit {
+                    project: StorageUsage { bytes, entries },
+                    share: self.share(&project)?,
+                    start: self.workspaces.usage(&workspace)?,
+                };
+                let path = self.workspaces.absolute(&workspace);
+                Ok(Some(RunDirectory { path, limit: Some(Arc::new(limit)) }))
             }
             (None, Some(job)) => {
                 let path = self.workspaces.absolute(&self.job_workspace(owner, job)?);
@@ -126,12 +144,7 @@ impl StoreWorkspaceFolder {
         if let Some(job) = self.job {
             return self.files.usages.allowance(self.workspace.user, job);
         }
-        let sources = QuotaSources {
-            users: self.files.users.as_ref(),
-            projects: self.files.projects.as_ref(),
-            workspaces: self.files.workspaces.as_ref(),
-        };
-        let share = self.project.as_ref().map(|project| sources.share::<FileError>(project)).transpose()?;
+        let share = self.project.as_ref().map(|project| self.files.share(project)).transpose()?;
         let remaining_bytes = share.flatten().map_or(u64::MAX, QuotaShare::left);
         let limits = self.files.project_limits;
         Ok(StorageAllowance { bytes: limits.bytes.min(remaining_bytes), ..limits })

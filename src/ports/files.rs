@@ -32,12 +32,16 @@ impl From<&ToolContext> for WorkspaceOwner {
 pub struct RunDirectory {
     /// Absolute path on the host; the directory exists.
     pub path: PathBuf,
-    /// What programs may store in it; `None` for a project's directory, whose next writer counts.
+    /// What programs may store in it; `None`: anything.
     pub limit: Option<Arc<dyn DirectoryLimit>>,
 }
 
 /// Bounds what programs store in a directory.
 pub trait DirectoryLimit: Send + Sync {
+    /// Why no program may start in it now, for the model; `None` if one may.
+    fn refusal(&self) -> Option<String> {
+        None
+    }
     /// Bytes that it may hold, as far as that is known before the start.
     fn max_bytes(&self) -> u64;
     /// Entries that it may hold; counting may stop at more.

@@ -164,6 +164,12 @@ pub(super) fn directory(
     })
 }
 
+/// Fails if the directory is too full for another program.
+pub(super) fn check_room(directory: Option<&RunDirectory>) -> Result<(), ToolError> {
+    let limit = directory.and_then(|directory| directory.limit.as_ref());
+    limit.and_then(|limit| limit.refusal()).map_or(Ok(()), |reason| Err(ToolError::failed(reason)))
+}
+
 /// The directory of a program, and its limit.
 pub(super) fn workdir(directory: Option<RunDirectory>) -> (Option<PathBuf>, Option<WorkdirLimit>) {
     let Some(RunDirectory { path, limit }) = directory else { return (None, None) };
@@ -183,6 +189,7 @@ pub(super) fn run(
 ) -> Result<Value, ToolError> {
     let level = level_of(runner, arguments.strictness, context)?;
     let directory = if has_files(language, level) { directory(files, context)? } else { None };
+    check_room(directory.as_ref())?;
     let (workdir, workdir_limit) = workdir(directory);
     let max_level = levels_in(runner, &context.scope()).last().copied();
     let program = Program {

@@ -82,6 +82,7 @@ impl Tool for CommandTool {
         // By default a command works apart from the files of models, which could subvert it.
         let directory =
             if self.options.in_project { code::directory(self.files.as_ref(), context)? } else { None };
+        code::check_room(directory.as_ref())?;
         let (workdir, workdir_limit) = code::workdir(directory);
         let program = Program {
             timeout_ms: Some(self.options.timeout_s.saturating_mul(1_000)),

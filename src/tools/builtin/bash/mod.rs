@@ -1,6 +1,7 @@
 //! `bash`: runs a command line in the job's directory, in the sandbox. [`guard`] refuses at once what can
 //! only fail; the boundary is the kernel (P5).
 
+mod cleanup;
 mod command;
 mod deny;
 mod guard;
@@ -117,6 +118,9 @@ impl Tool for Bash {
         let refused = |refusal: refusal::CommandRefusal| ToolError::Invalid(refusal.to_string());
         guard::check_command(&command, &ShellPath::project(subdirectory.as_deref()), &self.rules)
             .map_err(refused)?;
+        if !cleanup::only_removes(&command) {
+            code::check_room(directory.as_ref())?;
+        }
         let (workdir, workdir_limit) = code::workdir(directory);
         let program = Program {
             timeout_ms: timeout.map(|seconds| seconds.saturating_mul(1_000)),
