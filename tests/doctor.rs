@@ -78,6 +78,20 @@ fn the_json_report_lists_every_check_with_result_and_advice() {
 }
 
 #[test]
+fn p5_doctor_reports_a_session_key_that_commands_can_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink("/bin/sh", dir.path().join("session_key")).expect("a link");
+    let report = doctor(dir.path());
+    let shell = check(&report, "sandbox_shell");
+    let found = shell["found"].as_str().expect("a text");
+    assert!(
+        shell["ok"] == false && found.contains("level shell") && found.contains("session_key"),
+        "{shell}"
+    );
+    assert_eq!(check(&report, "sandbox_strict")["ok"], true, "{report}");
+}
+
+#[test]
 fn doctor_queries_a_running_server_and_does_not_open_its_store() {
     let mut server = Server::start();
     let dir = server.dir.join("data");

@@ -44,6 +44,10 @@ pub struct SandboxOptions {
     pub max_timeout_ms: u64,
     /// The parent of private directories.
     pub scratch_dir: PathBuf,
+    /// Files of the caller that no program may read, such as its keys: absolute paths. The self-test of each
+    /// level tries to open them.
+    #[serde(skip)]
+    pub private_files: Vec<PathBuf>,
     /// The binary that becomes the broker: its `main` must call [`child_hook`](crate::child_hook) first.
     pub child_exe: PathBuf,
 }
@@ -64,6 +68,7 @@ impl Default for SandboxOptions {
             max_sessions: 16,
             max_timeout_ms: 600_000,
             scratch_dir: PathBuf::from("/tmp"),
+            private_files: Vec::new(),
             child_exe: PathBuf::from("/proc/self/exe"),
         }
     }

@@ -148,7 +148,7 @@ impl Sandbox {
         if needs_online_broker {
             let tested = self.sessions.online_self_test.get_or_init(|| {
                 let abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
-                self_test::test_level(broker, &self.options, abi, Level::Shell)
+                self_test::test_level((broker, &self.python), &self.options, abi, Level::Shell)
             });
             tested.clone().map_err(|reason| refused(format!("the network is off: {reason}")))?;
         }
@@ -251,7 +251,7 @@ impl Sandbox {
         if matches!(level, Level::Lenient | Level::Shell) {
             scratch::sweep(&self.options.scratch_dir, &self.remover);
         }
-        self_test::test_level(&self.broker, &self.options, abi, level)
+        self_test::test_level((&self.broker, &self.python), &self.options, abi, level)
     }
 
     /// Why programs of a language cannot run at a level, as far as earlier runs and reports have shown.

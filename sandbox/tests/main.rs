@@ -35,6 +35,7 @@ mod own_attacks;
 mod own_file_attacks;
 mod own_files;
 mod policy;
+mod private_files;
 mod sessions;
 mod shell;
 mod shell_input;

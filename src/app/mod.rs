@@ -52,7 +52,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-pub use tools::local_tools;
+pub use tools::{local_tools, sandbox_options};
 use watchdog::Watchdog;
 
 /// Time for streams to end after the workers have drained.

@@ -8,16 +8,21 @@ use crate::webhooks::{Signer, secret_from_key};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SESSION_KEY: &str = "session_key";
 /// Size of the session key: that of the signature's hash.
 const SESSION_KEY_BYTES: usize = 32;
 const WEBHOOK_SECRET: &str = "webhook_secret";
 
+/// The file of the key that signs sessions.
+pub(super) fn session_key_file(dir: &Path) -> PathBuf {
+    dir.join(SESSION_KEY)
+}
+
 /// The key that signs sessions.
 pub(super) fn session_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
-    let path = dir.join(SESSION_KEY);
+    let path = session_key_file(dir);
     let key = read_or_create(&path, || entropy.random_key().to_vec())?;
     if key.len() == SESSION_KEY_BYTES {
         return Ok(key);

@@ -1,7 +1,7 @@
 //! Builds all tools, for the server and for `nanoclaw tools` without a server.
 
 use super::error::AppError;
-use super::{audit, job_services, system, workspace_files};
+use super::{audit, job_services, secret_files, system, workspace_files};
 use crate::config::Config;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolChoice;
@@ -16,7 +16,7 @@ use crate::tools::{
     ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
-use nanoclaw_sandbox::{Sandbox, SandboxError};
+use nanoclaw_sandbox::{Sandbox, SandboxError, SandboxOptions};
 use std::sync::Arc;
 use system::SystemEntropy;
 use workspace_files::StoreWorkspaceFiles;
@@ -63,9 +63,17 @@ pub(super) struct ExecutorDependencies<'a> {
     pub(super) meter: &'a Arc<dyn Meter>,
 }
 
+/// The options of the sandbox. Its self-test tries to open the session key.
+pub fn sandbox_options(config: &Config) -> SandboxOptions {
+    // Programs start in other directories.
+    let data_dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    let private_files = vec![secret_files::session_key_file(&data_dir)];
+    SandboxOptions { private_files, ..config.code_execution.clone() }
+}
+
 /// The sandbox, with slots for all shares.
 pub(super) fn sandbox(config: &Config) -> Result<Sandbox, SandboxError> {
-    let mut options = config.code_execution.clone();
+    let mut options = sandbox_options(config);
     if let Some(share) = config.slot_share() {
         options.max_parallel = share.places();
     }

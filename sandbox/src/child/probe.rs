@@ -18,6 +18,11 @@ pub(crate) enum SelfTestProbe {
         /// Whether forks and executable mappings are allowed, as for commands.
         may_fork: bool,
     },
+    /// Opens files that must stay closed.
+    OpenFiles {
+        /// The files.
+        files: Vec<PathBuf>,
+    },
     /// `ptrace`: must kill.
     Ptrace,
     /// `execve`: must kill.
@@ -38,8 +43,10 @@ pub(crate) enum SelfTestProbe {
 
 /// The exit code when every quiet attempt failed.
 pub(crate) const ALL_BLOCKED: i32 = 0;
-/// This exit code plus an index into [`QUIET_ATTEMPTS`] names the attempt that succeeded.
+/// This exit code plus an index into [`QUIET_ATTEMPTS`], or into the files, names the attempt that succeeded.
 pub(crate) const FIRST_ESCAPE: i32 = 100;
+/// The largest index that an exit code can name.
+const LAST_INDEX: i32 = 255 - FIRST_ESCAPE;
 
 /// The quiet attempts, by name.
 pub(crate) const QUIET_ATTEMPTS: [&str; 10] = [
@@ -59,6 +66,9 @@ pub(crate) const QUIET_ATTEMPTS: [&str; 10] = [
 pub(crate) fn run_probe(probe: &SelfTestProbe, parent: i32) -> i32 {
     let outcome = match probe {
         SelfTestProbe::Quiet { canary, may_fork } => return run_quiet(canary, *may_fork, parent),
+        SelfTestProbe::OpenFiles { files } => {
+            return exit_code(files.iter().map(|file| std::fs::File::open(file).is_ok()));
+        }
         SelfTestProbe::Ptrace => sys::attempt::ptrace(),
         SelfTestProbe::Execve => sys::attempt::execve(),
         SelfTestProbe::IoUring => sys::attempt::io_uring(),
@@ -84,8 +94,13 @@ fn run_quiet(canary: &Path, may_fork: bool, parent: i32) -> i32 {
         sys::attempt::truncate(canary).is_ok(),
         rustix::fs::open(canary, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).is_ok(),
     ];
-    match has_escaped.iter().position(|escaped| *escaped) {
+    exit_code(has_escaped.into_iter())
+}
+
+/// Names the first attempt that succeeded.
+fn exit_code(mut has_escaped: impl Iterator<Item = bool>) -> i32 {
+    match has_escaped.position(|escaped| escaped) {
         None => ALL_BLOCKED,
-        Some(index) => FIRST_ESCAPE + i32::try_from(index).unwrap_or(0),
+        Some(index) => FIRST_ESCAPE + i32::try_from(index).unwrap_or(i32::MAX).min(LAST_INDEX),
     }
 }

@@ -6,6 +6,7 @@ mod machine;
 mod models;
 mod sandbox;
 
+use crate::app::sandbox_options;
 use crate::cli::error::CliError;
 use crate::cli::terminal::Terminal;
 use crate::config::Config;
@@ -48,7 +49,7 @@ pub(super) fn doctor(
             if !args.no_models && missing.is_none() {
                 checks.extend(models::check_endpoints(config));
             }
-            config.code_execution.clone()
+            sandbox_options(config)
         }
         Err(error) => {
             let advice = error.advice().unwrap_or("mend the file, or run with --config another");
