@@ -19,7 +19,8 @@ pub(super) fn only_removes(source: &str) -> bool {
 
 fn is_cleanup(command: &ShellCommand) -> bool {
     let stores_nothing = |target: &ShellWord| {
-        target.fixed == "/dev/null" || !target.fixed.is_empty() && target.fixed.bytes().all(|b| b.is_ascii_digit())
+        target.fixed == "/dev/null"
+            || !target.fixed.is_empty() && target.fixed.bytes().all(|b| b.is_ascii_digit())
     };
     command.command().first().is_some_and(|word| CLEANUP.contains(&name(word).as_str()))
         && command.nested.is_empty()

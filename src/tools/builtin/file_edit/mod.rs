@@ -76,7 +76,8 @@ fn edit_file(
     // A file that the model has not seen may be edited: old_text shows what the model expects there.
     let seen = seen_files.version(path);
     let written = files.revise(path, &mut |before| {
-        let is_as_seen = seen.as_ref().is_none_or(|seen| before.as_deref().map(version_of).as_ref() == Some(seen));
+        let is_as_seen =
+            seen.as_ref().is_none_or(|seen| before.as_deref().map(version_of).as_ref() == Some(seen));
         attempt = match before {
             Some(_) if !is_as_seen => EditAttempt::Changed,
             before => EditAttempt::at(before, edit),
@@ -102,7 +103,9 @@ fn edit_file(
             let error = FileError::NotText(path.to_owned());
             Err(ToolError::failed(format!("{error}. file_read with an encoding shows it{hint}")))
         }
-        (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(file_error(FileError::NotFound(path.to_owned()))),
+        (EditAttempt::NotFound | EditAttempt::Made(_), _) => {
+            Err(file_error(FileError::NotFound(path.to_owned())))
+        }
     }
 }
 

@@ -129,7 +129,8 @@ fn edited_lines_are_shown_with_line_numbers() {
     assert!(shown.starts_with("17| line 17\n") && shown.contains("\n20| new\n21| line 21\n"), "{shown}");
     let programs = FilePrograms::of(deps().code.as_ref(), &context(ToolChoice::All(true)));
     let message =
-        not_edited("f", edit("x", "y"), (EditError::Ambiguous(70, (1..=50).collect()), ""), programs).to_string();
+        not_edited("f", edit("x", "y"), (EditError::Ambiguous(70, (1..=50).collect()), ""), programs)
+            .to_string();
     assert!(
         message.contains("stands 70 times in 'f', at lines 1, 2, 3") && message.contains("50 …"),
         "{message}"

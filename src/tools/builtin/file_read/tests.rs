@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::domain::tool::ToolChoice;
-use crate::tools::testing::{context, deps};
 use crate::ports::{CancelToken, Clock};
+use crate::tools::testing::{context, deps};
 use std::io::Write;
 use std::time::Duration;
 

@@ -31,8 +31,7 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
         let description = "Weather of a city. SIMULATED: the figures are invented; say so when you use them.";
         (description, ToolTraits::PURE, 0)
     } else {
-        let description =
-            "The weather of a city now: temperature and feels_like in °C, humidity in %.";
+        let description = "The weather of a city now: temperature and feels_like in °C, humidity in %.";
         (description, ToolTraits { cacheable: true, ..ToolTraits::READ }, REQUESTS)
     };
     let city = json!({"type": "string", "minLength": 1, "maxLength": 100});

@@ -16,7 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const NO_CHANNEL: &str = "No channel is configured: tell the user that the operator has to add one under channels:";
+const NO_CHANNEL: &str =
+    "No channel is configured: tell the user that the operator has to add one under channels:";
 
 #[derive(Deserialize)]
 struct MessageArguments {
@@ -36,16 +37,16 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let has_no_channel = names.is_empty();
     let description = "Send a message to people outside this conversation. Each call sends again: do not repeat one that may \
                        have been sent.";
-    let channel = if has_no_channel { json!({"type": "string"}) } else { json!({"type": "string", "enum": names}) };
+    let channel =
+        if has_no_channel { json!({"type": "string"}) } else { json!({"type": "string", "enum": names}) };
     let content =
         json!({"type": "string", "minLength": 1, "maxLength": max_chars, "description": "Plain text"});
     let properties = json!({"channel": channel, "content": content});
     let spec = spec("message", description, properties, &["channel", "content"]);
     let tool = SendMessage { web: Arc::clone(&deps.web), channels, max_chars };
     let tool = BuiltinTool::new(spec, ACTS, move |arguments, context| tool.send(&arguments, context));
-    let unavailability = move |_: &ToolScope<'_>| {
-        has_no_channel.then(|| Unavailability::Always(NO_CHANNEL.to_owned()))
-    };
+    let unavailability =
+        move |_: &ToolScope<'_>| has_no_channel.then(|| Unavailability::Always(NO_CHANNEL.to_owned()));
     Box::new(BuiltinTool { reach: ToolReach::Speaks, unavailability: Box::new(unavailability), ..tool })
 }
 

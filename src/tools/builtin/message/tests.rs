@@ -30,7 +30,13 @@ impl Web for RecordingWeb {
         let status = self.result.clone()?;
         // The second part of a message fails.
         let status = if requests.len() > 1 && status == 201 { 429 } else { status };
-        Ok(WebResponse { url: String::new(), status, content_type: None, body: b"s3cret".to_vec(), permit: None })
+        Ok(WebResponse {
+            url: String::new(),
+            status,
+            content_type: None,
+            body: b"s3cret".to_vec(),
+            permit: None,
+        })
     }
 }
 
@@ -135,7 +141,10 @@ fn only_configured_channels_are_offered_and_accepted() {
     assert!(reported.contains("no channel 'hok'") && reported.contains("'hook'"), "{reported}");
     let (none, _) = tool("{}", Ok(200));
     let unavailability = none.unavailability(&ToolScope::EVERY);
-    assert!(matches!(unavailability, Some(Unavailability::Always(_))) && some.unavailability(&ToolScope::EVERY).is_none());
+    assert!(
+        matches!(unavailability, Some(Unavailability::Always(_)))
+            && some.unavailability(&ToolScope::EVERY).is_none()
+    );
     assert!(send(none.as_ref(), "x", "y").unwrap_err().contains("channels:"));
 }
 

@@ -7,8 +7,8 @@ use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, ProgressReporter,
-    SeenFiles, ToolContext, Toolbox,
+    ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest,
+    ProgressReporter, SeenFiles, ToolContext, Toolbox,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -78,7 +78,18 @@ impl<'a> SubAgent<'a> {
         let (messages, usage) =
             (vec![instructions(name, environment.options.max_iterations)], Usage::default());
         let seen_files = SeenFiles::default();
-        Self { environment, steps, number, cancel, tools, messages, seen_files, calls: 0, iterations: 0, usage }
+        Self {
+            environment,
+            steps,
+            number,
+            cancel,
+            tools,
+            messages,
+            seen_files,
+            calls: 0,
+            iterations: 0,
+            usage,
+        }
     }
 
     /// Works until it has an answer or reaches a limit.

@@ -11,9 +11,7 @@ use super::builtin_tool::{spec, typed};
 use super::names;
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{
-    Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolReach, ToolSpec, ToolTraits,
-};
+use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolReach, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use crate::ports::{ProgressReporter, Tool, ToolContext, ToolError, ToolOffer, ToolScope, Toolbox};
 use crate::tools::parallel;

@@ -319,7 +319,10 @@ fn a_model_error_fails_one_agent_and_a_busy_model_is_retried_once() {
     let long = fixture(|_, _| {
         ScriptedReply::Fail(ModelError::Busy { message: "much later".into(), retry_after_ms: 60_000 })
     });
-    assert_eq!(long.fail_in(&job_context(), json!([task("a", "x")]))["results"][0]["error"], "model 'm': much later");
+    assert_eq!(
+        long.fail_in(&job_context(), json!([task("a", "x")]))["results"][0]["error"],
+        "model 'm': much later"
+    );
     assert_eq!(long.requests().len(), 1);
 }
 

@@ -8,10 +8,10 @@ mod patterns;
 use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::ToolChoice;
-use crate::tools::code::RunCaller;
 use crate::ports::{
     CancelReason, CancelToken, Clock, FileError, RunDirectory, WorkspaceFolder, WorkspaceOwner,
 };
+use crate::tools::code::RunCaller;
 use std::sync::Mutex;
 
 struct Still;
