@@ -10,7 +10,8 @@ use crate::domain::message::Message;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
     BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, MinInterval,
-    NewJob, NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users, WorkQuota,
+    NewJob, NewSchedule, NewWork, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users,
+    WorkQuota,
 };
 use crate::store::RedbStore;
 use serde_json::{Map, Value};
@@ -65,13 +66,13 @@ impl StoreJobServices {
     }
 
     /// Refuses new work if the account's quota is used up.
-    fn check_quota(&self, user: UserId) -> Result<(), JobServiceError> {
+    fn check_quota(&self, user: UserId, new: NewWork) -> Result<(), JobServiceError> {
         if !self.limits.has_quotas {
             return Ok(());
         }
         let (store, now_ms) = (self.store.as_ref(), self.clock.now_ms());
         let quota = WorkQuota::read((store, store, store), user, now_ms)?;
-        quota.admit(1, now_ms).map_err(|refusal| JobServiceError::Quota(refusal.to_string()))
+        quota.admit(new, now_ms).map_err(|refusal| JobServiceError::Quota(refusal.to_string()))
     }
 
     /// A model may not pass the limit of its user.
@@ -149,7 +150,7 @@ impl JobServices for StoreJobServices {
         let key = idempotency_key(caller);
         // A replayed job is not new work.
         if !self.store.is_known(caller.user, &key.key)? {
-            self.check_quota(caller.user)?;
+            self.check_quota(caller.user, NewWork::job(task.task.len()))?;
         }
         let parent = self.parent(caller)?;
         let in_existing = parent.conversation_id.is_some();
@@ -187,7 +188,7 @@ impl JobServices for StoreJobServices {
     }
 
     fn schedule(&self, caller: &ToolCaller, new: NewSchedule) -> Result<Schedule, JobServiceError> {
-        self.check_quota(caller.user)?;
+        self.check_quota(caller.user, NewWork::job(new.message.len()))?;
         let parent = self.parent(caller)?;
         let NewSchedule { name, timing, message, tools } = new;
         let now_ms = self.clock.now_ms();

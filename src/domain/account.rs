@@ -193,6 +193,8 @@ pub struct Quota {
     pub unfinished_jobs: Option<u64>,
     /// Bytes in the files of all projects.
     pub project_bytes: Option<u64>,
+    /// Bytes of jobs, batches, schedules and conversations in the store.
+    pub stored_bytes: Option<u64>,
 }
 
 /// A quota that work may exhaust; its name is the field of [`Quota`].
@@ -204,6 +206,8 @@ pub enum QuotaKind {
     TokensPerDay,
     /// Unfinished jobs.
     UnfinishedJobs,
+    /// Bytes in the store.
+    StoredBytes,
 }
 
 /// An account.

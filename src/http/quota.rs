@@ -6,19 +6,21 @@ use super::error::ApiError;
 use super::v1::idempotency::KeyDigest;
 use crate::domain::account::AuthMode;
 use crate::domain::id::UserId;
-use crate::ports::{QuotaRefusal, WorkQuota};
+use crate::ports::{NewWork, QuotaRefusal, WorkQuota};
 use std::sync::Arc;
 
 /// `Retry-After` when too many jobs are unfinished, seconds.
 const JOBS_RETRY_S: u64 = 5;
+/// The same when too many bytes are stored: retention runs once a minute.
+const BYTES_RETRY_S: u64 = 60;
 
-/// Fails if `new_jobs` more jobs would exceed the account's quota. A repeated `Idempotency-Key` is no new
+/// Fails if the new work would exceed the account's quota. A repeated `Idempotency-Key` is no new
 /// work. In single mode nothing is read.
 pub(crate) async fn check(
     context: &ServerContext,
     user: UserId,
     key: Option<KeyDigest>,
-    new_jobs: u64,
+    new: NewWork,
 ) -> Result<(), ApiError> {
     if context.app.auth.mode == AuthMode::Single {
         return Ok(());
@@ -33,7 +35,7 @@ pub(crate) async fn check(
         }
         WorkQuota::read((store, users.as_ref(), accounts.as_ref()), user, now_ms)
     });
-    counting.await?.admit(new_jobs, now_ms).map_err(refused)
+    counting.await?.admit(new, now_ms).map_err(refused)
 }
 
 fn refused(refusal: QuotaRefusal) -> ApiError {
@@ -42,6 +44,9 @@ fn refused(refusal: QuotaRefusal) -> ApiError {
             (format!("{refusal}; the next day begins at midnight UTC"), retry_after_s)
         }
         QuotaRefusal::Jobs { .. } | QuotaRefusal::NewJobs { .. } => (refusal.to_string(), JOBS_RETRY_S),
+        QuotaRefusal::Bytes { .. } | QuotaRefusal::NewBytes { .. } => {
+            (format!("{refusal}; delete jobs or conversations that are no longer needed"), BYTES_RETRY_S)
+        }
     };
     ApiError::TooMany { message, retry_after_s }
 }
@@ -53,8 +58,8 @@ mod tests {
     use crate::ports::ACCOUNT_DAY_MS;
 
     fn judged(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
-        let used = WorkQuota { quota, unfinished_jobs: jobs, tokens_today: tokens };
-        match used.admit(1, ACCOUNT_DAY_MS - 1_500).map_err(refused) {
+        let used = WorkQuota { quota, unfinished_jobs: jobs, tokens_today: tokens, stored_bytes: 0 };
+        match used.admit(NewWork::job(0), ACCOUNT_DAY_MS - 1_500).map_err(refused) {
             Ok(()) => None,
             Err(ApiError::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
             Err(other) => panic!("{other}"),
@@ -78,19 +83,32 @@ mod tests {
     #[test]
     fn the_token_quota_resets_at_midnight() {
         let quota = Quota { tokens_per_day: Some(0), ..Quota::default() };
-        let wait_s = |now_ms| match (WorkQuota { quota, ..WorkQuota::default() }).admit(1, now_ms) {
-            Err(QuotaRefusal::Tokens { retry_after_s, .. }) => retry_after_s,
-            other => panic!("{other:?}"),
-        };
+        let wait_s =
+            |now_ms| match (WorkQuota { quota, ..WorkQuota::default() }).admit(NewWork::job(0), now_ms) {
+                Err(QuotaRefusal::Tokens { retry_after_s, .. }) => retry_after_s,
+                other => panic!("{other:?}"),
+            };
         assert_eq!((wait_s(0), wait_s(ACCOUNT_DAY_MS - 1)), (86_400, 1));
     }
 
     #[test]
     fn p8_jobs_submitted_together_are_checked_together() {
         let quota = Quota { unfinished_jobs: Some(2), ..Quota::default() };
-        let used = WorkQuota { quota, unfinished_jobs: 1, tokens_today: 0 };
-        assert_eq!((used.admit(1, 0), used.admit(2, 0).is_err()), (Ok(()), true));
-        let told = used.admit(50_000, 0).map_err(refused).expect_err("refused").to_string();
+        let used = WorkQuota { quota, unfinished_jobs: 1, ..WorkQuota::default() };
+        let jobs = |jobs| NewWork { jobs, bytes: 0 };
+        assert_eq!((used.admit(jobs(1), 0), used.admit(jobs(2), 0).is_err()), (Ok(()), true));
+        let told = used.admit(jobs(50_000), 0).map_err(refused).expect_err("refused").to_string();
         assert!(told.contains("50000 new jobs") && told.contains("may have 2"), "{told}");
+    }
+
+    #[test]
+    fn p8_stored_bytes_bind_what_has_no_job_as_well() {
+        let quota = Quota { stored_bytes: Some(100), unfinished_jobs: Some(0), ..Quota::default() };
+        let used = |stored_bytes| WorkQuota { quota, stored_bytes, ..WorkQuota::default() };
+        assert_eq!((used(40).admit(NewWork::bytes(60), 0)), Ok(()), "the quota of jobs does not bind it");
+        let told = used(41).admit(NewWork::bytes(60), 0).map_err(refused).expect_err("refused").to_string();
+        assert!(told.contains("60 new bytes") && told.contains("stores 41, and may store 100"), "{told}");
+        assert!(told.contains("delete jobs or conversations"), "{told}");
+        assert!(used(100).admit(NewWork::bytes(0), 0).is_err(), "a full quota refuses everything");
     }
 }

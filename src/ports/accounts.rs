@@ -52,4 +52,6 @@ pub trait Accounts: Send + Sync {
         user: UserId,
         conversation: &ConversationId,
     ) -> Result<UsageByModel, StoreError>;
+    /// Bytes of a user's jobs, batches, schedules and conversations. Counted only where quotas hold.
+    fn stored_bytes(&self, user: UserId) -> Result<u64, StoreError>;
 }

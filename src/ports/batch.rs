@@ -108,8 +108,9 @@ pub struct BatchPage {
 /// Stores batches. Lines are stored piece by piece and have no effect until [`Batches::accept`] accepts them
 /// all in one transaction. A start of the server drops the lines of batches that were never accepted.
 pub trait Batches: Send + Sync {
-    /// Stores lines of a batch that is not accepted yet. `first` is the number of the first line, from 0.
-    fn fill(&self, batch: BatchId, first: u32, lines: Vec<NewLine>) -> Ticket<()>;
+    /// Stores lines of a user's batch that is not accepted yet. `first` is the number of the first line, from
+    /// 0.
+    fn fill(&self, batch: (UserId, BatchId), first: u32, lines: Vec<NewLine>) -> Ticket<()>;
     /// Drops the lines of a batch that is not accepted.
     fn abandon(&self, batch: BatchId) -> Ticket<()>;
     /// Accepts the batch with all stored lines. When the user's idempotency key is known, drops the lines and

@@ -50,7 +50,7 @@ pub use model::{Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, Mode
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
 pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};
-pub use quota::{QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
+pub use quota::{NewWork, QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
 pub use readiness::ReadinessProbe;
 pub use results::Results;
 pub use schedule::{

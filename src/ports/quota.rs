@@ -41,6 +41,26 @@ pub enum QuotaRefusal {
         /// Limit of unfinished jobs.
         limit: u64,
     },
+    /// The limit of stored bytes is reached.
+    #[error("this account stores {stored} bytes, and may store {limit} (quota.stored_bytes)")]
+    Bytes {
+        /// Stored bytes.
+        stored: u64,
+        /// Limit of stored bytes.
+        limit: u64,
+    },
+    /// The new bytes do not fit beside the stored ones.
+    #[error(
+        "{new} new bytes are too many: this account stores {stored}, and may store {limit} (quota.stored_bytes)"
+    )]
+    NewBytes {
+        /// Bytes that were submitted.
+        new: u64,
+        /// Stored bytes.
+        stored: u64,
+        /// Limit of stored bytes.
+        limit: u64,
+    },
 }
 
 impl QuotaRefusal {
@@ -49,7 +69,29 @@ impl QuotaRefusal {
         match self {
             Self::Tokens { .. } => QuotaKind::TokensPerDay,
             Self::Jobs { .. } | Self::NewJobs { .. } => QuotaKind::UnfinishedJobs,
+            Self::Bytes { .. } | Self::NewBytes { .. } => QuotaKind::StoredBytes,
         }
+    }
+}
+
+/// Work that an account submits.
+#[derive(Debug, Clone, Copy)]
+pub struct NewWork {
+    /// Jobs; without any, only the bytes are checked.
+    pub jobs: u64,
+    /// Approximate bytes that it adds to the store.
+    pub bytes: u64,
+}
+
+impl NewWork {
+    /// One job with an input of so many bytes.
+    pub fn job(bytes: usize) -> Self {
+        Self { jobs: 1, ..Self::bytes(bytes) }
+    }
+
+    /// Bytes without a job.
+    pub fn bytes(bytes: usize) -> Self {
+        Self { jobs: 0, bytes: u64::try_from(bytes).unwrap_or(u64::MAX) }
     }
 }
 
@@ -62,6 +104,8 @@ pub struct WorkQuota {
     pub unfinished_jobs: u64,
     /// Tokens of today (UTC).
     pub tokens_today: u64,
+    /// Bytes in the store.
+    pub stored_bytes: u64,
 }
 
 impl WorkQuota {
@@ -77,7 +121,8 @@ impl WorkQuota {
             let usage = accounts.usage(user, today, today)?;
             Ok(usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens)))
         };
-        Self::count(quota, |limit| store.unfinished_count(user, limit), tokens_today)
+        let unfinished_jobs = |limit| store.unfinished_count(user, limit);
+        Self::count(quota, unfinished_jobs, tokens_today, || accounts.stored_bytes(user))
     }
 
     /// Counts the used part; `unfinished_jobs` gets the limit up to which it counts. What has no limit is not
@@ -86,12 +131,20 @@ impl WorkQuota {
         quota: Quota,
         unfinished_jobs: impl FnOnce(u64) -> Result<u64, StoreError>,
         tokens_today: impl FnOnce() -> Result<u64, StoreError>,
+        stored_bytes: impl FnOnce() -> Result<u64, StoreError>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             quota,
             unfinished_jobs: quota.unfinished_jobs.map_or(Ok(0), unfinished_jobs)?,
             tokens_today: quota.tokens_per_day.map_or(Ok(0), |_| tokens_today())?,
+            stored_bytes: quota.stored_bytes.map_or(Ok(0), |_| stored_bytes())?,
         })
+    }
+
+    /// Counts work that was admitted.
+    pub fn add(&mut self, new: NewWork) {
+        self.unfinished_jobs = self.unfinished_jobs.saturating_add(new.jobs);
+        self.stored_bytes = self.stored_bytes.saturating_add(new.bytes);
     }
 
     /// The day of the quota of tokens, in days since 1970 (UTC).
@@ -99,8 +152,22 @@ impl WorkQuota {
         u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX)
     }
 
-    /// Checks whether this many new jobs may be submitted.
-    pub fn admit(&self, new: u64, now_ms: u64) -> Result<(), QuotaRefusal> {
+    /// Checks whether this work may be submitted.
+    pub fn admit(&self, new: NewWork, now_ms: u64) -> Result<(), QuotaRefusal> {
+        if new.jobs > 0 {
+            self.admit_jobs(new.jobs, now_ms)?;
+        }
+        let stored = self.stored_bytes;
+        match self.quota.stored_bytes {
+            Some(limit) if stored >= limit => Err(QuotaRefusal::Bytes { stored, limit }),
+            Some(limit) if stored.saturating_add(new.bytes) > limit => {
+                Err(QuotaRefusal::NewBytes { new: new.bytes, stored, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn admit_jobs(&self, new: u64, now_ms: u64) -> Result<(), QuotaRefusal> {
         if let Some(limit) = self.quota.tokens_per_day.filter(|limit| self.tokens_today >= *limit) {
             let retry_after_s = ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000);
             return Err(QuotaRefusal::Tokens { limit, retry_after_s });

@@ -115,3 +115,64 @@ fn p8_a_batch_beyond_the_quota_of_unfinished_jobs_is_refused_whole() {
     let accepted = upload(2);
     assert_eq!(accepted.status, 202, "as many as may be: {}", accepted.body);
 }
+
+#[test]
+fn p8_an_account_that_stores_too_much_must_delete_before_it_may_go_on() {
+    let server = Server::start_with(MULTI);
+    let root = token(&register(&server, "ann"));
+    let eve = register(&server, "eve");
+    let (eve, path) = (token(&eve), format!("PATCH /api/users/{}", eve["user"]["id"]));
+    let bounded = with(&server, &root, &path, &json!({"quota": {"stored_bytes": 100_000}}));
+    assert_eq!(bounded.json()["data"]["quota"]["stored_bytes"], 100_000, "{}", bounded.body);
+    let submit = |bytes: usize| {
+        with(&server, &eve, "POST /v1/jobs?wait=60", &json!({"input": "x".repeat(bytes), "model": "demo"}))
+    };
+    let refused = submit(150_000);
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("60")), "{}", refused.body);
+    let message = refused.json()["error"]["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains("quota.stored_bytes") && message.contains("delete jobs"), "{message}");
+    let mut kept = Vec::new();
+    for _ in 0..20 {
+        let reply = submit(20_000);
+        if reply.status == 429 {
+            break;
+        }
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        kept.push(reply.json()["id"].as_str().expect("an id").to_owned());
+    }
+    assert!((1..5).contains(&kept.len()), "input and answer count: {} jobs", kept.len());
+    let line = json!({"custom_id": "a", "body": {"input": "x".repeat(90_000)}});
+    let prompt = json!({"title": "t", "system_prompt": "x".repeat(60_000)});
+    let schedule = json!({"every_s": 3_600, "job": {"input": "x".repeat(90_000)}});
+    for (request, body) in
+        [("POST /v1/batches", line), ("POST /api/conversations", prompt), ("POST /v1/schedules", schedule)]
+    {
+        let reply = with(&server, &eve, request, &body);
+        assert_eq!(reply.status, 429, "{request}: {}", reply.body);
+        assert!(reply.body.contains("stored_bytes"), "{request}: {}", reply.body);
+    }
+    assert_eq!(with(&server, &root, "POST /v1/jobs", &json!({"input": "x"})).status, 202, "others go on");
+    for id in kept {
+        assert_eq!(with(&server, &eve, &format!("DELETE /v1/jobs/{id}"), &Value::Null).status, 200);
+    }
+    assert_eq!(submit(20_000).status, 200, "what was deleted counts no more");
+}
+
+#[test]
+fn p8_a_batch_without_a_length_ends_at_the_quota_of_stored_bytes() {
+    let server = Server::start_with(MULTI);
+    let account = register(&server, "ann");
+    let (ann, path) = (token(&account), format!("PATCH /api/users/{}", account["user"]["id"]));
+    let quota = json!({"quota": {"stored_bytes": 1_000_000}});
+    assert_eq!(with(&server, &ann, &path, &quota).status, 200);
+    let line =
+        |n: usize| json!({"custom_id": n.to_string(), "body": {"input": "x".repeat(10_000)}}).to_string();
+    let body = (0..300).map(line).collect::<Vec<_>>().join("\n");
+    let bearer = format!("Bearer {ann}");
+    let headers = [("authorization", &*bearer), ("transfer-encoding", "chunked")];
+    let refused = server.request(("POST", "/v1/batches"), &headers, &body);
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    assert!(refused.body.contains("stored_bytes"), "{}", refused.body);
+    let list = with(&server, &ann, "GET /v1/batches", &Value::Null);
+    assert_eq!(list.json()["data"], json!([]), "nothing is stored");
+}

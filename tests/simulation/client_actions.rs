@@ -110,8 +110,10 @@ impl World {
         while first < lines {
             let piece = (1 + u32::try_from(self.roll(4)).unwrap()).min(lines - first);
             let new_lines = (first..first + piece).map(|line| self.line(line)).collect();
-            let is_filled =
-                process.sim_store.write("fill", |store| store.fill(new.id, first, new_lines)).is_ok();
+            let is_filled = process
+                .sim_store
+                .write("fill", |store| store.fill((new.user, new.id), first, new_lines))
+                .is_ok();
             first += piece;
             if !is_filled || self.chance(12) {
                 drop(process.sim_store.write("abandon", |store| store.abandon(new.id)));

@@ -278,7 +278,7 @@ fn a_batch_waits_for_the_approval_of_a_line() {
     let fixture = Fixture::new();
     let (batch, spec) = (BatchId::from_bits(1), job(1, ANN).spec);
     let line = |n: u32| NewLine { custom_id: n.to_string(), spec: spec.clone() };
-    fixture.store.fill(batch, 0, vec![line(0), line(1)]).wait().unwrap();
+    fixture.store.fill((ANN, batch), 0, vec![line(0), line(1)]).wait().unwrap();
     let created_at_ms = 1_000_000;
     let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 2, concurrency: 1, webhook_url: None };
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
@@ -291,7 +291,7 @@ fn a_batch_waits_for_the_approval_of_a_line() {
     }
     let counts = fixture.store.batch(ANN, batch).unwrap().unwrap().counts;
     assert_eq!(counts, BatchCounts { total: 2, completed: 2, failed: 0 });
-    fixture.store.fill(BatchId::from_bits(2), 0, vec![line(0)]).wait().unwrap();
+    fixture.store.fill((ANN, BatchId::from_bits(2)), 0, vec![line(0)]).wait().unwrap();
     let new = NewBatch {
         id: BatchId::from_bits(2),
         user: ANN,

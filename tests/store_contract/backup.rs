@@ -51,7 +51,7 @@ fn fill_the_other_tables(fixture: &Fixture) {
     };
     let user = BOB;
     for number in [1, 2, 3] {
-        fixture.store.fill(BatchId::from_bits(number), 0, vec![line(0), line(1)]).wait().unwrap();
+        fixture.store.fill((ANN, BatchId::from_bits(number)), 0, vec![line(0), line(1)]).wait().unwrap();
     }
     fixture.store.abandon(BatchId::from_bits(3)).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
@@ -85,7 +85,7 @@ fn fill_the_other_tables(fixture: &Fixture) {
     let change = AccountChange { quota: Some(nothing), ..AccountChange::default() };
     fixture.store.change_account(user, change).wait().unwrap();
     let (id, webhook_url) = (BatchId::from_bits(4), None);
-    fixture.store.fill(id, 0, vec![line(0)]).wait().unwrap();
+    fixture.store.fill((ANN, id), 0, vec![line(0)]).wait().unwrap();
     let waiting = NewBatch { id, user, created_at_ms, lines: 1, concurrency: 1, webhook_url };
     fixture.store.accept(waiting, None).wait().unwrap();
     fixture.store.store_token(token(1, ANN), 10).wait().unwrap();

@@ -30,7 +30,7 @@ fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
 
 /// Accepts a batch of `count` lines.
 fn accept(fixture: &Fixture, number: u128, count: u32, concurrency: u32) -> Batch {
-    fixture.store.fill(batch(number), 0, lines(0, count)).wait().unwrap();
+    fixture.store.fill((ANN, batch(number)), 0, lines(0, count)).wait().unwrap();
     match fixture.store.accept(new(number, ANN, count, concurrency), None).wait().unwrap() {
         Idempotent::New(batch) | Idempotent::Replayed(batch) => batch,
     }
@@ -57,7 +57,7 @@ fn work_off(fixture: &Fixture) -> u32 {
 #[test]
 fn no_line_runs_before_its_batch_is_accepted_and_a_crash_drops_the_lines() {
     let fixture = Fixture::new();
-    fixture.store.fill(batch(1), 0, lines(0, 10)).wait().unwrap();
+    fixture.store.fill((ANN, batch(1)), 0, lines(0, 10)).wait().unwrap();
     assert_eq!(fixture.claim_all(), []);
     assert_eq!(fixture.store.batch(ANN, batch(1)), Ok(None));
     let after = fixture.crash();
@@ -243,7 +243,7 @@ fn a_cancelled_batch_starts_no_line_and_has_a_result_for_every_line() {
 #[test]
 fn a_batch_that_does_not_fit_into_the_queue_is_refused() {
     let fixture = Fixture::with(&Limits { queue_jobs: 5, ..Limits::default() });
-    fixture.store.fill(batch(1), 0, lines(0, 6)).wait().unwrap();
+    fixture.store.fill((ANN, batch(1)), 0, lines(0, 6)).wait().unwrap();
     let full = fixture.store.accept(new(1, ANN, 6, 2), None).wait();
     assert_eq!(full, Err(BatchError::QueueFull { limit: 5 }));
     fixture.store.abandon(batch(1)).wait().unwrap();
@@ -258,7 +258,7 @@ fn a_batch_key_makes_one_batch_and_cannot_be_reused_for_a_job() {
     let fixture = Fixture::new();
     let key = IdempotencyKey { key: [1; 32], fingerprint: [2; 32] };
     for number in [1, 2] {
-        fixture.store.fill(batch(number), 0, lines(0, 3)).wait().unwrap();
+        fixture.store.fill((ANN, batch(number)), 0, lines(0, 3)).wait().unwrap();
         let answer = fixture.store.accept(new(number, ANN, 3, 2), Some(key)).wait().unwrap();
         assert_eq!(matches!(answer, Idempotent::New(_)), number == 1);
         let (Idempotent::New(answer) | Idempotent::Replayed(answer)) = answer;
@@ -370,7 +370,7 @@ fn p8_large_lines_are_started_a_few_at_a_time_and_all_run() {
     for line in &mut heavy {
         line.spec.system_prompt = Some("x".repeat(1_000_000));
     }
-    fixture.store.fill(batch(1), 0, heavy).wait().unwrap();
+    fixture.store.fill((ANN, batch(1)), 0, heavy).wait().unwrap();
     fixture.store.accept(new(1, ANN, 12, 12), None).wait().unwrap();
     let first = fixture.store.claim(100).wait().unwrap();
     assert!((4..8).contains(&first.len()), "{}", first.len());
@@ -390,7 +390,7 @@ fn p7_batches_are_listed_newest_first_for_their_owner_only() {
     for number in 1..=5 {
         accept(&fixture, number, 1, 1);
     }
-    fixture.store.fill(batch(9), 0, lines(0, 1)).wait().unwrap();
+    fixture.store.fill((ANN, batch(9)), 0, lines(0, 1)).wait().unwrap();
     fixture.store.accept(new(9, BOB, 1, 1), None).wait().unwrap();
     let page = fixture.store.batches(ANN, None, 3).unwrap();
     assert_eq!(

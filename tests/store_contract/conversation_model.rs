@@ -3,7 +3,7 @@
 
 use super::fixture::Fixture;
 use super::messages::shown;
-use crate::support::store::{ANN, BOB, done, id, job, name, turn};
+use crate::support::store::{ANN, BOB, check_stored_bytes, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
@@ -201,5 +201,7 @@ proptest! {
         for (op, at) in steps {
             model.step(op, at);
         }
+        let image = std::fs::read(model.fixture.path()).unwrap();
+        prop_assert!(check_stored_bytes(image).is_ok_and(|[_, his]| his > 0));
     }
 }

@@ -207,7 +207,7 @@ fn a_batch_line_over_the_conversation_limit_fails_alone() {
         spec: turn(u128::from(number), ANN, chat).spec,
     };
     let batch = BatchId::from_bits(1);
-    fixture.store.fill(batch, 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
+    fixture.store.fill((ANN, batch), 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
     let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 3, concurrency: 9, webhook_url };
     drop(fixture.store.accept(new, None).wait().unwrap());

@@ -25,6 +25,7 @@ mod regenerate;
 mod retention;
 mod retries;
 mod schedules;
+mod stored_bytes;
 mod summaries;
 mod tool_results;
 mod usage;

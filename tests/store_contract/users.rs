@@ -173,7 +173,12 @@ fn the_last_administrator_who_can_log_in_keeps_the_role() {
 fn only_a_password_change_raises_the_session_generation() {
     let fixture = Fixture::new();
     let ann = made(&fixture, newcomer("ann"));
-    let quota = Quota { tokens_per_day: Some(5), unfinished_jobs: None, project_bytes: Some(7) };
+    let quota = Quota {
+        tokens_per_day: Some(5),
+        unfinished_jobs: None,
+        project_bytes: Some(7),
+        stored_bytes: Some(8),
+    };
     let all = AccountChange {
         avatar: Some(Some("/a.png".to_owned())),
         quota: Some(quota),

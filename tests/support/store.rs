@@ -1,12 +1,16 @@
 //! Shared by the tests of the store: a manual clock, small jobs, and short constructors.
 
+use super::disk::{Disk, Syncs};
 use nanoclaw::domain::conversation::{Conversation, ConversationSettings};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
 use nanoclaw::domain::job::{JobOutcome, JobSpec};
+use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{CancelToken, Clock, NewJob};
+use nanoclaw::ports::{Accounts, CancelToken, Clock, NewJob};
+use nanoclaw::store::RedbStore;
+use nanoclaw::store::options::StoreOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -119,4 +123,27 @@ pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
         updated_at_ms,
         message_count: 0,
     }
+}
+
+/// Checks that the stored bytes of both users, which commits have added up, are those that a new count finds
+/// in this file. Returns them.
+pub(crate) fn check_stored_bytes(image: Vec<u8>) -> Result<[u64; 2], String> {
+    let disk = Disk::with(image, Syncs::Hold, None);
+    let bytes = |has_quotas| -> Result<[u64; 2], String> {
+        let options = StoreOptions { has_quotas, settle_ms: 60_000, ..StoreOptions::default() };
+        let disk = disk.clone();
+        let clock = ManualClock::new();
+        let store = RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), clock)
+            .map_err(|error| error.to_string())?;
+        let bytes = [ANN, BOB].map(|user| store.stored_bytes(user).unwrap());
+        store.close();
+        Ok(bytes)
+    };
+    let added_up = bytes(true)?;
+    let without_quotas = bytes(false)?;
+    let counted = bytes(true)?;
+    if without_quotas != [0, 0] {
+        return Err(format!("without quotas {without_quotas:?} bytes stay"));
+    }
+    if added_up == counted { Ok(counted) } else { Err(format!("{added_up:?} bytes, in truth {counted:?}")) }
 }

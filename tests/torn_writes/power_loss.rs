@@ -2,7 +2,7 @@
 
 use super::oracle::{Oracle, drain};
 use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
-use crate::support::store::ManualClock;
+use crate::support::store::{ManualClock, check_stored_bytes};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{OpenError, RedbStore};
@@ -91,17 +91,15 @@ impl PowerLoss {
         let oracle = Arc::new(Mutex::new(known.clone()));
         let again = (self.round == 1).then(|| Arc::new(Self::new(seed, oracle, 2)));
         let clock = ManualClock::new();
-        let store = open(
-            Disk::with(image, Syncs::Hold, again.clone().map(|power_loss| power_loss as Arc<dyn DiskHook>)),
-            &clock,
-            1,
-        )
-        .map_err(|e| e.to_string())?;
+        let disk =
+            Disk::with(image, Syncs::Hold, again.clone().map(|power_loss| power_loss as Arc<dyn DiskHook>));
+        let store = open(disk.clone(), &clock, 1).map_err(|e| e.to_string())?;
         known.check(&store)?;
         clock.advance(LATE_MS);
         drain(&store)?;
         known.check_keys(&store)?;
         store.close();
+        check_stored_bytes(disk.content())?;
         let Some(again) = again else { return Ok(()) };
         self.taken_again.fetch_add(again.taken(), Ordering::SeqCst);
         again.failures().first().map_or(Ok(()), |failure| Err(failure.clone()))

@@ -254,7 +254,7 @@ impl Workload {
             NewLine { custom_id: number.to_string(), spec }
         };
         let filled = [(0, 1), (1, count)]
-            .map(|(first, until)| self.store.fill(batch, first, (first..until).map(line).collect()));
+            .map(|(first, until)| self.store.fill((ANN, batch), first, (first..until).map(line).collect()));
         for ticket in filled {
             ticket.wait().unwrap();
         }

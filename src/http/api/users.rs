@@ -77,6 +77,8 @@ struct QuotaRequest {
     unfinished_jobs: Removable<QuotaLimit>,
     #[serde(default, deserialize_with = "removable")]
     project_bytes: Removable<QuotaLimit>,
+    #[serde(default, deserialize_with = "removable")]
+    stored_bytes: Removable<QuotaLimit>,
 }
 
 impl QuotaRequest {
@@ -86,6 +88,7 @@ impl QuotaRequest {
             tokens_per_day: new(self.tokens_per_day, old.tokens_per_day),
             unfinished_jobs: new(self.unfinished_jobs, old.unfinished_jobs),
             project_bytes: new(self.project_bytes, old.project_bytes),
+            stored_bytes: new(self.stored_bytes, old.stored_bytes),
         }
     }
 }
@@ -215,7 +218,12 @@ mod tests {
 
     #[test]
     fn given_quota_fields_change_and_null_removes_them() {
-        let old = Quota { tokens_per_day: Some(1), unfinished_jobs: Some(2), project_bytes: Some(3) };
+        let old = Quota {
+            tokens_per_day: Some(1),
+            unfinished_jobs: Some(2),
+            project_bytes: Some(3),
+            stored_bytes: Some(4),
+        };
         let now = |given: Value| {
             let body: UserChangeRequest = read(&json!({"quota": given}))?;
             Ok(body.into_change(old).0.quota.expect("a change"))

@@ -38,7 +38,7 @@ impl Clock for Rest {
 }
 
 impl Batches for Rest {
-    fn fill(&self, _: BatchId, _: u32, _: Vec<NewLine>) -> Ticket<()> {
+    fn fill(&self, _: (UserId, BatchId), _: u32, _: Vec<NewLine>) -> Ticket<()> {
         unreachable!("batches are tested against the real store")
     }
     fn abandon(&self, _: BatchId) -> Ticket<()> {
@@ -93,6 +93,9 @@ impl Accounts for Rest {
     }
     fn conversation_usage(&self, _: UserId, _: &ConversationId) -> Result<UsageByModel, StoreError> {
         unreachable!("HTTP asks for no conversation yet")
+    }
+    fn stored_bytes(&self, _: UserId) -> Result<u64, StoreError> {
+        Ok(7_000)
     }
 }
 

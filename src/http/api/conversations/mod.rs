@@ -9,11 +9,12 @@ use crate::domain::id::{ConversationId, UserId};
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::quota;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::{body as request_body, json, project};
 use crate::http::response::HandlerResult;
-use crate::ports::ConversationQuery;
+use crate::ports::{ConversationQuery, NewWork};
 use cursor::PageStart;
 use request::ConversationRequest;
 use serde::Serialize;
@@ -124,6 +125,7 @@ async fn asked(
     let body = request_body::read(context, &request.headers, body).await?;
     let user = request.user;
     drop(request); // frees the headers while the job runs
+    quota::check(context, user, None, NewWork::bytes(body.bytes.len())).await?;
     let change = json::read_large(context, body, ConversationRequest::into_change).await?;
     if let Some(Some(id)) = change.project_id {
         project::check(context, user, id).await?;

@@ -24,7 +24,7 @@ use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::jobs::events;
 use crate::http::v1::jobs::store::store;
 use crate::http::v1::jobs::stream::{JobStreamRequest, streamed};
-use crate::ports::{ConversationError, MessageRef, NewJob, RegenerateRequest};
+use crate::ports::{ConversationError, MessageRef, NewJob, NewWork, RegenerateRequest};
 use std::sync::Arc;
 
 /// Stores the message with the job that answers it, and answers with the job's events.
@@ -46,8 +46,9 @@ pub(crate) async fn send(
     });
     let caller = request.caller;
     drop(request); // frees the headers while the job runs
+    let bytes = body.bytes.len();
     let (message, options) = json::read_large(context, body, MessageRequest::into_message).await?;
-    quota::check(context, conversation.user, given, 1).await?;
+    quota::check(context, conversation.user, given, NewWork::job(bytes)).await?;
     let job = job::job(context, conversation, vec![message], &options).await?;
     let on_disconnect = options.on_disconnect;
     let reader = JobStreamRequest { caller, job: job.id, on_disconnect, wire, text };
@@ -74,7 +75,7 @@ pub(crate) async fn regenerate(
     let into_options = |request: AnswerRequest, _: &AppDependencies| request.into_options();
     let options = json::read_large(context, body, into_options).await?;
     let id = conversation.id.clone();
-    quota::check(context, conversation.user, None, 1).await?;
+    quota::check(context, conversation.user, None, NewWork::job(0)).await?;
     let job = job::job(context, conversation, Vec::new(), &options).await?;
     let on_disconnect = options.on_disconnect;
     let reader = JobStreamRequest { caller, job: job.id, on_disconnect, wire, text };

@@ -18,9 +18,9 @@ use crate::http::request::body::{self, BodyMemory, BodyPace, RequestBody};
 use crate::http::request::context::RequestContext;
 use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HandlerResult, IDEMPOTENCY_REPLAYED};
-use crate::http::v1::idempotency::{self, RequestFingerprint};
+use crate::http::v1::idempotency::{self, KeyDigest, RequestFingerprint};
 use crate::http::v1::webhook_url::check_address;
-use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, NewWork};
 use hyper::body::Body;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
@@ -59,12 +59,14 @@ pub(crate) async fn upload(
     if body.size_hint().lower() > limits.batch_bytes {
         return Err(ApiError::BatchTooLarge(limits.batch_bytes));
     }
-    quota::check(context, request.user, key, 1).await?;
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    quota::check(context, request.user, key, NewWork::job(announced)).await?;
     let created_at_ms = context.app.clock.now_ms();
     let id = BatchId::from_bits(context.app.mint.mint(created_at_ms, context.app.entropy.random()));
     let upload_state = BatchUpload::new(&context.app, id, request.user);
-    let (upload_state, fingerprint) = receive(context, upload_state, body).await?;
-    quota::check(context, request.user, key, u64::from(upload_state.lines)).await?;
+    let (upload_state, fingerprint) = receive(context, upload_state, body, key).await?;
+    let new = NewWork { jobs: u64::from(upload_state.lines), bytes: 0 };
+    quota::check(context, request.user, key, new).await?;
     let key = key.map(|key| key.of(fingerprint));
     let new = NewBatch {
         id,
@@ -102,6 +104,7 @@ async fn receive(
     context: &ServerContext,
     mut upload_state: BatchUpload,
     mut body: RequestBody,
+    key: Option<KeyDigest>,
 ) -> Result<(BatchUpload, RequestFingerprint), ApiError> {
     let limits = &context.app.limits;
     let patience = Duration::from_secs(limits.body_timeout_s);
@@ -125,6 +128,8 @@ async fn receive(
             upload_state = upload_state.store(std::mem::take(&mut lines)).await?;
             waiting = 0;
             place.release();
+            // The stored lines count already.
+            quota::check(context, upload_state.user, key, NewWork::job(0)).await?;
         }
     }
     sender.confirm(context)?;
@@ -203,7 +208,7 @@ impl BatchUpload {
         let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
         if count > 0 {
             self.has_begun = true;
-            self.app.batches.fill(self.id, self.lines, new).wait()?;
+            self.app.batches.fill((self.user, self.id), self.lines, new).wait()?;
             self.lines = self.lines.saturating_add(count);
         }
         Ok(())

@@ -25,7 +25,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::page::{self, ListResponse};
 use crate::http::v1::wait;
-use crate::ports::{AuditEntry, AuditPage, JobChangeError, JobQuery};
+use crate::ports::{AuditEntry, AuditPage, JobChangeError, JobQuery, NewWork};
 use hyper::StatusCode;
 use hyper::header::HeaderName;
 use serde::Serialize;
@@ -138,7 +138,7 @@ pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContex
 /// 409.
 pub(crate) async fn retry(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
-    quota::check(context, request.user, None, 1).await?;
+    quota::check(context, request.user, None, NewWork::job(0)).await?;
     let job = match context.app.store.retry(request.user, id).await {
         Err(JobChangeError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
         found => found?.ok_or(ApiError::NotFound("job"))?,

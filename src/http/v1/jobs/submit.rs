@@ -21,7 +21,7 @@ use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::wait;
-use crate::ports::NewJob;
+use crate::ports::{NewJob, NewWork};
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) async fn submit(
     let body = body::read(context, &request.headers, body).await?;
     let key = given.map(|key| key.of(fingerprint(&body)));
     let user = request.user;
-    quota::check(context, user, given, 1).await?;
+    quota::check(context, user, given, NewWork::job(body.bytes.len())).await?;
     let spec = parse_body(context, user, is_json(&request.headers), body).await?;
     let caller = request.caller;
     drop(request); // frees the headers while the job runs

@@ -16,7 +16,7 @@ use crate::http::request::{body as request_body, json};
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::idempotency;
 use crate::http::v1::page::{self, ListResponse};
-use crate::ports::{ScheduleQuery, ScheduleStatus};
+use crate::ports::{NewWork, ScheduleQuery, ScheduleStatus};
 use hyper::StatusCode;
 use hyper::header::LOCATION;
 use request::{ScheduleRequest, ValidSchedule};
@@ -49,7 +49,7 @@ pub(crate) async fn create(
     let body = request_body::read(context, &request.headers, body).await?;
     let (user, role) = (request.user, request.caller.role);
     drop(request); // frees the headers while the job runs
-    quota::check(context, user, None, 1).await?;
+    quota::check(context, user, None, NewWork::job(body.bytes.len())).await?;
     let check = move |request: ScheduleRequest, app: &AppDependencies| request.check(app, user, role);
     let ValidSchedule { name, timing, spec, given } = json::read_large(context, body, check).await?;
     let now_ms = context.app.clock.now_ms();

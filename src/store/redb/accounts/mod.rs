@@ -6,11 +6,12 @@ use crate::ports::{Accounts, DayUsage, HourUsage, StoreError};
 use crate::store::redb::accounts::hourly_usage::hourly_usage;
 use crate::store::redb::accounts::usage::{UsageRow, lines};
 use crate::store::redb::codec::keys::conversations::TurnKey;
-use crate::store::redb::codec::tables::{CONVERSATION_USAGE, USAGE};
+use crate::store::redb::codec::tables::{CONVERSATION_USAGE, STORED_BYTES, USAGE};
 use crate::store::redb::store::RedbStore;
 
 mod hourly_usage;
 mod quota;
+pub(crate) mod stored_bytes;
 mod tokens;
 pub(crate) mod usage;
 mod users;
@@ -41,5 +42,9 @@ impl Accounts for RedbStore {
     ) -> Result<UsageByModel, StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
         self.read(|reading| Ok(CONVERSATION_USAGE.read(reading)?.row(&key)?.unwrap_or_default()))
+    }
+
+    fn stored_bytes(&self, user: UserId) -> Result<u64, StoreError> {
+        self.read(|reading| stored_bytes::of_user(&STORED_BYTES.read(reading)?, user))
     }
 }

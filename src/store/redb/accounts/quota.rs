@@ -41,10 +41,11 @@ impl Transaction<'_> {
             }
             account => account?.map(|account| account.quota).unwrap_or_default(),
         };
-        WorkQuota::count(quota, unfinished_jobs, || {
+        let tokens_today = || {
             let today = WorkQuota::day(self.now_ms);
             let booked = lines(&self.tables.usage, user, today, today)?;
             Ok(booked.iter().fold(0, |sum: u64, (_, row)| sum.saturating_add(row.usage.total_tokens)))
-        })
+        };
+        WorkQuota::count(quota, unfinished_jobs, tokens_today, || self.stored_bytes(user))
     }
 }

@@ -2,7 +2,7 @@
 //! batch that is never accepted are removed; none of them ever runs.
 
 use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
-use crate::domain::id::BatchId;
+use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
@@ -16,12 +16,13 @@ impl Transaction<'_> {
     /// Stores lines of a batch, from this number on.
     pub(crate) fn add_batch_lines(
         &mut self,
-        batch: BatchId,
+        (user, batch): (UserId, BatchId),
         first: u32,
         lines: &[NewLine],
     ) -> Result<(), StoreError> {
         self.refuse_low_disk()?;
         self.tables.unaccepted_batches.insert(&batch.to_bytes(), ())?;
+        self.tables.batch_owners.insert(&batch.to_bytes(), &user.0)?;
         for (line, new) in (first..).zip(lines) {
             let row = BatchLineRow {
                 custom_id: new.custom_id.clone(),

@@ -5,7 +5,7 @@ use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{StoreError, WorkQuota};
+use crate::ports::{NewWork, StoreError, WorkQuota};
 use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::BatchLineKey;
 use crate::store::redb::codec::table::ReadableTable;
@@ -35,7 +35,7 @@ impl Transaction<'_> {
         let mut quota = if row.has_room() { self.line_quota(row.batch.user)? } else { WorkQuota::default() };
         let mut refusal = None;
         while row.has_room() && (bytes < BEGIN_BYTES || row.active == 0) {
-            refusal = quota.admit(1, self.now_ms).err();
+            refusal = quota.admit(NewWork::job(0), self.now_ms).err();
             if refusal.is_some() {
                 break;
             }
@@ -46,7 +46,7 @@ impl Transaction<'_> {
                 Ok(Some(weight)) => {
                     bytes = bytes.saturating_add(weight);
                     row.active = row.active.saturating_add(1);
-                    quota.unfinished_jobs = quota.unfinished_jobs.saturating_add(1);
+                    quota.add(NewWork::job(0));
                 }
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(batch = %key.batch, line = key.line, reason, "batch line cannot be read; it counts as failed");

@@ -21,7 +21,7 @@ pub(crate) mod row;
 mod waiting;
 
 impl Batches for RedbStore {
-    fn fill(&self, batch: BatchId, first: u32, lines: Vec<NewLine>) -> Ticket<()> {
+    fn fill(&self, batch: (UserId, BatchId), first: u32, lines: Vec<NewLine>) -> Ticket<()> {
         let weight = lines.iter().map(|line| spec_bytes(&line.spec).saturating_add(BASE_WEIGHT)).sum();
         let options = WriteOptions { weight, ..WriteOptions::default() };
         self.push(options, move |transaction| transaction.add_batch_lines(batch, first, &lines))

@@ -78,6 +78,7 @@ impl Transaction<'_> {
             self.tables.batch_ended.retain_in::<&BatchLineBytes>(&first..=&last, |_, _| false)?;
             self.tables.batch_active.retain_in::<&BatchLineBytes>(&first..=&last, |_, _| false)?;
             self.tables.removed_batches.remove(&batch.to_bytes())?;
+            self.tables.batch_owners.remove(&batch.to_bytes())?;
         }
         Ok(true)
     }

@@ -2,7 +2,7 @@
 //! after a line of theirs ends, and at a check that the scheduler makes every few seconds.
 
 use crate::domain::id::UserId;
-use crate::ports::{QuotaRefusal, StoreError};
+use crate::ports::{NewWork, QuotaRefusal, StoreError};
 use crate::store::redb::batches::row::BatchRow;
 use crate::store::redb::codec::keys::batches::{OwnedBatchBytes, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
@@ -80,7 +80,7 @@ pub(crate) fn resume_waiting_batches(transaction: &mut Transaction<'_>) -> Resul
     let mut resumed = 0_usize;
     let mut next = transaction.waiting_from(UserId(0))?;
     while let Some(user) = next {
-        if transaction.line_quota(user)?.admit(1, transaction.now_ms).is_ok() {
+        if transaction.line_quota(user)?.admit(NewWork::job(0), transaction.now_ms).is_ok() {
             resumed =
                 resumed.saturating_add(transaction.resume_batches_of(user, RESUMED.saturating_sub(resumed))?);
         }

@@ -3,6 +3,7 @@
 pub(crate) mod keys;
 pub(crate) mod lazy_table;
 pub(crate) mod malformed_rows;
+pub(crate) mod row_bytes;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod values;

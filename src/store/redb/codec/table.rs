@@ -8,6 +8,7 @@
 use crate::ports::StoreError;
 use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes, raw};
 use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};
+use crate::store::redb::codec::row_bytes::{self, ByteChanges, RowBytes, RowOwner};
 use crate::store::redb::codec::values;
 use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata, TableError, WriteTransaction};
 use serde::Serialize;
@@ -116,6 +117,7 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
     }
 
     /// The table in a write transaction; creates a missing one.
+    #[cfg(test)]
     pub(crate) fn write(self, writing: &WriteTransaction) -> Result<WriteTable<'_, K, V>, StoreError> {
         let table = self.at_first_use(writing);
         table.inner.get()?;
@@ -125,7 +127,7 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
     /// The same, opened at its first use.
     pub(crate) fn at_first_use(self, writing: &WriteTransaction) -> WriteTable<'_, K, V> {
         let inner = LazyTable::new(writing, self.name);
-        WriteTable { inner, check: RowCheck::collecting(self.name), types: PhantomData }
+        WriteTable { inner, check: RowCheck::collecting(self.name), bytes: None, types: PhantomData }
     }
 }
 
@@ -301,6 +303,8 @@ impl<K: TableCodec> ReadTable<K, RawBytes> {
 pub(crate) struct WriteTable<'t, K, V> {
     inner: LazyTable<'t>,
     check: RowCheck,
+    /// Counts the bytes of its rows, if they count as their owners'.
+    bytes: Option<RowBytes>,
     types: PhantomData<(K, V)>,
 }
 
@@ -345,6 +349,9 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         let (key, value) = (K::encode(key.borrow()), V::encode(value.borrow()));
         let old = self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?;
         self.check.mark_replaced(key.as_ref());
+        if let Some(bytes) = &self.bytes {
+            bytes.change(key.as_ref(), old.as_ref().map(redb::AccessGuard::value), Some(value.as_ref()));
+        }
         Ok(old.and_then(StoredValue::checked))
     }
 
@@ -355,6 +362,9 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     ) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let old = self.inner.get_mut()?.remove(key.as_ref())?;
+        if let Some(bytes) = &self.bytes {
+            bytes.change(key.as_ref(), old.as_ref().map(redb::AccessGuard::value), None);
+        }
         Ok(old.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
     }
 
@@ -394,7 +404,44 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         range: (Bound<&[u8]>, Bound<&[u8]>),
         keeps: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
-        Ok(self.inner.get_mut()?.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))?)
+        let bytes = &self.bytes;
+        let keeps = |key: &[u8], value: &[u8]| {
+            let is_kept = keeps(key, value);
+            if let Some(bytes) = bytes.as_ref().filter(|_| !is_kept) {
+                bytes.change(key, Some(value), None);
+            }
+            is_kept
+        };
+        Ok(self.inner.get_mut()?.retain_in::<&[u8], _>(range, keeps)?)
+    }
+
+    /// Counts the bytes of its rows as those of their owners.
+    pub(crate) fn counted(self, owner: fn(&[u8]) -> Option<RowOwner>, changes: &ByteChanges) -> Self {
+        Self { bytes: Some(RowBytes::new(owner, changes)), ..self }
+    }
+
+    /// Calls `each` with the owners of all rows and with their bytes, if they are counted. The rows of an
+    /// owner lie side by side.
+    pub(crate) fn count_bytes(
+        &self,
+        each: &mut dyn FnMut(RowOwner, u64) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(bytes) = &self.bytes else { return Ok(()) };
+        let mut last: Option<(RowOwner, u64)> = None;
+        for entry in self.inner()?.iter()? {
+            let (key, value) = entry?;
+            let Some(owner) = bytes.owner(key.value()) else { continue };
+            let size = row_bytes::size(key.value(), value.value());
+            match &mut last {
+                Some((of, sum)) if *of == owner => *sum = sum.saturating_add(size),
+                _ => {
+                    if let Some((owner, sum)) = last.replace((owner, size)) {
+                        each(owner, sum)?;
+                    }
+                }
+            }
+        }
+        last.map_or(Ok(()), |(owner, sum)| each(owner, sum))
     }
 }
 

@@ -13,17 +13,20 @@ use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes}
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::malformed_rows::quarantine_key;
+use crate::store::redb::codec::row_bytes::{ByteChanges, RowOwner};
 use crate::store::redb::codec::table::{ReadableTable, TypedTable, WriteTable};
 use crate::store::redb::codec::values;
 use redb::{ReadTransaction, ReadableDatabase, TableError, TableHandle, WriteTransaction};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`crate::store::redb::file::migration`]); a table that is merely new needs neither.
 pub(crate) const VERSION: u64 = 1;
 
 pub(crate) const META_SCHEMA: &str = "schema";
+/// Present while [`STORED_BYTES`] is kept.
+pub(crate) const META_STORED_BYTES: &str = "stored_bytes";
 const META_COUNTERS: &str = "counters";
 
 /// The counters as of the last commit; those of an empty file are zero.
@@ -37,7 +40,7 @@ pub(crate) fn counters(reading: &ReadTransaction) -> Result<StoreCounters, Store
 /// The one list of tables: their definitions, [`Tables`], and [`NAMES`] come from it, so that no table can be
 /// forgotten by a backup.
 macro_rules! tables {
-    ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty;)*) => {
+    ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty $(, of $owner:ident)?;)*) => {
         $($(#[$doc])*
         pub(crate) const $DEFINITION: TypedTable<$key, $value> = TypedTable::new(stringify!($field));)*
 
@@ -47,12 +50,31 @@ macro_rules! tables {
         /// All tables of one write transaction; each opens when it is first used.
         pub(crate) struct Tables<'t> {
             $(pub(crate) $field: WriteTable<'t, $key, $value>,)*
+            byte_changes: ByteChanges,
         }
 
         impl<'t> Tables<'t> {
             /// Opens no table yet.
             pub(crate) fn of(writing: &'t WriteTransaction) -> Self {
-                Self { $($field: $DEFINITION.at_first_use(writing),)* }
+                let byte_changes = ByteChanges::default();
+                Self {
+                    $($field: $DEFINITION.at_first_use(writing)$(.counted(RowOwner::$owner, &byte_changes))?,)*
+                    byte_changes,
+                }
+            }
+
+            /// Takes the changes of the owners' bytes since the last call.
+            pub(crate) fn take_byte_changes(&self) -> HashMap<RowOwner, i64> {
+                self.byte_changes.take()
+            }
+
+            /// Reads all rows that count as their owners' bytes.
+            pub(crate) fn count_bytes(
+                &self,
+                each: &mut dyn FnMut(RowOwner, u64) -> Result<(), StoreError>,
+            ) -> Result<(), StoreError> {
+                $(self.$field.count_bytes(each)?;)*
+                Ok(())
             }
 
             /// Moves the malformed rows found to the table `quarantine`. Returns whether there were any.
@@ -69,7 +91,9 @@ macro_rules! tables {
 
             /// Opens all, creating those that are missing.
             pub(crate) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
-                Ok(Self { $($field: $DEFINITION.write(writing)?,)* })
+                let tables = Self::of(writing);
+                $(tables.$field.len()?;)*
+                Ok(tables)
             }
         }
     };
@@ -79,13 +103,13 @@ tables! {
     /// Schema version, counters, and the beat of commits that change nothing else.
     meta META: &'static str => RawBytes;
     /// State of jobs: [`crate::store::redb::jobs::row::JobRow`].
-    jobs JOBS: &'static JobBytes => RawBytes;
+    jobs JOBS: &'static JobBytes => RawBytes, of job;
     /// Requests of jobs; written once.
-    specs SPECS: &'static JobBytes => RawBytes;
+    specs SPECS: &'static JobBytes => RawBytes, of job;
     /// Answers of jobs; written once.
-    outputs OUTPUTS: &'static JobBytes => RawBytes;
+    outputs OUTPUTS: &'static JobBytes => RawBytes, of job;
     /// Events and marks.
-    log LOG: &'static LogBytes => RawBytes;
+    log LOG: &'static LogBytes => RawBytes, of job;
     /// Jobs by owner, state and acceptance.
     owned OWNED: &'static JobOwnerBytes => &'static JobBytes;
     /// Jobs that may run now, in queue order, and since when:
@@ -104,12 +128,12 @@ tables! {
     /// [`crate::store::redb::jobs::background::BackgroundJobKey`].
     background_jobs BACKGROUND_JOBS: &'static BackgroundJobBytes => ();
     /// Messages of a conversation's ended jobs.
-    turns TURNS: &'static TurnBytes => RawBytes;
+    turns TURNS: &'static TurnBytes => RawBytes, of user;
     /// Summaries of a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under
     /// accept 0.
-    summaries SUMMARIES: &'static TurnBytes => RawBytes;
+    summaries SUMMARIES: &'static TurnBytes => RawBytes, of user;
     /// Conversations: [`crate::store::redb::conversations::row::ConversationRow`], under accept 0.
-    conversations CONVERSATIONS: &'static TurnBytes => RawBytes;
+    conversations CONVERSATIONS: &'static TurnBytes => RawBytes, of user;
     /// Conversations of a user, the one that changed last first:
     /// [`crate::store::redb::codec::keys::conversations::RecentConversationKey`].
     conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => RawBytes;
@@ -136,11 +160,13 @@ tables! {
     /// Those that wait for a quota, by owner.
     waiting_batches WAITING_BATCHES: &'static OwnedBatchBytes => ();
     /// Their lines: [`crate::store::redb::batches::row::BatchLineRow`].
-    batch_lines BATCH_LINES: &'static BatchLineBytes => RawBytes;
+    batch_lines BATCH_LINES: &'static BatchLineBytes => RawBytes, of batch;
     /// Lines whose job has not ended.
     batch_active BATCH_ACTIVE: &'static BatchLineBytes => &'static JobBytes;
     /// Lines in the order of their ends, counted from 1.
     batch_ended BATCH_ENDED: &'static BatchLineBytes => u32;
+    /// Users whose batches have lines.
+    batch_owners BATCH_OWNERS: &'static BatchBytes => u32;
     /// Batches whose lines are stored and which are not accepted yet.
     unaccepted_batches UNACCEPTED_BATCHES: &'static BatchBytes => ();
     /// Removed batches whose lines still exist; the sweeper removes them.
@@ -148,7 +174,7 @@ tables! {
     /// State of schedules: [`crate::domain::schedule::Schedule`].
     schedules SCHEDULES: &'static ScheduleBytes => RawBytes;
     /// Requests of schedules: [`crate::domain::schedule::ScheduledRequest`]; written once.
-    scheduled_requests SCHEDULED_REQUESTS: &'static ScheduleBytes => RawBytes;
+    scheduled_requests SCHEDULED_REQUESTS: &'static ScheduleBytes => RawBytes, of schedule;
     /// Schedules by owner.
     schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();
     /// Schedules that have a next occurrence, by its time.
@@ -172,6 +198,9 @@ tables! {
     /// Lookup by name or address of an account, key of a token, code of an invite:
     /// [`crate::store::redb::codec::keys::accounts::By`].
     account_lookup ACCOUNT_LOOKUP: &'static AccountLookupBytes => RawBytes;
+    /// Bytes of users' rows in the tables that name an owner here (`of`), if quotas hold:
+    /// [`crate::store::redb::accounts::stored_bytes`].
+    stored_bytes STORED_BYTES: &'static AccountBytes => u64;
     /// API tokens by owner: [`crate::store::redb::accounts::tokens::TokenRow`].
     tokens TOKENS: &'static TokenBytes => RawBytes;
     /// Projects: [`crate::domain::project::Project`].

@@ -4,6 +4,7 @@
 use crate::domain::id::{JobId, UserId};
 use crate::ports::{JobChangeError, StoreError};
 use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey, LogBytes, LogKey};
+use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::writer::transaction::Transaction;
 
@@ -23,6 +24,7 @@ impl Transaction<'_> {
             return Ok(false);
         };
         let id = job.to_bytes();
+        self.set_row_owner(RowOwner::Job(job), row.job.user);
         self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;
         let mut freed = 0;
         for table in [&mut self.tables.jobs, &mut self.tables.specs, &mut self.tables.outputs] {

@@ -4,9 +4,11 @@
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec};
 use crate::domain::schedule::{Schedule, ScheduledRequest};
-use crate::ports::{FiredSchedules, NewJob, ScheduleError, StoreError};
+use crate::ports::{FiredSchedules, NewJob, NewWork, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
+use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -77,6 +79,7 @@ impl Transaction<'_> {
         }
         tables.schedules.remove(&id.to_bytes())?;
         tables.scheduled_requests.remove(&id.to_bytes())?;
+        self.set_row_owner(RowOwner::Schedule(id), user);
         self.mark_dirty();
         Ok(true)
     }
@@ -103,7 +106,8 @@ impl Transaction<'_> {
                 Entry::Occupied(counted) => counted.into_mut(),
                 Entry::Vacant(place) => place.insert(self.work_quota(schedule.user)?),
             };
-            if let Err(refusal) = quota.admit(1, created_at_ms) {
+            let new = NewWork::job(spec_bytes(&order.spec));
+            if let Err(refusal) = quota.admit(new, created_at_ms) {
                 if schedule.skip(key.due_ms, refusal.kind(), created_at_ms) {
                     fired.over_quota.push((schedule.id, refusal));
                 }
@@ -125,7 +129,7 @@ impl Transaction<'_> {
                 spec: JobSpec { origin: JobOrigin::Schedule, max_total_tokens, ..order.spec },
                 in_existing: false,
             })?;
-            quota.unfinished_jobs = quota.unfinished_jobs.saturating_add(1);
+            quota.add(new);
             schedule.fire(key.due_ms, *fresh, created_at_ms);
             self.put_schedule(&schedule, Some(key))?;
             fired.jobs.push((schedule.id, *fresh));
@@ -182,7 +186,7 @@ impl Transaction<'_> {
         })
     }
 
-    fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
+    pub(crate) fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
         self.tables.schedules.row(&id.to_bytes())
     }
 

@@ -27,6 +27,7 @@ impl Transaction<'_> {
     /// Queues all interrupted jobs again.
     pub(crate) fn recover_jobs(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
         if cause == RecoveryCause::Crash {
+            self.prepare_stored_bytes()?;
             self.abandon_unaccepted()?;
             self.index_ready_jobs()?;
         }

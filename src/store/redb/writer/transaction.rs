@@ -6,6 +6,7 @@ use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{CancelReason, CancelToken, Clock, Fence, LeaseError, StoreError};
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
+use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
 use crate::store::redb::jobs::row::{JobRow, QueuePlace};
@@ -67,6 +68,8 @@ pub(crate) struct Transaction<'t> {
     changed: HashMap<JobId, Option<LeasedJob>>,
     /// The running jobs of each user. Set by the first claim.
     pub(crate) running_jobs: Option<Holdings<UserId>>,
+    /// Owners of rows that this group has written or removed.
+    pub(crate) row_owners: HashMap<RowOwner, UserId>,
     stored: StoreCounters,
     is_dirty: bool,
 }
@@ -119,6 +122,7 @@ impl<'t> Transaction<'t> {
             clock,
             changed: HashMap::new(),
             running_jobs: None,
+            row_owners: HashMap::new(),
             stored,
             is_dirty: false,
         })
@@ -142,6 +146,7 @@ impl<'t> Transaction<'t> {
         if self.counters != self.stored {
             self.tables.store_counters(&self.counters)?;
         }
+        self.count_stored_bytes()?;
         self.is_dirty |= self.tables.quarantine_malformed()?;
         let ready = self.tables.ready.len()?;
         let due_ms = self.next_due_ms()?;
@@ -194,6 +199,7 @@ impl<'t> Transaction<'t> {
     /// Returns a changed lease; its readers are woken after the commit.
     pub(crate) fn keep(&mut self, leased: LeasedJob) {
         self.notify_event(leased.row.id(), leased.tail.seq);
+        self.set_row_owner(RowOwner::Job(leased.row.id()), leased.row.job.user);
         self.changed.insert(leased.row.id(), Some(leased));
     }
 
@@ -232,6 +238,7 @@ impl<'t> Transaction<'t> {
     /// Writes a row without a change of state.
     pub(crate) fn put_row(&mut self, row: &JobRow) -> Result<(), StoreError> {
         self.mark_dirty();
+        self.set_row_owner(RowOwner::Job(row.id()), row.job.user);
         self.tables.jobs.put_row(&row.id().to_bytes(), row)?;
         Ok(())
     }
