@@ -148,6 +148,27 @@ fn followed_results_arrive_as_lines_end_and_can_be_resumed() {
 }
 
 #[test]
+fn an_ended_batch_can_be_deleted_and_its_jobs_stay() {
+    let server = Server::start();
+    let id = submit_batch(&server, "", &lines(3));
+    let path = format!("/v1/batches/{id}");
+    wait(&server, &id);
+    let deleted = server.ask("DELETE", &path, &Value::Null);
+    assert_eq!(deleted.json(), json!({"id": id, "object": "batch.deleted", "deleted": true}));
+    for (method, path) in [("GET", path.clone()), ("GET", format!("{path}/results")), ("DELETE", path)] {
+        assert_eq!(server.ask(method, &path, &Value::Null).status, 404, "{method} {path}");
+    }
+    assert_eq!(server.get("/v1/jobs").json()["data"].as_array().map(Vec::len), Some(3));
+    let open = submit_batch(
+        &server,
+        "?concurrency=1",
+        &json!({"custom_id": "later", "body": {"input": "x", "run_at": 4_000_000_000_u64}}).to_string(),
+    );
+    let refused = server.ask("DELETE", &format!("/v1/batches/{open}"), &Value::Null);
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (409, &json!("batch_not_ended")));
+}
+
+#[test]
 fn a_cancelled_batch_has_a_result_for_every_line() {
     let server = Server::start();
     let slow = (0..10).fold(String::new(), |mut all, n| {

@@ -35,6 +35,7 @@ impl From<BatchError> for ApiError {
             BatchError::Abandoned => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             BatchError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             BatchError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
+            BatchError::NotEnded => (StatusCode::CONFLICT, "batch_not_ended"),
             BatchError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
         };
         Self::refused(status, code, &error)

@@ -44,9 +44,10 @@ fn refused(refusal: QuotaRefusal) -> ApiError {
             (format!("{refusal}; the next day begins at midnight UTC"), retry_after_s)
         }
         QuotaRefusal::Jobs { .. } | QuotaRefusal::NewJobs { .. } => (refusal.to_string(), JOBS_RETRY_S),
-        QuotaRefusal::Bytes { .. } | QuotaRefusal::NewBytes { .. } => {
-            (format!("{refusal}; delete jobs or conversations that are no longer needed"), BYTES_RETRY_S)
-        }
+        QuotaRefusal::Bytes { .. } | QuotaRefusal::NewBytes { .. } => (
+            format!("{refusal}; delete jobs, batches or conversations that are no longer needed"),
+            BYTES_RETRY_S,
+        ),
     };
     ApiError::TooMany { message, retry_after_s }
 }
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!((used(40).admit(NewWork::bytes(60), 0)), Ok(()), "the quota of jobs does not bind it");
         let told = used(41).admit(NewWork::bytes(60), 0).map_err(refused).expect_err("refused").to_string();
         assert!(told.contains("60 new bytes") && told.contains("stores 41, and may store 100"), "{told}");
-        assert!(told.contains("delete jobs or conversations"), "{told}");
+        assert!(told.contains("delete jobs, batches or conversations"), "{told}");
         assert!(used(100).admit(NewWork::bytes(0), 0).is_err(), "a full quota refuses everything");
     }
 }

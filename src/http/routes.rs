@@ -84,6 +84,7 @@ routes! {
     // `curl -T file URL` sends PUT.
     PUT "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;
     GET "/v1/batches/{id}" User ["wait"] => async v1::batches::show;
+    DELETE "/v1/batches/{id}" User [] => async v1::batches::delete;
     GET "/v1/batches/{id}/results" User ["follow", "after"] => async v1::batches::results::results;
     POST "/v1/batches/{id}/cancel" User [] => async v1::batches::cancel;
 

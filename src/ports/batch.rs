@@ -10,7 +10,8 @@ use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::webhook::WebhookUrl;
 
-/// Why a batch was not accepted. The texts are for the caller, but for [`BatchError::Abandoned`].
+/// Why a batch was not accepted or not deleted. The texts are for the caller, but for
+/// [`BatchError::Abandoned`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// The batch was abandoned before it could be accepted, because its client disconnected.
@@ -28,6 +29,9 @@ pub enum BatchError {
     /// The batch of the idempotency key's first request has been deleted since (HTTP: 410).
     #[error("what came of this idempotency key was deleted; use another key to ask again")]
     KeySpent,
+    /// The batch to delete has not ended (HTTP: 409).
+    #[error("the batch has not ended; only an ended batch can be deleted (cancel it first)")]
+    NotEnded,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -119,6 +123,8 @@ pub trait Batches: Send + Sync {
     /// Cancels a batch: no further line starts, and its running jobs are cancelled. An ended batch stays as
     /// it is. `None` when the user has no such batch.
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>>;
+    /// Deletes an ended batch; its jobs stay. Returns whether the user had it.
+    fn delete_batch(&self, user: UserId, batch: BatchId) -> Ticket<bool, BatchError>;
     /// Starts lines of batches that waited for a quota which has room again. Returns whether there may be
     /// more of them.
     fn resume_waiting(&self) -> Ticket<bool>;

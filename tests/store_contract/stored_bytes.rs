@@ -12,8 +12,8 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::ports::{
-    AccountChange, Accounts, Batches, Clock, Conversations, NewBatch, NewJob, NewLine, Schedules, Store,
-    Urgency, Users,
+    AccountChange, Accounts, BatchError, Batches, Clock, Conversations, NewBatch, NewJob, NewLine, Schedules,
+    Store, Urgency, Users,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
@@ -97,6 +97,21 @@ fn p8_a_batch_waits_while_its_owner_stores_too_much() {
 }
 
 #[test]
+fn p8_a_deleted_batch_gives_the_bytes_of_its_lines_back() {
+    let fixture = Fixture::new();
+    let store = &fixture.store;
+    let id = BatchId::from_bits(1);
+    store.fill((ANN, id), 0, lines(9, 1_000)).wait().unwrap();
+    store.accept(batch(1, 9), None).wait().unwrap();
+    assert_eq!(store.delete_batch(ANN, id).wait(), Err(BatchError::NotEnded));
+    store.cancel_batch(ANN, id).wait().unwrap();
+    let before = store.stored_bytes(ANN).unwrap();
+    assert_eq!(store.delete_batch(BOB, id).wait(), Ok(false), "P7");
+    assert_eq!(store.delete_batch(ANN, id).wait(), Ok(true));
+    assert!(before - store.stored_bytes(ANN).unwrap() > 7_000, "seven lines had no job yet");
+}
+
+#[test]
 fn p8_a_schedule_does_not_fire_while_its_owner_stores_too_much() {
     let fixture = Fixture::new();
     let store = &fixture.store;
@@ -173,6 +188,7 @@ impl Workload {
             8 => drop(store.cancel(user, id(any)).wait()),
             9 => self.batch(at),
             10 => drop(store.cancel_batch(ANN, BatchId::from_bits(any)).wait()),
+            17 => drop(store.delete_batch(ANN, BatchId::from_bits(any)).wait()),
             11 => {
                 let (new, order) = schedule(number, self.fixture.clock.now_ms());
                 store.put(new, order, 99).wait().unwrap();
@@ -239,7 +255,7 @@ proptest! {
 
     #[test]
     fn stored_bytes_always_equal_a_new_count(
-        steps in proptest::collection::vec((0..18u8, any::<usize>()), 1..60),
+        steps in proptest::collection::vec((0..19u8, any::<usize>()), 1..60),
     ) {
         let mut workload = Workload::new();
         for (op, at) in steps {

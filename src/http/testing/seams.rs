@@ -50,6 +50,9 @@ impl Batches for Rest {
     fn cancel_batch(&self, _: UserId, _: BatchId) -> Ticket<Option<Batch>> {
         unreachable!("batches are tested against the real store")
     }
+    fn delete_batch(&self, _: UserId, _: BatchId) -> Ticket<bool, BatchError> {
+        unreachable!("batches are tested against the real store")
+    }
     fn resume_waiting(&self) -> Ticket<bool> {
         unreachable!("batches are tested against the real store")
     }

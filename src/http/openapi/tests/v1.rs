@@ -9,6 +9,7 @@ use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
 use crate::http::dependencies::AppDependencies;
 use crate::http::health::{HealthResponse, ReadinessResponse};
+use crate::http::v1::batches::DeletedBatchResponse;
 use crate::http::v1::batches::results::BatchResultLine;
 use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
@@ -341,6 +342,9 @@ fn batches(drawing: &mut Drawing, app: &AppDependencies) {
     let show = Operation::new("GET", "/v1/batches/{id}", "A batch").query("wait", wait(app));
     let show = show.answers::<BatchObject>(drawing, 200, "As it stands");
     drawing.add(show);
+    let delete = Operation::new("DELETE", "/v1/batches/{id}", "Forgets an ended batch; its jobs stay");
+    let delete = delete.answers::<DeletedBatchResponse>(drawing, 200, "It is gone");
+    drawing.add(delete);
     let line = drawing.shape::<BatchResultLine<'_>>();
     let lines = json!({"application/jsonl": {"schema": {"type": "string", "description": "JSON lines"}}});
     drawing.component("BatchResultLine", line);

@@ -17,6 +17,7 @@ use crate::http::response::{self, HandlerResult};
 use crate::http::v1::page::{self, ListResponse};
 use crate::http::v1::wait;
 use hyper::StatusCode;
+use serde::Serialize;
 use std::sync::Arc;
 
 /// `GET /v1/batches`, newest first.
@@ -57,4 +58,22 @@ pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContex
     let batch =
         context.app.batches.cancel_batch(request.user, id).await?.ok_or(ApiError::NotFound("batch"))?;
     Ok(response::json(StatusCode::OK, &BatchObject::from(batch)))
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct DeletedBatchResponse {
+    id: BatchId,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// `DELETE /v1/batches/{id}`: deletes an ended batch with its lines; its jobs stay. Other states are a 409.
+pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id: BatchId = request.id("batch")?;
+    if !context.app.batches.delete_batch(request.user, id).await? {
+        return Err(ApiError::NotFound("batch"));
+    }
+    let deleted = DeletedBatchResponse { id, object: "batch.deleted", deleted: true };
+    Ok(response::json(StatusCode::OK, &deleted))
 }

@@ -1,6 +1,6 @@
 //! How many bytes users keep in the store. A commit adds the changes of its rows to the sums of their users,
-//! in its own transaction. A store whose quotas do not hold keeps no sums; the next open with quotas reads all
-//! rows once.
+//! in its own transaction. A store whose quotas do not hold keeps no sums; the next open with quotas reads
+//! all rows once.
 
 use crate::domain::id::UserId;
 use crate::ports::StoreError;

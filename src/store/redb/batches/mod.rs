@@ -47,6 +47,10 @@ impl Batches for RedbStore {
         self.offer(WriteOptions::default(), move |transaction| transaction.cancel_batch(user, batch))
     }
 
+    fn delete_batch(&self, user: UserId, batch: BatchId) -> Ticket<bool, BatchError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.delete_batch(user, batch))
+    }
+
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError> {
         let row = self.read(|reading| read::row(reading, batch))?;
         Ok(row.map(|row| row.batch).filter(|batch| batch.user == user))

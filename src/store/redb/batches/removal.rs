@@ -1,8 +1,8 @@
-//! Removes batches that were never accepted and batches that retention removes. The row goes at once; the
-//! lines go piece by piece while the store is idle.
+//! Removes batches that were never accepted, and ended ones for retention or their user. The row goes at
+//! once; the lines go piece by piece while the store is idle.
 
-use crate::domain::id::BatchId;
-use crate::ports::StoreError;
+use crate::domain::id::{BatchId, UserId};
+use crate::ports::{BatchError, StoreError};
 use crate::store::redb::batches::row::BatchRow;
 use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
@@ -43,14 +43,32 @@ impl Transaction<'_> {
             }
         }
         for row in &old {
-            let (batch, user) = (row.batch.id, row.batch.user);
-            self.tables.batches_owned.remove(&OwnedBatchKey { user, batch }.encode())?;
-            self.tables.batches.remove(&batch.to_bytes())?;
-            self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
-            self.mark_dirty();
+            self.forget_batch(row)?;
         }
-        // The lines are removed later.
         Ok(!old.is_empty())
+    }
+
+    /// Removes a batch of a user, if it has ended. Returns whether the user had it.
+    pub(crate) fn delete_batch(&mut self, user: UserId, batch: BatchId) -> Result<bool, BatchError> {
+        let Some(row) = self.find_batch(batch)?.filter(|row| row.batch.user == user) else {
+            return Ok(false);
+        };
+        if !row.batch.status.is_terminal() {
+            return Err(BatchError::NotEnded);
+        }
+        self.forget_batch(&row)?;
+        self.clear_removed_batches()?;
+        Ok(true)
+    }
+
+    /// Removes the row of a batch. Its lines are removed later.
+    fn forget_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
+        let (batch, user) = (row.batch.id, row.batch.user);
+        self.tables.batches_owned.remove(&OwnedBatchKey { user, batch }.encode())?;
+        self.tables.batches.remove(&batch.to_bytes())?;
+        self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
+        self.mark_dirty();
+        Ok(())
     }
 
     /// Removes some lines of removed batches. Returns whether more are left.
