@@ -75,7 +75,7 @@ pub use record::{RunRecord, RunStatus};
 pub use report::{LevelReport, PythonReport, SandboxReport};
 pub use run::KernelUse;
 pub use sandbox::Sandbox;
-pub use session::{SandboxSession, SessionEnd, SessionLimits, SessionSpec};
+pub use session::{SandboxSession, SessionEnd, SessionLimits, SessionSpec, can_close_ports};
 pub use tree::{TreeCount, count_tree};
 
 /// The README's example is compiled with the others.

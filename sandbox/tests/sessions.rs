@@ -375,6 +375,41 @@ fn a_session_has_the_network_only_if_its_spec_says_so() {
     );
 }
 
+#[test]
+fn a_closed_port_is_closed_at_every_address_and_for_every_way_to_connect() {
+    if !nanoclaw_sandbox::can_close_ports() {
+        eprintln!("skipped: the kernel cannot close TCP ports");
+        return;
+    }
+    with_sandbox(
+        |_| {},
+        |sandbox, _| {
+            let [closed, open] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+            closed.set_nonblocking(true).unwrap();
+            let [port, other] = [&closed, &open].map(|tcp| tcp.local_addr().unwrap().port());
+            let code = format!(
+                "import socket as s\n\
+                 def attempt(family, address, send):\n\
+                 \x20   with s.socket(family, s.SOCK_STREAM) as tcp:\n\
+                 \x20       try: send(tcp, address); print('connected', address)\n\
+                 \x20       except OSError as error: print(error.errno, end=' ')\n\
+                 connect = lambda tcp, address: tcp.connect(address)\n\
+                 attempt(s.AF_INET, ('127.0.0.1', {port}), connect)\n\
+                 attempt(s.AF_INET, ('127.0.0.2', {port}), connect)\n\
+                 attempt(s.AF_INET6, ('::ffff:127.0.0.1', {port}), connect)\n\
+                 attempt(s.AF_INET, ('127.0.0.1', {port}), lambda tcp, a: tcp.sendto(b'x', s.MSG_FASTOPEN, a))\n\
+                 attempt(s.AF_INET, ('127.0.0.1', {port}), lambda tcp, a: tcp.sendmsg([b'x'], [], s.MSG_FASTOPEN, a))\n\
+                 attempt(s.AF_INET, ('127.0.0.1', {other}), connect)\n"
+            );
+            let mut spec = SessionSpec::new("python3", &["-c", &code]);
+            (spec.network, spec.closed_ports) = (true, vec![port]);
+            let (stdout, stderr, _) = output_and_end(sandbox, &spec);
+            assert_eq!(stdout, format!("13 13 13 1 1 connected ('127.0.0.1', {other})\n"), "{stderr}");
+            assert_eq!(closed.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        },
+    );
+}
+
 const LOOP: &str = "const lines = require('readline').createInterface({input: process.stdin});\n\
         lines.on('line', (line) => { const {id} = JSON.parse(line); \
         console.log(JSON.stringify({jsonrpc: '2.0', id, result: require('answer')(id)})); });\n";

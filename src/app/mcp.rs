@@ -4,25 +4,34 @@
 use super::directory_size::check_size;
 use super::error::AppError;
 use super::plain_process::PlainProcess;
+use super::workspace_files::StoreWorkspaceFiles;
 use super::{process, system};
-use crate::config::Config;
+use crate::config::{Config, Listen};
+use crate::domain::account::AuthMode;
+use crate::http::BoundAddress;
 use crate::mcp::{McpHost, McpPorts, McpServers};
 use crate::ports::{
     Clock, GuestPipes, GuestProcess, Meter, NoopMeter, ProcessSpec, Processes, ReadinessProbe, WorkspaceFiles,
 };
-use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec};
+use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec, can_close_ports};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Starts the configured servers in the background. `None` if there are none.
 pub(super) fn start(
     config: &Config,
-    sandbox: &Arc<Sandbox>,
-    clock: &Arc<dyn Clock>,
+    bound: &BoundAddress,
+    ports: McpPorts,
     meter: &Arc<dyn Meter>,
-    files: Arc<dyn WorkspaceFiles>,
+    files: &Arc<StoreWorkspaceFiles>,
 ) -> Result<Option<Arc<McpServers>>, AppError> {
-    let ports = McpPorts { meter: Arc::clone(meter), files: Some(files), ..ports(config, sandbox, clock) };
+    let port = match bound {
+        BoundAddress::Tcp(address) => Some(address.port()),
+        BoundAddress::Unix(_) => None,
+    };
+    let host = McpHost { own_ports: own_ports(config, port), ..ports.host };
+    let files: Arc<dyn WorkspaceFiles> = Arc::<StoreWorkspaceFiles>::clone(files);
+    let ports = McpPorts { host, meter: Arc::clone(meter), files: Some(files), ..ports };
     let servers = McpServers::start(&config.mcp_servers, ports).map_err(AppError::Runtime)?;
     Ok(servers.map(Arc::new))
 }
@@ -42,7 +51,17 @@ pub fn ports(config: &Config, sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) ->
 pub fn host(config: &Config) -> McpHost {
     // Programs start in other directories.
     let data_dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
-    McpHost { data_dir, variable: system::variable }
+    let port = match config.listen {
+        Listen::Tcp(address) => Some(address.port()),
+        Listen::Unix(_) => None,
+    };
+    let own_ports = own_ports(config, port);
+    McpHost { data_dir, variable: system::variable, own_ports, can_close_ports: can_close_ports() }
+}
+
+/// The port of a server without accounts. It is closed to programs, because every client may approve calls.
+fn own_ports(config: &Config, port: Option<u16>) -> Vec<u16> {
+    port.filter(|_| config.auth_mode == AuthMode::Single).into_iter().collect()
 }
 
 /// Never fails: other tools work without an MCP server.
@@ -87,6 +106,7 @@ impl Processes for SandboxProcesses {
             writable_paths: spec.writable_paths,
             program_dirs: spec.program_dirs,
             network: spec.network,
+            closed_ports: spec.closed_ports,
             ..SessionSpec::new(spec.program, &[])
         });
         Ok(Box::new(SessionGuest(session.map_err(|error| error.to_string())?)))

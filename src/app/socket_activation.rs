@@ -10,6 +10,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+/// The rule of `code_execution.shell_network`.
+const NETWORKED_COMMANDS: &str = "with code_execution.shell_network and auth_mode: single a command could call this server and \
+                                  approve its own tool calls; set auth_mode: multi, or hand over a unix socket";
+
 #[derive(Debug)]
 pub(super) enum InheritedSocket {
     Tcp(TcpListener),
@@ -36,7 +40,7 @@ pub enum SocketActivationError {
         "what the service manager hands over is no listening stream socket: use ListenStream= with Accept=no"
     )]
     NoListener,
-    /// An address that other machines reach.
+    /// An address that untrusted clients reach.
     #[error("the service manager listens on {address}, where this server must not: {reason}")]
     Public {
         /// The address.
@@ -52,8 +56,11 @@ pub enum SocketActivationError {
 }
 
 /// Takes the socket, if there is one for this process. Must run before threads and children exist: it keeps
-/// the descriptor from children and removes its variables.
-pub(super) fn take(mode: AuthMode) -> Result<Option<InheritedSocket>, SocketActivationError> {
+/// the descriptor from children and removes its variables. `commands_online`: commands may use the network.
+pub(super) fn take(
+    mode: AuthMode,
+    commands_online: bool,
+) -> Result<Option<InheritedSocket>, SocketActivationError> {
     // Checks LISTEN_PID and closes the descriptors on exec.
     let count = sd_notify::listen_fds().map_err(SocketActivationError::Unreadable)?.len();
     let mut inherited = if count == 0 { ListenFd::empty() } else { ListenFd::from_env() };
@@ -63,7 +70,7 @@ pub(super) fn take(mode: AuthMode) -> Result<Option<InheritedSocket>, SocketActi
         count => return Err(SocketActivationError::TooMany { count }),
     }
     if let Ok(Some(tcp)) = inherited.take_tcp_listener(0) {
-        return admit_tcp(tcp, mode).map(Some);
+        return admit_tcp(tcp, mode, commands_online).map(Some);
     }
     match inherited.take_unix_listener(0) {
         Ok(Some(unix)) => admit_unix(unix).map(Some),
@@ -71,10 +78,17 @@ pub(super) fn take(mode: AuthMode) -> Result<Option<InheritedSocket>, SocketActi
     }
 }
 
-fn admit_tcp(tcp: TcpListener, mode: AuthMode) -> Result<InheritedSocket, SocketActivationError> {
+fn admit_tcp(
+    tcp: TcpListener,
+    mode: AuthMode,
+    commands_online: bool,
+) -> Result<InheritedSocket, SocketActivationError> {
     check_listens(&tcp)?;
     let address = tcp.local_addr().map_err(SocketActivationError::Unreadable)?;
     Listen::admit(address, mode).map_err(|reason| SocketActivationError::Public { address, reason })?;
+    if commands_online && mode == AuthMode::Single {
+        return Err(SocketActivationError::Public { address, reason: NETWORKED_COMMANDS });
+    }
     tcp.set_nonblocking(true).map_err(SocketActivationError::Unreadable)?;
     Ok(InheritedSocket::Tcp(tcp))
 }
@@ -103,11 +117,13 @@ mod tests {
     #[test]
     fn p9_an_inherited_public_socket_needs_multi_mode() {
         let public = || TcpListener::bind("0.0.0.0:0").expect("binds");
-        let refused = admit_tcp(public(), AuthMode::Single).expect_err("strangers reach it");
+        let refused = admit_tcp(public(), AuthMode::Single, false).expect_err("strangers reach it");
         assert!(refused.to_string().contains("auth_mode: multi"), "{refused}");
-        assert!(matches!(admit_tcp(public(), AuthMode::Multi), Ok(InheritedSocket::Tcp(_))));
-        let loopback = TcpListener::bind("127.0.0.1:0").expect("binds");
-        assert!(matches!(admit_tcp(loopback, AuthMode::Single), Ok(InheritedSocket::Tcp(_))));
+        assert!(matches!(admit_tcp(public(), AuthMode::Multi, true), Ok(InheritedSocket::Tcp(_))));
+        let loopback = || TcpListener::bind("127.0.0.1:0").expect("binds");
+        assert!(matches!(admit_tcp(loopback(), AuthMode::Single, false), Ok(InheritedSocket::Tcp(_))));
+        let refused = admit_tcp(loopback(), AuthMode::Single, true).expect_err("commands reach it");
+        assert!(refused.to_string().contains("approve its own tool calls"), "{refused}");
     }
 
     #[test]
@@ -121,9 +137,8 @@ mod tests {
         let open = UnixListener::bind_addr(&name).expect("binds");
         assert!(matches!(admit_unix(open), Err(SocketActivationError::Nameless)));
     }
-
     #[test]
     fn without_a_service_manager_no_socket_is_inherited() {
-        assert!(take(AuthMode::Single).expect("nothing to fail").is_none());
+        assert!(take(AuthMode::Single, false).expect("nothing to fail").is_none());
     }
 }

@@ -54,7 +54,7 @@ impl App {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         // First: no child process that is started below may inherit the socket.
-        let inherited = socket_activation::take(config.auth_mode)?;
+        let inherited = socket_activation::take(config.auth_mode, config.code_execution.shell_network)?;
         process::harden();
         // Everything that can fail by its configuration alone comes before any side effect.
         let metrics = Arc::new(Metrics::new(server_info(config, &*clock))?);
@@ -70,7 +70,11 @@ impl App {
         let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
         let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
         let audit = audit::open(config)?;
-        let mcp = mcp::start(config, &sandbox, &clock, &meter, Arc::<StoreWorkspaceFiles>::clone(&files))?;
+        let runtime = start_runtime()?;
+        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
+        let listener = listen(&runtime, &config.listen, inherited)?;
+        let bound = listener.bound().clone();
+        let mcp = mcp::start(config, &bound, mcp::ports(config, &sandbox, &clock), &meter, &files)?;
         let tool_dependencies = ExecutorDependencies {
             sandbox: &sandbox,
             bash,
@@ -84,10 +88,6 @@ impl App {
             meter: &meter,
         };
         let tools = tools::executor(config, tool_dependencies)?;
-        let runtime = start_runtime()?;
-        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
-        let listener = listen(&runtime, &config.listen, inherited)?;
-        let bound = listener.bound().clone();
         let cleaner =
             start_cleaner(config, &store, &workspaces, &files, &clock).map_err(AppError::Runtime)?;
         let ports =

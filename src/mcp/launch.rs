@@ -28,6 +28,10 @@ const USER_VARIABLES: [&str; 12] = [
 /// Programs that only ask a service of the machine, which may do everything.
 const CONTAINER_RUNNERS: [&str; 2] = ["docker", "podman"];
 
+/// Why a program does not get the network that its options ask for.
+const NO_NETWORK: &str = "the network: with auth_mode: single it could call this server and approve tool calls, and this \
+                          kernel cannot close the port (Linux 6.7 can); set auth_mode: multi, or listen on unix:/path";
+
 /// What the programs of servers get from this process.
 #[derive(Debug, Clone)]
 pub struct McpHost {
@@ -35,6 +39,10 @@ pub struct McpHost {
     pub data_dir: PathBuf,
     /// Reads a variable of this process.
     pub variable: fn(&str) -> Option<String>,
+    /// TCP ports of this process at which every local client may do everything: closed to servers.
+    pub own_ports: Vec<u16>,
+    /// Whether the sandbox can close ports.
+    pub can_close_ports: bool,
 }
 
 /// What the program of a server may use.
@@ -70,6 +78,8 @@ pub(super) struct Launch {
     pub(super) spec: ProcessSpec,
     /// For the operator: what the program asks for and does not get, with the reason.
     pub(super) refused: Vec<String>,
+    /// Whether it may use the network and the ports of this process stay open to it.
+    reaches_own_ports: bool,
 }
 
 impl Launch {
@@ -94,7 +104,7 @@ impl Launch {
         }
         let paths = ProtectedPaths { data_dir: &host.data_dir, home: home.as_deref() };
         let grants = PathGrants::of(options, &spec.arguments, &paths);
-        let mut launch = Self { spec, refused: grants.refused };
+        let mut launch = Self { spec, refused: grants.refused, reaches_own_ports: false };
         launch.spec.readable.extend(grants.readable);
         launch.spec.writable_paths = grants.writable;
         launch.spec.program_dirs = grants.program_dirs;
@@ -109,7 +119,24 @@ impl Launch {
             launch.spec.network = options.network.unwrap_or(true);
             launch.add_own_directory(host.data_dir.join("mcp").join(directory_name(name)), host);
         }
+        launch.close_ports(host, options.network == Some(true));
         launch
+    }
+
+    /// Keeps a program with the network from the ports of this process. Where the sandbox cannot, only a
+    /// package runner has the network: it would not start without.
+    fn close_ports(&mut self, host: &McpHost, is_requested: bool) {
+        if !self.spec.network || host.own_ports.is_empty() {
+            return;
+        }
+        if host.can_close_ports {
+            self.spec.closed_ports.clone_from(&host.own_ports);
+        } else if is_requested {
+            self.spec.network = false;
+            self.refused.push(NO_NETWORK.to_owned());
+        } else {
+            self.reaches_own_ports = true;
+        }
     }
 
     /// A program with all rights of this process's user.
@@ -118,7 +145,7 @@ impl Launch {
             add_variable(&mut spec.environment, name, (host.variable)(name));
         }
         spec.without_sandbox = true;
-        Self { spec, refused: Vec::new() }
+        Self { spec, refused: Vec::new(), reaches_own_ports: true }
     }
 
     /// A directory that outlives the program, as its home: caches and programs of the package runner.
@@ -166,7 +193,9 @@ impl Launch {
             return Some("everything that this user may do: it runs without the sandbox".to_owned());
         }
         let mut parts: Vec<String> = Vec::new();
-        parts.extend(spec.network.then(|| "the network".to_owned()));
+        let network =
+            if self.reaches_own_ports { "the network, this server included" } else { "the network" };
+        parts.extend(spec.network.then(|| network.to_owned()));
         let mut list = |what: &str, paths: &mut dyn Iterator<Item = &PathBuf>| {
             let shown: Vec<String> = paths.map(|path| path.display().to_string()).collect();
             if !shown.is_empty() {
@@ -231,7 +260,7 @@ mod tests {
     use super::*;
 
     fn host(variable: fn(&str) -> Option<String>) -> McpHost {
-        McpHost { data_dir: PathBuf::from("/data"), variable }
+        McpHost { data_dir: PathBuf::from("/data"), variable, own_ports: Vec::new(), can_close_ports: true }
     }
 
     fn launch(name: &str, yaml: &str) -> Launch {
@@ -261,6 +290,25 @@ mod tests {
         let access = runner.describe_access().expect("access");
         assert!(access.starts_with("the network; its own directory /data/mcp/"), "{access}");
         assert!(!launch("x", "{command: npx, network: false}").spec.network, "the operator decides");
+    }
+
+    #[test]
+    fn p9_the_ports_of_this_process_are_closed_to_programs_with_the_network() {
+        let launch = |yaml: &str, can_close_ports| {
+            let host = McpHost { own_ports: vec![8787], can_close_ports, ..host(|_| None) };
+            Launch::new("x", &serde_norway::from_str(yaml).expect("YAML"), &host)
+        };
+        for yaml in ["{command: npx, args: [server]}", "{command: node, network: true}"] {
+            let closed = launch(yaml, true);
+            assert_eq!((closed.spec.network, closed.spec.closed_ports), (true, vec![8787]), "{yaml}");
+        }
+        let plain = launch("{command: node}", true);
+        assert_eq!((plain.spec.network, plain.spec.closed_ports), (false, vec![]));
+        let old = launch("{command: node, network: true}", false);
+        assert!(!old.spec.network && old.refused[0].contains("auth_mode: multi"), "{:?}", old.refused);
+        let runner = launch("{command: npx, args: [server]}", false);
+        assert!(runner.spec.network && runner.spec.closed_ports.is_empty());
+        assert!(runner.describe_access().is_some_and(|access| access.contains("this server included")));
     }
 
     #[test]

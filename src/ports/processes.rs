@@ -27,6 +27,8 @@ pub struct ProcessSpec {
     pub own_dir: Option<PathBuf>,
     /// Whether it may use the network.
     pub network: bool,
+    /// TCP ports that it may not connect to all the same.
+    pub closed_ports: Vec<u16>,
     /// Whether it runs with all rights of this process's user.
     pub without_sandbox: bool,
 }

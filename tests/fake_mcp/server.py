@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 import time
+import urllib.request
 
 
 def tool(name, properties=None, required=(), **more):
@@ -27,7 +28,7 @@ PAGES = [
         tool("fail", annotations={"readOnlyHint": True}), tool("refuse"), tool("overwrite", {"path": {"type": "string"}}, ["path"]), tool("picture"), tool("whoami"), tool("long"), tool("flood"),
     ],
     [
-        tool("hang"), tool("freeze"), tool("write", {"path": {"type": "string"}, **TEXT}, ["path", "text"]), tool("cancelled"), tool("grow"), tool("die"), tool("ask"),
+        tool("hang"), tool("freeze"), tool("post", {"url": {"type": "string"}}, ["url"]), tool("write", {"path": {"type": "string"}, **TEXT}, ["path", "text"]), tool("cancelled"), tool("grow"), tool("die"), tool("ask"),
         {"name": "broken", "inputSchema": {"type": "object", "properties": {"x": {"type": "no such type"}}}},
         tool("pattern", {"p": {"type": "string", "pattern": "^[0-9]{9}$"}}, ["p"], annotations={"readOnlyHint": True}),
     ],
@@ -118,6 +119,13 @@ class Server:
                 with open(arguments["path"], "w") as file:
                     file.write(arguments["text"])
                 self.answer(number, text("written"))
+            except OSError as error:
+                self.answer(number, {**text(str(error)), "isError": True})
+        elif name == "post":
+            try:
+                request = urllib.request.Request(arguments["url"], data=b"", method="POST")
+                with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as answer:
+                    self.answer(number, text("answered %d" % answer.status))
             except OSError as error:
                 self.answer(number, {**text(str(error)), "isError": True})
         elif name == "freeze":

@@ -408,3 +408,34 @@ fn shutdown_ends_mcp_sessions() {
     let log = server.log();
     assert!(log.contains("stopped") && !log.contains("panicked"), "{log}");
 }
+
+/// Without accounts every client may approve, and a program with the network could be a client.
+#[test]
+fn p9_a_networked_mcp_server_reaches_other_services_but_not_its_own_server() {
+    let upstream = calling_model();
+    let other = Upstream::start(|_, _| Answer::text("here"));
+    let servers = fake("free", "normal", ", network: true") + &fake("kept", "normal", "");
+    let approval = "approval: [mcp_kept_echo]\n";
+    let server = Server::start_against(&upstream, &format!("{approval}mcp_servers:\n{servers}"));
+    wait_for_tools(&server, "free");
+    wait_for_tools(&server, "kept");
+    let calls = json!([("mcp_kept_echo", json!({"text": "nobody approved"}))]);
+    let waiting = server.submit(&json!({"input": calls.to_string()}));
+    wait_until(&server, "the job waits", || {
+        server.get(&format!("/v1/jobs/{waiting}")).json()["status"] == "waiting"
+    });
+    let approve = format!("{}/v1/jobs/{waiting}/approve", server.url);
+    let results = call(
+        &server,
+        &[
+            ("mcp_free_post", json!({"url": approve})),
+            ("mcp_free_post", json!({"url": approve.replace("127.0.0.1", "[::ffff:127.0.0.1]")})),
+            ("mcp_free_post", json!({"url": other.url})),
+        ],
+    );
+    for refused in &results[..2] {
+        assert!(refused.to_string().contains("ermission denied"), "{refused}");
+    }
+    assert!(!results[2].to_string().contains("ermission denied"), "other services are open: {}", results[2]);
+    assert_eq!(server.get(&format!("/v1/jobs/{waiting}")).json()["status"], "waiting");
+}

@@ -76,6 +76,9 @@ pub(crate) struct ShellTask {
     pub environment: Vec<(String, String)>,
     /// Whether the command may use the network.
     pub network: bool,
+    /// TCP ports that it may not connect to all the same.
+    #[serde(default)]
+    pub closed_ports: Vec<u16>,
     /// Whether a standard input comes with the request; otherwise it is `/dev/null`.
     #[serde(default)]
     pub has_stdin: bool,

@@ -11,7 +11,7 @@ use super::probe::run_probe;
 use crate::broker::{RunRequest, RunTask, receive};
 use crate::child_report::{ReportFrame, ReportWriter, SET_UP_FAILED};
 use crate::languages::javascript::{self, JavaScriptEngine, ScriptOptions};
-use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, restrict};
+use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, TcpAccess, restrict};
 use crate::sys;
 
 /// The data that a child inherits from the broker by the fork.
@@ -70,7 +70,8 @@ fn confine_and_run(
     code: &str,
     context: &ForkContext<'_>,
 ) -> Result<i32, String> {
-    let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, has_network: false };
+    let domain =
+        LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, tcp: TcpAccess::Closed };
     restrict(domain, &request.files).map_err(|error| error.to_string())?;
     context.filters.install_last()?;
     report.write_frame(&ReportFrame::Ready);

@@ -61,13 +61,15 @@ const UNIX_CONNECTED: CallAction = AllowIf(&[
 ]);
 /// `sendto` on a connected socket: no address, and no out-of-band byte (the kernel's handling of it in unix
 /// sockets has had holes).
-const NO_ADDRESS: CallAction = AllowIf(&[&[bits(4, u64::MAX, 0), NOT_OUT_OF_BAND]]);
-/// `sendmsg` and `recvmsg` without the out-of-band byte. No socket of a command has an address to send to.
-const PLAIN_MESSAGES: CallAction = AllowIf(&[&[bits(2, 1, 0)]]);
+const NO_ADDRESS: CallAction = AllowIf(&[&[bits(4, u64::MAX, 0), PLAIN_FLAGS]]);
+/// `sendmsg` and `recvmsg` likewise. No socket of a command has an address to send to.
+const PLAIN_MESSAGES: CallAction = AllowIf(&[&[bits(2, 1 | FAST_OPEN, 0)]]);
 /// `recvfrom` likewise.
-const IN_BAND: CallAction = AllowIf(&[&[NOT_OUT_OF_BAND]]);
-/// The fourth argument without `MSG_OOB`.
-const NOT_OUT_OF_BAND: ArgumentTest = bits(3, 1, 0);
+const IN_BAND: CallAction = AllowIf(&[&[PLAIN_FLAGS]]);
+/// The fourth argument without `MSG_OOB` and `MSG_FASTOPEN`.
+const PLAIN_FLAGS: ArgumentTest = bits(3, 1 | FAST_OPEN, 0);
+/// `MSG_FASTOPEN` connects, and landlock does not mediate that.
+const FAST_OPEN: u64 = 0x2000_0000;
 /// `renameat2` without `RENAME_WHITEOUT`, which would make a device.
 const NO_WHITEOUT: CallAction = AllowIf(&[&[bits(4, 4, 0)]]);
 /// `prlimit64` that only reads, of the caller itself.
@@ -232,7 +234,7 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
     ShellWithNetwork INTERNET_OPTIONS, "the same; neither packet filters nor protocols above TCP":
         SYS_setsockopt;
     ShellWithNetwork Allow, "the same": SYS_connect SYS_bind SYS_listen SYS_accept SYS_accept4;
-    ShellWithNetwork IN_BAND, "the same, without the out-of-band byte":
+    ShellWithNetwork IN_BAND, "the same, without the out-of-band byte and without a connection beside connect":
         SYS_sendto SYS_recvfrom SYS_sendmmsg SYS_recvmmsg;
 };
 

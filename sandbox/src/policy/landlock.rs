@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -18,7 +18,7 @@ use crate::sys;
 /// The first ABI that mediates moves between directories. Below it, such moves fail.
 const REFER_ABI: u32 = 2;
 /// The first ABI that mediates TCP.
-const TCP_ABI: u32 = 4;
+pub(crate) const TCP_ABI: u32 = 4;
 /// The first ABI that scopes abstract unix sockets and signals.
 pub(crate) const SCOPE_ABI: u32 = 6;
 
@@ -86,17 +86,26 @@ pub(crate) enum RulesetKind {
     Signals,
 }
 
+/// The use of TCP in a domain, where the kernel mediates it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TcpAccess<'p> {
+    /// None.
+    Closed,
+    /// All, but no connection to these ports of any address.
+    AllBut(&'p [u16]),
+}
+
 /// The parameters of a ruleset.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LandlockDomain {
+pub(crate) struct LandlockDomain<'p> {
     /// The ABI of the kernel.
     pub abi: u32,
     pub kind: RulesetKind,
-    /// Whether TCP stays allowed.
-    pub has_network: bool,
+    /// Has no effect on [`RulesetKind::Signals`].
+    pub tcp: TcpAccess<'p>,
 }
 
-impl LandlockDomain {
+impl LandlockDomain<'_> {
     fn handled(self, abi: ABI) -> BitFlags<AccessFs> {
         let never = AccessFs::Execute
             | AccessFs::MakeChar
@@ -112,18 +121,35 @@ impl LandlockDomain {
         };
         handled & AccessFs::from_all(abi)
     }
+
+    /// The TCP rights that the domain denies where no rule allows them.
+    fn handled_tcp(self, abi: ABI) -> Result<BitFlags<AccessNet>, LandlockError> {
+        match self.tcp {
+            _ if self.kind == RulesetKind::Signals => Ok(BitFlags::EMPTY),
+            TcpAccess::AllBut([]) => Ok(BitFlags::EMPTY),
+            // Ports that must be closed and stay open are no policy; filters deny TCP of the other kind.
+            TcpAccess::AllBut(_) if self.abi < TCP_ABI => Err(LandlockError::Partial),
+            TcpAccess::AllBut(_) => Ok(AccessNet::ConnectTcp.into()),
+            TcpAccess::Closed if self.abi < TCP_ABI => Ok(BitFlags::EMPTY),
+            TcpAccess::Closed => Ok(AccessNet::from_all(abi)),
+        }
+    }
 }
 
 /// Creates a ruleset. A process restricts itself with the descriptor.
-pub(crate) fn build_ruleset(domain: LandlockDomain, rules: &[PathRule]) -> Result<OwnedFd, LandlockError> {
+pub(crate) fn build_ruleset(
+    domain: LandlockDomain<'_>,
+    rules: &[PathRule],
+) -> Result<OwnedFd, LandlockError> {
     let abi = ABI::from(i32::try_from(domain.abi).unwrap_or(i32::MAX));
     let handled = domain.handled(abi);
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     if !handled.is_empty() {
         ruleset = ruleset.handle_access(handled)?;
     }
-    if domain.abi >= TCP_ABI && domain.kind != RulesetKind::Signals && !domain.has_network {
-        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    let tcp = domain.handled_tcp(abi)?;
+    if !tcp.is_empty() {
+        ruleset = ruleset.handle_access(tcp)?;
     }
     if domain.abi >= SCOPE_ABI {
         ruleset = ruleset.scope(Scope::from_all(abi))?;
@@ -135,6 +161,14 @@ pub(crate) fn build_ruleset(domain: LandlockDomain, rules: &[PathRule]) -> Resul
             created = created.add_rule(PathBeneath::new(PathFd::new(&rule.path)?, rights))?;
         }
     }
+    if let TcpAccess::AllBut(closed) = domain.tcp
+        && !tcp.is_empty()
+    {
+        // The kernel knows no rule that denies, and none for a range.
+        for port in (0..=u16::MAX).filter(|port| !closed.contains(port)) {
+            created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+        }
+    }
     if domain.kind != RulesetKind::Full && domain.abi >= REFER_ABI {
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }
@@ -142,7 +176,7 @@ pub(crate) fn build_ruleset(domain: LandlockDomain, rules: &[PathRule]) -> Resul
 }
 
 /// Restricts the calling thread permanently. No-new-privs must be set.
-pub(crate) fn restrict(domain: LandlockDomain, rules: &[PathRule]) -> Result<(), LandlockError> {
+pub(crate) fn restrict(domain: LandlockDomain<'_>, rules: &[PathRule]) -> Result<(), LandlockError> {
     #[cfg(feature = "ablation")]
     if crate::ablation::lacks_landlock() {
         return Ok(());
@@ -213,6 +247,16 @@ mod tests {
         ] {
             assert!(!own_tree.contains(right), "{right:?}");
         }
+    }
+
+    #[test]
+    fn ports_that_the_kernel_cannot_close_are_an_error() {
+        let domain = |abi, tcp| LandlockDomain { abi, kind: RulesetKind::Full, tcp };
+        let handled = |abi, tcp| domain(abi, tcp).handled_tcp(ABI::from(i32::try_from(abi).unwrap()));
+        assert!(handled(TCP_ABI - 1, TcpAccess::AllBut(&[80])).is_err());
+        assert_eq!(handled(TCP_ABI, TcpAccess::AllBut(&[80])).unwrap(), AccessNet::ConnectTcp);
+        assert!(handled(TCP_ABI, TcpAccess::AllBut(&[])).unwrap().is_empty());
+        assert!(handled(TCP_ABI, TcpAccess::Closed).unwrap().contains(AccessNet::BindTcp));
     }
 
     #[test]

@@ -148,8 +148,15 @@ fn new_request(
             let environment = shell::environment(&directory, &shell, &program.environment);
             let version = shell.display().to_string();
             let has_stdin = program.stdin.is_some();
-            let task =
-                ShellTask { shell, environment, network, has_stdin, arguments: None, memory_bytes: None };
+            let task = ShellTask {
+                shell,
+                environment,
+                network,
+                closed_ports: Vec::new(),
+                has_stdin,
+                arguments: None,
+                memory_bytes: None,
+            };
             (files, RunTask::Shell(task), version)
         }
         Language::JavaScript => {

@@ -11,6 +11,7 @@ mod registry;
 mod spec;
 
 pub use handle::SandboxSession;
+pub use open::can_close_ports;
 pub(crate) use open::{SessionDependencies, open};
 pub(crate) use registry::SessionRegistry;
 pub use spec::{SessionEnd, SessionLimits, SessionSpec};

@@ -20,7 +20,7 @@ use crate::languages::shell;
 use crate::level::Level;
 use crate::limits::RunLimits;
 use crate::options::SandboxOptions;
-use crate::policy::{PathAccess, PathRule};
+use crate::policy::{PathAccess, PathRule, TCP_ABI};
 use crate::process::wait_until_readable;
 use crate::run::RunPipes;
 use crate::scratch::{ScratchDir, ScratchRemover, check_workdir};
@@ -37,6 +37,11 @@ pub(crate) struct SessionDependencies<'a> {
     pub options: &'a SandboxOptions,
     pub remover: &'a Arc<ScratchRemover>,
     pub sessions: &'a SessionRegistry,
+}
+
+/// Whether this kernel can close TCP ports to sessions that use the network.
+pub fn can_close_ports() -> bool {
+    sys::landlock_abi().is_ok_and(|abi| abi >= TCP_ABI)
 }
 
 /// Opens a session. The caller has tested the level for commands.
@@ -138,6 +143,9 @@ fn new_request(
     workdir: Option<&Path>,
 ) -> Result<RunRequest, SandboxError> {
     let landlock_abi = sys::landlock_abi().map_err(|error| refused(format!("landlock: {error}")))?;
+    if !spec.closed_ports.is_empty() && landlock_abi < TCP_ABI {
+        return Err(refused("this kernel cannot close TCP ports; Linux 6.7 can".to_owned()));
+    }
     let shell = shell::find_shell().map_err(refused)?;
     let mut files = shell::system_files(options, spec.network);
     files.extend(own_dir.map(|path| PathRule { path: path.to_owned(), access: PathAccess::OwnTree }));
@@ -170,6 +178,7 @@ fn new_request(
         environment: shell::environment(&home, &shell, &spec.environment),
         shell: spec.program.clone(),
         network: spec.network,
+        closed_ports: spec.closed_ports.clone(),
         has_stdin: true,
         arguments: Some(spec.arguments.clone()),
         memory_bytes: Some(spec.limits.memory_bytes),

@@ -29,6 +29,9 @@ pub struct SessionSpec {
     pub program_dirs: Vec<PathBuf>,
     /// Whether it may use the network: every address that the server reaches. Otherwise it has no sockets.
     pub network: bool,
+    /// TCP ports that it may not connect to, at any address, such as that of a server that trusts all local
+    /// clients. Needs [`crate::can_close_ports`]. A start then takes up to a second longer.
+    pub closed_ports: Vec<u16>,
     /// Its limits.
     pub limits: SessionLimits,
 }
@@ -52,6 +55,7 @@ impl SessionSpec {
             writable_paths: Vec::new(),
             program_dirs: Vec::new(),
             network: false,
+            closed_ports: Vec::new(),
             limits: SessionLimits::default(),
         }
     }

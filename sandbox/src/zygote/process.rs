@@ -18,7 +18,7 @@ use crate::broker::{
 use crate::child::RunFds;
 use crate::clock::now;
 use crate::memory_file::memory_file;
-use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, build_ruleset};
+use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, TcpAccess, build_ruleset};
 use crate::sys::{self, ForkResult};
 
 /// A zygote is replaced after this number of runs: its children share a hash seed and an address layout.
@@ -277,7 +277,8 @@ fn send_run(spare: &SpareChild, run: &QueuedRun) -> Result<(), SendRunError> {
     let RunTask::Python { language_check, max_level, .. } = request.task else {
         return Err(rejected(&"it is not Python"));
     };
-    let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, has_network: false };
+    let domain =
+        LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, tcp: TcpAccess::Closed };
     let ruleset = build_ruleset(domain, &request.files).map_err(|error| rejected(&error))?;
     let message = ZygoteRunRequest {
         language_check,

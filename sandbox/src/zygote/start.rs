@@ -15,7 +15,9 @@ use super::spec::ZygoteSpec;
 use crate::child::{self, FIRST_PRIVATE_UID, SET_UP_FAILED, SHARED_UID_TASKS};
 use crate::level::Level;
 use crate::memory_file::memory_file;
-use crate::policy::{self, LandlockDomain, RulesetKind, SeccompFilters, restrict, restriction_number};
+use crate::policy::{
+    self, LandlockDomain, RulesetKind, SeccompFilters, TcpAccess, restrict, restriction_number,
+};
 use crate::process::new_command;
 use crate::sys;
 
@@ -75,7 +77,7 @@ fn set_up(
     // A zygote cannot know the directories of lenient children: its domain only forbids what none of them may
     // have.
     let kind = if spec.level == Level::Lenient { RulesetKind::Ceiling } else { RulesetKind::Full };
-    let domain = LandlockDomain { abi: spec.landlock_abi, kind, has_network: false };
+    let domain = LandlockDomain { abi: spec.landlock_abi, kind, tcp: TcpAccess::Closed };
     restrict(domain, &spec.files).map_err(|error| error.to_string())?;
     policy::install("early kill list", &filters.early)?;
     let error = new_command(&spec.interpreter)

@@ -14,7 +14,7 @@ use super::process_tree::{ProcessTree, SIGNAL_EXIT, exit_code_of};
 use crate::broker::{RunRequest, ShellTask, receive, send, socket_pair};
 use crate::child::{self, RunFds, UidIsolation};
 use crate::child_report::{ReportFrame, ReportWriter};
-use crate::policy::{LandlockDomain, RulesetKind, SCOPE_ABI, SeccompFilters, restrict};
+use crate::policy::{LandlockDomain, RulesetKind, SCOPE_ABI, SeccompFilters, TcpAccess, restrict};
 use crate::process::new_command;
 use crate::supervised_calls::{CallServer, OwnDirs};
 use crate::sys::{self, ForkResult, ReapOutcome};
@@ -84,8 +84,8 @@ fn confine_supervisor(request: &RunRequest, task: &ShellTask) -> Result<Supervis
     let (socket, command_end) = socket_pair().map_err(|error| format!("socket: {error}"))?;
     child::enter_directory(request)?;
     child::drop_capabilities()?;
-    let domain =
-        LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, has_network: task.network };
+    let tcp = if task.network { TcpAccess::AllBut(&task.closed_ports) } else { TcpAccess::Closed };
+    let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, tcp };
     restrict(domain, &request.files).map_err(|error| error.to_string())?;
     Ok(Supervision { tree, signals, own_dirs, socket, command_end })
 }
@@ -107,8 +107,8 @@ fn confine_command(
     child::enter_session(c"nanoclaw-guest")?;
     child::set_parent_death_signal(supervisor, Signal::KILL)?;
     if request.landlock_abi >= SCOPE_ABI {
-        let domain =
-            LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Signals, has_network: true };
+        let tcp = TcpAccess::AllBut(&[]);
+        let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Signals, tcp };
         restrict(domain, &[]).map_err(|error| error.to_string())?;
     }
     // No private user id: a real user that differs from the effective one puts every program into secure

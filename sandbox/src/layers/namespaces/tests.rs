@@ -8,7 +8,7 @@ use rustix::process::{DumpableBehavior, PidfdFlags, Signal};
 
 use super::super::tests::{NOBODY, alone, become_nobody, in_child, lacks_root};
 use super::*;
-use crate::policy::{LandlockDomain, RulesetKind};
+use crate::policy::{LandlockDomain, RulesetKind, TcpAccess};
 
 fn is_in_force(namespaces: &Namespaces, kind: &str) -> bool {
     namespaces.reports.iter().any(|report| report.kind == kind && report.held)
@@ -110,7 +110,7 @@ fn an_unprivileged_user_enters_a_user_namespace_and_keeps_its_ids() {
         let domain = LandlockDomain {
             abi: sys::landlock_abi().map_err(error_text)?,
             kind: RulesetKind::Full,
-            has_network: false,
+            tcp: TcpAccess::Closed,
         };
         crate::policy::restrict(domain, &[]).map_err(error_text)?;
         ensure(fs::read(&own).is_err(), "landlock does not bind")?;
