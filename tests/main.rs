@@ -15,6 +15,7 @@ mod add_a_tool;
 mod agents;
 mod approvals;
 mod ask;
+mod attacks;
 mod batch_cli;
 mod batches;
 mod cli;

@@ -84,6 +84,8 @@ fn p9_webhooks_to_private_addresses_are_refused_unless_allowed() {
     let dead = delivery(&server, "dead");
     let reason = dead["last_error"].as_str().expect("a reason");
     assert!(reason.contains("webhooks.allow_private_addresses") && dead["tries"] == 1, "{dead}");
+    let names_address = ["127.0.0.1", "::1"].iter().any(|address| reason.contains(address));
+    assert!(!names_address, "it does not tell which address a name leads to: {reason}");
     let again =
         server.post(&format!("/v1/webhooks/{}/retry", dead["id"].as_str().expect("an id")), &json!({}));
     assert_eq!((again.status, &again.json()["state"]), (202, &json!("pending")));

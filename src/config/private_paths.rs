@@ -76,6 +76,9 @@ mod tests {
             let found = problems(&keys, &data_dir, &fine.1);
             assert!(found.len() == 1 && found[0].contains("may read"), "{found:?}");
         }
+        keys.code_execution.program_dirs = vec![room.path().join("not/there")];
+        assert_eq!(problems(&keys, &room.path().join("not/there/data"), &fine.1).len(), 1);
+        keys.code_execution.program_dirs = vec![link.clone()];
         keys.workspace_root = Some(link.join("files"));
         keys.code_execution.scratch_dir = link.clone();
         assert_eq!(problems(&keys, &fine.0, &link.join("config.yml")).len(), 3);

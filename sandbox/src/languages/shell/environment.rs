@@ -58,6 +58,11 @@ pub(crate) fn files(own_dir: &Path, options: &SandboxOptions) -> Vec<PathRule> {
 
 /// The paths of the system that every command and every session may read and execute.
 pub(crate) fn system_files(options: &SandboxOptions, has_network: bool) -> Vec<PathRule> {
+    named_files(options, has_network).filter(|rule| rule.path.exists()).collect()
+}
+
+/// The same, also those that do not exist yet.
+fn named_files(options: &SandboxOptions, has_network: bool) -> impl Iterator<Item = PathRule> {
     let network = if has_network { NETWORK_FILES } else { "" };
     let groups = [
         (PROGRAM_TREES, PathAccess::ExecuteTree),
@@ -74,7 +79,7 @@ pub(crate) fn system_files(options: &SandboxOptions, has_network: bool) -> Vec<P
     let trees = trees.map(|path| PathRule { path: path.clone(), access: PathAccess::ExecuteTree });
     let listed =
         SPLIT_TREES.iter().map(|(tree, _)| PathRule { path: tree.into(), access: PathAccess::ListTree });
-    rules.chain(trees).chain(listed).filter(|rule| rule.path.exists()).collect()
+    rules.chain(trees).chain(listed)
 }
 
 /// The directories in [`SPLIT_TREES`], listed once.
@@ -90,10 +95,10 @@ fn split_trees() -> &'static [PathBuf] {
     })
 }
 
-/// The directories that every command may read, with all that lies below them.
+/// The directories that every command may read, with all that lies below them, now or once they exist.
 pub(crate) fn readable_dirs(options: &SandboxOptions) -> Vec<PathBuf> {
     let is_tree = |rule: &PathRule| matches!(rule.access, PathAccess::ExecuteTree | PathAccess::ReadTree);
-    system_files(options, false).into_iter().filter(is_tree).map(|rule| rule.path).collect()
+    named_files(options, false).filter(is_tree).map(|rule| rule.path).collect()
 }
 
 /// The usual search path, then the tool chains of the server's user.
