@@ -135,7 +135,8 @@ fn p5_a_tool_can_do_only_what_its_permissions_allow() {
         assert_eq!(result["success"], false, "{name}: {result}");
         result["error"].as_str().expect("a text").to_owned()
     };
-    assert!(error_of("fetches", json!({"url": "https://evil.example/"})).contains("permissions.fetch"));
+    let refused = error_of("fetches", json!({"url": "https://evil.example/"}));
+    assert!(refused.contains("permissions.fetch"), "{refused}");
     assert!(
         error_of("fetches", json!({"url": "https://api.example.org@evil.example/"})).contains("fetch takes")
     );

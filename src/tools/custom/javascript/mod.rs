@@ -17,7 +17,6 @@ use crate::tools::code::CodeRunner;
 use registry::JavaScriptRegistry;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -26,14 +25,16 @@ use watcher::DirectoryWatcher;
 
 /// The time between two scans of the directory.
 const SCAN_PAUSE: Duration = Duration::from_secs(1);
-/// How long the first caller waits for the first scan.
-const FIRST_SCAN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long after the start callers wait for the first scan. A job that goes on after a restart needs its
+/// tools.
+const FIRST_SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tools of the last scan of a directory.
 pub struct JavaScriptTools {
     registry: Arc<JavaScriptRegistry>,
     cancel: CancelToken,
-    has_waited: AtomicBool,
+    clock: Arc<dyn Clock>,
+    started_ms: u64,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -54,22 +55,22 @@ impl JavaScriptTools {
             cancel.clone(),
         );
         let (watcher_cancel, scanned) = (cancel.clone(), Arc::clone(&registry));
+        let (watcher_clock, started_ms) = (Arc::clone(&clock), clock.monotonic_ms());
         let watch = move || {
             while watcher_cancel.reason().is_none() {
                 watcher.scan();
                 scanned.set_filled();
-                clock.sleep(&watcher_cancel, SCAN_PAUSE);
+                watcher_clock.sleep(&watcher_cancel, SCAN_PAUSE);
             }
         };
         let thread = Builder::new().name("tools_dir".to_owned()).spawn(watch)?;
-        Ok(Self { registry, cancel, has_waited: AtomicBool::new(false), thread: Mutex::new(Some(thread)) })
+        Ok(Self { registry, cancel, clock, started_ms, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes the first caller wait for the first scan.
+    /// Waits for the first scan.
     fn wait_for_first_scan(&self) {
-        if !self.has_waited.swap(true, Ordering::AcqRel) {
-            self.registry.wait_until_filled(FIRST_SCAN_TIMEOUT);
-        }
+        let since_start = Duration::from_millis(self.clock.monotonic_ms().saturating_sub(self.started_ms));
+        self.registry.wait_until_filled(FIRST_SCAN_TIMEOUT.saturating_sub(since_start));
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::app::system::SystemClock;
-use crate::ports::CancelReason;
+use crate::ports::{CancelReason, Clock, ToolSource};
 use crate::tools::code::{CodeRunner, RunCaller};
+use crate::tools::custom::javascript::JavaScriptTools;
 use crate::tools::testing::deps;
 use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord, RunStatus};
 use std::collections::VecDeque;
@@ -16,6 +17,8 @@ use std::time::Duration;
 struct DescribingRunner {
     failures: Mutex<VecDeque<(RunStatus, Option<&'static str>)>>,
     runs: Mutex<usize>,
+    /// No file is described while a test holds this.
+    gate: Mutex<()>,
 }
 
 impl CodeRunner for DescribingRunner {
@@ -25,6 +28,7 @@ impl CodeRunner for DescribingRunner {
 
     fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, caller: RunCaller<'_>) -> RunRecord {
         *self.runs.lock().expect("unpoisoned") += 1;
+        drop(self.gate.lock().expect("unpoisoned"));
         let failure = self.failures.lock().expect("unpoisoned").pop_front();
         let (status, limit) = failure.unwrap_or((RunStatus::Ok, None));
         let name = program.code.lines().next().expect("a line").trim_start_matches("// ").to_owned();
@@ -134,4 +138,24 @@ fn a_cancelled_watcher_reads_no_more_files() {
     fixture.write("a.js", "own_a");
     fixture.cancel.cancel(CancelReason::Shutdown);
     assert_eq!((fixture.scan(), fixture.runs()), (Vec::new(), 0));
+}
+
+#[test]
+fn every_caller_waits_for_the_first_scan() {
+    let fixture = WatcherFixture::new(&[]);
+    fixture.write("a.js", "one");
+    let (clock, deps) = (Arc::new(SystemClock::new()), deps());
+    let runner: Arc<dyn CodeRunner> = Arc::<DescribingRunner>::clone(&fixture.code);
+    let gate = fixture.code.gate.lock().expect("unpoisoned");
+    let dir = fixture.dir.path().to_owned();
+    let clock_for_tools: Arc<dyn Clock> = Arc::<SystemClock>::clone(&clock);
+    let tools =
+        JavaScriptTools::start(dir, runner, (deps.web, deps.files), clock_for_tools).expect("a thread");
+    let seen: Vec<usize> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..3).map(|_| scope.spawn(|| tools.tools().len())).collect();
+        clock.sleep(&fixture.cancel, Duration::from_millis(100));
+        drop(gate);
+        callers.into_iter().map(|caller| caller.join().expect("a caller")).collect()
+    });
+    assert_eq!(seen, [1, 1, 1]);
 }
