@@ -42,7 +42,6 @@ impl<'a> FuzzInput<'a> {
 }
 
 /// The part of a run that the guest cannot choose.
-#[derive(Clone, Copy)]
 struct FuzzedRun {
     language: Language,
     level: Level,
@@ -95,7 +94,7 @@ impl FuzzedRun {
             oom_kills: 0,
         };
         let observed = ObservedRun {
-            stop: self.stop,
+            stop: self.stop.clone(),
             exit,
             stdout: stdout.clone(),
             stderr: stderr.clone(),
