@@ -6,6 +6,7 @@ use super::paths::WorkspacePath;
 use super::staging::{StagedFile, StagingDirectory};
 use super::usage::QuotaReservation;
 use crate::ports::{FileError, Upload};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -83,8 +84,17 @@ impl Upload for FolderUpload {
         for file in &files {
             file.staged.sync().map_err(|error| file_error(error, file.path.target()))?;
         }
-        let published = &mut self.published;
-        self.reservation.commit(|| files.into_iter().try_for_each(|file| file.publish(published)))
+        let (published, mut parents) = (&mut self.published, BTreeMap::new());
+        self.reservation.commit(|| {
+            files.into_iter().try_for_each(|file| {
+                let (name, parent) = file.publish(published)?;
+                parents.insert(name, parent);
+                Ok(())
+            })
+        })?;
+        parents
+            .iter()
+            .try_for_each(|(name, parent)| sync_names(parent).map_err(|error| file_error(error, name)))
     }
 
     fn take_published(&mut self) -> Vec<String> {
@@ -93,14 +103,13 @@ impl Upload for FolderUpload {
 }
 
 impl IncomingFile {
-    /// Lets the file appear, and notes its path.
-    fn publish(self, published: &mut Vec<String>) -> Result<(), FileError> {
+    /// Lets the file appear, and notes its path. Returns its directory, whose names are not flushed yet.
+    fn publish(self, published: &mut Vec<String>) -> Result<(String, OwnedFd), FileError> {
         let Self { path, parent, staged } = self;
-        let fail = |error| file_error(error, path.target());
-        let (_, name) = path.entry("written")?;
-        staged.publish(&parent, name, false).map_err(fail)?;
+        let (directory, name) = path.entry("written")?;
+        staged.publish(&parent, name, false).map_err(|error| file_error(error, path.target()))?;
         published.push(path.as_str().to_owned());
-        sync_names(&parent).map_err(fail)
+        Ok((directory.to_owned(), parent))
     }
 }
 
