@@ -1,32 +1,18 @@
 //! `nanoclaw ask` as a process: killed servers, cut connections, interrupts, sockets and streams.
 
 use crate::support::upstream::{Answer, Upstream};
-use crate::support::{Server, against, command, wait_until};
+use crate::support::{Ran, Server, against, command, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Takes longer than any test.
 const ENDLESS: &str = "stream: 900 words, 100 ms";
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("an exit code");
-        Self { code, out: text(output.stdout), err: text(output.stderr) }
-    }
-}
 
 fn run(arguments: &[&str], url: &str) -> Ran {
     command(arguments).args(["--server", url]).output().expect("the binary runs").into()

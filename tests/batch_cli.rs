@@ -1,12 +1,12 @@
 //! `nanoclaw batch` and `nanoclaw retry`: the real binary as server and as client, killed and interrupted.
 
 use crate::support::upstream::{Answer, Upstream};
-use crate::support::{Server, command};
+use crate::support::{Ran, Server, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Takes six seconds: everything that a test does meanwhile is done by then, even on a slow machine.
@@ -14,21 +14,6 @@ const SLOW: &str = "stream: 60 words, 100 ms";
 
 /// Takes longer than any test.
 const ENDLESS: &str = "stream: 900 words, 100 ms";
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let (out, err) = (text(output.stdout), text(output.stderr));
-        let code = output.status.code().unwrap_or_else(|| panic!("{}: {err}", output.status));
-        Self { code, out, err }
-    }
-}
 
 /// A user's home directory.
 struct Home {

@@ -1,28 +1,11 @@
 //! The command line: output streams, exit codes, hints, and `nanoclaw demo`.
 
 use crate::support::upstream::{Answer, Upstream};
-use crate::support::{Server, against, command};
+use crate::support::{Ran, Server, against, command};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Self {
-            code: output.status.code().expect("an exit code"),
-            out: text(output.stdout),
-            err: text(output.stderr),
-        }
-    }
-}
 
 fn run(arguments: &[&str]) -> Ran {
     command(arguments).output().expect("the binary runs").into()

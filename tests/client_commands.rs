@@ -1,24 +1,10 @@
 //! Client commands as a new user tries them: addresses, pipes, files, conversations, lists and approvals.
 
 use crate::support::upstream::{Answer, Upstream, tool_results};
-use crate::support::{BINARY, Server, command};
+use crate::support::{BINARY, Ran, Server, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Output, Stdio};
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("an exit code");
-        Self { code, out: text(output.stdout), err: text(output.stderr) }
-    }
-}
+use std::process::{Command, Stdio};
 
 fn run(server: &Server, arguments: &[&str]) -> Ran {
     command(arguments).args(["--server", &server.url]).output().expect("the binary runs").into()

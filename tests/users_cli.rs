@@ -1,7 +1,7 @@
 //! `nanoclaw user` and `nanoclaw token`, with and without a running server, and the access that their keys
 //! give.
 
-use crate::support::{Server, command};
+use crate::support::{Ran, Server, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -12,13 +12,6 @@ use std::sync::mpsc;
 
 const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse battery";
-
-/// The exit code and output of a command.
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
 
 /// Runs the command on this server's directory with a line on stdin.
 fn run(dir: &Path, arguments: &[&str], line: &str) -> Ran {
@@ -33,14 +26,12 @@ fn run(dir: &Path, arguments: &[&str], line: &str) -> Ran {
         .expect("starts");
     // A command that fails before it reads its line has closed the pipe.
     drop(child.stdin.take().expect("its stdin").write_all(format!("{line}\n").as_bytes()));
-    let output = child.wait_with_output().expect("ends");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    child.wait_with_output().expect("ends").into()
 }
 
 fn ok(dir: &Path, arguments: &[&str], line: &str) -> String {
     let ran = run(dir, arguments, line);
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.err);
+    assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
     ran.out
 }
 
@@ -50,7 +41,7 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
 
 fn refused(dir: &Path, arguments: &[&str], line: &str, message: &str) {
     let ran = run(dir, arguments, line);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{arguments:?}: {}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{arguments:?}: {}", ran.err);
     assert!(ran.err.contains(message), "{arguments:?}: {}", ran.err);
 }
 
@@ -183,7 +174,7 @@ fn p9_a_foreign_server_at_the_control_address_gets_no_password() {
     content["address"] = address.into();
     std::fs::write(&control, content.to_string()).expect("written");
     let eve = run(&server.dir, &["user", "add", "eve"], PASSWORD);
-    assert_eq!(eve.code, Some(1), "{} {}", eve.out, eve.err);
+    assert_eq!(eve.code, 1, "{} {}", eve.out, eve.err);
     assert!(eve.err.contains("is not the server that holds the store"), "{}", eve.err);
     let requests: Vec<String> = requests.try_iter().collect();
     assert_eq!(requests, ["GET /api/users?limit=1 HTTP/1.1"], "no further request");
@@ -200,18 +191,18 @@ fn client_commands_send_their_token_and_explain_how_to_create_one() {
         run(&dir, &arguments, "")
     };
     let without_token = with(&[]);
-    assert_eq!(without_token.code, Some(1), "{}", without_token.err);
+    assert_eq!(without_token.code, 1, "{}", without_token.err);
     assert!(
         without_token.err.contains("hint: set $NANOCLAW_TOKEN (nanoclaw token new)"),
         "{}",
         without_token.err
     );
     let wrong = with(&["--token", "nck_wrong"]);
-    assert!(wrong.code == Some(1) && wrong.err.contains("$NANOCLAW_TOKEN"), "{}", wrong.err);
+    assert!(wrong.code == 1 && wrong.err.contains("$NANOCLAW_TOKEN"), "{}", wrong.err);
     let shown = with(&["--token", &key]);
-    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    assert_eq!(shown.code, 0, "{}", shown.err);
     let answered = run(&dir, &["ask", "hello", "--server", &server.url, "--token", &key], "");
-    assert_eq!(answered.code, Some(0), "{}", answered.err);
+    assert_eq!(answered.code, 0, "{}", answered.err);
     let bearer = format!("Bearer {key}");
     let headers: &[(&str, &str)] = &[("authorization", &bearer)];
     assert_eq!(server.get_with("/v1/jobs", headers).json()["data"].as_array().map(Vec::len), Some(1));

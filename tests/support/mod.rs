@@ -11,7 +11,7 @@ pub(crate) mod upstream;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// The binary under test.
@@ -242,6 +242,22 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = clean_command(Path::new(BINARY));
     command.args(arguments);
     command
+}
+
+/// The exit code and the output of a command.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        let (out, err) = (text(output.stdout), text(output.stderr));
+        let code = output.status.code().unwrap_or_else(|| panic!("{}: {err}", output.status));
+        Self { code, out, err }
+    }
 }
 
 fn clean_command(binary: &Path) -> Command {
