@@ -1,18 +1,9 @@
 //! Checks that all files named in the documents exist.
 
-use super::root;
 use super::source::regex;
+use super::{DOCUMENTS, root};
 use std::fs;
 
-const DOCUMENTS: [&str; 7] = [
-    "README.md",
-    "README.zh-CN.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "BENCHMARKS.md",
-    "SECURITY.md",
-];
 /// Readers of CONTRIBUTING.md create this file.
 const TO_BE_CREATED: &str = "slugify.rs";
 

@@ -10,6 +10,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The documents at the top of the repository.
+const DOCUMENTS: [&str; 7] = [
+    "README.md",
+    "README.zh-CN.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "BENCHMARKS.md",
+    "SECURITY.md",
+];
 /// Maximum lines of code in a file, without blank lines, comments and tests.
 const MAX_FILE_LINES: usize = 400;
 
