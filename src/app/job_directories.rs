@@ -15,10 +15,6 @@ use std::time::Duration;
 const INTERVAL_MS: u64 = 60_000;
 /// A comparison may take this part of the time: after a long one the next one is delayed.
 const WORK_SHARE: u64 = 100;
-/// A wall clock that deviates this much from the monotonic clock has jumped, milliseconds.
-const JUMP_MS: u64 = 3_600_000;
-/// Time after a jump in which no directory counts as old, milliseconds.
-const DISTRUST_MS: u64 = 24 * 3_600_000;
 
 /// The parts that a cleaner works with.
 pub(super) struct CleanerPorts {
@@ -66,16 +62,12 @@ struct Cleaner {
     keep: RetentionAge,
     /// Monotonic time of the next comparison.
     next_ms: u64,
-    /// Wall time minus monotonic time at the last comparison.
-    offset_ms: u64,
-    distrusted_until_ms: u64,
 }
 
 impl Cleaner {
     fn new(ports: CleanerPorts, keep: RetentionAge) -> Self {
-        let (wall_ms, monotonic_ms) = (ports.clock.now_ms(), ports.clock.monotonic_ms());
-        let offset_ms = wall_ms.saturating_sub(monotonic_ms);
-        Self { ports, keep, next_ms: monotonic_ms, offset_ms, distrusted_until_ms: 0 }
+        let next_ms = ports.clock.monotonic_ms();
+        Self { ports, keep, next_ms }
     }
 
     /// Compares if it is time to, then waits for deletions and removes their directories.
@@ -128,16 +120,10 @@ impl Cleaner {
         }
     }
 
-    /// Directories of jobs that ended earlier are due. None after a jump of the clock, which makes everything
-    /// look old.
-    fn cutoff_ms(&mut self) -> Option<u64> {
-        let (wall_ms, monotonic_ms) = (self.ports.clock.now_ms(), self.ports.clock.monotonic_ms());
-        let offset_ms = wall_ms.saturating_sub(monotonic_ms);
-        if offset_ms.abs_diff(self.offset_ms) > JUMP_MS {
-            self.distrusted_until_ms = monotonic_ms.saturating_add(DISTRUST_MS);
-        }
-        self.offset_ms = offset_ms;
-        if monotonic_ms < self.distrusted_until_ms { None } else { self.keep.cutoff_ms(wall_ms) }
+    /// Directories of jobs that ended earlier are due; none while the clock is distrusted.
+    fn cutoff_ms(&self) -> Option<u64> {
+        let is_trusted = self.ports.store.is_clock_trusted();
+        self.keep.cutoff_ms(self.ports.clock.now_ms()).filter(|_| is_trusted)
     }
 
     fn remove(&self, workspace: &Workspace) {
@@ -161,10 +147,15 @@ mod tests {
     use crate::app::system::SystemClock;
     use crate::domain::id::{JobId, UserId};
     use crate::domain::limits::Limits;
+    use crate::ports::CancelToken;
     use crate::workspace::HostFiles;
+    use std::sync::atomic::AtomicU64;
 
     fn cleaner(home: &std::path::Path) -> Cleaner {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        cleaner_with(home, Arc::new(SystemClock::new()))
+    }
+
+    fn cleaner_with(home: &std::path::Path, clock: Arc<dyn Clock>) -> Cleaner {
         let limits = Limits::default();
         let workspaces: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(home.join("ws"), &limits, Arc::clone(&clock)));
@@ -198,12 +189,28 @@ mod tests {
         assert!(!half.exists());
     }
 
+    /// A wall clock that a test sets ahead.
+    struct JumpingClock(SystemClock, AtomicU64);
+
+    impl Clock for JumpingClock {
+        fn now_ms(&self) -> u64 {
+            self.0.now_ms() + self.1.load(Ordering::SeqCst)
+        }
+        fn monotonic_ms(&self) -> u64 {
+            self.0.monotonic_ms()
+        }
+        fn sleep(&self, stop: &CancelToken, timeout: Duration) {
+            self.0.sleep(stop, timeout);
+        }
+    }
+
     #[test]
     fn after_a_jump_of_the_clock_no_directory_counts_as_old() {
         let home = tempfile::tempdir().unwrap();
-        let mut cleaner = cleaner(home.path());
+        let clock = Arc::new(JumpingClock(SystemClock::new(), AtomicU64::new(0)));
+        let cleaner = cleaner_with(home.path(), Arc::clone(&clock) as _);
         assert!(cleaner.cutoff_ms().is_some());
-        cleaner.offset_ms = cleaner.offset_ms.saturating_sub(2 * JUMP_MS);
+        clock.1.store(2 * 3_600_000, Ordering::SeqCst);
         assert_eq!(cleaner.cutoff_ms(), None);
         assert_eq!(cleaner.cutoff_ms(), None, "for a day");
     }

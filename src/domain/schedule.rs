@@ -50,6 +50,9 @@ pub struct Schedule {
     /// The last occurrence that an exhausted quota of the owner skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_skip: Option<SkippedRun>,
+    /// Wall clock when it had gone back and the next occurrence was computed again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recomputed_ms: Option<u64>,
 }
 
 /// An occurrence that was skipped.
@@ -104,6 +107,7 @@ impl Schedule {
             runs: 0,
             model_tokens: None,
             last_skip: None,
+            recomputed_ms: None,
         }
     }
 
@@ -147,6 +151,7 @@ impl Schedule {
         }
         self.next_run_ms = self.timing.again(now_ms, self.last_due_ms);
         self.armed_at_ms = now_ms;
+        self.recomputed_ms = Some(now_ms);
         true
     }
 }

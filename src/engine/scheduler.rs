@@ -75,7 +75,10 @@ impl Scheduler {
         if self.last_tick.is_none_or(|before| went_back(before, now)) {
             let rearmed = self.ports.schedules.rearm().wait()?;
             if rearmed > 0 {
-                tracing::warn!(schedules = rearmed, "clock went back; next runs computed again");
+                tracing::warn!(
+                    schedules = rearmed,
+                    "clock went back; next runs of schedules that it had put off are computed again"
+                );
             }
         }
         self.last_tick = Some(now);

@@ -216,6 +216,7 @@ impl World {
             runs: 0,
             model_tokens: None,
             last_skip: None,
+            recomputed_ms: None,
         };
         let process = self.process();
         let outcome = process.sim_store.write("put schedule", |store| {

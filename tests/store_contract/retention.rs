@@ -255,6 +255,42 @@ fn an_unreadable_job_does_not_block_the_removal_of_others() {
     assert!(store.job(ANN, id(1)).is_err(), "its row stays for the operator");
 }
 
+#[test]
+fn a_restart_does_not_end_the_distrust_of_a_clock_that_jumped() {
+    let setup = open_with(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(12 * HOUR));
+    setup.run(1, answered);
+    let is_there = |store: &Arc<RedbStore>| store.job(ANN, id(1)).unwrap().is_some();
+    // Shorter than a day, so it could be a pause after the restart.
+    setup.fixture.clock.jump(20 * HOUR);
+    setup.sweep();
+    assert!(is_there(&setup.store), "control: the jump is noticed");
+    let restart = |store: &RedbStore| {
+        store.close();
+        let options = StoreOptions {
+            retention: RetentionOptions { jobs: RetentionAge::For(12 * HOUR), ..RetentionOptions::default() },
+            settle_ms: 60_000,
+            ..StoreOptions::default()
+        };
+        let clock = Arc::clone(&setup.fixture.clock) as Arc<dyn Clock>;
+        RedbStore::open(&setup.fixture.path(), &options, &Limits::default(), clock).unwrap()
+    };
+    let sweep = |store: &RedbStore, ms| {
+        setup.fixture.clock.advance(ms);
+        for _ in 0..5 {
+            store.probe().wait().unwrap();
+        }
+    };
+    let again = restart(&setup.store);
+    sweep(&again, 60_000);
+    assert!(is_there(&again), "the restart changed nothing");
+    sweep(&again, 20 * HOUR);
+    let again = restart(&again);
+    sweep(&again, 60_000);
+    assert!(is_there(&again), "nor did another one");
+    sweep(&again, 4 * HOUR);
+    assert!(!is_there(&again), "24 steady hours in all");
+}
+
 /// The current number of rows of a table.
 fn rows(setup: &RetentionSetup, table: &str) -> u64 {
     let copy = setup.fixture.dir.path().join("copy.redb");

@@ -144,6 +144,7 @@ pub(crate) fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
         runs: 0,
         model_tokens: None,
         last_skip: None,
+        recomputed_ms: None,
     }
 }
 
@@ -214,6 +215,23 @@ fn a_clock_set_ahead_and_back_by_an_hour_fires_each_run_once() {
     assert_eq!(setup.tick(), 0, "both have fired already");
     setup.clocks.pass(20 * 60_000);
     assert_eq!(setup.tick(), 1, "10:00");
+}
+
+#[test]
+fn a_clock_ahead_for_a_moment_does_not_put_a_frequent_schedule_off() {
+    let mut setup = ScheduleSetup::new();
+    let often = setup.put(1, cron("*/10 * * * * *"));
+    setup.clocks.pass(10_000);
+    assert_eq!(setup.tick(), 1);
+    assert_eq!(setup.read(often).recomputed_ms, None);
+    setup.clocks.set(START_MS + 3 * HOUR_MS);
+    assert_eq!(setup.tick(), 1, "schedules follow a wrong clock as well");
+    setup.clocks.set(START_MS + 20_000);
+    assert_eq!(setup.tick(), 0);
+    assert_eq!(setup.read(often).next_run_ms, Some(START_MS + 30_000));
+    assert_eq!(setup.read(often).recomputed_ms, Some(START_MS + 20_000), "and the schedule says so");
+    setup.clocks.pass(10_000);
+    assert_eq!(setup.tick(), 1);
 }
 
 #[test]

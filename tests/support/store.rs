@@ -22,27 +22,36 @@ pub(crate) const BOB: UserId = UserId(2);
 
 /// A clock that moves only when the test advances it.
 #[derive(Debug, Default)]
-pub(crate) struct ManualClock(AtomicU64);
+pub(crate) struct ManualClock {
+    monotonic_ms: AtomicU64,
+    /// The wall clock minus the monotonic clock.
+    ahead_ms: AtomicU64,
+}
 
 impl ManualClock {
     /// A clock that shows 1,000,000 ms.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(1_000_000)))
+        Arc::new(Self { monotonic_ms: AtomicU64::new(1_000_000), ahead_ms: AtomicU64::new(0) })
     }
 
     /// Advances the clock.
     pub(crate) fn advance(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock ahead.
+    pub(crate) fn jump(&self, ms: u64) {
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.monotonic_ms() + self.ahead_ms.load(Ordering::SeqCst)
     }
 
     fn monotonic_ms(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.monotonic_ms.load(Ordering::SeqCst)
     }
 
     fn sleep(&self, stop: &CancelToken, timeout: Duration) {

@@ -73,11 +73,15 @@ impl Timing {
 
     /// The next occurrence after the clock went back to `now_ms`.
     ///
-    /// A fired occurrence does not fire again, unless it is so far in the future that the clock must have
-    /// been wrong when it fired. An interval never becomes longer.
+    /// The occurrence that was due last does not fire again, unless it is so far in the future that the clock
+    /// must have been wrong when it fired. An interval never becomes longer.
     pub fn again(&self, now_ms: u64, last_due_ms: Option<u64>) -> Option<u64> {
         let fired = last_due_ms.filter(|due| due.saturating_sub(now_ms) <= WRONG_CLOCK_MS);
-        let next = self.next_after(fired.unwrap_or(now_ms).max(now_ms));
+        let next = self.next_after(now_ms);
+        let next = match next {
+            Some(due_ms) if next == fired => self.next_after(due_ms),
+            _ => next,
+        };
         match self {
             // An armed occurrence has not fired yet.
             Self::At(at_ms) => Some(*at_ms),
@@ -133,6 +137,14 @@ mod tests {
         assert_eq!(hourly.again(noon - HOUR_MS / 2, Some(noon)), Some(noon + HOUR_MS));
         let every = Timing::Every { seconds: 1, anchor_ms: noon };
         assert_eq!(every.again(noon - HOUR_MS, Some(noon)), Some(noon - HOUR_MS + 1_000));
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_delay_a_frequent_cron_schedule() {
+        let often = Timing::Cron(Box::new(Cron::new("*/10 * * * * *", "UTC").unwrap()));
+        let now = 1_800_014_400_000;
+        assert_eq!(often.again(now, Some(now + 3 * HOUR_MS)), Some(now + 10_000));
+        assert_eq!(often.again(now, Some(now + 10_000)), Some(now + 20_000), "not a second time");
     }
 
     #[test]

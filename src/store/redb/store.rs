@@ -10,6 +10,7 @@ use crate::store::redb::file::medium::{BackendMedium, FileMedium, Medium};
 use crate::store::redb::file::open::{open_with_retry, refused};
 use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::file::{compaction, migration};
+use crate::store::redb::retention::clock_trust::{ClockReading, ClockTrust};
 use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
@@ -77,6 +78,12 @@ impl RedbStore {
         self.shared.job_removals.wake();
     }
 
+    /// Whether the wall clock can be trusted. After a jump by more than an hour it is distrusted for a day,
+    /// because everything looks old.
+    pub fn is_clock_trusted(&self) -> bool {
+        self.shared.clock_trust.check(ClockReading::of(&*self.shared.clock)) == 0
+    }
+
     /// The error for new work when the disk is nearly full. Checks now, without the writer.
     pub fn low_disk(&self) -> Option<StoreError> {
         self.shared.mark.check(self.shared.medium.space()?, 0).err()
@@ -121,6 +128,7 @@ impl RedbStore {
             options: options.clone(),
             bounds: StoreLimits::new(limits, options),
             mark: DiskLimits::from(limits),
+            clock_trust: ClockTrust::new(ClockReading::of(&*clock)),
             clock,
             backlog: WriteBacklog::default(),
             watches: ChangeWatches::default(),

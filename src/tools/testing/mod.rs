@@ -40,6 +40,7 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
         runs: 0,
         model_tokens: None,
         last_skip: None,
+        recomputed_ms: None,
     }
 }
 

@@ -26,6 +26,9 @@ pub(crate) struct ScheduleResponse {
     last_run: Option<LastRunResponse>,
     runs: u64,
     last_skip: Option<SkippedRunResponse>,
+    /// When the server's clock had gone back and `next_run_at` was computed again. The schedule may have run
+    /// too early or not at all before.
+    clock_went_back_at: Option<u64>,
 }
 
 /// The last occurrence that was skipped, because a quota of the account was used up.
@@ -72,6 +75,7 @@ impl ScheduleResponse {
                 at: seconds(at_ms),
             }),
             runs: schedule.runs,
+            clock_went_back_at: schedule.recomputed_ms.map(seconds),
             last_skip: schedule
                 .last_skip
                 .map(|skip| SkippedRunResponse { at: seconds(skip.at_ms), quota: skip.quota }),

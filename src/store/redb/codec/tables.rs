@@ -228,6 +228,9 @@ pub(crate) struct StoreCounters {
     pub(crate) freed_bytes: u64,
     /// The wall clock at the last beat, unix milliseconds.
     pub(crate) seen_ms: u64,
+    /// For how long the wall clock was distrusted then, milliseconds.
+    #[serde(default)]
+    pub(crate) distrust_ms: u64,
 }
 
 /// Layout of a file.

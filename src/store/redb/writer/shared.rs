@@ -6,6 +6,7 @@ use crate::store::options::StoreOptions;
 use crate::store::redb::file::handle::DatabaseHandle;
 use crate::store::redb::file::medium::Medium;
 use crate::store::redb::file::watermark::DiskLimits;
+use crate::store::redb::retention::clock_trust::ClockTrust;
 use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
@@ -23,6 +24,7 @@ pub(crate) struct StoreShared {
     pub(crate) bounds: StoreLimits,
     pub(crate) mark: DiskLimits,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_trust: ClockTrust,
     pub(crate) backlog: WriteBacklog,
     pub(crate) watches: ChangeWatches<JobId>,
     pub(crate) batch_watches: ChangeWatches<BatchId>,

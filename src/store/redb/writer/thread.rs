@@ -2,11 +2,13 @@
 //! and workers (P1, P2). After a disk error it reopens the file.
 
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{CancelReason, Clock, Measurement, StoreError};
+use crate::ports::{CancelReason, Measurement, StoreError};
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::file::watermark::DiskWatermark;
 use crate::store::redb::queue::lease::Leases;
-use crate::store::redb::retention::sweeper::{ClockReading, Sweeper};
+use crate::store::redb::retention::clock_trust::{ClockReading, StoredClock};
+use crate::store::redb::retention::sweep::RetentionSweep;
+use crate::store::redb::retention::sweeper::Sweeper;
 use crate::store::redb::writer::group::{WriteGroup, WriterRequest};
 use crate::store::redb::writer::recovery::RecoveryCause;
 use crate::store::redb::writer::shared::StoreShared;
@@ -51,8 +53,10 @@ impl WriterThread {
     /// Starts on an open store; recovers the jobs that the last process left running.
     pub(crate) fn start(shared: Arc<StoreShared>) -> Result<Self, StoreError> {
         let watermark = DiskWatermark::new(shared.mark);
-        let seen_ms = shared.handle.read(crate::store::redb::codec::tables::counters)?.seen_ms;
-        let sweeper = Sweeper::new(shared.options.retention.clone(), read_clocks(&*shared.clock), seen_ms);
+        let counters = shared.handle.read(crate::store::redb::codec::tables::counters)?;
+        let stored = StoredClock { seen_ms: counters.seen_ms, distrust_ms: counters.distrust_ms };
+        shared.clock_trust.resume(ClockReading::of(&*shared.clock), stored);
+        let sweeper = Sweeper::new(shared.options.retention.clone(), shared.clock.monotonic_ms());
         let slow = SlowCommits::new(shared.options.slow_commit_ms);
         let mut writer = Self {
             shared,
@@ -156,9 +160,11 @@ impl WriterThread {
     fn commit(&mut self, writes: &mut [Box<dyn QueuedWrite>], quick: bool) -> Result<(), StoreError> {
         let mut writing = self.shared.handle.write()?;
         writing.set_quick_repair(quick);
-        let now_ms = self.shared.clock.now_ms();
         let (bounds, clock) = (self.shared.bounds, &self.shared.clock);
-        let context = TransactionContext { leases: &self.leases, clock, bounds, now_ms };
+        let now = ClockReading::of(&**clock);
+        let distrust_ms = self.shared.clock_trust.check(now);
+        let context =
+            TransactionContext { leases: &self.leases, clock, bounds, now_ms: now.wall_ms, distrust_ms };
         let mut transaction = Transaction::new(Tables::of(&writing), &context)?;
         transaction.low_disk = self.watermark.check(self.shared.medium.as_ref(), clock.monotonic_ms());
         let group = writes.len();
@@ -264,7 +270,10 @@ impl WriterThread {
         if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
             return;
         }
-        let sweep = self.sweeper.check(read_clocks(&*self.shared.clock));
+        let now = ClockReading::of(&*self.shared.clock);
+        self.sweeper.postpone(now.monotonic_ms);
+        let is_trusted = self.shared.clock_trust.check(now) == 0;
+        let sweep = if is_trusted { self.sweeper.sweep(now.wall_ms) } else { RetentionSweep::default() };
         let (sweep, more) =
             queued_write(WriteOptions::default(), move |transaction| transaction.sweep(&sweep));
         self.write(vec![sweep], true);
@@ -286,10 +295,6 @@ impl WriterThread {
             self.is_settled = true;
         }
     }
-}
-
-fn read_clocks(clock: &dyn Clock) -> ClockReading {
-    ClockReading { wall_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() }
 }
 
 fn resolve_all(writes: Vec<Box<dyn QueuedWrite>>, outcome: &Result<(), StoreError>) {

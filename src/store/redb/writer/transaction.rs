@@ -49,6 +49,8 @@ pub(crate) struct TransactionContext<'t> {
     pub(crate) bounds: StoreLimits,
     /// The time of the transaction, unix milliseconds.
     pub(crate) now_ms: u64,
+    /// For how long this time is distrusted, milliseconds; 0: it is trusted.
+    pub(crate) distrust_ms: u64,
 }
 
 /// An open group of writes.
@@ -57,6 +59,8 @@ pub(crate) struct Transaction<'t> {
     pub(crate) counters: StoreCounters,
     pub(crate) bounds: StoreLimits,
     pub(crate) now_ms: u64,
+    /// For how long this time is distrusted, milliseconds; 0: it is trusted.
+    pub(crate) distrust_ms: u64,
     pub(crate) fair: HashMap<FairKey, u64>,
     pub(crate) effects: CommitEffects,
     /// The error for new work while the disk is nearly full.
@@ -108,13 +112,14 @@ pub(crate) struct CommitOutcome {
 
 impl<'t> Transaction<'t> {
     pub(crate) fn new(tables: Tables<'t>, context: &TransactionContext<'t>) -> Result<Self, StoreError> {
-        let TransactionContext { leases, clock, bounds, now_ms } = *context;
+        let TransactionContext { leases, clock, bounds, now_ms, distrust_ms } = *context;
         let stored = tables.load_counters()?;
         Ok(Self {
             tables,
             counters: stored.clone(),
             bounds,
             now_ms,
+            distrust_ms,
             fair: HashMap::new(),
             effects: CommitEffects::default(),
             low_disk: None,
@@ -310,7 +315,7 @@ mod tests {
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(
             tables,
-            &TransactionContext { leases: &leases, clock: &clock, bounds, now_ms: 0 },
+            &TransactionContext { leases: &leases, clock: &clock, bounds, now_ms: 0, distrust_ms: 0 },
         )
         .unwrap();
         let row = JobRow::new(job(), 1);

@@ -147,6 +147,7 @@ impl Transaction<'_> {
     pub(crate) fn beat(&mut self) {
         self.counters.beat = self.counters.beat.wrapping_add(1);
         self.counters.seen_ms = self.now_ms;
+        self.counters.distrust_ms = self.distrust_ms;
         self.mark_dirty();
     }
 }
