@@ -13,6 +13,7 @@ use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
+use super::server::client_socket::InputPolicy;
 use super::shares::{HeldShare, ShareOwner};
 use crate::domain::id::JobId;
 use crate::domain::limits::Limits;
@@ -130,14 +131,23 @@ async fn handle(
         return Err(ApiError::Method { method: request.method().clone(), allow: found.allow() });
     };
     notes.details.job = job_of(route, &found.segments);
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    let input = head.extensions.remove::<InputPolicy>().unwrap_or_default();
     let (caller, address, query) = admission::admit(context, &head, route, notes)?;
     let owner = ShareOwner::of(context.app.auth.mode, &caller, address);
     notes.place = owner.map(|owner| request_place(context, owner)).transpose()?;
     let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
-    let request =
-        RequestContext { user: caller.user, caller, address, owner, headers: head.headers, query, segments };
+    let request = RequestContext {
+        user: caller.user,
+        caller,
+        address,
+        owner,
+        headers: head.headers,
+        query,
+        segments,
+        input,
+    };
     let body = RequestBody::new(body, request.caller, owner);
     (route.handler)(Arc::clone(context), request, body).await
 }

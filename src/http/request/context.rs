@@ -5,6 +5,7 @@ use super::query::QueryString;
 use crate::domain::id::UserId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::server::client_socket::InputPolicy;
 use crate::http::shares::ShareOwner;
 use hyper::HeaderMap;
 use std::str::FromStr;
@@ -19,6 +20,8 @@ pub(crate) struct RequestContext {
     pub(crate) headers: HeaderMap,
     pub(crate) query: QueryString,
     pub(crate) segments: PathParameters,
+    /// Whether the end of the client's input ends the request.
+    pub(crate) input: InputPolicy,
 }
 
 /// Parameters of the path: name and decoded text.

@@ -1,8 +1,8 @@
 //! HTTP/1 on one connection: buffers, header limits, keep-alive, and a close that lets the client read the
 //! last response.
 
+use super::client_socket::{ClientSocket, InputPolicy};
 use super::shutdown::{Shutdown, ShutdownStage};
-use super::write_timeout::WriteTimeout;
 use crate::http::context::ServerContext;
 use crate::http::middleware::access_log::MeteredBody;
 use crate::http::middleware::measurement::OTHER;
@@ -50,13 +50,16 @@ where
 {
     let mut shutdown = context.shutdown.clone();
     let idle_close = idle_close(shutdown.clone());
-    let io = WriteTimeout::new(io, Duration::from_secs(context.app.limits.write_stall_s));
+    let input = InputPolicy::default();
+    let io = ClientSocket::new(io, Duration::from_secs(context.app.limits.write_stall_s), input.clone());
     let (http, most_bytes, meter) =
         (http_builder(&context), most_bytes(&context), Arc::clone(&context.app.meter));
     // Boxed: the state of a request is freed with its response; an idle stream keeps none of it.
     let service = service_fn(move |mut request: hyper::Request<Incoming>| -> ResponseFuture {
         let context = Arc::clone(&context);
+        input.reset();
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(input.clone());
         Box::pin(async move {
             let mut response = router::answer(&context, request).await;
             if context.shutdown.stage() >= ShutdownStage::Draining {
@@ -131,6 +134,7 @@ fn http_builder(context: &ServerContext) -> http1::Builder {
     let limits = &context.app.limits;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
+        .half_close(true)
         .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
         .max_header_size(limits.header_bytes)
         .max_buf_size(limits.header_bytes.max(LEAST_BUFFER));

@@ -1,11 +1,11 @@
 //! The accept loop and the drain. `app` decides when each stage of the shutdown begins.
 
 mod accept;
+pub(crate) mod client_socket;
 pub(crate) mod connection;
 mod kernel_reserve;
 pub(crate) mod listener;
 pub(crate) mod shutdown;
-mod write_timeout;
 
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;

@@ -8,7 +8,7 @@ mod seams;
 mod store;
 
 pub(crate) use account::account;
-pub(crate) use client::{Answer, Server, read_all, request};
+pub(crate) use client::{Answer, Server, parse, read_all, request};
 pub(crate) use outbox::MemoryOutbox;
 pub(crate) use seams::{Counted, HandClock, Short, Told, app};
 pub(crate) use store::{MemoryStore, step_text};

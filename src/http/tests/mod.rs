@@ -5,6 +5,7 @@ mod backup;
 mod cost;
 mod drain;
 mod events;
+mod half_close;
 mod hostile;
 mod jobs;
 mod quota;

@@ -9,17 +9,19 @@ use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::response::HandlerResult;
+use crate::http::server::client_socket::InputPolicy;
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::sse::stream::{self, DisconnectGuard, StreamRequest};
 use crate::ports::StoreError;
 use std::sync::Arc;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct JobStreamRequest {
     pub(crate) caller: Caller,
     pub(crate) job: JobId,
     pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) input: InputPolicy,
     pub(crate) wire: StreamFormat,
     pub(crate) text: TextMode,
 }
@@ -33,8 +35,8 @@ pub(crate) async fn streamed<F>(
 where
     F: Future<Output = Result<(Job, bool), ApiError>>,
 {
+    let mut guard = disconnect_guard(context, &reader); // before the job is stored
     let JobStreamRequest { caller, wire, text, .. } = reader;
-    let mut guard = disconnect_guard(context, reader); // before the job is stored
     let stored = storing.await.inspect_err(|error| {
         if let (Some(guard), true) = (&mut guard, is_refusal(error)) {
             guard.disarm();
@@ -52,10 +54,11 @@ where
     Ok(response)
 }
 
-fn disconnect_guard(context: &ServerContext, reader: JobStreamRequest) -> Option<Box<dyn DisconnectGuard>> {
+fn disconnect_guard(context: &ServerContext, reader: &JobStreamRequest) -> Option<Box<dyn DisconnectGuard>> {
     match reader.on_disconnect {
         OnDisconnect::Continue => None,
         OnDisconnect::Cancel => {
+            reader.input.end_with_input();
             Some(Box::new(CancelOnDisconnect::new(context, reader.caller.user, reader.job)))
         }
     }
