@@ -23,6 +23,7 @@ mod client_commands;
 mod conversations;
 mod crash_recovery;
 mod custom_tools;
+mod disk_errors;
 mod doctor;
 mod event_stream_load;
 mod event_streams;

@@ -3,6 +3,7 @@
 use super::socket_activation::SocketActivationError;
 use crate::domain::address::AddressRangeError;
 use crate::engine::pool::WorkerPoolError;
+use crate::store::file_advice;
 use crate::tools::{BadApprovalPattern, BadBashOption, ToolSetError};
 use crate::webhooks::{DispatcherThreadsError, InvalidSecret};
 use std::path::PathBuf;
@@ -83,4 +84,19 @@ pub enum AppError {
     /// The threads of the server, or its signal handlers.
     #[error("cannot start the server's threads: {0}")]
     Runtime(std::io::Error),
+}
+
+impl AppError {
+    /// What to do about it, if the error itself tells.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Store(error) => Some(error.advice()),
+            Self::DataDir { source, .. }
+            | Self::Audit(source)
+            | Self::SessionKey(source)
+            | Self::WebhookSecret(source)
+            | Self::Control(source) => file_advice(source),
+            _ => None,
+        }
+    }
 }

@@ -38,6 +38,11 @@ pub(super) fn of(
     }
     let invite = api_key::generate(SecretKind::Invite, ports.entropy.as_ref());
     let expires_at_ms = ports.clock.now_ms().saturating_add(LIFE_MS);
-    users.store_invite(NewInvite { digest: invite.digest, expires_at_ms }).wait()?;
-    Ok(Some(FirstInvite(invite.secret)))
+    match users.store_invite(NewInvite { digest: invite.digest, expires_at_ms }).wait() {
+        Err(error @ StoreError::Full) => {
+            tracing::warn!(%error, "cannot store an invite for the first administrator");
+            Ok(None)
+        }
+        stored => stored.map(|()| Some(FirstInvite(invite.secret))),
+    }
 }

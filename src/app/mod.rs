@@ -75,7 +75,7 @@ pub struct App {
     mcp: Option<Arc<McpServers>>,
     scheduler: SchedulerThread,
     cleaner: JobDirectoryCleaner,
-    control: ControlFile,
+    control: Option<ControlFile>,
     store: Arc<RedbStore>,
     self_test: SandboxSelfTest,
     bound: BoundAddress,

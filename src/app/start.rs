@@ -36,12 +36,17 @@ use crate::ports::{
 use crate::store::RedbStore;
 use crate::tools::BashRules;
 use nanoclaw_sandbox::{KernelUse, Sandbox};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Threads that serve HTTP: sockets and small reads, no computation.
 const HTTP_THREADS: usize = 2;
+
+/// Exit code when the store cannot be written any more: `EX_IOERR` of sysexits.h. The unit restarts the
+/// server.
+const STORE_LOST_EXIT: i32 = 74;
 
 /// Threads for reads that may block on the disk.
 const BLOCKING_THREADS: usize = 16;
@@ -134,6 +139,7 @@ fn open_measured_store(
     let open = || open_store(config, clock);
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
+    store.on_writer_loss(|| std::process::exit(STORE_LOST_EXIT));
     Ok(store)
 }
 
@@ -155,14 +161,21 @@ fn start_cleaner(
     JobDirectoryCleaner::start(ports, config.retention.job_files)
 }
 
-/// The file with the address and a new key for the command line, and the digest of that key.
+/// The file with the address and a new key for the command line, and the digest of that key. On a full disk
+/// there is no file: the server reads what it has.
 fn write_control_file(
     config: &Config,
     bound: &BoundAddress,
     entropy: &dyn Entropy,
-) -> std::io::Result<(ControlFile, SecretDigest)> {
+) -> std::io::Result<(Option<ControlFile>, SecretDigest)> {
     let key = api_key::generate(SecretKind::Control, entropy);
-    Ok((ControlFile::write(&config.data_dir, bound, &key.secret)?, key.digest))
+    match ControlFile::write(&config.data_dir, bound, &key.secret) {
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            tracing::warn!(%error, "cannot write control.json; commands on this machine need --server and --token");
+            Ok((None, key.digest))
+        }
+        written => Ok((Some(written?), key.digest)),
+    }
 }
 
 fn engine_limits(config: &Config) -> EngineLimits {

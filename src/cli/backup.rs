@@ -149,10 +149,5 @@ fn copy_closed(store: &Path, client: &ApiClient, draft: &AtomicFile) -> Result<u
 }
 
 fn explain(error: &OpenError) -> CliError {
-    let failed = CliError::failed(error.to_string());
-    match error {
-        OpenError::Locked { .. } => failed
-            .hint("a server runs over this directory: stop it first, or to back it up name it with --server"),
-        _ => failed,
-    }
+    CliError::failed(error.to_string()).hint(error.advice())
 }

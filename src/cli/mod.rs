@@ -73,7 +73,7 @@ impl Command {
         let client = || common.client();
         let done = |()| ExitCode::SUCCESS;
         match self {
-            Self::Serve(args) => serve::serve(&common.load(args.flags())?, terminal).map(done),
+            Self::Serve(args) => serve::serve(&args.apply(common.load(args.flags())?), terminal).map(done),
             Self::Demo => demo::demo(&clock, terminal).map(done),
             Self::Ask(args) => ask::ask(&client()?, args, terminal).map(done),
             Self::Chat(args) => chat::chat(&client()?, args, terminal).map(done),

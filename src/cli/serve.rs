@@ -12,12 +12,20 @@ pub(super) struct ServeArgs {
     /// Address and port, or `unix:/path`; port 0 chooses a free one and prints it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Start with an empty store if the directory had one that is missing now
+    #[arg(long)]
+    new_store: bool,
 }
 
 impl ServeArgs {
     /// The configuration keys that the flags set.
     pub(super) fn flags(&self) -> Vec<(String, String)> {
         self.listen.iter().map(|listen| ("listen".to_owned(), listen.clone())).collect()
+    }
+
+    /// Sets what no configuration key may set.
+    pub(super) fn apply(&self, config: Config) -> Config {
+        config.with_new_store(self.new_store)
     }
 }
 
@@ -83,7 +91,6 @@ fn explain(error: &AppError) -> CliError {
         AppError::DataDir { .. } => "name a directory that you may write to: --data-dir DIR",
         AppError::Listen { .. } => "another program may listen there; choose another: --listen 127.0.0.1:0",
         AppError::SocketActivation(_) => "see: systemctl cat nanoclaw.socket",
-        AppError::Store(_) => "is another server running over this directory? else see: nanoclaw doctor",
         _ => "see: nanoclaw doctor",
     };
     match error {
@@ -101,6 +108,6 @@ fn explain(error: &AppError) -> CliError {
             | SocketActivationError::Public { .. }
             | SocketActivationError::Nameless,
         ) => CliError::config(error.to_string()).hint(hint),
-        _ => CliError::failed(error.to_string()).hint(hint),
+        _ => CliError::failed(error.to_string()).hint(error.advice().unwrap_or(hint)),
     }
 }

@@ -52,6 +52,15 @@ impl Deref for Config {
     }
 }
 
+impl Config {
+    /// Sets [`crate::store::options::StoreOptions::new_store`], which no key sets.
+    #[must_use]
+    pub fn with_new_store(mut self, new_store: bool) -> Self {
+        self.keys.store.new_store = new_store;
+        self
+    }
+}
+
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.keys.serialize(serializer)

@@ -225,6 +225,7 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
         StoreError::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
+        StoreError::Misplaced => (StatusCode::SERVICE_UNAVAILABLE, "store_moved"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
         StoreError::Io(_) | StoreError::Corrupt(_) => INTERNAL,

@@ -29,6 +29,12 @@ pub enum StoreError {
         /// Bytes that must be free.
         needed_bytes: u64,
     },
+    /// The store's file has lost its name, or another file has it (HTTP: 503).
+    #[error(
+        "the file of the store was moved, removed or replaced under the server, so nothing more is accepted: put it \
+         back, or save what it holds (nanoclaw backup FILE) and restart the server"
+    )]
+    Misplaced,
     /// A stored value cannot be read.
     #[error("the store holds a value that cannot be read: {0}")]
     Corrupt(String),

@@ -1,8 +1,9 @@
 //! Checks the kind of file at the store's path without opening it as a store, so that a running server is not
 //! disturbed. Reads the signature only.
 
+use super::atomic_file::AtomicFile;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// The first bytes of every redb file (redb, `docs/design.md`).
@@ -19,13 +20,38 @@ pub enum FileProbe {
     Foreign,
 }
 
-/// Fails when the file exists and cannot be read.
+/// Content of the file that says that a directory has a store.
+const STORE_MARK: &str = "A store of NanoClaw belongs beside this file. If it is missing, the server does not start:\n\
+mount its disk, or restore a backup. 'nanoclaw serve --new-store' starts with an empty one.\n";
+
+/// Whether a store was opened at this path before: then `nanoclaw.id` stands beside `nanoclaw.redb`.
+pub fn had_store(path: &Path) -> bool {
+    path.with_extension("id").exists()
+}
+
+/// Writes the file that [`had_store`] looks for, unless it exists.
+pub(super) fn mark_store(path: &Path) -> io::Result<()> {
+    if had_store(path) {
+        return Ok(());
+    }
+    let draft = AtomicFile::begin(&path.with_extension("id"))?;
+    draft.file().write_all(STORE_MARK.as_bytes())?;
+    draft.finish()
+}
+
+/// Fails when the file exists and cannot be read, and for a symbolic link that leads nowhere.
 pub fn probe_file(path: &Path) -> io::Result<FileProbe> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}
         // Opening a pipe would wait for its other end.
         Ok(_) => return Ok(FileProbe::Foreign),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileProbe::Absent),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if fs::symlink_metadata(path).is_ok() {
+                let reason = "it is a symbolic link that leads nowhere";
+                return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+            }
+            return Ok(FileProbe::Absent);
+        }
         Err(error) => return Err(error),
     }
     let mut file = File::open(path)?;

@@ -7,7 +7,10 @@ pub mod options;
 mod redb;
 mod retention_age;
 
-pub use self::redb::{LAYOUT, LayoutProbe, OpenError, RedbStore, backup_closed, layout, restore};
+pub use self::redb::{
+    LAYOUT, LayoutProbe, OpenError, RedbStore, backup_closed, file_advice, layout, restore,
+};
 pub use atomic_file::AtomicFile;
-pub use file_probe::{FileProbe, probe_file};
+use file_probe::mark_store;
+pub use file_probe::{FileProbe, had_store, probe_file};
 pub use retention_age::{InvalidRetentionAge, RetentionAge};

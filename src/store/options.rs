@@ -24,6 +24,9 @@ pub struct StoreOptions {
     /// How users share the workers; `None`: they do not. Follows from other keys.
     #[serde(skip)]
     pub share: Option<FairShare>,
+    /// Start with an empty store if the directory had one that is missing: `nanoclaw serve --new-store`.
+    #[serde(skip)]
+    pub new_store: bool,
     /// Whether quotas of accounts hold: not in single mode. The caller that opens the store sets it.
     #[serde(skip)]
     pub has_quotas: bool,
@@ -64,6 +67,7 @@ impl Default for StoreOptions {
             slow_commit_ms: 1_000,
             retention: RetentionOptions::default(),
             share: None,
+            new_store: false,
             has_quotas: true,
         }
     }

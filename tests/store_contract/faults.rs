@@ -1,5 +1,5 @@
-//! Disk errors: nothing is acknowledged, no state in memory changes, and the store recovers without a
-//! restart.
+//! Disk errors and panics: nothing is acknowledged, no state in memory changes, and the store recovers
+//! without a restart, or says that it cannot.
 
 use crate::support::store::{ANN, ManualClock, delta, done, id, job};
 use nanoclaw::app::system::SystemClock;
@@ -29,6 +29,10 @@ struct Disk {
     syncs_fail: AtomicBool,
     writes_fail: AtomicBool,
     is_full: AtomicBool,
+    /// Writes and syncs until one panics, counted down; 0: none does.
+    panics_in: AtomicU64,
+    /// From that panic on every write and sync panics.
+    panics_persist: AtomicBool,
     /// Syncs block while a test holds this lock.
     gate: Mutex<()>,
 }
@@ -38,7 +42,15 @@ fn refuse(switch: &AtomicBool) -> io::Result<()> {
 }
 
 impl Disk {
+    fn panic_if_due(&self) {
+        let due = self.panics_in.load(Ordering::SeqCst);
+        assert!(due != 1 || !self.panics_persist.load(Ordering::SeqCst), "on purpose, again and again");
+        self.panics_in.store(due.saturating_sub(1), Ordering::SeqCst);
+        assert!(due != 1, "on purpose");
+    }
+
     fn take_write(&self) -> io::Result<()> {
+        self.panic_if_due();
         if self.is_full.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -60,6 +72,7 @@ impl StorageBackend for Flaky {
     fn sync_data(&self) -> io::Result<()> {
         self.0.syncs.fetch_add(1, Ordering::SeqCst);
         drop(self.0.gate.lock().unwrap());
+        self.0.panic_if_due();
         refuse(&self.0.syncs_fail)
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -149,6 +162,57 @@ fn a_full_disk_refuses_each_write_and_the_store_recovers() {
     disk.0.is_full.store(false, Ordering::SeqCst);
     store.submit(vec![job(3, ANN)]).wait().unwrap();
     assert_eq!((claim(&store).job.id, seqs(&store, 3)), (id(1), vec![1]));
+}
+
+#[test]
+fn p1_a_panic_in_the_writer_loses_nothing_and_the_store_goes_on() {
+    for panics_in in 1..40 {
+        let disk = Flaky::default();
+        let store = store_on(&disk);
+        store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+        let lease = claim(&store);
+        disk.0.panics_in.store(panics_in, Ordering::SeqCst);
+        let tickets: Vec<_> = (3..10).map(|n| store.submit(vec![job(n, ANN)])).collect();
+        let outcomes: Vec<(u128, bool)> =
+            (3..10).zip(tickets).map(|(n, ticket)| (n, ticket.wait().is_ok())).collect();
+        let mut accepted: Vec<u128> = outcomes.iter().filter(|(_, is_ok)| *is_ok).map(|(n, _)| *n).collect();
+        let appended = store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait();
+        disk.0.panics_in.store(0, Ordering::SeqCst);
+        store.submit(vec![job(10, ANN)]).wait().expect("the store goes on");
+        accepted.extend([1, 2, 10]);
+        for n in accepted {
+            assert!(store.job(ANN, id(n)).unwrap().is_some(), "job {n}, panic in {panics_in}");
+            assert!(!seqs(&store, n).is_empty());
+        }
+        let is_known = appended.is_ok() || lease.cancel.reason() == Some(CancelReason::LeaseLost);
+        assert!(
+            is_known || store.release(lease.fence()).wait().is_ok(),
+            "{appended:?}, panic in {panics_in}"
+        );
+        store.close();
+    }
+}
+
+#[test]
+fn a_store_that_panics_again_and_again_gives_up_and_says_so() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    let lease = claim(&store);
+    let (sender, lost) = std::sync::mpsc::channel();
+    store.on_writer_loss(move || sender.send(()).unwrap());
+    disk.0.panics_persist.store(true, Ordering::SeqCst);
+    disk.0.panics_in.store(1, Ordering::SeqCst);
+    let failed: Vec<_> = (2..12).map(|n| store.submit(vec![job(n, ANN)])).collect();
+    assert!(failed.into_iter().all(|ticket| ticket.wait().is_err()), "each caller gets an error");
+    lost.recv_timeout(Duration::from_secs(60)).expect("the owner of the store is told");
+    assert_eq!(lease.cancel.reason(), Some(CancelReason::LeaseLost));
+    assert_eq!(store.submit(vec![job(20, ANN)]).wait(), Err(StoreError::Closed.into()));
+    assert_eq!(store.job(ANN, id(1)), Err(StoreError::Closed));
+    disk.0.panics_in.store(0, Ordering::SeqCst);
+    store.close();
+    let store = store_on(&disk);
+    assert!(store.job(ANN, id(1)).unwrap().is_some(), "the next process has what was acknowledged");
 }
 
 #[test]

@@ -58,9 +58,26 @@ impl Server {
 
     /// A server of another build.
     pub(crate) fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
+        Self::start_command(clean_command(binary), dir, config)
+    }
+
+    /// A server with these variables.
+    pub(crate) fn start_with_environment(dir: &Path, config: &str, variables: &[(&str, PathBuf)]) -> Self {
+        let mut command = clean_command(Path::new(BINARY));
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Self::start_command(command, dir, config)
+    }
+
+    /// A server with more arguments.
+    pub(crate) fn start_with_arguments(dir: &Path, config: &str, arguments: &[&str]) -> Self {
+        let mut command = clean_command(Path::new(BINARY));
+        command.arg("serve").args(arguments);
+        Self::start_command(command, dir, config)
+    }
+
+    fn start_command(mut command: Command, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
-        let mut command = clean_command(binary);
         if !config.contains("disk_free") {
             // The test must not fail because the disk of the machine is nearly full.
             command.envs([
@@ -71,8 +88,11 @@ impl Server {
         if !config.contains("listen: ") {
             command.env("NANOCLAW_LISTEN", "127.0.0.1:0");
         }
+        if command.get_args().next().is_none() {
+            command.arg("serve");
+        }
         let mut child = command
-            .args(["serve", "--config"])
+            .arg("--config")
             .arg(&file)
             .arg("--data-dir")
             .arg(dir.join("data"))
@@ -114,6 +134,16 @@ impl Server {
         let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("SIGTERM");
         self.child.wait().expect("reap")
+    }
+
+    /// Waits until the server ends by itself.
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        let mut ended = None;
+        wait_until("the server ends", || {
+            ended = self.child.try_wait().expect("a status");
+            ended.is_some()
+        });
+        ended.expect("ended")
     }
 
     /// The server's process id.

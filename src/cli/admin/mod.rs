@@ -47,8 +47,10 @@ pub(crate) fn access(config: &Config, clock: &Arc<dyn Clock>) -> Result<StoreAcc
         Ok(store) => Ok(StoreAccess::Local(store)),
         // A server has started since the first check.
         Err(AppError::Store(OpenError::Locked { .. })) => connect(config),
-        Err(error) => Err(CliError::failed(error.to_string())
-            .hint("name the directory of the store with --data-dir; see also: nanoclaw doctor")),
+        Err(error) => {
+            let hint = "name the directory of the store with --data-dir; see also: nanoclaw doctor";
+            Err(CliError::failed(error.to_string()).hint(error.advice().unwrap_or(hint)))
+        }
     }
 }
 

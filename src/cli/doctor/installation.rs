@@ -8,7 +8,7 @@ use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
 use crate::mcp::program_access;
-use crate::store::{FileProbe, LAYOUT, LayoutProbe, layout, probe_file};
+use crate::store::{FileProbe, LAYOUT, LayoutProbe, had_store, layout, probe_file};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -122,6 +122,11 @@ fn check_store(dir: &Path) -> DoctorCheck {
             version = if let LayoutProbe::Known(version) = layout_probe { Some(version) } else { None };
             check_layout(&format!("{path}: {} KiB", bytes.unwrap_or(0) / 1024), layout_probe)
         }
+        Ok(FileProbe::Absent) if had_store(&file) => DoctorCheck::bad(
+            "store",
+            format!("{path} is missing, although this directory had a store"),
+            "mount its disk, or restore a backup; nanoclaw serve --new-store starts with an empty one",
+        ),
         Ok(FileProbe::Absent) => {
             DoctorCheck::good("store", format!("{path}: not there yet, the first start makes it"))
         }

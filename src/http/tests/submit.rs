@@ -137,6 +137,7 @@ async fn store_errors_map_to_their_status() {
         (StoreError::Busy.into(), 503, "busy", true),
         (StoreError::Recovering.into(), 503, "recovering", true),
         (SubmitError::QueueFull { limit: 5 }, 429, "queue_full", true),
+        (StoreError::Misplaced.into(), 503, "store_moved", true),
         (StoreError::Closed.into(), 503, "shutting_down", true),
         (StoreError::Full.into(), 507, "disk_full", false),
         (StoreError::Corrupt("page 7".into()).into(), 500, "internal", false),

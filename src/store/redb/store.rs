@@ -3,11 +3,12 @@
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Meter, StoreError, Ticket};
+use crate::store::mark_store;
 use crate::store::options::StoreOptions;
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::handle::DatabaseHandle;
 use crate::store::redb::file::medium::{BackendMedium, FileMedium, Medium};
-use crate::store::redb::file::open::{open_with_retry, refused};
+use crate::store::redb::file::open::{is_full, open_with_retry, refused};
 use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::file::{compaction, migration};
 use crate::store::redb::retention::clock_trust::{ClockReading, ClockTrust};
@@ -16,7 +17,7 @@ use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
 use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::ready_notify::ReadyNotify;
-use crate::store::redb::writer::shared::{StoreShared, WriteBacklog};
+use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
 use crate::store::redb::writer::write::{PortError, WriteOptions, queued_write};
@@ -45,10 +46,15 @@ impl RedbStore {
     ) -> Result<Arc<Self>, OpenError> {
         // redb trusts its pages, so a damaged one may cause a panic, which counts as damage.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            Self::open_medium(Box::new(FileMedium(path.to_owned())), path, (options, limits), clock)
+            let medium = FileMedium::new(path, options.new_store);
+            Self::open_medium(Box::new(medium), path, (options, limits), clock)
         }));
         let reason = "it is damaged; restore a backup, or move it away and start anew".to_owned();
-        opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))
+        let opened = opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))?;
+        if let Err(error) = mark_store(path) {
+            tracing::warn!(%error, "cannot write the file that says that this directory has a store");
+        }
+        Ok(opened)
     }
 
     /// Opens the backend that `make` creates. Calls `make` again whenever the store reopens after an I/O
@@ -65,6 +71,12 @@ impl RedbStore {
     /// Sets the meter and reports the counts of recovery to it. Only the first meter is used.
     pub fn set_meter(&self, meter: Arc<dyn Meter>) {
         self.shared.set_meter(meter);
+    }
+
+    /// Calls `act` when the writer has ended although nobody closed the store: it panicked again and again,
+    /// or the file cannot be opened any more. Only a restart of the process heals that.
+    pub fn on_writer_loss(&self, act: impl FnOnce() + Send + 'static) {
+        self.shared.writer_loss.on_loss(Box::new(act));
     }
 
     /// Blocks until jobs are deleted, until [`RedbStore::wake_removal_waiter`], or until the timeout has
@@ -116,15 +128,11 @@ impl RedbStore {
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.create_if_missing().map_err(|e| refused(path, e))?;
-        let database = open_with_retry(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
-        migration::prepare(&database, medium.as_ref(), path)?;
-        let database =
-            compaction::compact_if_worth(database, medium.as_ref(), options.cache_bytes, clock.as_ref())
-                .map_err(|e| refused(path, e))?;
+        let handle = open_handle(medium.as_ref(), path, options.cache_bytes, clock.as_ref())?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(StoreShared {
             medium,
-            handle: DatabaseHandle::new(database),
+            handle,
             options: options.clone(),
             bounds: StoreLimits::new(limits, options),
             mark: DiskLimits::from(limits),
@@ -138,6 +146,7 @@ impl RedbStore {
             job_removals: JobRemovals::default(),
             meter: OnceLock::new(),
             unreported: Mutex::default(),
+            writer_loss: WriterLoss::default(),
         });
         let writer = WriterThread::start(Arc::clone(&shared)).map_err(unusable)?;
         let thread =
@@ -197,6 +206,31 @@ impl RedbStore {
     }
 }
 
+/// Opens the database. On a full disk it is open for reads only.
+fn open_handle(
+    medium: &dyn Medium,
+    path: &Path,
+    cache_bytes: usize,
+    clock: &dyn Clock,
+) -> Result<DatabaseHandle, OpenError> {
+    match open_with_retry(medium, cache_bytes) {
+        Err(error) if is_full(&error) => {
+            tracing::error!(%error, "the disk is full; the store is open for reads only until there is room");
+            let database = medium.open_for_reading(cache_bytes).map_err(|e| refused(path, e))?;
+            if !migration::is_current(&database, path)? {
+                return Err(refused(path, error));
+            }
+            Ok(DatabaseHandle::read_only(database, StoreError::Full))
+        }
+        opened => {
+            let database = opened.map_err(|e| refused(path, e))?;
+            migration::prepare(&database, medium, path)?;
+            let database = compaction::compact_if_worth(database, medium, cache_bytes, clock);
+            Ok(DatabaseHandle::new(database.map_err(|e| refused(path, e))?))
+        }
+    }
+}
+
 impl Drop for RedbStore {
     fn drop(&mut self) {
         self.close();
@@ -218,5 +252,87 @@ impl StoreLimits {
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
             share: options.share,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::system::SystemClock;
+    use crate::domain::message::Message;
+    use crate::domain::{id::JobId, job::JobSpec};
+    use crate::ports::{NewJob, Store};
+    use crate::store::redb::file::medium::DiskSpace;
+    use redb::{Database, DatabaseError};
+    use std::io::{self, ErrorKind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A file on a disk that may be full: redb cannot open it for writing.
+    struct FullDisk(FileMedium, Arc<AtomicBool>);
+
+    impl FullDisk {
+        fn check(&self) -> io::Result<()> {
+            if self.1.load(Ordering::SeqCst) { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+    }
+
+    impl Medium for FullDisk {
+        fn takes_writes(&self) -> io::Result<()> {
+            self.check()
+        }
+        fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
+            self.check()?;
+            self.0.open(cache_bytes)
+        }
+        fn open_for_reading(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
+            self.0.open_for_reading(cache_bytes)
+        }
+        fn space(&self) -> Option<DiskSpace> {
+            None
+        }
+        fn bytes(&self) -> u64 {
+            self.0.bytes()
+        }
+    }
+
+    fn job(number: u128) -> Vec<NewJob> {
+        let spec = JobSpec::new("demo".to_owned(), vec![Message::user("hello".to_owned())], 15, 60);
+        vec![NewJob {
+            id: JobId::from_bits(number),
+            user: UserId(1),
+            created_at_ms: 1,
+            spec,
+            in_existing: false,
+        }]
+    }
+
+    #[test]
+    fn p1_a_store_that_was_not_closed_is_read_on_a_full_disk_and_written_when_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, path) = (dir.path().join("first.redb"), dir.path().join("store.redb"));
+        let (options, limits) = (StoreOptions::default(), Limits::default());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = RedbStore::open(&first, &options, &limits, Arc::clone(&clock)).unwrap();
+        for number in 1..50 {
+            store.submit(job(number)).wait().unwrap();
+        }
+        assert_eq!(store.claim(1).wait().unwrap().len(), 1, "one runs");
+        std::fs::copy(&first, &path).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let is_full = Arc::new(AtomicBool::new(true));
+        let medium = Box::new(FullDisk(FileMedium::new(&path, false), Arc::clone(&is_full)));
+        let store = RedbStore::open_medium(medium, &path, (&options, &limits), clock).unwrap();
+        for number in 1..50 {
+            assert!(store.job(UserId(1), JobId::from_bits(number)).unwrap().is_some());
+        }
+        for number in 50..53 {
+            assert_eq!(store.submit(job(number)).wait(), Err(StoreError::Full.into()));
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), before, "the file is not written");
+        is_full.store(false, Ordering::SeqCst);
+        store.submit(job(60)).wait().unwrap();
+        let running = store.claim(100).wait().unwrap();
+        assert_eq!(running.len(), 50, "recovery has queued the interrupted job");
+        assert_eq!(running.iter().filter(|lease| lease.job.crashes == 1).count(), 1);
     }
 }

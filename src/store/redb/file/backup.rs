@@ -5,6 +5,7 @@ use crate::ports::{Backup, StoreError};
 use crate::store::atomic_file::AtomicFile;
 use crate::store::redb::codec::lazy_table::{RawBytes, raw};
 use crate::store::redb::codec::tables::NAMES;
+use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::FileMedium;
 use crate::store::redb::file::migration::refuse_newer;
@@ -50,7 +51,7 @@ impl Backup for RedbStore {
 /// no backup, and a server that starts meanwhile has to wait.
 pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError> {
     let database =
-        open_with_retry(&FileMedium(store.to_owned()), CACHE_BYTES).map_err(|e| refused(store, e))?;
+        open_with_retry(&FileMedium::new(store, false), CACHE_BYTES).map_err(|e| refused(store, e))?;
     refuse_newer(&database, store)?;
     let copied = File::open(store).and_then(|mut from| io::copy(&mut from, &mut draft.file()));
     drop(database);
@@ -60,11 +61,15 @@ pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError>
 /// Copies every table into an empty file while `is_open` returns true. A broken store has to be reopened, and
 /// this transaction would block that.
 fn copy(reading: &ReadTransaction, file: &File, is_open: &dyn Fn() -> bool) -> Result<(), StoreError> {
-    let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
+    let failure = SyncFailure::default();
+    let checked = CheckedFile::new(file.try_clone()?, failure.clone())?;
+    let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(checked)?;
     for name in NAMES {
         copy_table(reading, &target, name, is_open)?;
     }
     drop(target); // closes it
+    // Another sync would succeed after one that failed, although pages are lost.
+    failure.check()?;
     Ok(file.sync_all()?)
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn compact_if_worth(
         Err(error) => {
             tracing::warn!(%error, took_ms, "store not compacted");
             drop(database); // after an I/O error redb takes no writes until it is opened again
+            medium.drop_unsynced()?;
             medium.open(cache_bytes)
         }
     }
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn compaction_shrinks_a_mostly_free_file_and_resets_its_counter() {
         let dir = tempfile::tempdir().unwrap();
-        let medium = FileMedium(dir.path().join("store.redb"));
+        let medium = FileMedium::new(&dir.path().join("store.redb"), false);
         medium.create_if_missing().unwrap();
         let database = medium.open(1 << 20).unwrap();
         let writing = database.begin_write().unwrap();

@@ -5,16 +5,19 @@
 
 use crate::ports::StoreError;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Why the store did not open.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has locked the file.
-    #[error("cannot open store '{path}': another process has it open")]
+    #[error("cannot open store '{path}': {} has it open", process(*.holder))]
     Locked {
         /// The file.
         path: PathBuf,
+        /// The id of the process, if the kernel tells.
+        holder: Option<u32>,
     },
     /// A newer build wrote the file; this one would damage it.
     #[error("cannot open store '{path}': its schema is version {found}, this build knows up to {known}")]
@@ -52,6 +55,70 @@ pub enum OpenError {
         /// Why.
         reason: String,
     },
+}
+
+impl OpenError {
+    /// The file is locked; looks for the process.
+    pub(crate) fn locked(path: PathBuf) -> Self {
+        let holder = lock_holder(&path);
+        Self::Locked { path, holder }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Locked { .. } => {
+                "a server runs over this directory: stop it first, or to back it up name it with --server"
+            }
+            Self::Newer { .. } => {
+                "use the version that has written it, or restore a backup from before: nanoclaw restore FILE"
+            }
+            Self::NoCopy { source, .. } | Self::Io { source, .. } => {
+                file_advice(source).unwrap_or("see: nanoclaw doctor, and the log of the kernel (dmesg)")
+            }
+            Self::Unusable { .. } => DAMAGED_ADVICE,
+        }
+    }
+}
+
+const DAMAGED_ADVICE: &str =
+    "restore a backup (nanoclaw restore FILE), or move the file away and start with --new-store";
+
+/// What to do about an error of the file system, if its kind tells.
+pub fn file_advice(error: &io::Error) -> Option<&'static str> {
+    Some(match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "run this as the user that owns it, or give it to this user (chown)"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the disk is full: free some space on it"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the disk is mounted read-only; after an error the kernel does that: see dmesg"
+        }
+        io::ErrorKind::NotFound => {
+            "mount its disk, or restore a backup (nanoclaw restore FILE); serve --new-store starts with an empty one"
+        }
+        io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory => DAMAGED_ADVICE,
+        _ => return None,
+    })
+}
+
+fn process(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+}
+
+/// The process that holds a lock on the file, from `/proc/locks`.
+fn lock_holder(path: &Path) -> Option<u32> {
+    let (locks, file) = (std::fs::read_to_string("/proc/locks").ok()?, path.metadata().ok()?);
+    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", file.ino());
+    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(4);
+        let holder = words.next()?.parse().ok()?;
+        (words.next()? == place && holder > 0).then_some(holder)
+    })
 }
 
 impl From<redb::StorageError> for StoreError {

@@ -2,7 +2,7 @@
 
 use crate::ports::StoreError;
 use crate::store::redb::file::medium::Medium;
-use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
+use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, WriteTransaction};
 use std::sync::{PoisonError, RwLock};
 
 /// The open database, which the writer may replace under the readers.
@@ -10,6 +10,8 @@ pub(crate) struct DatabaseHandle(RwLock<HandleState>);
 
 enum HandleState {
     Open(Database),
+    /// Open for reads; writes fail with this error.
+    ReadOnly(Database, StoreError),
     /// It is being reopened, or that failed, with the error for callers.
     Broken(StoreError),
     Closed,
@@ -18,7 +20,7 @@ enum HandleState {
 impl HandleState {
     fn database(&self) -> Result<&Database, StoreError> {
         match self {
-            Self::Open(database) => Ok(database),
+            Self::Open(database) | Self::ReadOnly(database, _) => Ok(database),
             Self::Broken(error) => Err(error.clone()),
             Self::Closed => Err(StoreError::Closed),
         }
@@ -28,6 +30,11 @@ impl HandleState {
 impl DatabaseHandle {
     pub(crate) fn new(database: Database) -> Self {
         Self(RwLock::new(HandleState::Open(database)))
+    }
+
+    /// A database that is open for reads only. Writes fail with this error until it is reopened.
+    pub(crate) fn read_only(database: Database, error: StoreError) -> Self {
+        Self(RwLock::new(HandleState::ReadOnly(database, error)))
     }
 
     /// Runs `reader` on the committed state. Holds the lock during the read, so a read must be short and must
@@ -47,35 +54,55 @@ impl DatabaseHandle {
         Ok(state.database()?.begin_read()?)
     }
 
-    /// Whether reads and writes are possible.
+    /// Whether reads are possible.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(*self.0.read().unwrap_or_else(PoisonError::into_inner), HandleState::Open(_))
+        self.0.read().unwrap_or_else(PoisonError::into_inner).database().is_ok()
     }
 
     /// A write transaction, for the writer thread only.
     pub(crate) fn write(&self) -> Result<WriteTransaction, StoreError> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(state.database()?.begin_write()?)
+        match &*state {
+            HandleState::ReadOnly(_, error) => Err(error.clone()),
+            state => Ok(state.database()?.begin_write()?),
+        }
     }
 
     /// Closes the database and opens the medium again: redb refuses writes after an I/O error until then.
-    /// While the medium accepts no writes, the old database stays open for reads. While the file is repaired,
-    /// reads fail with [`StoreError::Recovering`].
+    /// While the file is repaired, reads fail with [`StoreError::Recovering`].
     pub(crate) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
-        medium.takes_writes()?;
+        self.replace_by(medium, |medium| Ok(HandleState::Open(medium.open(cache_bytes)?)))
+    }
+
+    /// While the medium accepts no writes because of this error, opens it for reads: after an I/O error redb
+    /// reads only what it has in memory.
+    pub(crate) fn reopen_for_reading(
+        &self,
+        medium: &dyn Medium,
+        cache_bytes: usize,
+        error: &StoreError,
+    ) -> Result<(), StoreError> {
+        if matches!(*self.0.read().unwrap_or_else(PoisonError::into_inner), HandleState::ReadOnly(..)) {
+            return Ok(());
+        }
+        let read_only = |database| HandleState::ReadOnly(database, error.clone());
+        self.replace_by(medium, |medium| Ok(read_only(medium.open_for_reading(cache_bytes)?)))
+    }
+
+    fn replace_by(
+        &self,
+        medium: &dyn Medium,
+        open: impl FnOnce(&dyn Medium) -> Result<HandleState, DatabaseError>,
+    ) -> Result<(), StoreError> {
         // The old database must be closed first: it holds the file's lock.
         drop(self.replace(HandleState::Broken(StoreError::Recovering)));
-        match medium.open(cache_bytes) {
-            Ok(database) => {
-                drop(self.replace(HandleState::Open(database)));
-                Ok(())
-            }
-            Err(error) => {
-                let error = StoreError::from(error);
-                drop(self.replace(HandleState::Broken(error.clone())));
-                Err(error)
-            }
-        }
+        let opened = medium.drop_unsynced().map_err(StoreError::from).and_then(|()| Ok(open(medium)?));
+        let (state, outcome) = match opened {
+            Ok(state) => (state, Ok(())),
+            Err(error) => (HandleState::Broken(error.clone()), Err(error)),
+        };
+        drop(self.replace(state));
+        outcome
     }
 
     /// Swaps the state. Holds the lock for the swap only: closing and repairing a file takes seconds, and

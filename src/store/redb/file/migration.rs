@@ -37,6 +37,17 @@ pub(crate) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenE
     }
 }
 
+/// Whether the file has the layout and all tables of this build.
+pub(crate) fn is_current(database: &Database, path: &Path) -> Result<bool, OpenError> {
+    let has_all = || tables::has_all(&database.begin_read().map_err(StoreError::from)?);
+    match inspect(database, path)? {
+        StoredLayout::Known(found) if found == MIGRATIONS.current => {
+            has_all().map_err(|error| unusable(path, &error.to_string()))
+        }
+        StoredLayout::Known(_) | StoredLayout::Empty => Ok(false),
+    }
+}
+
 impl Migrations {
     fn prepare(self, database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
         match inspect(database, path)? {
@@ -143,7 +154,7 @@ mod tests {
     fn file(layout: u64) -> (TempDir, PathBuf, FileMedium) {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("store.redb");
-        let medium = FileMedium(path.clone());
+        let medium = FileMedium::new(&path, false);
         medium.create_if_missing().unwrap();
         let database = medium.open(1 << 20).unwrap();
         create_tables(&database).unwrap();
@@ -156,7 +167,7 @@ mod tests {
 
     /// What the file says: its layout and its number.
     fn content(path: &Path) -> (StoredLayout, u64) {
-        let database = FileMedium(path.to_owned()).open(1 << 20).unwrap();
+        let database = FileMedium::new(path, false).open(1 << 20).unwrap();
         content_of(&database)
     }
 

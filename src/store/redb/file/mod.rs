@@ -1,6 +1,7 @@
-//! The file: opening, layout, backup, restore, compaction and free disk space.
+//! The file: opening, failed syncs, layout, backup, restore, compaction and free disk space.
 
 pub(crate) mod backup;
+pub(crate) mod checked_file;
 pub(crate) mod compaction;
 pub(crate) mod error;
 pub(crate) mod handle;
@@ -8,5 +9,7 @@ pub(crate) mod layout;
 pub(crate) mod medium;
 pub(crate) mod migration;
 pub(crate) mod open;
+pub(crate) mod overlay;
+pub(crate) mod page_cache;
 pub(crate) mod restore;
 pub(crate) mod watermark;

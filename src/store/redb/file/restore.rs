@@ -45,7 +45,7 @@ fn lock(store: &Path) -> Result<Option<File>, OpenError> {
             Ok(()) => return Ok(Some(file)),
         }
     }
-    Err(OpenError::Locked { path: store.to_owned() })
+    Err(OpenError::locked(store.to_owned()))
 }
 
 /// Opens the copy and checks all of it; messages name the original file. redb trusts its pages, so a damaged
@@ -59,7 +59,7 @@ fn check_copy(copy: &Path, from: &Path) -> Result<(), OpenError> {
 fn check_integrity_of(copy: &Path, from: &Path) -> Result<(), OpenError> {
     let unusable = |reason: String| OpenError::Unusable { path: from.to_owned(), reason };
     let mut database =
-        open_with_retry(&FileMedium(copy.to_owned()), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
+        open_with_retry(&FileMedium::new(copy, false), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
     match database.check_integrity() {
         Ok(true) => refuse_newer(&database, from),
         Ok(false) => Err(unusable("it is damaged".to_owned())),

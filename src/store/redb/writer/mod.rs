@@ -4,6 +4,7 @@ pub(crate) mod change_watches;
 pub(crate) mod commit_metrics;
 pub(crate) mod delivery_notify;
 pub(crate) mod group;
+pub(crate) mod health;
 pub(crate) mod job_removals;
 pub(crate) mod ready_notify;
 pub(crate) mod recovery;

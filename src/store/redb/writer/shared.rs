@@ -34,6 +34,7 @@ pub(crate) struct StoreShared {
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,
     /// Counts of recovery, from before the meter was set.
     pub(crate) unreported: Mutex<Option<CommitMetrics>>,
+    pub(crate) writer_loss: WriterLoss,
 }
 
 impl StoreShared {
@@ -51,6 +52,38 @@ impl StoreShared {
 
     pub(crate) fn meter(&self) -> &dyn Meter {
         self.meter.get().map_or(&NoopMeter, |meter| &**meter)
+    }
+}
+
+/// What happens when the writer ends although nobody closed the store.
+#[derive(Default)]
+pub(crate) struct WriterLoss(Mutex<WriterLossState>);
+
+#[derive(Default)]
+struct WriterLossState {
+    is_lost: bool,
+    act: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl WriterLoss {
+    /// Sets what to do; does it at once if the writer is lost already.
+    pub(crate) fn on_loss(&self, act: Box<dyn FnOnce() + Send>) {
+        self.update(|state| state.act = Some(act));
+    }
+
+    /// The writer is lost.
+    pub(crate) fn report(&self) {
+        self.update(|state| state.is_lost = true);
+    }
+
+    fn update(&self, change: impl FnOnce(&mut WriterLossState)) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let act = if state.is_lost { state.act.take() } else { None };
+        drop(state);
+        if let Some(act) = act {
+            act();
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! The writer thread: applies a group of writes, commits, fsyncs, then resolves the tickets and wakes readers
-//! and workers (P1, P2). After a disk error it reopens the file.
+//! and workers (P1, P2). After a disk error or a panic it reopens the file. If that does not help, it ends.
 
 use crate::domain::id::{BatchId, JobId};
 use crate::ports::{CancelReason, Measurement, StoreError};
@@ -10,12 +10,15 @@ use crate::store::redb::retention::clock_trust::{ClockReading, StoredClock};
 use crate::store::redb::retention::sweep::RetentionSweep;
 use crate::store::redb::retention::sweeper::Sweeper;
 use crate::store::redb::writer::group::{WriteGroup, WriterRequest};
+use crate::store::redb::writer::health::StoreHealth;
 use crate::store::redb::writer::recovery::RecoveryCause;
 use crate::store::redb::writer::shared::StoreShared;
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
 use crate::store::redb::writer::write::{QueuedWrite, WriteOptions, queued_write};
+use redb::WriteTransaction;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -31,6 +34,8 @@ const LARGE_FILE_BYTES: u64 = 64 * 1024 * 1024;
 const LOAD_WRITES: usize = 8;
 /// Interval at which a broken store is reopened without a write.
 const HEAL_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which an idle writer checks that the file is in its place.
+const CHECK_PLACE_EVERY: Duration = Duration::from_secs(1);
 
 /// The thread's own state.
 pub(crate) struct WriterThread {
@@ -38,8 +43,9 @@ pub(crate) struct WriterThread {
     leases: Leases,
     /// The last commit left the allocator's state on disk: the next open is quick.
     is_settled: bool,
-    /// A commit failed; redb refuses writes until it is reopened.
-    is_broken: bool,
+    health: StoreHealth,
+    /// What the next reopening recovers from: the crash of the last process until that was recovered once.
+    cause: RecoveryCause,
     /// Jobs and batches of failed commits. Their state on disk is unknown until the store is reopened; then
     /// their readers are woken.
     in_doubt_jobs: BTreeSet<JobId>,
@@ -62,20 +68,41 @@ impl WriterThread {
             shared,
             leases: Leases::new(),
             is_settled: false,
-            is_broken: false,
+            health: StoreHealth::default(),
+            cause: RecoveryCause::Crash,
             in_doubt_jobs: BTreeSet::new(),
             in_doubt_batches: BTreeSet::new(),
             watermark,
             sweeper,
             slow,
         };
-        writer.recover(RecoveryCause::Crash)?;
+        match writer.recover() {
+            // Reads work, and recovery is tried again every second.
+            Err(StoreError::Full) => writer.health.is_broken = true,
+            recovered => recovered?,
+        }
         Ok(writer)
     }
 
-    /// Serves the channel until it closes.
+    /// Serves the channel until it closes. If the store is lost before that, says so and ends: callers get
+    /// [`StoreError::Closed`].
     pub(crate) fn run(mut self, channel: &Receiver<WriterRequest>) {
-        loop {
+        // A panic outside of a commit leaves leases and file at odds.
+        let is_lost = catch_unwind(AssertUnwindSafe(|| self.serve(channel))).unwrap_or(true);
+        let reason = if is_lost { CancelReason::LeaseLost } else { CancelReason::Shutdown };
+        for leased in self.leases.values() {
+            leased.cancel.cancel(reason);
+        }
+        self.shared.handle.close();
+        if is_lost {
+            tracing::error!("the store cannot be written any more; only a restart of the server can help");
+            self.shared.writer_loss.report();
+        }
+    }
+
+    /// Returns whether the store is lost.
+    fn serve(&mut self, channel: &Receiver<WriterRequest>) -> bool {
+        while !self.is_lost() {
             match self.next(channel) {
                 Ok(WriterRequest::Write(first)) => {
                     let group = WriteGroup::gather(first, channel, &self.shared);
@@ -89,30 +116,39 @@ impl WriterThread {
                         self.sweep_if_due();
                     }
                 }
-                Err(RecvTimeoutError::Timeout) if self.is_broken => drop(self.reopen()),
+                Err(RecvTimeoutError::Timeout) if self.health.is_broken => drop(self.reopen()),
                 Err(RecvTimeoutError::Timeout) => {
                     self.settle();
                     self.sweep_if_due();
+                    self.check_place();
                 }
                 Ok(WriterRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        if self.is_lost() {
+            return true;
+        }
         // Settle even without pending writes: the file records when it was last open.
         self.is_settled = false;
         self.settle();
-        for leased in self.leases.values() {
-            leased.cancel.cancel(CancelReason::Shutdown);
-        }
-        self.shared.handle.close();
+        false
     }
 
     fn next(&self, channel: &Receiver<WriterRequest>) -> Result<WriterRequest, RecvTimeoutError> {
-        if self.is_broken {
+        if self.health.is_broken {
             channel.recv_timeout(HEAL_EVERY)
         } else if self.is_settled {
-            channel.recv_timeout(self.sweeper.wait(self.shared.clock.monotonic_ms()))
+            let sweep = self.sweeper.wait(self.shared.clock.monotonic_ms());
+            channel.recv_timeout(sweep.min(CHECK_PLACE_EVERY))
         } else {
             channel.recv_timeout(Duration::from_millis(self.shared.options.settle_ms))
+        }
+    }
+
+    fn check_place(&mut self) {
+        if let Err(error) = self.shared.medium.check_place() {
+            tracing::error!(%error, "the store takes no writes");
+            self.health.is_broken = true;
         }
     }
 
@@ -131,11 +167,14 @@ impl WriterThread {
             resolve_all(writes, &Err(error));
             return;
         }
+        let panics = self.health.panics();
         let began_ms = self.shared.clock.monotonic_ms();
         let outcome = self.commit(&mut writes, quick);
         let ended_ms = self.shared.clock.monotonic_ms();
         self.slow
             .watch(CommitTiming { began_ms, ended_ms, writes: writes.len() }, || self.shared.medium.bytes());
+        // After a panic what redb has in memory is in doubt.
+        self.health.is_broken |= self.health.panics() > panics;
         match outcome {
             Err(StoreError::Corrupt(_)) if writes.len() > 1 => {
                 for write in writes {
@@ -143,7 +182,8 @@ impl WriterThread {
                 }
             }
             outcome => {
-                if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &outcome {
+                if let Err(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Misplaced)) = &outcome
+                {
                     tracing::error!(%error, "commit failed; the store is reopened before the next one");
                     self.shared.meter().record(Measurement::CommitFailed);
                     self.mark_broken(&writes);
@@ -154,10 +194,49 @@ impl WriterThread {
     }
 
     fn ensure_open(&mut self) -> Result<(), StoreError> {
-        if self.is_broken { self.reopen() } else { Ok(()) }
+        match self.health.is_broken {
+            true if self.is_lost() => Err(StoreError::Closed),
+            true => self.reopen(),
+            false => Ok(()),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.health.is_lost(self.shared.clock.monotonic_ms())
     }
 
     fn commit(&mut self, writes: &mut [Box<dyn QueuedWrite>], quick: bool) -> Result<(), StoreError> {
+        let now_ms = self.shared.clock.monotonic_ms();
+        let low_disk = self.watermark.check(self.shared.medium.as_ref(), now_ms);
+        let group = writes.len();
+        // Until the commit nothing is in doubt: a panic is the fault of one write, as an unreadable value is.
+        let (writing, committed) =
+            self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk))?;
+        if committed.is_dirty {
+            let began_us = self.shared.clock.monotonic_us();
+            let landed = self.health.catch(StoreError::Io, || Ok(writing.commit()?));
+            // A file that has lost its name keeps no promise.
+            if let Err(error) = landed.and_then(|()| self.shared.medium.check_place()) {
+                self.in_doubt_jobs.extend(committed.changed.keys().chain(committed.effects.new_seqs.keys()));
+                self.in_doubt_batches.extend(committed.effects.batch_changes.keys());
+                return Err(error);
+            }
+            self.health.note_commit();
+            let took_us = self.shared.clock.monotonic_us().saturating_sub(began_us);
+            self.shared.meter().record(Measurement::Committed { writes: group, took_us });
+            self.is_settled = quick;
+            self.publish(committed);
+        }
+        Ok(())
+    }
+
+    /// Applies the writes to a new transaction, not committed yet.
+    fn apply(
+        &self,
+        writes: &mut [Box<dyn QueuedWrite>],
+        quick: bool,
+        low_disk: Option<StoreError>,
+    ) -> Result<(WriteTransaction, CommitOutcome), StoreError> {
         let mut writing = self.shared.handle.write()?;
         writing.set_quick_repair(quick);
         let (bounds, clock) = (self.shared.bounds, &self.shared.clock);
@@ -166,25 +245,12 @@ impl WriterThread {
         let context =
             TransactionContext { leases: &self.leases, clock, bounds, now_ms: now.wall_ms, distrust_ms };
         let mut transaction = Transaction::new(Tables::of(&writing), &context)?;
-        transaction.low_disk = self.watermark.check(self.shared.medium.as_ref(), clock.monotonic_ms());
-        let group = writes.len();
+        transaction.low_disk = low_disk;
         for write in writes {
             write.apply(&mut transaction)?;
         }
         let committed = transaction.finish()?;
-        if committed.is_dirty {
-            let began_us = clock.monotonic_us();
-            if let Err(error) = writing.commit() {
-                self.in_doubt_jobs.extend(committed.changed.keys().chain(committed.effects.new_seqs.keys()));
-                self.in_doubt_batches.extend(committed.effects.batch_changes.keys());
-                return Err(error.into());
-            }
-            let took_us = clock.monotonic_us().saturating_sub(began_us);
-            self.shared.meter().record(Measurement::Committed { writes: group, took_us });
-            self.is_settled = quick;
-            self.publish(committed);
-        }
-        Ok(())
+        Ok((writing, committed))
     }
 
     /// Updates the memory after a commit, and wakes readers and workers.
@@ -221,7 +287,7 @@ impl WriterThread {
     /// after reopening they are read from disk and run again from there, and no worker repeats a write that
     /// had landed.
     fn mark_broken(&mut self, writes: &[Box<dyn QueuedWrite>]) {
-        self.is_broken = true;
+        self.health.is_broken = true;
         self.in_doubt_jobs.extend(writes.iter().flat_map(|write| &write.options().jobs));
         for job in &self.in_doubt_jobs {
             if let Some(leased) = self.leases.remove(job) {
@@ -231,11 +297,34 @@ impl WriterThread {
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
-        self.shared.handle.reopen(self.shared.medium.as_ref(), self.shared.options.cache_bytes)?;
-        self.is_settled = false;
-        self.recover(RecoveryCause::Disk)?;
-        self.is_broken = false;
+        self.shared.medium.check_place()?;
+        let takes_writes = self.shared.medium.takes_writes().map_err(StoreError::from);
+        let opened = match &takes_writes {
+            Ok(()) => self.reopen_for_writing(),
+            Err(error) => self.reopen_for_reading(error),
+        };
+        self.health.note_reopening(&opened, self.shared.clock.monotonic_ms());
+        takes_writes.and(opened)?;
+        self.health.is_broken = false;
         tracing::info!("store reopened");
+        self.wake_readers_in_doubt();
+        Ok(())
+    }
+
+    fn reopen_for_writing(&mut self) -> Result<(), StoreError> {
+        let (medium, cache_bytes) = (self.shared.medium.as_ref(), self.shared.options.cache_bytes);
+        self.health.catch(StoreError::Io, || self.shared.handle.reopen(medium, cache_bytes))?;
+        self.is_settled = false;
+        self.recover()
+    }
+
+    fn reopen_for_reading(&self, error: &StoreError) -> Result<(), StoreError> {
+        let (medium, cache_bytes) = (self.shared.medium.as_ref(), self.shared.options.cache_bytes);
+        let open = || self.shared.handle.reopen_for_reading(medium, cache_bytes, error);
+        self.health.catch(StoreError::Io, open)
+    }
+
+    fn wake_readers_in_doubt(&mut self) {
         for job in std::mem::take(&mut self.in_doubt_jobs) {
             // A reader whose job cannot be read now is woken by its next event.
             if let Ok(seq) =
@@ -251,10 +340,10 @@ impl WriterThread {
                 self.shared.batch_watches.bump(batch, new_seqs);
             }
         }
-        Ok(())
     }
 
-    fn recover(&mut self, cause: RecoveryCause) -> Result<(), StoreError> {
+    fn recover(&mut self) -> Result<(), StoreError> {
+        let cause = self.cause;
         let (recover, ticket) =
             queued_write(WriteOptions::default(), move |transaction| transaction.recover_jobs(cause));
         drop(ticket);
@@ -262,12 +351,13 @@ impl WriterThread {
         self.commit(&mut [recover], quick)?;
         let (ready, due_ms) = self.shared.handle.read(crate::store::redb::jobs::read::queue)?;
         self.shared.work.publish(ready, ready, due_ms);
+        self.cause = RecoveryCause::Disk;
         Ok(())
     }
 
     /// Runs one transaction of retention while the store is idle, if it is due.
     fn sweep_if_due(&mut self) {
-        if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
+        if self.health.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
             return;
         }
         let now = ClockReading::of(&*self.shared.clock);
@@ -284,7 +374,7 @@ impl WriterThread {
 
     /// One commit while the store is idle, which makes the next open quick.
     fn settle(&mut self) {
-        if !self.is_settled && !self.is_broken {
+        if !self.is_settled && !self.health.is_broken {
             let (beat, ticket) = queued_write(WriteOptions::default(), |transaction| {
                 transaction.beat();
                 Ok::<_, StoreError>(())
