@@ -2,7 +2,7 @@
 
 use super::blocking::blocking;
 use super::context::ServerContext;
-use super::readiness::ReadinessCheck;
+use super::readiness::{DegradedPart, ReadinessCheck};
 use super::request::context::RequestContext;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::server::shutdown::ShutdownStage;
@@ -26,6 +26,9 @@ pub(crate) struct HealthResponse {
 pub(crate) struct ReadinessResponse {
     status: &'static str,
     checks: Vec<ReadinessCheck>,
+    // The parts of a ready server that do not work, or not fully.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    degraded: Vec<DegradedPart>,
 }
 
 /// `/healthz`: to answer is the proof. It reads no store, so it works while the store recovers.
@@ -53,10 +56,12 @@ pub(crate) async fn ready(context: &Arc<ServerContext>, _: &RequestContext) -> H
             ok: false,
             is_fatal: true,
             reason: Some("the server is shutting down; ask again when it has started anew".into()),
+            degraded: None,
         });
     }
     let (code, status) = overall_status(&checks);
-    Ok(response::json(code, &ReadinessResponse { status, checks }))
+    let degraded = checks.iter().filter_map(|check| check.degraded.clone()).collect();
+    Ok(response::json(code, &ReadinessResponse { status, checks, degraded }))
 }
 
 async fn probe(context: &Arc<ServerContext>) -> Vec<ReadinessCheck> {
@@ -87,9 +92,11 @@ fn run_probe(probe: &dyn ReadinessProbe) -> ReadinessCheck {
         return check;
     }
     let reason = probe.degradation();
-    ReadinessCheck { ok: reason.is_none() || !probe.is_off(), reason, ..check }
+    let degraded = reason.clone().map(|reason| DegradedPart { part: probe.part(), reason });
+    ReadinessCheck { ok: reason.is_none() || !probe.is_off(), reason, degraded, ..check }
 }
 
 fn check(name: &'static str, found: Result<(), String>) -> ReadinessCheck {
-    ReadinessCheck { name, ok: found.is_ok(), is_fatal: found.is_err(), reason: found.err() }
+    let (ok, is_fatal) = (found.is_ok(), found.is_err());
+    ReadinessCheck { name, ok, is_fatal, reason: found.err(), degraded: None }
 }

@@ -44,4 +44,17 @@ pub(crate) struct ReadinessCheck {
     // What fails and what to do about it; with the status `degraded`, what is missing but not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// The entry in the list of degraded parts, for a check that passed.
+    #[serde(skip)]
+    pub(crate) degraded: Option<DegradedPart>,
+}
+
+// A part that does not work, or not fully, while the server is ready.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct DegradedPart {
+    // `disk`, `mcp`, `sandbox: strict` …
+    pub(crate) part: String,
+    // The cause, and what to do about it.
+    pub(crate) reason: String,
 }

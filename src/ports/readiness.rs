@@ -4,6 +4,10 @@
 pub trait ReadinessProbe: Send + Sync {
     /// Name in `/readyz`: `store`, `disk`, `workers`, `sandbox_standard`, `python` …
     fn name(&self) -> &'static str;
+    /// The part in the list `degraded` of `/readyz`, for people; by default its name.
+    fn part(&self) -> String {
+        self.name().to_owned()
+    }
     /// Fails with the problem and its remedy when the server is not ready.
     fn check(&self) -> Result<(), String>;
     /// A problem that only degrades the server, with its remedy; called after a successful check.

@@ -252,10 +252,13 @@ async fn a_degraded_check_is_reported_and_the_server_stays_ready() {
     let server = Server::with(|app| app.probes = vec![Box::new(Told(Ok(()))), Box::new(Short)]);
     let answer = server.get("/readyz").await;
     let checks = json!([{"name":"told","ok":true},{"name":"short","ok":true,"reason":"no room"}]);
-    assert_eq!((answer.status, answer.json()), (200, json!({"status":"degraded","checks":checks})));
+    let degraded = json!([{"part":"short","reason":"no room"}]);
+    let body = json!({"status":"degraded","checks":checks,"degraded":degraded});
+    assert_eq!((answer.status, answer.json()), (200, body));
     let server = Server::with(|app| app.probes = vec![Box::new(Told(Err("gone".into()))), Box::new(Short)]);
     let answer = server.get("/readyz").await;
     assert_eq!((answer.status, &answer.json()["status"]), (503, &json!("unavailable")));
+    assert_eq!(answer.json()["degraded"], degraded, "a failed check is no degraded part");
 }
 
 #[tokio::test]
