@@ -92,6 +92,22 @@ fn p5_doctor_reports_a_session_key_that_commands_can_read() {
 }
 
 #[test]
+fn doctor_names_the_cause_of_a_level_that_could_not_be_tested() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let missing = dir.path().join("missing");
+    let mut doctor = command(&["doctor", "--json", "--no-models", "--data-dir"]);
+    doctor.arg(dir.path()).env("NANOCLAW_CODE_EXECUTION__SCRATCH_DIR", &missing);
+    let report = serde_json::from_slice(&doctor.output().expect("it runs").stdout).expect("JSON");
+    let strict = check(&report, "sandbox_strict");
+    let (found, advice) = (strict["found"].to_string(), strict["advice"].to_string());
+    assert!(found.contains("scratch directory") && found.contains("missing"), "{strict}");
+    assert!(!advice.contains("missing parts above"), "the kernel has all of them: {strict}");
+    assert_eq!(check(&report, "landlock")["ok"], true, "{report}");
+    let own_files = check(&report, "own_files")["found"].to_string();
+    assert!(own_files.contains("with limits") && own_files.contains("scratch directory"), "{own_files}");
+}
+
+#[test]
 fn doctor_queries_a_running_server_and_does_not_open_its_store() {
     let mut server = Server::start();
     let dir = server.dir.join("data");

@@ -85,3 +85,30 @@ fn p5_a_killed_server_leaves_no_guest_process() {
         all.into_iter().filter(|pid| is_alive(*pid)).map(|pid| format!("{pid} {}", name_of(pid))).collect();
     assert!(alive.is_empty(), "alive a second later: {alive:?}");
 }
+
+#[test]
+fn p5_levels_that_could_not_be_tested_work_again_without_a_restart() {
+    let home = tempfile::tempdir().expect("a directory");
+    let scratch = home.path().join("later");
+    let server = Server::start_with(&format!("code_execution: {{scratch_dir: {}}}", scratch.display()));
+    wait_until("the self-test has failed", || server.get("/readyz").json()["status"] == "degraded");
+    let ready = server.get("/readyz");
+    let body = ready.json();
+    let parts: Vec<&str> =
+        body["degraded"].as_array().into_iter().flatten().filter_map(|part| part["part"].as_str()).collect();
+    for level in ["strict", "standard", "lenient", "shell"] {
+        assert!(parts.contains(&format!("sandbox: {level}").as_str()), "{body}");
+    }
+    let reason = body["degraded"][0]["reason"].as_str().unwrap_or_default();
+    assert_eq!(ready.status, 200, "{body}");
+    assert!(reason.contains("must be there and writable") && reason.contains("later"), "{reason}");
+    let print = call("execute_javascript", &json!({"code": "console.log(6 * 7)"}));
+    let ended = server.wait(&server.submit(&print)).to_string();
+    assert!(ended.contains("is being tested again") && ended.contains("scratch"), "{ended}");
+    std::fs::create_dir(&scratch).expect("the directory");
+    wait_until("the timer has tested all levels", || server.get("/readyz").json()["status"] == "ok");
+    assert!(server.get("/readyz").json().get("degraded").is_none());
+    let ended = server.wait(&server.submit(&print)).to_string();
+    assert!(ended.contains("42"), "{ended}");
+    assert!(server.log().contains("sandbox level works again"), "{}", server.log());
+}

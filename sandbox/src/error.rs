@@ -52,10 +52,12 @@ pub enum SandboxError {
     #[error("the sandbox's broker died; the next run starts another one")]
     BrokerDied,
     /// The process that was started as the broker never answered.
-    #[error("'{}' does not become the sandbox's broker: does its main call child_hook first?", path.display())]
+    #[error("'{}' does not become the sandbox's broker: {reason}", path.display())]
     NoBroker {
         /// The binary.
         path: PathBuf,
+        /// How it ended.
+        reason: String,
     },
     /// The broker does not answer. The next run starts another one.
     #[error("the sandbox's broker does not answer; the next run starts another one")]
@@ -102,4 +104,19 @@ pub enum SandboxError {
         /// The cause.
         source: io::Error,
     },
+}
+
+impl SandboxError {
+    /// The error of the operating system, if there is one.
+    pub(crate) fn io_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::MakeDescriptor { source, .. }
+            | Self::StartBroker { source, .. }
+            | Self::Order(source)
+            | Self::Watch(source)
+            | Self::MakeScratch { source, .. }
+            | Self::RemoveScratch { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }

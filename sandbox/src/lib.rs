@@ -41,6 +41,7 @@ mod host_calls;
 mod languages;
 mod layers;
 mod level;
+mod level_verdict;
 mod limits;
 mod memory;
 mod memory_file;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layers::LayersReport;
 use crate::level::Level;
+use crate::level_verdict::{LevelFault, LevelOutcome};
 
 /// What works on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,11 @@ impl SandboxReport {
     /// Whether the policy of every level is in force (Python may still be off).
     pub fn able(&self) -> bool {
         self.levels.iter().all(|level| level.able)
+    }
+
+    /// Whether every level was tested and Python works: a later report finds the same.
+    pub fn is_final(&self) -> bool {
+        self.levels.iter().all(|level| level.tested) && self.python.reason.is_none()
     }
 }
 
@@ -57,4 +63,14 @@ pub struct LevelReport {
     pub able: bool,
     /// Why not.
     pub reason: Option<String>,
+    /// Whether the test could be made. An untested level is off until a later test passes.
+    pub tested: bool,
+}
+
+impl LevelReport {
+    pub(crate) fn new(level: Level, outcome: LevelOutcome) -> Self {
+        let tested = !matches!(outcome, Err(LevelFault::Untested(_)));
+        let reason = outcome.err().map(LevelFault::into_reason);
+        Self { level, able: reason.is_none(), reason, tested }
+    }
 }

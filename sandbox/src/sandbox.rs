@@ -1,8 +1,8 @@
 //! The entry point: checks options and permissions, tests the levels, runs programs, opens sessions.
 //!
-//! Nothing runs at a level whose self-test has failed.
+//! Nothing runs at a level whose self-test has not passed.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::broker::BrokerClient;
 use crate::error::SandboxError;
@@ -10,6 +10,7 @@ use crate::host_calls::HostCalls;
 use crate::languages::javascript;
 use crate::languages::python::PythonRegistry;
 use crate::level::{Language, Level};
+use crate::level_verdict::{LevelFault, LevelOutcome, LevelVerdicts};
 use crate::options::SandboxOptions;
 use crate::program::{self, Program};
 use crate::record::{RunRecord, RunStatus};
@@ -33,8 +34,7 @@ pub struct Sandbox {
     remover: Arc<ScratchRemover>,
     sessions: SessionRegistry,
     python: PythonRegistry,
-    /// The result of each level's self-test.
-    levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
+    levels: LevelVerdicts,
 }
 
 impl Sandbox {
@@ -54,7 +54,7 @@ impl Sandbox {
             slots,
             running: RunRegistry::default(),
             remover: Arc::default(),
-            levels: Default::default(),
+            levels: LevelVerdicts::default(),
         })
     }
 
@@ -103,8 +103,8 @@ impl Sandbox {
         if let Err(reason) = self.check_permission(program) {
             return failed(reason);
         }
-        if let Err(reason) = self.check_level(program.level) {
-            return failed(format!("level {} is off: {reason}", program.level));
+        if let Err(fault) = self.check_level(program.level) {
+            return failed(refusal(program.level, &fault));
         }
         let Some(_slot) = self.slots.take(cancel) else {
             return cancelled(program, "cancelled by the caller while it waited for its turn");
@@ -142,15 +142,12 @@ impl Sandbox {
     pub fn open_session(&self, spec: &SessionSpec) -> Result<SandboxSession, SandboxError> {
         let refused = |reason| SandboxError::OpenSession { reason };
         self.check_level_allowed(Level::Shell).map_err(refused)?;
-        self.check_level(Level::Shell).map_err(|reason| refused(format!("level shell is off: {reason}")))?;
+        self.check_level(Level::Shell).map_err(|fault| refused(refusal(Level::Shell, &fault)))?;
         let needs_online_broker = spec.network && !self.options.shell_network;
         let broker = if needs_online_broker { &self.sessions.online_broker } else { &self.broker };
         if needs_online_broker {
-            let tested = self.sessions.online_self_test.get_or_init(|| {
-                let abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
-                self_test::test_level((broker, &self.python), &self.options, abi, Level::Shell)
-            });
-            tested.clone().map_err(|reason| refused(format!("the network is off: {reason}")))?;
+            let tested = self.sessions.online_verdict.check(|| self.test_level(broker, Level::Shell));
+            tested.map_err(|fault| refused(fault.refusal("the network of sessions")))?;
         }
         let (options, sessions, remover) = (&self.options, &self.sessions, &self.remover);
         let opened = session::open(spec, &SessionDependencies { broker, options, remover, sessions });
@@ -223,43 +220,51 @@ impl Sandbox {
     #[cfg(feature = "ablation")]
     #[doc(hidden)]
     pub fn skip_self_test(&mut self) {
-        self.levels = [const { OnceLock::new() }; Level::ALL.len()];
-        for level in &self.levels {
-            level.get_or_init(|| Ok(()));
+        self.levels = LevelVerdicts::default();
+        for level in Level::ALL {
+            self.levels.of(level).check(|| Ok(())).ok();
         }
     }
 
-    /// Whether a level holds: tested once with real children.
-    fn check_level(&self, level: Level) -> Result<(), String> {
-        let index = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
-        let Some(cell) = self.levels.get(index) else { return Err("unknown level".to_owned()) };
-        cell.get_or_init(|| self.test_level(level)).clone()
+    /// Whether a level holds, tested with real children. A test that could not be made is made again.
+    fn check_level(&self, level: Level) -> LevelOutcome {
+        self.levels.of(level).check(|| self.test_level(&self.broker, level))
     }
 
-    fn test_level(&self, level: Level) -> Result<(), String> {
-        let abi = sys::landlock_abi().map_err(|error| {
-            format!("the kernel has no landlock ({error}); it needs Linux 5.13 or newer with landlock among its LSMs")
-        })?;
+    fn test_level(&self, broker: &BrokerClient, level: Level) -> LevelOutcome {
+        let off = |reason: String| Err(LevelFault::NotEnforced(reason));
+        let abi = match sys::landlock_abi() {
+            Ok(abi) => abi,
+            Err(error) => {
+                return off(format!(
+                    "the kernel has no landlock ({error}); it needs Linux 5.13 or newer with landlock among its LSMs"
+                ));
+            }
+        };
         // ABI 1 is enough for every level: on older kernels the filters refuse what later ABIs mediate
         // (truncation, TCP, devices, signals), and the self-test checks it.
         if abi == 0 {
-            return Err("landlock ABI 0 is too old, 1 is needed".to_owned());
+            return off("landlock ABI 0 is too old, 1 is needed".to_owned());
         }
         if !sys::has_seccomp_filters() {
-            return Err("the kernel has no seccomp filters".to_owned());
+            return off("the kernel has no seccomp filters".to_owned());
         }
         if matches!(level, Level::Lenient | Level::Shell) {
             scratch::sweep(&self.options.scratch_dir, &self.remover);
         }
-        self_test::test_level((&self.broker, &self.python), &self.options, abi, level)
+        self_test::test_level((broker, &self.python), &self.options, abi, level)
     }
 
-    /// Why programs of a language cannot run at a level, as far as earlier runs and reports have shown.
-    /// Starts nothing and does not wait.
+    /// What earlier tests found at a level; `None` before the first. Starts nothing and does not wait.
+    pub fn known_level(&self, level: Level) -> Option<LevelReport> {
+        self.levels.of(level).known().map(|outcome| LevelReport::new(level, outcome))
+    }
+
+    /// Why programs of a language cannot run at a level until the next start, as far as earlier runs and
+    /// reports have shown. Starts nothing and does not wait.
     pub fn known_fault(&self, language: Language, level: Level) -> Option<String> {
-        let index = Level::ALL.iter().position(|other| *other == level)?;
-        if let Some(Err(reason)) = self.levels.get(index).and_then(OnceLock::get) {
-            return Some(format!("level {level} is off: {reason}"));
+        if let Some(Err(fault @ LevelFault::NotEnforced(_))) = self.levels.of(level).known() {
+            return Some(refusal(level, &fault));
         }
         self.python.known_fault().filter(|_| language == Language::Python)
     }
@@ -276,6 +281,9 @@ impl Sandbox {
         let record = self.run(&Program::new(Language::Bash, Level::Shell, TRY_OWN_FILES), &|| false);
         let fails = |what: &str| record.stdout.lines().any(|line| line == what);
         let mut missing = Vec::new();
+        if record.status == RunStatus::SandboxError {
+            missing.push(record.error.clone().unwrap_or_default());
+        }
         if sys::landlock_abi().is_ok_and(|abi| abi < 2) {
             missing.push("files do not move between directories: this needs Linux 5.19".to_owned());
         }
@@ -293,8 +301,8 @@ impl Sandbox {
         missing
     }
 
-    /// What works on this machine. The first call starts real children (tens of milliseconds); later ones are
-    /// cached.
+    /// What works on this machine. The first call starts real children (tens of milliseconds); later ones
+    /// repeat only the tests that could not be made, and the search for Python if it failed.
     pub fn report(&self) -> SandboxReport {
         let python = match self.python.current() {
             Ok(found) => PythonReport {
@@ -307,10 +315,7 @@ impl Sandbox {
                 PythonReport { path: None, version: None, reason: Some(reason), missing_modules: Vec::new() }
             }
         };
-        let levels = Level::ALL.map(|level| {
-            let outcome = self.check_level(level);
-            LevelReport { level, able: outcome.is_ok(), reason: outcome.err() }
-        });
+        let levels = Level::ALL.map(|level| LevelReport::new(level, self.check_level(level)));
         SandboxReport {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             landlock_abi: sys::landlock_abi().ok(),
@@ -321,6 +326,11 @@ impl Sandbox {
             layers: self.broker.layers(),
         }
     }
+}
+
+/// Why a program does not run.
+fn refusal(level: Level, fault: &LevelFault) -> String {
+    fault.refusal(&format!("level {level}"))
 }
 
 fn check_options(options: &SandboxOptions) -> Result<(), SandboxError> {

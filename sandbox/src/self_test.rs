@@ -1,49 +1,68 @@
-//! The self-test at start: real children of each level try to escape. If one succeeds, the level is off.
+//! The self-test of a level: real children try to escape. If one succeeds, the level is off. A fault that may
+//! pass (a full disk, no descriptors, a dead broker) says nothing about the level.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::broker::{BrokerClient, RunRequest, RunTask};
-use crate::child::{ALL_BLOCKED, FIRST_ESCAPE, QUIET_ATTEMPTS, SelfTestProbe};
+use crate::child::{ALL_BLOCKED, FIRST_ESCAPE, QUIET_ATTEMPTS, SelfTestProbe, UNDECIDED};
 use crate::child_report::{MAX_TEXT_BYTES, SetupStage, stage};
+use crate::error::SandboxError;
 use crate::languages::python::PythonRegistry;
 use crate::languages::shell;
 use crate::level::Level;
+use crate::level_verdict::{LevelFault, LevelOutcome};
 use crate::limits::RunLimits;
 use crate::options::SandboxOptions;
 use crate::policy::{PathAccess, PathRule};
 use crate::run::{ObservedRun, OutputRetention, RunPipes, WatchLimits, watch};
 use crate::scratch::ScratchDir;
+use crate::sys::ChildExit;
 
 /// How long the child of a probe may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Tests a level. The error names the attempt that succeeded.
+/// Tests a level. The fault names the attempt that succeeded, or why the test could not be made.
 pub(crate) fn test_level(
     (broker, python): (&BrokerClient, &PythonRegistry),
     options: &SandboxOptions,
     landlock_abi: u32,
     level: Level,
-) -> Result<(), String> {
-    let outside = ScratchDir::make(&options.scratch_dir).map_err(|error| error.to_string())?;
-    let own_dir = ScratchDir::make(&options.scratch_dir).map_err(|error| error.to_string())?;
+) -> LevelOutcome {
+    let untested = |error: &SandboxError| untested(error, &options.scratch_dir);
+    let make_dir = || ScratchDir::make(&options.scratch_dir).map_err(|error| untested(&error));
+    let (outside, own_dir) = (make_dir()?, make_dir()?);
     let canary = outside.path().join("canary");
-    std::fs::write(&canary, "canary").map_err(|error| format!("cannot write the canary: {error}"))?;
+    let written = std::fs::write(&canary, "canary");
+    let written = written.map_err(|source| SandboxError::MakeScratch { path: canary.clone(), source });
     let test = SelfTest { broker, options, landlock_abi, level, own_dir: own_dir.path() };
-    test.must_hold(SelfTestProbe::Quiet { canary, may_fork: level == Level::Shell })?;
-    for (name, probe) in [
-        ("ptrace", SelfTestProbe::Ptrace),
-        ("execve", SelfTestProbe::Execve),
-        ("io_uring", SelfTestProbe::IoUring),
-        ("an x32 call", SelfTestProbe::X32),
-    ] {
-        // Commands may execute programs, and get ENOSYS for io_uring.
-        if level != Level::Shell || !matches!(probe, SelfTestProbe::Execve | SelfTestProbe::IoUring) {
-            test.must_kill(name, probe)?;
+    let outcome = written.map_err(|error| untested(&error)).and_then(|()| test.run_all(python, &canary));
+    // Even without a free descriptor, which the removal of the directories needs.
+    std::fs::remove_file(&canary).ok();
+    outcome?;
+    own_dir.remove().and_then(|()| outside.remove()).map_err(|error| untested(&error))
+}
+
+/// A test that could not be made: the cause, and what helps.
+fn untested(error: &SandboxError, scratch_dir: &Path) -> LevelFault {
+    let scratch_dir = scratch_dir.display();
+    let code = error.io_error().and_then(std::io::Error::raw_os_error);
+    let advice = match code {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            format!(
+                "no space left in the scratch directory '{scratch_dir}' (code_execution.scratch_dir); free some"
+            )
         }
-    }
-    test.must_not_open(python)?;
-    own_dir.remove().and_then(|()| outside.remove()).map_err(|error| error.to_string())
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "no file descriptor is left; raise the limit of open files (LimitNOFILE, ulimit -n)".to_owned()
+        }
+        Some(libc::EAGAIN | libc::ENOMEM) => "the machine is short of processes or memory".to_owned(),
+        Some(_) if matches!(error, SandboxError::MakeScratch { .. }) => format!(
+            "the scratch directory '{scratch_dir}' (code_execution.scratch_dir) must be there and writable"
+        ),
+        _ => return LevelFault::Untested(error.to_string()),
+    };
+    LevelFault::Untested(format!("{advice}: {error}"))
 }
 
 struct SelfTest<'a> {
@@ -55,16 +74,33 @@ struct SelfTest<'a> {
 }
 
 impl SelfTest<'_> {
-    fn must_hold(&self, probe: SelfTestProbe) -> Result<(), String> {
+    fn run_all(&self, python: &PythonRegistry, canary: &Path) -> LevelOutcome {
+        let is_shell = self.level == Level::Shell;
+        self.must_hold(SelfTestProbe::Quiet { canary: canary.to_owned(), may_fork: is_shell })?;
+        for (name, probe) in [
+            ("ptrace", SelfTestProbe::Ptrace),
+            ("execve", SelfTestProbe::Execve),
+            ("io_uring", SelfTestProbe::IoUring),
+            ("an x32 call", SelfTestProbe::X32),
+        ] {
+            // Commands may execute programs, and get ENOSYS for io_uring.
+            if !is_shell || !matches!(probe, SelfTestProbe::Execve | SelfTestProbe::IoUring) {
+                self.must_kill(name, probe)?;
+            }
+        }
+        self.must_not_open(python)
+    }
+
+    fn must_hold(&self, probe: SelfTestProbe) -> LevelOutcome {
         let escape = self.first_escape(probe, self.own_files())?;
         escape.map_or(Ok(()), |index| {
             let attempt = QUIET_ATTEMPTS.get(index).unwrap_or(&"escape");
-            Err(format!("self-test: a child could {attempt}"))
+            Err(LevelFault::NotEnforced(format!("self-test: a child could {attempt}")))
         })
     }
 
     /// Tries to open the caller's private files with the rules of real programs.
-    fn must_not_open(&self, python: &PythonRegistry) -> Result<(), String> {
+    fn must_not_open(&self, python: &PythonRegistry) -> LevelOutcome {
         let private = &self.options.private_files;
         if private.is_empty() {
             return Ok(());
@@ -72,33 +108,38 @@ impl SelfTest<'_> {
         let probe = SelfTestProbe::OpenFiles { files: private.clone() };
         let escape = self.first_escape(probe, self.program_files(python))?;
         escape.and_then(|index| private.get(index)).map_or(Ok(()), |file| {
-            Err(format!(
+            Err(LevelFault::NotEnforced(format!(
                 "self-test: programs at level {} can read '{}', which must stay private: move it away from the \
                  directories of programs and libraries",
                 self.level,
                 file.display()
-            ))
+            )))
         })
     }
 
     /// The index of the first attempt that succeeded.
-    fn first_escape(&self, probe: SelfTestProbe, files: Vec<PathRule>) -> Result<Option<usize>, String> {
-        let observed = self.run(probe, files)?;
-        match observed.exit.exit_code {
+    fn first_escape(&self, probe: SelfTestProbe, files: Vec<PathRule>) -> Result<Option<usize>, LevelFault> {
+        let exit = self.run(probe, files)?.exit;
+        match exit.exit_code {
             Some(ALL_BLOCKED) => Ok(None),
-            Some(code) if code >= FIRST_ESCAPE => Ok(usize::try_from(code - FIRST_ESCAPE).ok()),
-            other => {
-                Err(format!("self-test: the child ended with {other:?}, signal {:?}", observed.exit.signal))
+            Some(UNDECIDED) => {
+                let reason = "self-test: an attempt failed because the machine is short of something";
+                Err(LevelFault::Untested(reason.to_owned()))
             }
+            Some(code) if code >= FIRST_ESCAPE => Ok(usize::try_from(code - FIRST_ESCAPE).ok()),
+            _ => Err(ended_early(&exit)),
         }
     }
 
-    fn must_kill(&self, name: &str, probe: SelfTestProbe) -> Result<(), String> {
-        let observed = self.run(probe, self.own_files())?;
-        if observed.exit.signal == Some(libc::SIGSYS) {
-            return Ok(());
+    fn must_kill(&self, name: &str, probe: SelfTestProbe) -> LevelOutcome {
+        let exit = self.run(probe, self.own_files())?.exit;
+        match exit.exit_code {
+            _ if exit.signal == Some(libc::SIGSYS) => Ok(()),
+            Some(code) if code >= FIRST_ESCAPE => {
+                Err(LevelFault::NotEnforced(format!("self-test: {name} did not kill the child")))
+            }
+            _ => Err(ended_early(&exit)),
         }
-        Err(format!("self-test: {name} did not kill the child"))
     }
 
     /// The private directory alone, where a level has one.
@@ -122,7 +163,7 @@ impl SelfTest<'_> {
     }
 
     /// Runs a probe; an error unless the child got to its attempts.
-    fn run(&self, probe: SelfTestProbe, files: Vec<PathRule>) -> Result<ObservedRun, String> {
+    fn run(&self, probe: SelfTestProbe, files: Vec<PathRule>) -> Result<ObservedRun, LevelFault> {
         let request = RunRequest {
             level: self.level,
             limits: RunLimits::of(self.level),
@@ -132,8 +173,23 @@ impl SelfTest<'_> {
             files,
             task: RunTask::Probe(probe),
         };
-        let pipes = RunPipes::new("").map_err(|error| error.to_string())?;
-        let guest = self.broker.start_run(&request, pipes, &|| false).map_err(|error| error.to_string())?;
+        let observed = self.watch(&request).map_err(|error| {
+            if matches!(error, SandboxError::BrokerStuck) {
+                self.broker.reset();
+            }
+            untested(&error, &self.options.scratch_dir)
+        })?;
+        match stage(observed.frames.head()) {
+            SetupStage::Ran => Ok(observed),
+            SetupStage::Failed(message) => Err(LevelFault::Untested(message)),
+            SetupStage::SetUp | SetupStage::Ready | SetupStage::Refused(..) => {
+                Err(ended_early(&observed.exit))
+            }
+        }
+    }
+
+    fn watch(&self, request: &RunRequest) -> Result<ObservedRun, SandboxError> {
+        let guest = self.broker.start_run(request, RunPipes::new("")?, &|| false)?;
         let limits = WatchLimits {
             timeout: TIMEOUT,
             tasks: 0,
@@ -142,14 +198,15 @@ impl SelfTest<'_> {
             retention: OutputRetention::Head,
             cancel: &|| false,
         };
-        let observed = watch(guest, &limits, None, None).map_err(|error| error.to_string())?;
-        match stage(observed.frames.head()) {
-            SetupStage::Ran => Ok(observed),
-            SetupStage::Failed(message) => Err(message),
-            other => Err(format!(
-                "the child of '{}' did not get to its test ({other:?}): does its main call child_hook first?",
-                self.options.child_exe.display()
-            )),
-        }
+        watch(guest, &limits, None, None)
     }
+}
+
+/// The fault of a test whose child ended before it had made its attempts.
+fn ended_early(exit: &ChildExit) -> LevelFault {
+    let end = match (exit.signal, exit.exit_code) {
+        (Some(signal), _) => format!("signal {signal} ended it"),
+        (_, code) => format!("it exited with code {}", code.unwrap_or(-1)),
+    };
+    LevelFault::Untested(format!("self-test: the child did not make its attempts: {end}"))
 }

@@ -34,6 +34,7 @@ mod other_ways;
 mod own_attacks;
 mod own_file_attacks;
 mod own_files;
+mod passing_faults;
 mod policy;
 mod private_files;
 mod sessions;

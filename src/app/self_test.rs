@@ -1,45 +1,53 @@
 //! The self-test of the sandbox, on its own thread after the start. No program runs at a level before that
-//! level has passed (P5).
+//! level has passed (P5). A test that could not be made is repeated until it could.
 
 use crate::ports::ReadinessProbe;
-use nanoclaw_sandbox::{Level, PythonReport, Sandbox, SandboxReport};
+use nanoclaw_sandbox::{Level, LevelReport, PythonReport, Sandbox, SandboxReport};
 use std::io;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-/// Receives the result of the self-test, on its thread.
+/// Receives the result of the first self-test, on its thread.
 pub type SelfTestListener = Box<dyn FnOnce(&SandboxReport) + Send>;
+
+/// The pause before the first repetition. It doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// How often the thread looks whether a call has tested a level meanwhile.
+const POLL: Duration = Duration::from_secs(1);
+
+/// What the sandbox knows of a level.
+type KnownLevels = Arc<dyn Fn(Level) -> Option<LevelReport> + Send + Sync>;
+
+/// The last report on Python.
+type SharedPython = Arc<Mutex<Option<PythonReport>>>;
 
 /// The test and its result.
 pub(super) struct SandboxSelfTest {
-    outcome: Arc<OnceLock<SandboxReport>>,
-    level: Level,
+    levels: KnownLevels,
+    python: SharedPython,
+    default_level: Level,
+    /// The thread ends when it is dropped.
     start_signal: SyncSender<()>,
 }
 
 impl SandboxSelfTest {
-    /// Creates the thread; the test waits for `start`. `on_report` receives the result.
+    /// Creates the thread; the test waits for `start`. `on_report` receives the first result.
     pub(super) fn prepare(sandbox: &Arc<Sandbox>, on_report: SelfTestListener) -> io::Result<Self> {
-        let (outcome, level) = (Arc::new(OnceLock::new()), sandbox.options().default_strictness);
-        let (result, sandbox) = (Arc::clone(&outcome), Arc::clone(sandbox));
         let (start_signal, started) = sync_channel(1);
+        let python = SharedPython::default();
+        let thread = SelfTestThread { sandbox: Arc::clone(sandbox), python: Arc::clone(&python) };
         let test = move || {
-            // The start has failed.
-            if started.recv().is_err() {
-                return;
+            // The start may have failed.
+            if started.recv().is_ok() {
+                thread.run(on_report, &started);
             }
-            let report = sandbox.report();
-            if let Err(reason) = check_levels(&report, |_| true) {
-                tracing::error!(%reason, "sandbox self-test failed; code does not run at these levels");
-            }
-            if let Some(reason) = missing_modules(&report.python) {
-                tracing::warn!(%reason, "Python modules are missing");
-            }
-            on_report(&report);
-            result.get_or_init(|| report);
         };
         std::thread::Builder::new().name("self-test".to_owned()).spawn(test)?;
-        Ok(Self { outcome, level, start_signal })
+        let (known, default_level) = (Arc::clone(sandbox), sandbox.options().default_strictness);
+        let levels: KnownLevels = Arc::new(move |level| known.known_level(level));
+        Ok(Self { levels, python, default_level, start_signal })
     }
 
     /// Starts the test. Called after the start of the server, because the test starts interpreters.
@@ -52,26 +60,93 @@ impl SandboxSelfTest {
     /// The checks for `/readyz`: one for each level, one for Python.
     pub(super) fn probes(&self) -> Vec<Box<dyn ReadinessProbe>> {
         let level_probe = |level: Level| -> Box<dyn ReadinessProbe> {
-            let is_needed = level == self.level;
-            Box::new(LevelProbe { outcome: Arc::clone(&self.outcome), level, is_needed })
+            let is_needed = level == self.default_level;
+            Box::new(LevelProbe { levels: Arc::clone(&self.levels), level, is_needed })
         };
-        let python: Box<dyn ReadinessProbe> = Box::new(PythonProbe(Arc::clone(&self.outcome)));
+        let python: Box<dyn ReadinessProbe> = Box::new(PythonProbe(Arc::clone(&self.python)));
         Level::ALL.into_iter().map(level_probe).chain([python]).collect()
     }
 }
 
-/// Passes if the level works or is still being tested. Only the default level is needed for readiness;
-/// another level that does not work is refused by name, and counts as degraded.
+/// Tests until every level has a verdict.
+struct SelfTestThread {
+    sandbox: Arc<Sandbox>,
+    python: SharedPython,
+}
+
+impl SelfTestThread {
+    fn run(self, on_report: SelfTestListener, end: &Receiver<()>) {
+        let mut report = self.test();
+        log_report(&report, None);
+        on_report(&report);
+        let mut pause = FIRST_PAUSE;
+        while !report.is_final() && self.wait(pause, end) {
+            let earlier = std::mem::replace(&mut report, self.test());
+            log_report(&report, Some(&earlier));
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
+
+    fn test(&self) -> SandboxReport {
+        let report = self.sandbox.report();
+        *self.python.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.python.clone());
+        report
+    }
+
+    /// Waits until the next test is due; false at the end of the server.
+    fn wait(&self, pause: Duration, end: &Receiver<()>) -> bool {
+        let untested = || {
+            let is_untested = |level| self.sandbox.known_level(level).is_some_and(|known| !known.tested);
+            Level::ALL.into_iter().filter(|level| is_untested(*level)).count()
+        };
+        let (before, mut waited) = (untested(), Duration::ZERO);
+        // A call may have tested a level: then the other levels, and Python, may work again, too.
+        while waited < pause && untested() >= before {
+            if end.recv_timeout(POLL) == Err(RecvTimeoutError::Disconnected) {
+                return false;
+            }
+            waited += POLL;
+        }
+        true
+    }
+}
+
+/// Logs what has changed since the earlier report.
+fn log_report(report: &SandboxReport, earlier: Option<&SandboxReport>) {
+    let before = |level: Level| earlier?.levels.iter().find(|known| known.level == level);
+    for found in &report.levels {
+        let level = found.level.name();
+        match (&found.reason, before(found.level)) {
+            (reason, Some(before)) if *reason == before.reason => {}
+            (Some(reason), _) if found.tested => {
+                tracing::error!(level, reason, "sandbox self-test failed; no program runs at this level");
+            }
+            (Some(reason), _) => {
+                tracing::warn!(level, reason, "sandbox self-test could not be made; it is tried again");
+            }
+            (None, Some(_)) => tracing::info!(level, "sandbox level works again"),
+            (None, None) => {}
+        }
+    }
+    if earlier.is_none_or(|earlier| earlier.python.missing_modules != report.python.missing_modules)
+        && let Some(reason) = missing_modules(&report.python)
+    {
+        tracing::warn!(%reason, "Python modules are missing");
+    }
+}
+
+/// Passes if the level works or has no verdict yet. Only the default level is needed for readiness; another
+/// level that does not work is refused by name, and counts as degraded.
 struct LevelProbe {
-    outcome: Arc<OnceLock<SandboxReport>>,
+    levels: KnownLevels,
     level: Level,
     is_needed: bool,
 }
 
 impl LevelProbe {
-    /// The wanted levels that do not work, as an error.
-    fn check_level(&self) -> Result<(), String> {
-        self.outcome.get().map_or(Ok(()), |report| check_levels(report, |level| level == self.level))
+    /// The report on a level that is off.
+    fn fault(&self) -> Option<LevelReport> {
+        (self.levels)(self.level).filter(|known| !known.able)
     }
 }
 
@@ -85,12 +160,17 @@ impl ReadinessProbe for LevelProbe {
         }
     }
 
+    fn part(&self) -> String {
+        format!("sandbox: {}", self.level)
+    }
+
     fn check(&self) -> Result<(), String> {
-        if self.is_needed { self.check_level() } else { Ok(()) }
+        let failed = self.fault().filter(|fault| self.is_needed && fault.tested);
+        failed.map_or(Ok(()), |fault| Err(explain(&fault)))
     }
 
     fn degradation(&self) -> Option<String> {
-        self.check_level().err()
+        self.fault().as_ref().map(explain)
     }
 
     fn is_off(&self) -> bool {
@@ -98,8 +178,25 @@ impl ReadinessProbe for LevelProbe {
     }
 }
 
+/// Why a level is off, and what helps.
+fn explain(fault: &LevelReport) -> String {
+    let LevelReport { level, reason, tested, .. } = fault;
+    let reason = reason.as_deref().unwrap_or("cannot be enforced");
+    if *tested {
+        format!("{level}: {reason}; run 'nanoclaw doctor'")
+    } else {
+        format!("{level} is being tested again: {reason}")
+    }
+}
+
 /// Never fails: other tools and JavaScript work without Python.
-struct PythonProbe(Arc<OnceLock<SandboxReport>>);
+struct PythonProbe(SharedPython);
+
+impl PythonProbe {
+    fn report(&self) -> Option<PythonReport> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl ReadinessProbe for PythonProbe {
     fn name(&self) -> &'static str {
@@ -111,17 +208,18 @@ impl ReadinessProbe for PythonProbe {
     }
 
     fn degradation(&self) -> Option<String> {
-        let python = &self.0.get()?.python;
+        let python = self.report()?;
         match &python.reason {
-            Some(reason) => {
+            Some(reason) if python.path.is_none() => {
                 Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
             }
-            None => missing_modules(python),
+            Some(reason) => Some(reason.clone()),
+            None => missing_modules(&python),
         }
     }
 
     fn is_off(&self) -> bool {
-        self.0.get().is_some_and(|report| report.python.reason.is_some())
+        self.report().is_some_and(|python| python.reason.is_some())
     }
 }
 
@@ -138,76 +236,83 @@ pub fn missing_modules(python: &PythonReport) -> Option<String> {
     })
 }
 
-/// Which of the wanted levels do not hold.
-fn check_levels(report: &SandboxReport, is_wanted: impl Fn(Level) -> bool) -> Result<(), String> {
-    let failed = report.levels.iter().filter(|result| !result.able && is_wanted(result.level));
-    let reasons: Vec<String> = failed
-        .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
-        .collect();
-    if reasons.is_empty() { Ok(()) } else { Err(format!("{}; run 'nanoclaw doctor'", reasons.join("; "))) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nanoclaw_sandbox::LevelReport;
 
-    fn self_test(unable: &[Level], python: Option<&str>) -> SandboxSelfTest {
-        let sandbox = Sandbox::new(nanoclaw_sandbox::SandboxOptions::default()).expect("good options");
-        let mut report = sandbox.report();
-        let reason = |level| unable.contains(&level).then(|| "no landlock".to_owned());
-        let level = |level| LevelReport { level, able: !unable.contains(&level), reason: reason(level) };
-        report.levels = Level::ALL.map(level).to_vec();
-        report.python.reason = python.map(str::to_owned);
+    fn level(level: Level, tested: bool, reason: Option<&str>) -> LevelReport {
+        LevelReport { level, able: reason.is_none(), reason: reason.map(str::to_owned), tested }
+    }
+
+    fn python(reason: Option<&str>, missing: &[(&str, &str)]) -> PythonReport {
+        let missing = missing.iter().map(|(name, reason)| ((*name).to_owned(), (*reason).to_owned()));
+        let reason = reason.map(str::to_owned);
+        PythonReport { path: None, version: None, reason, missing_modules: missing.collect() }
+    }
+
+    /// A test with these faults; its default level is `standard`.
+    fn self_test(faults: &[LevelReport], python: PythonReport) -> SandboxSelfTest {
+        let faults = faults.to_vec();
+        let find = move |wanted| faults.iter().find(|fault| fault.level == wanted).cloned();
         SandboxSelfTest {
-            outcome: Arc::new(report.into()),
-            level: Level::Standard,
+            levels: Arc::new(move |wanted| Some(find(wanted).unwrap_or_else(|| level(wanted, true, None)))),
+            python: Arc::new(Mutex::new(Some(python))),
+            default_level: Level::Standard,
             start_signal: sync_channel(1).0,
         }
     }
 
-    fn shortfalls(self_test: &SandboxSelfTest) -> Vec<(&'static str, bool, Option<String>)> {
-        let described =
-            |probe: Box<dyn ReadinessProbe>| (probe.name(), probe.check().is_ok(), probe.degradation());
-        self_test
-            .probes()
-            .into_iter()
-            .map(described)
-            .filter(|(_, ok, short)| !ok || short.is_some())
-            .collect()
+    /// Name, readiness and reason of every probe that has something to report.
+    fn shortfalls(self_test: &SandboxSelfTest) -> Vec<(&'static str, bool, String)> {
+        let probes = self_test.probes().into_iter();
+        let found = probes.map(|probe| {
+            let check = probe.check();
+            (probe.name(), check.is_ok(), check.err().or_else(|| probe.degradation()))
+        });
+        found.filter_map(|(name, is_ready, reason)| Some((name, is_ready, reason?))).collect()
     }
 
     #[test]
     fn p5_only_a_failing_default_sandbox_level_makes_the_server_unready() {
-        assert_eq!(shortfalls(&self_test(&[], None)), []);
-        let [(name, false, Some(reason))] = &shortfalls(&self_test(&[Level::Standard], None))[..] else {
-            panic!("the level of a call that names none")
-        };
-        assert!(*name == "sandbox_standard" && reason.contains("no landlock") && reason.contains("doctor"));
-        let of_others =
-            shortfalls(&self_test(&[Level::Strict, Level::Lenient], Some("python3 is not in PATH")));
-        let names: Vec<_> = of_others.iter().map(|(name, ok, _)| (*name, *ok)).collect();
+        assert_eq!(shortfalls(&self_test(&[], python(None, &[]))), []);
+        let no_landlock = |failed| level(failed, true, Some("no landlock"));
+        let needed = shortfalls(&self_test(&[no_landlock(Level::Standard)], python(None, &[])));
+        let [("sandbox_standard", false, reason)] = &needed[..] else { panic!("{needed:?}") };
+        assert!(reason.contains("no landlock") && reason.contains("doctor"), "{reason}");
+        let others = [no_landlock(Level::Strict), no_landlock(Level::Lenient)];
+        let found = shortfalls(&self_test(&others, python(Some("python3 is not in PATH"), &[])));
+        let names: Vec<_> = found.iter().map(|(name, is_ready, _)| (*name, *is_ready)).collect();
         assert_eq!(names, [("sandbox_strict", true), ("sandbox_lenient", true), ("python", true)]);
-        assert!(of_others[2].2.as_ref().is_some_and(|reason| reason.contains("install Python")));
-        let mut without_numpy = self_test(&[], None);
-        let mut report = without_numpy.outcome.get().expect("tested").clone();
-        report.python.missing_modules = vec![("numpy".to_owned(), "No module named 'numpy'".to_owned())];
-        without_numpy.outcome = Arc::new(report.into());
-        let [("python", true, Some(reason))] = &shortfalls(&without_numpy)[..] else {
-            panic!("the module alone is missing")
+        assert!(found[2].2.contains("install Python"), "{found:?}");
+        let untested = SandboxSelfTest {
+            levels: Arc::new(|_| None),
+            python: SharedPython::default(),
+            ..self_test(&[], python(None, &[]))
         };
-        assert!(
-            reason.contains("numpy (No module named 'numpy')") && reason.contains("extra_allowed_modules")
-        );
+        assert_eq!(shortfalls(&untested), [], "nothing runs before the test has passed");
+    }
+
+    #[test]
+    fn p5_a_test_that_could_not_be_made_degrades_the_server_and_names_the_cause() {
+        let full = level(Level::Standard, false, Some("no space left in the scratch directory '/scratch'"));
+        let self_test = self_test(&[full], python(None, &[]));
+        let found = shortfalls(&self_test);
+        let [("sandbox_standard", true, reason)] = &found[..] else { panic!("{found:?}") };
+        assert!(reason.contains("no space left") && reason.contains("tested again"), "{reason}");
+        assert!(!reason.contains("doctor"), "the doctor knows no more: {reason}");
+        assert!(self_test.probes().iter().any(|probe| probe.part() == "sandbox: standard"));
+    }
+
+    #[test]
+    fn a_missing_module_degrades_python_and_leaves_it_on() {
+        let without_numpy = self_test(&[], python(None, &[("numpy", "No module named 'numpy'")]));
+        let found = shortfalls(&without_numpy);
+        let [("python", true, reason)] = &found[..] else { panic!("{found:?}") };
+        assert!(reason.contains("numpy (No module named 'numpy')"), "{reason}");
+        assert!(reason.contains("extra_allowed_modules"), "{reason}");
         let is_off = |test: &SandboxSelfTest| {
             test.probes().iter().any(|probe| probe.name() == "python" && probe.is_off())
         };
-        assert!(!is_off(&without_numpy) && is_off(&self_test(&[], Some("no python3"))));
-        let untested = SandboxSelfTest {
-            outcome: Arc::default(),
-            level: Level::Standard,
-            start_signal: sync_channel(1).0,
-        };
-        assert_eq!(shortfalls(&untested), [], "nothing runs before the test has passed");
+        assert!(!is_off(&without_numpy) && is_off(&self_test(&[], python(Some("no python3"), &[]))));
     }
 }

@@ -80,7 +80,11 @@ fn print_report(report: &SandboxReport, is_json: bool, terminal: &Terminal) {
     if is_json {
         return tracing::info!(levels, python = report.python.version, "the sandbox was tested");
     }
-    let usable = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels };
+    let usable = match (levels.is_empty(), report.levels.iter().any(|level| !level.tested)) {
+        (false, _) => levels,
+        (true, false) => "OFF: run 'nanoclaw doctor'".to_owned(),
+        (true, true) => "not tested yet: see the log".to_owned(),
+    };
     let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
     let layers = &report.layers;
     terminal.info(&format!("  sandbox    {usable} ({python}, JavaScript)\n  layers     optional: {layers}"));

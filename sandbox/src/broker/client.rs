@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +111,7 @@ impl BrokerClient {
                     self.discard(&broker);
                 }
                 if matches!(error, SandboxError::BrokerDied) && !broker.has_answered.load(Ordering::Relaxed) {
-                    return Err(SandboxError::NoBroker { path: self.exe.clone() });
+                    return Err(broker.never_answered(&self.exe));
                 }
                 Err(error)
             }
@@ -133,7 +134,8 @@ impl BrokerClient {
         let broker = self.broker()?;
         match packet::send(broker.control.as_fd(), request, descriptors) {
             Err(error) if packet::is_disconnected(&error) => {
-                Err(SandboxError::NoBroker { path: self.exe.clone() })
+                self.discard(&broker);
+                Err(broker.never_answered(&self.exe))
             }
             sent => sent.map(|()| broker).map_err(SandboxError::Order),
         }
@@ -216,6 +218,20 @@ impl BrokerProcess {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         wait_for_exit(&process, EXIT_TIMEOUT);
         !matches!(process.try_wait(), Ok(None))
+    }
+
+    /// The error of a process that has ended without an answer: killed, or not a broker.
+    fn never_answered(&self, exe: &Path) -> SandboxError {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = match process.try_wait().ok().flatten().map(|status| (status.signal(), status.code())) {
+            Some((Some(_), _)) => return SandboxError::BrokerDied,
+            Some((_, Some(super::server::SET_UP_FAILED))) => "its set-up failed".to_owned(),
+            Some((_, Some(code))) => {
+                format!("it exited with code {code}; does its main call child_hook first?")
+            }
+            _ => "does its main call child_hook first?".to_owned(),
+        };
+        SandboxError::NoBroker { path: exe.to_owned(), reason }
     }
 
     fn kill(&self) {

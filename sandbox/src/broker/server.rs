@@ -41,7 +41,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Half of the kernel's maximum. Children inherit it.
 const GUEST_OOM_SCORE: &str = "500";
 /// The exit code of a broker whose set-up failed.
-const SET_UP_FAILED: i32 = 70;
+pub(super) const SET_UP_FAILED: i32 = 70;
 
 /// A running child.
 struct RunningChild {

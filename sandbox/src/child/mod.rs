@@ -12,7 +12,7 @@ pub(crate) use confine::{
     enter_directory, enter_session, limit_resources, set_parent_death_signal,
 };
 pub(crate) use fds::{FRAMES_FD, RESULT_FD, RunFds, keep_only_control_socket, take_fds};
-pub(crate) use probe::{ALL_BLOCKED, FIRST_ESCAPE, QUIET_ATTEMPTS, SelfTestProbe};
+pub(crate) use probe::{ALL_BLOCKED, FIRST_ESCAPE, QUIET_ATTEMPTS, SelfTestProbe, UNDECIDED};
 pub(crate) use start::{ForkContext, run, run_as_spare};
 
 pub(crate) use crate::child_report::SET_UP_FAILED;

@@ -1,5 +1,6 @@
 //! The child's side of the self-test: attempts that the policy must stop.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -43,6 +44,8 @@ pub(crate) enum SelfTestProbe {
 
 /// The exit code when every quiet attempt failed.
 pub(crate) const ALL_BLOCKED: i32 = 0;
+/// The exit code when no attempt succeeded, but one failed for another reason than the policy.
+pub(crate) const UNDECIDED: i32 = 50;
 /// This exit code plus an index into [`QUIET_ATTEMPTS`], or into the files, names the attempt that succeeded.
 pub(crate) const FIRST_ESCAPE: i32 = 100;
 /// The largest index that an exit code can name.
@@ -67,7 +70,7 @@ pub(crate) fn run_probe(probe: &SelfTestProbe, parent: i32) -> i32 {
     let outcome = match probe {
         SelfTestProbe::Quiet { canary, may_fork } => return run_quiet(canary, *may_fork, parent),
         SelfTestProbe::OpenFiles { files } => {
-            return exit_code(files.iter().map(|file| std::fs::File::open(file).is_ok()));
+            return exit_code(files.iter().map(|file| std::fs::File::open(file).map(drop)));
         }
         SelfTestProbe::Ptrace => sys::attempt::ptrace(),
         SelfTestProbe::Execve => sys::attempt::execve(),
@@ -82,25 +85,56 @@ pub(crate) fn run_probe(probe: &SelfTestProbe, parent: i32) -> i32 {
 
 fn run_quiet(canary: &Path, may_fork: bool, parent: i32) -> i32 {
     let new_file = canary.with_extension("made");
-    let has_escaped: [bool; QUIET_ATTEMPTS.len()] = [
-        std::fs::read(canary).is_ok(),
-        std::fs::OpenOptions::new().append(true).open(canary).is_ok(),
-        sys::attempt::socket().is_ok(),
-        !may_fork && sys::attempt::fork().is_ok(),
-        sys::attempt::signal_parent(parent).is_ok(),
-        std::fs::read(format!("/proc/{parent}/status")).is_ok(),
-        !may_fork && sys::attempt::executable_memory().is_ok(),
-        std::fs::write(new_file, "x").is_ok(),
-        sys::attempt::truncate(canary).is_ok(),
-        rustix::fs::open(canary, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).is_ok(),
+    let skip_if = |is_allowed: bool, attempt: fn() -> io::Result<()>| {
+        if is_allowed { Err(io::ErrorKind::PermissionDenied.into()) } else { attempt() }
+    };
+    let attempts: [io::Result<()>; QUIET_ATTEMPTS.len()] = [
+        std::fs::read(canary).map(drop),
+        std::fs::OpenOptions::new().append(true).open(canary).map(drop),
+        sys::attempt::socket(),
+        skip_if(may_fork, sys::attempt::fork),
+        sys::attempt::signal_parent(parent),
+        std::fs::read(format!("/proc/{parent}/status")).map(drop),
+        skip_if(may_fork, sys::attempt::executable_memory),
+        std::fs::write(new_file, "x"),
+        sys::attempt::truncate(canary),
+        rustix::fs::open(canary, OFlags::RDONLY | OFlags::TRUNC, Mode::empty())
+            .map(drop)
+            .map_err(io::Error::from),
     ];
-    exit_code(has_escaped.into_iter())
+    exit_code(attempts.into_iter())
 }
 
-/// Names the first attempt that succeeded.
-fn exit_code(mut has_escaped: impl Iterator<Item = bool>) -> i32 {
-    match has_escaped.position(|escaped| escaped) {
-        None => ALL_BLOCKED,
-        Some(index) => FIRST_ESCAPE + i32::try_from(index).unwrap_or(i32::MAX).min(LAST_INDEX),
+/// Names the first attempt that succeeded. A lack of resources hides what the policy would have done.
+fn exit_code(attempts: impl Iterator<Item = io::Result<()>>) -> i32 {
+    let mut code = ALL_BLOCKED;
+    for (index, attempt) in attempts.enumerate() {
+        match attempt.map_err(|error| error.raw_os_error()) {
+            Ok(()) => return FIRST_ESCAPE + i32::try_from(index).unwrap_or(i32::MAX).min(LAST_INDEX),
+            Err(Some(
+                libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT | libc::ENOMEM | libc::EIO,
+            )) => {
+                code = UNDECIDED;
+            }
+            Err(_) => {}
+        }
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: i32) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(code))
+    }
+
+    #[test]
+    fn p5_an_attempt_that_fails_for_lack_of_resources_proves_nothing() {
+        let refused = || failed(libc::EACCES);
+        assert_eq!(exit_code([refused(), failed(libc::EPERM)].into_iter()), ALL_BLOCKED);
+        assert_eq!(exit_code([failed(libc::EMFILE), refused()].into_iter()), UNDECIDED);
+        assert_eq!(exit_code([failed(libc::ENOSPC), Ok(())].into_iter()), FIRST_ESCAPE + 1);
     }
 }

@@ -78,8 +78,8 @@ impl ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         if !self.removed {
-            // A run that failed reports its own error.
-            remove_tree(&self.path).ok();
+            // A run that failed reports its own error. An empty directory needs no descriptor.
+            remove_tree(&self.path).or_else(|_| rustix::fs::rmdir(&self.path)).ok();
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The slots of open sessions, and the broker of sessions that use the network.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::broker::BrokerClient;
 use crate::error::SandboxError;
+use crate::level_verdict::LevelVerdict;
 use crate::options::SandboxOptions;
 
 #[derive(Debug)]
@@ -13,7 +14,7 @@ pub(crate) struct SessionRegistry {
     /// Used where commands have no network: their broker has left the network permanently.
     pub(crate) online_broker: BrokerClient,
     /// Whether the policy holds in that broker, too.
-    pub(crate) online_self_test: OnceLock<Result<(), String>>,
+    pub(crate) online_verdict: LevelVerdict,
 }
 
 /// One slot, released when dropped.
@@ -25,7 +26,7 @@ impl SessionRegistry {
         Self {
             open: Arc::default(),
             online_broker: BrokerClient::new(&options.child_exe, true),
-            online_self_test: OnceLock::new(),
+            online_verdict: LevelVerdict::default(),
         }
     }
 

@@ -31,7 +31,12 @@ pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
             return DoctorCheck::good(name, "works: the kernel refused every probe of the self-test");
         }
         let reason = level.reason.clone().unwrap_or_else(|| "cannot be enforced".to_owned());
-        DoctorCheck::bad(name, reason, "no code runs at this level until the missing parts above are there")
+        let advice = if level.tested {
+            "no code runs at this level until the missing parts above are there"
+        } else {
+            "the level could not be tested; a running server repeats its test until it can be made"
+        };
+        DoctorCheck::bad(name, reason, advice)
     }));
     findings
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::interpreter::PythonInterpreter;
 use super::modules::is_module_name;
+use crate::clock::now;
 use crate::error::SandboxError;
 use crate::level::Level;
 use crate::options::{ExtraModules, SandboxOptions};
@@ -23,7 +25,12 @@ pub(crate) struct PythonRegistry {
 struct RegistryState {
     extra: ExtraModules,
     found: Option<Result<Arc<PythonRuntime>, String>>,
+    /// When the search that failed has ended.
+    failed_at: Option<Instant>,
 }
+
+/// A search that failed is repeated with the first run after this time: its cause may have passed.
+const SEARCH_PAUSE: Duration = Duration::from_secs(5);
 
 /// An interpreter and the extra modules that it can import.
 #[derive(Debug)]
@@ -35,7 +42,8 @@ pub(crate) struct PythonRuntime {
 impl PythonRegistry {
     /// Uses these options. Starts nothing.
     pub(crate) fn new(options: &SandboxOptions) -> Self {
-        let state = RegistryState { extra: options.extra_allowed_modules.clone(), found: None };
+        let extra = options.extra_allowed_modules.clone();
+        let state = RegistryState { extra, found: None, failed_at: None };
         Self { python: options.python.clone(), registration: Mutex::default(), state: Mutex::new(state) }
     }
 
@@ -46,8 +54,16 @@ impl PythonRegistry {
 
     fn find_current(&self) -> Result<Arc<PythonRuntime>, String> {
         let mut state = self.lock();
-        let RegistryState { extra, found } = &mut *state;
-        found.get_or_insert_with(|| self.find(extra)).clone()
+        if state.failed_at.is_some_and(|failed_at| failed_at.elapsed() >= SEARCH_PAUSE) {
+            state.found = None;
+        }
+        if let Some(found) = &state.found {
+            return found.clone();
+        }
+        let found = self.find(&state.extra);
+        state.failed_at = found.is_err().then(now);
+        state.found = Some(found.clone());
+        found
     }
 
     /// Why Python is off, if the interpreter has been searched for.
@@ -86,7 +102,7 @@ impl PythonRegistry {
         if !missing.is_empty() {
             return Err(fail(format!("they cannot be imported: {}", missing.join(", "))));
         }
-        *self.lock() = RegistryState { extra, found: Some(Ok(python)) };
+        *self.lock() = RegistryState { extra, found: Some(Ok(python)), failed_at: None };
         Ok(())
     }
 
