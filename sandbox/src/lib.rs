@@ -70,7 +70,7 @@ pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{LevelLimits, RunLimits};
 pub use memory::{limit_malloc_arenas, release_free_memory, release_startup_memory};
-pub use options::{ExtraModules, SandboxOptions};
+pub use options::{ExtraModules, FreeSpace, SandboxOptions};
 pub use program::{Program, WorkdirLimit};
 pub use record::{RunRecord, RunStatus};
 pub use report::{LevelReport, PythonReport, SandboxReport};

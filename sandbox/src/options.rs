@@ -48,6 +48,9 @@ pub struct SandboxOptions {
     /// level tries to open them.
     #[serde(skip)]
     pub private_files: Vec<PathBuf>,
+    /// What a run must leave free on the file system of its directory. The caller sets its own watermark.
+    #[serde(skip)]
+    pub kept_free: FreeSpace,
     /// The binary that becomes the broker: its `main` must call [`child_hook`](crate::child_hook) first.
     pub child_exe: PathBuf,
 }
@@ -69,6 +72,7 @@ impl Default for SandboxOptions {
             max_timeout_ms: 600_000,
             scratch_dir: PathBuf::from("/tmp"),
             private_files: Vec::new(),
+            kept_free: FreeSpace::default(),
             child_exe: PathBuf::from("/proc/self/exe"),
         }
     }
@@ -91,6 +95,33 @@ impl SandboxOptions {
             None | Some(Level::Lenient) => Level::Shell,
             Some(level) => level,
         }
+    }
+}
+
+/// Maximum free space from the percentage, bytes.
+const SHARE_MAX_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Free space of a file system: the larger one of a number of bytes and a share of at most 4 GiB. 0 switches
+/// either part off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeSpace {
+    /// In bytes.
+    pub bytes: u64,
+    /// In percent of the file system.
+    pub percent: u64,
+}
+
+impl Default for FreeSpace {
+    fn default() -> Self {
+        Self { bytes: 256 * 1024 * 1024, percent: 5 }
+    }
+}
+
+impl FreeSpace {
+    /// The free space of a file system of this size, bytes.
+    pub(crate) fn floor_bytes(self, total_bytes: u64) -> u64 {
+        let share = (total_bytes / 100).saturating_mul(self.percent).min(SHARE_MAX_BYTES);
+        self.bytes.max(share)
     }
 }
 
@@ -168,6 +199,15 @@ fn without_duplicates<const N: usize>(lists: [&Vec<String>; N]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_larger_part_of_the_free_space_counts_and_the_share_is_capped() {
+        let floor = |bytes, percent, total_bytes| FreeSpace { bytes, percent }.floor_bytes(total_bytes);
+        assert_eq!(floor(256, 5, 10_000), 500);
+        assert_eq!(floor(256, 5, 1_000), 256);
+        assert_eq!(floor(256, 5, 1 << 50), SHARE_MAX_BYTES);
+        assert_eq!(floor(0, 0, 1 << 50), 0);
+    }
 
     #[test]
     fn lenient_allows_the_extra_modules_of_every_level() {

@@ -18,7 +18,7 @@ const MAX_PATH_BYTES: usize = 1_024;
 /// Descriptors that one count may hold. A deeper tree is not counted completely.
 const MAX_ANCHORS: usize = 128;
 /// The unit of a file's blocks, and the largest part of the last block that a file leaves unused.
-const BLOCK_BYTES: u64 = 512;
+pub(crate) const BLOCK_BYTES: u64 = 512;
 const MAX_UNUSED_BYTES: u64 = 4_095;
 
 /// What a directory tree holds, without its root.

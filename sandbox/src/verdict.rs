@@ -187,8 +187,8 @@ fn own_directory(limits: &RunLimits, excess: QuotaExcess) -> (&'static str, Stri
         }
         QuotaExcess::Workdir(exceeded) => exceeded,
         QuotaExcess::FileSystem => {
-            let message = "the file system of its private directory lost too much free space while it ran";
-            ("own_directory_bytes", message.to_owned())
+            let message = "its files grew while the file system was nearly full";
+            ("disk_free_bytes", message.to_owned())
         }
     }
 }

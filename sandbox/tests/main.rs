@@ -20,6 +20,7 @@ mod between_runs;
 mod closed;
 mod every_call;
 mod figures;
+mod full_disk;
 mod host_calls;
 mod hostile;
 mod interpreters;

@@ -3,6 +3,7 @@
 use super::error::AppError;
 use super::{audit, job_services, secret_files, system, workspace_files};
 use crate::config::Config;
+use crate::domain::limits::Limits;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolChoice;
 use crate::llm::Router;
@@ -16,7 +17,7 @@ use crate::tools::{
     ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
-use nanoclaw_sandbox::{Sandbox, SandboxError, SandboxOptions};
+use nanoclaw_sandbox::{FreeSpace, Sandbox, SandboxError, SandboxOptions};
 use std::sync::Arc;
 use system::SystemEntropy;
 use workspace_files::StoreWorkspaceFiles;
@@ -68,7 +69,8 @@ pub fn sandbox_options(config: &Config) -> SandboxOptions {
     // Programs start in other directories.
     let data_dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let private_files = vec![secret_files::session_key_file(&data_dir)];
-    SandboxOptions { private_files, ..config.code_execution.clone() }
+    let Limits { disk_free_bytes: bytes, disk_free_percent: percent, .. } = config.limits;
+    SandboxOptions { private_files, kept_free: FreeSpace { bytes, percent }, ..config.code_execution.clone() }
 }
 
 /// The sandbox, with slots for all shares.

@@ -1,7 +1,9 @@
 //! The child of one run as the server holds it: its pipes, its pidfd, and the broker's report of its exit.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use rustix::net::RecvFlags;
@@ -12,6 +14,7 @@ use crate::error::SandboxError;
 use crate::memory_file::{memory_file, sealed_memory_file};
 use crate::process::wait_until_readable;
 use crate::sys::ChildExit;
+use crate::tree::BLOCK_BYTES;
 
 /// How long the guest of a dead broker may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -162,6 +165,21 @@ pub(super) fn descendants(pid: i32) -> Vec<i32> {
         }
     }
     found
+}
+
+/// The bytes of files without a name on a device that a program and its descendants hold open. A server
+/// without privileges cannot see the files of every program: `open_files` and `file_size_bytes` bound those.
+pub(super) fn nameless_bytes(pid: i32, device: u64) -> u64 {
+    let mut files = BTreeMap::new();
+    for pid in descendants(pid) {
+        let Ok(links) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        for file in links.flatten().filter_map(|link| std::fs::metadata(link.path()).ok()) {
+            if file.nlink() == 0 && file.is_file() && file.dev() == device {
+                files.insert(file.ino(), file.blocks().saturating_mul(BLOCK_BYTES));
+            }
+        }
+    }
+    files.into_values().fold(0, u64::saturating_add)
 }
 
 /// A pipe with a non-blocking reading end.

@@ -72,6 +72,8 @@ pub(super) struct CountSchedule {
     next_count: Duration,
     /// No count before this time, whatever the file system shows.
     pause_end: Duration,
+    /// The same for a directory that may still gain much.
+    quiet_end: Duration,
 }
 
 impl CountSchedule {
@@ -85,6 +87,7 @@ impl CountSchedule {
             next_look: Duration::ZERO,
             next_count: MAX_PAUSE,
             pause_end: Duration::ZERO,
+            quiet_end: Duration::ZERO,
         }
     }
 
@@ -93,12 +96,19 @@ impl CountSchedule {
         self.next_look.saturating_sub(elapsed)
     }
 
-    /// Whether to count now, given what the file system has free now.
-    pub(super) fn is_due(&mut self, elapsed: Duration, free: TreeSize) -> bool {
+    /// Whether to count now, given what the file system has free now. The next look is due before it can have
+    /// lost `margin`.
+    pub(super) fn is_due(&mut self, elapsed: Duration, free: TreeSize, margin: TreeSize) -> bool {
         let (left, lost) = (self.left(), self.free.minus(free));
         let is_near = lost.reaches(left) && elapsed >= self.pause_end;
-        self.plan_look(elapsed, left.minus(lost));
+        self.plan_look(elapsed, left.minus(lost).each(margin, u64::min));
         is_near || elapsed >= self.next_count
+    }
+
+    /// Whether to count a guest on a nearly full file system: at the start, and when space was lost.
+    pub(super) fn may_count(&self, elapsed: Duration, free: TreeSize) -> bool {
+        let is_first = self.counted_at.is_zero();
+        is_first || (free != self.free && elapsed >= self.quiet_end)
     }
 
     /// Records a count that began at `elapsed`, took this long, and before which the file system had this
@@ -112,7 +122,7 @@ impl CountSchedule {
         let busy = took.max(MIN_PAUSE);
         let until_full = self.left().time_at(growth, since).unwrap_or(quiet);
         self.next_count = end + until_full.clamp(busy, quiet.max(busy));
-        self.pause_end = end + busy;
+        (self.pause_end, self.quiet_end) = (end + busy, end + (took * QUIET_SHARE).max(MIN_PAUSE));
         self.plan_look(end, self.left());
     }
 
@@ -171,7 +181,7 @@ mod tests {
             let (mut elapsed, mut counting, mut counted) = (Duration::ZERO, Duration::ZERO, 0);
             while elapsed < LONGEST && counted <= LIMIT.entries {
                 let free = self.free(elapsed);
-                if schedule.is_due(elapsed, free) {
+                if schedule.is_due(elapsed, free, FREE) {
                     counted = self.entries(elapsed);
                     let took = Duration::from_micros(2 * counted.min(LIMIT.entries));
                     schedule.record(elapsed, took, TreeSize { bytes: 0, entries: counted }, free);
@@ -224,12 +234,16 @@ mod tests {
     #[test]
     fn the_file_system_is_looked_at_more_often_near_the_limit() {
         let mut schedule = CountSchedule::new(LIMIT, FREE);
-        assert!(!schedule.is_due(Duration::ZERO, FREE));
+        assert!(!schedule.is_due(Duration::ZERO, FREE, FREE));
         assert_eq!(schedule.pause(Duration::ZERO), MAX_PAUSE);
         let near = TreeSize { entries: FREE.entries - 19_999, ..FREE };
-        assert!(!schedule.is_due(MIN_PAUSE, near));
+        assert!(!schedule.is_due(MIN_PAUSE, near, FREE));
         assert_eq!(schedule.pause(MIN_PAUSE), MIN_PAUSE);
         let over = TreeSize { entries: FREE.entries - 20_000, ..FREE };
-        assert!(schedule.is_due(2 * MIN_PAUSE, over));
+        assert!(schedule.is_due(2 * MIN_PAUSE, over, FREE));
+        // The same where the file system itself is nearly full.
+        let mut schedule = CountSchedule::new(LIMIT, FREE);
+        assert!(!schedule.is_due(Duration::ZERO, FREE, TreeSize { bytes: 1 << 20, entries: 10_000 }));
+        assert_eq!(schedule.pause(Duration::ZERO), MIN_PAUSE);
     }
 }

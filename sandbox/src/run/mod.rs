@@ -6,6 +6,7 @@ mod output;
 mod quota;
 mod readers;
 mod registry;
+mod reserve;
 mod slots;
 mod watch;
 
@@ -89,7 +90,7 @@ pub(crate) fn execute(
     let quota = workdir
         .map(|path| {
             let tree = TreeLimit::of(own_dir.is_some(), &limits, program.workdir_limit.as_ref());
-            DirectoryQuota::new(&path, tree, &limits, options.max_parallel)
+            DirectoryQuota::new(&path, tree, options.kept_free)
         })
         .transpose()
         .map_err(|error| SandboxError::Watch(error.into()))?;

@@ -1,4 +1,7 @@
-//! Limits what a running guest stores in its directory.
+//! Limits what a running guest stores: in its directory, and in files without a name that it holds open.
+//!
+//! Other programs use the same file system. A guest is ended for its own growth only, never for what they
+//! take.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -6,15 +9,15 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::child::nameless_bytes;
 use super::count_schedule::{CountSchedule, TreeSize};
+use super::reserve::Reserve;
 use crate::clock::now;
 use crate::limits::RunLimits;
+use crate::options::FreeSpace;
 use crate::program::{ExceededLimit, WorkdirLimit};
 use crate::tree::{TreeCount, count_tree};
 
-/// Free space and free inodes that a run must leave, unless less was free at its start.
-const FLOOR_BYTES: u64 = 256 * 1024 * 1024;
-const FLOOR_INODES: u64 = 1_000;
 /// The limit of a directory that is not counted.
 const UNLIMITED: TreeSize = TreeSize { bytes: u64::MAX, entries: u64::MAX };
 
@@ -27,19 +30,19 @@ pub(crate) enum QuotaExcess {
     Entries,
     /// A limit of the caller: its name and a message.
     Workdir(ExceededLimit),
-    /// The file system lost more space than all runs together may use, or is nearly full.
+    /// The guest took space that the file system has to keep free.
     FileSystem,
 }
 
 /// The directory of one run and its limits.
 pub(crate) struct DirectoryQuota {
     root: OwnedFd,
+    device: u64,
     /// The limit of the tree; `None` for a directory that the caller counts itself.
     tree: Option<TreeLimit>,
-    /// What the file system had free at the start of the run.
-    free_at_start: TreeSize,
-    /// The limits of all runs that may run at once.
-    all_runs: TreeSize,
+    /// The last known free space.
+    free: TreeSize,
+    reserve: Reserve,
     schedule: CountSchedule,
 }
 
@@ -82,25 +85,22 @@ impl TreeLimit {
 }
 
 impl DirectoryQuota {
-    /// For the directory at `root`. It is counted if it has a limit; the file system is checked always.
+    /// For the directory at `root`. It is counted if it has a limit, or while its file system is nearly full.
     pub(crate) fn new(
         root: &Path,
         tree: Option<TreeLimit>,
-        limits: &RunLimits,
-        max_parallel: usize,
+        kept_free: FreeSpace,
     ) -> rustix::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
-        let max = TreeSize { bytes: limits.own_directory_bytes, entries: limits.own_directory_entries };
-        let free_at_start = TreeSize::free(&rustix::fs::fstatvfs(&root)?);
-        let counted = tree.as_ref().map_or(UNLIMITED, TreeLimit::max);
-        Ok(Self {
-            root,
-            tree,
-            free_at_start,
-            all_runs: max.times(u64::try_from(max_parallel).unwrap_or(u64::MAX)),
-            schedule: CountSchedule::new(counted, free_at_start),
-        })
+        let device = rustix::fs::fstat(&root)?.st_dev;
+        let stat = rustix::fs::fstatvfs(&root)?;
+        let free = TreeSize::free(&stat);
+        let floor = kept_free.floor_bytes(stat.f_blocks.saturating_mul(stat.f_frsize));
+        // A private directory is empty now. Another one is counted when the file system is nearly full.
+        let own = matches!(tree, Some(TreeLimit::Private { .. })).then(TreeSize::default);
+        let schedule = CountSchedule::new(tree.as_ref().map_or(UNLIMITED, TreeLimit::max), free);
+        Ok(Self { root, device, tree, free, reserve: Reserve::new(floor, free, own), schedule })
     }
 
     /// The time until the next check.
@@ -108,61 +108,42 @@ impl DirectoryQuota {
         self.schedule.pause(elapsed)
     }
 
-    /// The exceeded limit, if it is time for a check.
-    pub(crate) fn exceeded(&mut self, elapsed: Duration) -> Option<QuotaExcess> {
+    /// The limit that the guest with this process id exceeds, if it is time for a check.
+    pub(crate) fn exceeded(&mut self, guest: i32, elapsed: Duration) -> Option<QuotaExcess> {
         if !self.pause(elapsed).is_zero() {
             return None;
         }
-        let free = rustix::fs::fstatvfs(&self.root).map_or(self.free_at_start, |stat| TreeSize::free(&stat));
-        if exceeds_file_system(self.free_at_start, free, self.all_runs) {
-            return Some(QuotaExcess::FileSystem);
-        }
-        if !self.schedule.is_due(elapsed, free) {
+        self.free = rustix::fs::fstatvfs(&self.root).map_or(self.free, |stat| TreeSize::free(&stat));
+        let free = self.free;
+        let is_near = self.reserve.is_near(free);
+        let is_due = self.schedule.is_due(elapsed, free, self.reserve.margin(free));
+        if !(is_due || is_near && self.schedule.may_count(elapsed, free)) {
             return None;
         }
         let start = now();
-        let count = self.count_tree();
-        let size = count
-            .map_or(TreeSize::default(), |count| TreeSize { bytes: count.bytes, entries: count.entries() });
-        self.schedule.record(elapsed, start.elapsed(), size, free);
-        self.tree.as_ref()?.exceeded(&count?)
+        let count = if is_near || self.tree.is_some() { self.own_use(guest) } else { None };
+        let size = count.map(|count| TreeSize { bytes: count.bytes, entries: count.entries() });
+        self.schedule.record(elapsed, start.elapsed(), size.unwrap_or_default(), free);
+        let excess = self.tree.as_ref().and_then(|tree| tree.exceeded(&count?));
+        excess.or_else(|| self.reserve.is_taken(free, size?).then_some(QuotaExcess::FileSystem))
     }
 
     /// The exceeded limit after the run, when nothing changes any more: a changing tree can hide entries from
     /// a count.
     pub(crate) fn exceeded_at_end(&self) -> Option<QuotaExcess> {
-        self.tree.as_ref()?.exceeded(&self.count_tree()?)
+        let tree = self.tree.as_ref()?;
+        tree.exceeded(&self.count_tree()?)
+    }
+
+    /// What the run stores now: its tree, and files without a name.
+    fn own_use(&self, guest: i32) -> Option<TreeCount> {
+        let count = self.count_tree()?;
+        let bytes = count.bytes.saturating_add(nameless_bytes(guest, self.device));
+        Some(TreeCount { bytes, ..count })
     }
 
     fn count_tree(&self) -> Option<TreeCount> {
-        count_tree(&self.root, self.tree.as_ref()?.max().entries).ok()
-    }
-}
-
-fn exceeds_file_system(before: TreeSize, left: TreeSize, all_runs: TreeSize) -> bool {
-    let lost = before.minus(left);
-    let fell_below = |before: u64, left: u64, floor: u64| left < before && left < floor.min(before / 2);
-    lost.bytes > all_runs.bytes
-        || lost.entries > all_runs.entries
-        || fell_below(before.bytes, left.bytes, FLOOR_BYTES)
-        || fell_below(before.entries, left.entries, FLOOR_INODES)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_ends_if_the_file_system_loses_space_or_is_nearly_full() {
-        let of = |bytes: u64, entries: u64| TreeSize { bytes, entries };
-        let start = of(10 << 30, 100_000);
-        let max = of(2 << 30, 20_000);
-        assert!(!exceeds_file_system(start, of(9 << 30, 90_000), max));
-        assert!(exceeds_file_system(start, of(7 << 30, 90_000), max));
-        assert!(exceeds_file_system(start, of(9 << 30, 70_000), max));
-        assert!(exceeds_file_system(start, of(200 << 20, 90_000), UNLIMITED));
-        assert!(exceeds_file_system(start, of(9 << 30, 900), UNLIMITED));
-        let full = of(10 << 20, 100);
-        assert!(!exceeds_file_system(full, of(9 << 20, 90), UNLIMITED), "little to begin with is no fault");
+        let max = self.tree.as_ref().map_or(UNLIMITED, TreeLimit::max);
+        count_tree(&self.root, max.entries).ok()
     }
 }

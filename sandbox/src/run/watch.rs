@@ -147,7 +147,7 @@ impl LimitMonitor<'_> {
                 return Some(StopReason::Tasks);
             }
         }
-        let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(elapsed));
+        let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(guest.pid(), elapsed));
         excess.map(StopReason::OwnDirectory)
     }
 

@@ -9,6 +9,7 @@ use super::spec::SessionEnd;
 use crate::clock::now;
 use crate::error::SandboxError;
 use crate::limits::RunLimits;
+use crate::options::FreeSpace;
 use crate::process::wait_until_readable;
 use crate::run::{DirectoryQuota, RunChild, TreeLimit, escalate_kill};
 
@@ -112,8 +113,9 @@ fn wait_for_end(
     own_dir: Option<PathBuf>,
     state: &SessionState,
 ) -> (Option<String>, Option<SandboxError>) {
-    let quota =
-        own_dir.and_then(|path| DirectoryQuota::new(&path, Some(TreeLimit::private(limits)), limits, 1).ok());
+    let quota = own_dir.and_then(|path| {
+        DirectoryQuota::new(&path, Some(TreeLimit::private(limits)), FreeSpace::default()).ok()
+    });
     let mut monitor = SessionMonitor { limits, quota, tasks: 0 };
     let mut next_directory_count = now() + DIRECTORY_PAUSE;
     let mut pause = BUSY_PAUSE;
