@@ -38,6 +38,7 @@ mod own_files;
 mod passing_faults;
 mod policy;
 mod private_files;
+mod session_access;
 mod sessions;
 mod shell;
 mod shell_input;

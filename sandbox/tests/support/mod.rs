@@ -3,6 +3,7 @@
 
 pub(crate) mod broker;
 pub(crate) mod canary;
+pub(crate) mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
