@@ -13,7 +13,7 @@ use std::path::Path;
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 
 use crate::support::canary::{Canary, escaped};
-use crate::support::{self, Sample};
+use crate::support::{self, Sample, attacks};
 
 /// Set in the namespaces.
 const INSIDE: &str = "NANOCLAW_SANDBOX_ABLATION";
@@ -126,6 +126,7 @@ fn escaping_programs(child_exe: &str, is_whole: bool) -> BTreeMap<String, String
     let out = support::in_parallel(programs(), 8, |(sample, level)| {
         let mut program = Program::new(sample.language, level, sample.code.clone());
         program.language_check = false;
+        program.timeout_ms = attacks::short_timeout(&sample);
         let record = sandbox.run(&program, &|| false);
         let class = sample.header("class:").unwrap_or_default().to_owned();
         escaped(&record).then_some((sample.name, class))

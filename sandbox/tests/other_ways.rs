@@ -80,7 +80,7 @@ fn no_hostile_command_escapes_from_a_session() {
     with_canary(|sandbox| {
         let samples = all(Language::Bash);
         assert!(samples.len() > 40, "{}", samples.len());
-        let wrong = support::in_parallel(samples, 3, |sample| attack(sandbox, &sample));
+        let wrong = support::in_parallel(samples, 8, |sample| attack(sandbox, &sample));
         wrong.into_iter().flatten().collect()
     });
     assert!(!Path::new("/tmp/sbx_pwned").exists());
@@ -93,7 +93,7 @@ fn no_hostile_script_escapes_through_its_host() {
         return;
     }
     with_canary(|sandbox| {
-        let wrong = support::in_parallel(all(Language::JavaScript), 3, |sample| {
+        let wrong = support::in_parallel(all(Language::JavaScript), 8, |sample| {
             let mut program = support::javascript(Level::Standard, &sample.code);
             program.timeout_ms = Some(900);
             let record = sandbox.run_with_host(&program, Arc::new(Host), &|| false);

@@ -3,28 +3,16 @@
 //! (a known weakness that is not fixed yet: reported, not failed).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 
 use crate::support::canary::{self, Canary, escaped};
-use crate::support::{self, Sample};
+use crate::support::{self, Sample, attacks};
 
 /// The languages whose attacks run.
 const LANGUAGES: &[Language] = &[Language::Python, Language::JavaScript, Language::Bash];
-/// Long enough for a program that ends by itself on a busy machine.
-const PATIENT_MS: u64 = 10_000;
-/// Enough for a program that ends only by its limit.
-const SHORT_MS: u64 = 900;
-/// Processes that the programs leave behind act one second later.
-const LATE: Duration = Duration::from_millis(1_500);
 /// The command line of a process that a shell attack leaves behind.
 const LEFT_BEHIND: &[u8] = b"sleep\x0077\0";
-
-/// The levels that a language runs at.
-fn levels(language: Language) -> &'static [Level] {
-    if language == Language::Bash { &[Level::Shell] } else { &Level::FOR_CODE }
-}
 
 /// Describes a wrong record, if it is wrong.
 fn describe_failure(sample: &Sample, program: &Program, record: &RunRecord) -> Option<String> {
@@ -40,23 +28,6 @@ fn describe_failure(sample: &Sample, program: &Program, record: &RunRecord) -> O
         return None;
     }
     wrong.then(|| format!("{} at {level}, check {check}: {record:#?}", sample.name))
-}
-
-fn run(sandbox: &Sandbox, samples: &[Sample]) -> Vec<String> {
-    let mut items = Vec::new();
-    for sample in samples {
-        for level in levels(sample.language) {
-            items.extend([true, false].map(|check| (sample.clone(), *level, check)));
-        }
-    }
-    let wrong = support::in_parallel(items, 8, |(sample, level, check)| {
-        let mut program = Program::new(sample.language, level, sample.code.clone());
-        program.language_check = check;
-        let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));
-        program.timeout_ms = spins.then_some(SHORT_MS);
-        describe_failure(&sample, &program, &sandbox.run(&program, &|| false))
-    });
-    wrong.into_iter().flatten().collect()
 }
 
 /// The number of programs per kind of control: an attack that also fails outside the sandbox is not evidence.
@@ -89,13 +60,12 @@ fn none_of_our_own_attacks_escapes() {
     }
     let canary = Canary::set_up();
     let scratch = tempfile::tempdir().unwrap();
-    let mut options: SandboxOptions = support::options(scratch.path());
-    options.levels = support::levels_with_timeout(PATIENT_MS);
-    let sandbox = Sandbox::new(options).unwrap();
-    assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());
+    let sandbox = attacks::sandbox(scratch.path());
     for language in LANGUAGES {
         let samples = support::samples("own", *language);
-        let wrong = run(&sandbox, &samples);
+        // There is no check of commands.
+        let checks: &[bool] = if *language == Language::Bash { &[false] } else { &[true, false] };
+        let wrong = attacks::run(&sandbox, &samples, checks, describe_failure);
         assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
         let kinds = controls(&samples);
         let of = |kind| kinds.get(kind).copied().unwrap_or(0);
@@ -106,8 +76,7 @@ fn none_of_our_own_attacks_escapes() {
             of("destructive")
         );
     }
-    #[expect(clippy::disallowed_methods, reason = "remaining processes act in real time")]
-    std::thread::sleep(LATE);
+    attacks::wait_for_late_acts();
     canary.assert_untouched();
     assert_no_process_left();
     canary.remove();

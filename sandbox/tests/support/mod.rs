@@ -1,6 +1,7 @@
 //! Shared by the tests: a sandbox with this crate's own child, the programs, a thread pool, checks for
 //! leftovers.
 
+pub(crate) mod attacks;
 pub(crate) mod broker;
 pub(crate) mod canary;
 pub(crate) mod session;
