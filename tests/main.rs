@@ -18,6 +18,7 @@ mod ask;
 mod attacks;
 mod batch_cli;
 mod batches;
+mod bit_rot;
 mod cli;
 mod client_commands;
 mod conversations;

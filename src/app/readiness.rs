@@ -4,8 +4,8 @@ use crate::ports::{ReadinessProbe, Store, StoreError};
 use crate::store::RedbStore;
 use std::sync::Arc;
 
-/// Passes if an empty commit reaches the disk.
-pub(super) struct StoreProbe(pub(super) Arc<dyn Store>);
+/// Passes if an empty commit reaches the disk. A store with damaged rows is degraded.
+pub(super) struct StoreProbe(pub(super) Arc<RedbStore>);
 
 impl ReadinessProbe for StoreProbe {
     fn name(&self) -> &'static str {
@@ -18,6 +18,10 @@ impl ReadinessProbe for StoreProbe {
             Ok(()) | Err(StoreError::Busy) => Ok(()),
             Err(error) => Err(format!("{error}; see the server's log, and run 'nanoclaw doctor'")),
         }
+    }
+
+    fn degradation(&self) -> Option<String> {
+        self.0.damage()
     }
 }
 

@@ -140,6 +140,9 @@ fn open_measured_store(
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
     store.on_writer_loss(|| std::process::exit(STORE_LOST_EXIT));
+    let scrubbed = Arc::clone(&store);
+    let scrub = std::thread::Builder::new().name("scrub".to_owned()).spawn(move || scrubbed.scrub());
+    drop(scrub.map_err(AppError::Runtime)?); // it ends by itself
     Ok(store)
 }
 
@@ -272,7 +275,7 @@ fn probes(
     mcp: Option<&Arc<McpServers>>,
 ) -> Vec<Box<dyn ReadinessProbe>> {
     let disk = DiskProbe(Arc::clone(store));
-    let store = StoreProbe(Arc::<RedbStore>::clone(store));
+    let store = StoreProbe(Arc::clone(store));
     let mut probes: Vec<Box<dyn ReadinessProbe>> =
         vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
     probes.extend(self_test.probes());

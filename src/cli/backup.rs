@@ -148,6 +148,6 @@ fn copy_closed(store: &Path, client: &ApiClient, draft: &AtomicFile) -> Result<u
     }
 }
 
-fn explain(error: &OpenError) -> CliError {
+pub(super) fn explain(error: &OpenError) -> CliError {
     CliError::failed(error.to_string()).hint(error.advice())
 }

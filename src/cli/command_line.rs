@@ -3,7 +3,9 @@
 use super::client::{self, ApiClient};
 use super::error::CliError;
 use super::terminal::Colour;
-use super::{admin, backup, batch, configuration, doctor, exec, jobs, manual, mcp, resources, serve, tools};
+use super::{
+    admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, resources, serve, tools,
+};
 use crate::app::read_control_file;
 use crate::app::system::SystemClock;
 use crate::config::{Config, ConfigError, Sources};
@@ -105,6 +107,8 @@ pub(super) enum Command {
     Backup(backup::BackupArgs),
     /// Replace the store by a backup; stop the server first
     Restore(backup::RestoreArgs),
+    /// Read the whole store and name damaged rows; stop the server first
+    Check(check::StoreCheckArgs),
     /// Create, list and change accounts
     #[command(subcommand)]
     User(user::UserCommand),

@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("serve", "Run the server"),
             ("demo", "Show a job that runs, streams, is killed and resumes"),
-            ("doctor", "Check what works on this machine"),
+            ("doctor, check", "What works on this machine; is the store intact"),
             ("config", "Show or check the configuration"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],
@@ -67,6 +67,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("retry", &["nanoclaw retry job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
     ("backup", &["nanoclaw backup /backups/nanoclaw-$(date +%F).redb"]),
     ("restore", &["nanoclaw restore /backups/nanoclaw-2026-01-31.redb --data-dir /var/lib/nanoclaw"]),
+    ("check", &["nanoclaw check --data-dir /var/lib/nanoclaw"]),
     ("user", &["nanoclaw user add ann", "pwgen 20 1 | nanoclaw user add ann --password-stdin"]),
     (
         "token",
@@ -93,7 +94,9 @@ fn used_options(command: &str) -> &'static [&'static str] {
         "ask" | "chat" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" | "list"
         | "show" | "delete" | "output" => &["config", "server", "token"],
         "backup" => &["config", "data_dir", "server", "token"],
-        "serve" | "restore" | "user" | "token" | "tools" | "doctor" | "config" => &["config", "data_dir"],
+        "serve" | "restore" | "check" | "user" | "token" | "tools" | "doctor" | "config" => {
+            &["config", "data_dir"]
+        }
         "exec" | "mcp" => &["config"],
         _ => &[],
     }

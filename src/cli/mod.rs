@@ -3,6 +3,7 @@
 mod admin;
 mod backup;
 mod batch;
+mod check;
 mod client;
 mod command_line;
 mod configuration;
@@ -96,6 +97,7 @@ impl Command {
                 backup::backup(&common.store_server()?, data_dir, args, terminal).map(done)
             }
             Self::Restore(args) => backup::restore(&common.data_dir()?, &*clock, args, terminal).map(done),
+            Self::Check(args) => check::check(&common.data_dir()?, args, terminal),
             Self::User(command) => user::user(|| common.account_admin(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.account_admin()?, command, terminal).map(done),
             Self::Tools(args) => tools::tools(&common.load(Vec::new())?, &clock, args, terminal),

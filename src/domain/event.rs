@@ -158,6 +158,8 @@ pub enum FailureCode {
     OutputTooLarge,
     /// The server crashed three times in a row while the job ran.
     Poison,
+    /// A stored record that is needed is damaged.
+    DamagedData,
     /// Internal error; see the server's log.
     Internal,
 }
@@ -174,6 +176,7 @@ impl FailureCode {
             Self::MaxTotalTokens => "max_total_tokens",
             Self::OutputTooLarge => "output_too_large",
             Self::Poison => "poison",
+            Self::DamagedData => "damaged_data",
             Self::Internal => "internal",
         }
     }

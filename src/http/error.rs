@@ -192,6 +192,7 @@ impl ApiError {
     /// The text for the client. Messages of the store can hold paths and offsets, so they stay in the log.
     pub(crate) fn message(&self) -> String {
         match self {
+            Self::Store(StoreError::Corrupt(_)) => DAMAGED_DATA.to_owned(),
             Self::Store(error) if error.is_internal() => Self::Internal.to_string(),
             Self::File(FileError::Io(_)) => Self::Internal.to_string(),
             other => other.to_string(),
@@ -219,6 +220,10 @@ impl ApiError {
     }
 }
 
+/// The text for a stored record that cannot be read.
+pub(crate) const DAMAGED_DATA: &str = "a stored record that this request needs is damaged; its operator can stop the \
+     server, run 'nanoclaw check' and restore a backup (the server's log names the record)";
+
 const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "internal");
 
 fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
@@ -228,7 +233,8 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::Misplaced => (StatusCode::SERVICE_UNAVAILABLE, "store_moved"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
-        StoreError::Io(_) | StoreError::Corrupt(_) => INTERNAL,
+        StoreError::Corrupt(_) => (StatusCode::INTERNAL_SERVER_ERROR, "damaged_data"),
+        StoreError::Io(_) => INTERNAL,
     }
 }
 

@@ -61,6 +61,11 @@ fn store_gauges(stats: &StoreStats) -> Vec<(&'static str, &'static str, f64)> {
         ("nanoclaw_webhooks_pending", "Webhooks that are still to be delivered.", stats.deliveries as f64),
         ("nanoclaw_store_file_bytes", "Size of the store's file.", stats.file_bytes as f64),
         (
+            "nanoclaw_store_damaged_rows",
+            "Damaged places of the store that were found, rows that were set aside included.",
+            stats.damaged_rows as f64,
+        ),
+        (
             "nanoclaw_queue_oldest_seconds",
             "How long the oldest job that may run has been waiting; 0 when there is none.",
             stats.oldest_ready_ms as f64 / 1_000.0,

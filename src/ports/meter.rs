@@ -167,6 +167,8 @@ pub struct StoreStats {
     pub deliveries: u64,
     /// Size of the store file, bytes.
     pub file_bytes: u64,
+    /// Damaged places that were found, rows that were set aside included.
+    pub damaged_rows: u64,
     /// Free disk space, bytes; `None` when unknown.
     pub disk_free_bytes: Option<u64>,
 }

@@ -8,7 +8,7 @@ mod redb;
 mod retention_age;
 
 pub use self::redb::{
-    LAYOUT, LayoutProbe, OpenError, RedbStore, backup_closed, file_advice, layout, restore,
+    LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, backup_closed, check, file_advice, layout, restore,
 };
 pub use atomic_file::AtomicFile;
 use file_probe::mark_store;

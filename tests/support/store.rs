@@ -59,6 +59,13 @@ impl Clock for ManualClock {
     }
 }
 
+/// A value as the store keeps it: with the CRC-32C of table, width of the key, key and value.
+pub(crate) fn sealed(table: &str, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let width = (key.len() as u64).to_le_bytes();
+    let sum = crc32c::crc32c(&[table.as_bytes(), &width, key, value].concat());
+    [value, &sum.to_le_bytes()].concat()
+}
+
 /// The job with this number.
 pub(crate) fn id(number: u128) -> JobId {
     JobId::from_bits(number)

@@ -4,7 +4,7 @@
 use super::oracle::Oracle;
 use super::power_loss::{PowerLoss, open};
 use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
-use crate::support::store::{ANN, ManualClock, delta, done, id, job};
+use crate::support::store::{ANN, ManualClock, delta, done, id, job, sealed};
 use nanoclaw::ports::{Lease, Store, Urgency};
 use redb::{Database, ReadableTable, TableDefinition};
 use serde_json::{Value, json};
@@ -75,19 +75,16 @@ fn end_by_hand(disk: &Disk, lease: &Lease, seq: u64) {
     log_key[..16].copy_from_slice(&key);
     log_key[16..24].copy_from_slice(&seq.to_be_bytes());
     let first = database.begin_write().unwrap();
-    first
-        .open_table(LOG)
-        .unwrap()
-        .insert(log_key.as_slice(), [&[1], event.as_slice()].concat().as_slice())
-        .unwrap();
+    let stored = sealed("log", &log_key, &[&[1], event.as_slice()].concat());
+    first.open_table(LOG).unwrap().insert(log_key.as_slice(), stored.as_slice()).unwrap();
     first.commit().unwrap();
     let second = database.begin_write().unwrap();
     {
         let mut jobs = second.open_table(JOBS).unwrap();
         let stored = jobs.get(key.as_slice()).unwrap().unwrap().value().to_vec();
-        let mut row: Value = serde_json::from_slice(&stored[1..]).unwrap();
+        let mut row: Value = serde_json::from_slice(&stored[1..stored.len() - 4]).unwrap();
         (row["job"]["status"], row["job"]["last_event_id"]) = (json!("succeeded"), json!(seq));
-        let bytes = [&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat();
+        let bytes = sealed("jobs", &key, &[&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat());
         jobs.insert(key.as_slice(), bytes.as_slice()).unwrap();
         second.open_table(RUNNING).unwrap().remove(key.as_slice()).unwrap();
     }

@@ -8,7 +8,7 @@ use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
 use crate::mcp::program_access;
-use crate::store::{FileProbe, LAYOUT, LayoutProbe, had_store, layout, probe_file};
+use crate::store::{FileProbe, LAYOUT, LayoutProbe, OpenError, check, had_store, layout, probe_file};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -120,7 +120,12 @@ fn check_store(dir: &Path) -> DoctorCheck {
         Ok(FileProbe::Store) => {
             let layout_probe = layout(&file);
             version = if let LayoutProbe::Known(version) = layout_probe { Some(version) } else { None };
-            check_layout(&format!("{path}: {} KiB", bytes.unwrap_or(0) / 1024), layout_probe)
+            let text = format!("{path}: {} KiB", bytes.unwrap_or(0) / 1024);
+            let damage = match layout_probe {
+                LayoutProbe::Known(LAYOUT) | LayoutProbe::NeedsRecovery => check_rows(&file, &text),
+                _ => None,
+            };
+            damage.unwrap_or_else(|| check_layout(&text, layout_probe))
         }
         Ok(FileProbe::Absent) if had_store(&file) => DoctorCheck::bad(
             "store",
@@ -140,6 +145,17 @@ fn check_store(dir: &Path) -> DoctorCheck {
         }
     };
     check.with(json!({"path": path, "bytes": bytes, "layout": version, "layout_of_this_version": LAYOUT}))
+}
+
+/// The check for a store that cannot be read completely. A server may have started meanwhile.
+fn check_rows(file: &Path, text: &str) -> Option<DoctorCheck> {
+    let reason = match check(file) {
+        Ok(Some(report)) if report.damaged > 0 => report.to_string(),
+        Ok(_) | Err(OpenError::Locked { .. } | OpenError::Io { .. }) => return None,
+        Err(error) => error.to_string(),
+    };
+    let advice = "run 'nanoclaw check' for all damaged rows, and restore a backup from before";
+    Some(DoctorCheck::bad("store", format!("{text}, damaged: {reason}"), advice))
 }
 
 /// The check for what was found in the file of the store.

@@ -4,6 +4,7 @@ use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, Sta
 use crate::domain::id::MessageId;
 use crate::domain::steps::StepId;
 use crate::domain::usage::Usage;
+use crate::http::error::DAMAGED_DATA;
 use crate::ports::StoreError;
 use serde::Serialize;
 
@@ -96,6 +97,22 @@ pub(crate) fn write_event(
             write(out, wire, seq, "error", &ErrorFrame { content, code: *code })
         }
     }
+}
+
+/// Writes that the rest of the log is damaged. The frame is no event of the log: as server-sent event it has
+/// no id, as JSON line the id of the last event.
+pub(crate) fn write_damage(wire: StreamFormat, cursor: u64) -> Result<Vec<u8>, FrameError> {
+    let mut out = Vec::new();
+    let data = ErrorFrame { content: DAMAGED_DATA, code: FailureCode::DamagedData };
+    match wire {
+        StreamFormat::Sse => {
+            out.extend_from_slice(b"event: error\ndata: ");
+            serde_json::to_writer(&mut out, &data)?;
+            out.extend_from_slice(b"\n\n");
+        }
+        StreamFormat::Ndjson => write(&mut out, wire, cursor, "error", &data)?,
+    }
+    Ok(out)
 }
 
 /// Writes one frame. JSON escapes line breaks, so `data` is one line.

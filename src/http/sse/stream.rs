@@ -5,7 +5,7 @@
 //! only says when to read again, so nothing is lost or repeated between replay and live events.
 
 use super::cursor::beyond_log_error;
-use super::event::{FrameError, StreamFormat};
+use super::event::{FrameError, StreamFormat, write_damage};
 use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
 use crate::domain::id::JobId;
@@ -65,6 +65,16 @@ impl OpenedStream {
         self.0.cursor == self.0.request.after
     }
 
+    /// Fails if the log ends before this event, which the job's row names: events at its end are lost.
+    pub(crate) fn refuse_short_log(&self, last_event_id: u64) -> Result<(), ApiError> {
+        if self.0.last_seq >= last_event_id {
+            return Ok(());
+        }
+        let (job, last_seq) = (self.0.request.job, self.0.last_seq);
+        tracing::error!(%job, last_seq, last_event_id, "events are missing at the end of a log");
+        Err(ApiError::Store(StoreError::Corrupt("the end of the log is missing".to_owned())))
+    }
+
     /// The body. `guard` is disarmed at the proper end of the stream and dropped with it.
     pub(crate) fn into_body(self, guard: Option<Box<dyn DisconnectGuard>>) -> StreamBody {
         let mut reader = self.0;
@@ -99,6 +109,9 @@ pub(crate) async fn open(
     });
     reader.page(false).await.map_err(|cut| match cut {
         StreamPageError::Frame(FrameError::Store(error)) => ApiError::Store(error),
+        StreamPageError::Frame(error @ FrameError::Torn { .. }) => {
+            ApiError::Store(StoreError::Corrupt(error.to_string()))
+        }
         other => {
             tracing::error!(job = %request.job, error = %other, "the first page of a stream cannot be read");
             ApiError::Internal
@@ -175,6 +188,9 @@ impl EventReader {
                     {
                         return Ok(self.interrupt(": the store is recovering; reconnect to resume\n"));
                     }
+                    Err(StreamPageError::Frame(
+                        error @ (FrameError::Store(StoreError::Corrupt(_)) | FrameError::Torn { .. }),
+                    )) => return self.end_damaged(error),
                     read => read.map_err(|error| self.cut(&error))?,
                 }
             }
@@ -309,6 +325,16 @@ impl EventReader {
         let random = self.context.app.entropy.random() % u128::from(RETRY_MS);
         let retry_ms = RETRY_MS.saturating_add(u32::try_from(random).unwrap_or_default());
         Some((format!("{comment}retry: {retry_ms}\n").into(), self))
+    }
+
+    /// Ends the stream with an error, because the rest of the log cannot be read.
+    fn end_damaged(mut self: Box<Self>, error: FrameError) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
+        let frame = write_damage(self.request.wire, self.cursor);
+        drop(self.cut(&StreamPageError::Frame(error)));
+        self.ended = true;
+        self.disarm_guard();
+        let frame = frame.map_err(|error| BodyError::new(error.to_string()))?;
+        Ok(Some((frame.into(), self)))
     }
 
     fn cut(&self, error: &StreamPageError) -> BodyError {

@@ -140,7 +140,7 @@ async fn store_errors_map_to_their_status() {
         (StoreError::Misplaced.into(), 503, "store_moved", true),
         (StoreError::Closed.into(), 503, "shutting_down", true),
         (StoreError::Full.into(), 507, "disk_full", false),
-        (StoreError::Corrupt("page 7".into()).into(), 500, "internal", false),
+        (StoreError::Corrupt("page 7".into()).into(), 500, "damaged_data", false),
     ] {
         *server.store.refuse.lock().expect("lock") = Some(error);
         let answer = server.ask("POST /v1/jobs", &[], "hi").await;

@@ -3,10 +3,12 @@
 
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, DAMAGED_DATA};
 use crate::http::request::context::RequestContext;
 use crate::http::response::file_body::FileBody;
 use crate::http::response::{self, HandlerResult};
+use crate::ports::StoreError;
+use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use std::sync::Arc;
 
@@ -16,6 +18,14 @@ pub(crate) async fn backup(context: &Arc<ServerContext>, _: &RequestContext) -> 
     // The permit stays with the copy, because the client may leave while it is made.
     let copying = blocking(move || (source.copy(), turn));
     let (copied, turn) = copying.await?;
+    let copied = copied.map_err(|error| match error {
+        // Unlike other clients, the operator gets to know which rows.
+        StoreError::Corrupt(reason) => {
+            let message = format!("the store is not copied, because it is damaged: {reason}; {DAMAGED_DATA}");
+            ApiError::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, code: "damaged_data", message }
+        }
+        error => error.into(),
+    });
     let body = FileBody::new(copied?, turn).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
         ApiError::Internal

@@ -18,6 +18,7 @@ mod webhooks;
 mod writer;
 
 pub use self::file::backup::backup_closed;
+pub use self::file::check::{StoreCheck, check};
 pub use self::file::error::{OpenError, file_advice};
 pub use self::file::layout::{LAYOUT, LayoutProbe, layout};
 pub use self::file::restore::restore;

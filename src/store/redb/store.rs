@@ -5,6 +5,9 @@ use crate::domain::limits::Limits;
 use crate::ports::{Clock, Meter, StoreError, Ticket};
 use crate::store::mark_store;
 use crate::store::options::StoreOptions;
+use crate::store::redb::codec::read_transaction::ReadTransaction;
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::QUARANTINE;
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::handle::DatabaseHandle;
 use crate::store::redb::file::medium::{BackendMedium, FileMedium, Medium};
@@ -21,7 +24,7 @@ use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
 use crate::store::redb::writer::write::{PortError, WriteOptions, queued_write};
-use redb::{ReadTransaction, StorageBackend};
+use redb::StorageBackend;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -101,6 +104,16 @@ impl RedbStore {
         self.shared.mark.check(self.shared.medium.space()?, 0).err()
     }
 
+    /// What is damaged in the store, as far as it was read, with the remedy.
+    pub fn damage(&self) -> Option<String> {
+        let places = Some(self.shared.damage.count()).filter(|places| *places > 0)?;
+        let example = self.shared.damage.example().map_or_else(String::new, |place| format!(" ({place})"));
+        Some(format!(
+            "{places} damaged places were found in the store{example}: requests that need them fail with the code \
+             damaged_data; stop the server, run 'nanoclaw check', and restore a backup"
+        ))
+    }
+
     /// A store in memory, for tests of other modules.
     #[cfg(test)]
     pub(crate) fn in_memory(clock: Arc<dyn Clock>) -> Arc<Self> {
@@ -137,6 +150,7 @@ impl RedbStore {
             bounds: StoreLimits::new(limits, options),
             mark: DiskLimits::from(limits),
             clock_trust: ClockTrust::new(ClockReading::of(&*clock)),
+            damage: Arc::default(),
             clock,
             backlog: WriteBacklog::default(),
             watches: ChangeWatches::default(),
@@ -149,6 +163,8 @@ impl RedbStore {
             writer_loss: WriterLoss::default(),
         });
         let writer = WriterThread::start(Arc::clone(&shared)).map_err(unusable)?;
+        let set_aside = shared.read(|reading| QUARANTINE.read(reading)?.len()).map_err(unusable)?;
+        shared.damage.count_set_aside(set_aside);
         let thread =
             std::thread::Builder::new().name("store".to_owned()).spawn(move || writer.run(&requests));
         let thread = thread.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
@@ -160,7 +176,7 @@ impl RedbStore {
         &self,
         reader: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.shared.handle.read(reader)
+        self.shared.read(reader)
     }
 
     /// For clients: fails when the channel is full.

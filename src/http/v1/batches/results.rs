@@ -52,7 +52,10 @@ pub(crate) async fn results(context: &Arc<ServerContext>, request: &RequestConte
         follow,
         at,
         is_over: false,
+        first: None,
     };
+    let first = reader.read().await?;
+    let reader = BatchResultReader { first: Some(first), ..reader };
     Ok(response::lines(StreamBody::new(try_unfold(Box::new(reader), BatchResultReader::next))))
 }
 
@@ -65,6 +68,8 @@ struct BatchResultReader {
     /// The next line, or with `follow` the number of lines sent.
     at: u32,
     is_over: bool,
+    /// The first page. It is read before the status is sent, so that its failure has a status.
+    first: Option<ResultChunk>,
 }
 
 /// The text, the start of the next page, and whether this is the last one.
@@ -74,7 +79,10 @@ impl BatchResultReader {
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
         while !self.is_over {
             self.news.borrow_and_update();
-            let (text, at, is_over) = self.page().await?;
+            let (text, at, is_over) = match self.first.take() {
+                Some(first) => first,
+                None => self.read().await.map_err(|error| self.cut(&error))?,
+            };
             (self.at, self.is_over) = (at, is_over);
             if !text.is_empty() {
                 return Ok(Some((text.into(), self)));
@@ -91,17 +99,16 @@ impl BatchResultReader {
         Ok(None)
     }
 
-    async fn page(&self) -> Result<ResultChunk, BodyError> {
+    async fn read(&self) -> Result<ResultChunk, ApiError> {
         let (app, batch, follow, at) = (Arc::clone(&self.app), self.batch, self.follow, self.at);
-        let reading = blocking(move || page(&app, batch, follow, at));
-        match reading.await {
-            Ok(Ok(page)) => Ok(page),
-            Ok(Err(error)) => {
-                tracing::error!(%batch, at, %error, "a stream of results was cut off");
-                Err(BodyError::new(error.to_string()))
-            }
-            Err(_) => Err(BodyError::new("the reading thread died")),
-        }
+        let page =
+            blocking(move || page(&app, batch, follow, at)).await.map_err(|_panic| ApiError::Internal)?;
+        Ok(page?)
+    }
+
+    fn cut(&self, error: &ApiError) -> BodyError {
+        tracing::error!(batch = %self.batch, at = self.at, %error, "a stream of results was cut off");
+        BodyError::new(error.to_string())
     }
 }
 

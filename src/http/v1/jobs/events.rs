@@ -41,8 +41,9 @@ pub(crate) async fn job_events(
         text: text(query)?,
         follow: query.flag("follow")?.unwrap_or(true),
     };
-    owned(context, request, id).await?;
+    let job = owned(context, request, id).await?;
     let opened = stream::open(context, asked).await?;
+    opened.refuse_short_log(job.last_event_id)?;
     // The row is read after the page, so that a job that ends in between is seen as ended.
     if opened.is_empty() && is_over(&owned(context, request, id).await?, asked.after) {
         return Ok(response::empty(StatusCode::NO_CONTENT));

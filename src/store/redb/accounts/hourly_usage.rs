@@ -5,8 +5,8 @@ use crate::domain::usage::Usage;
 use crate::ports::{HourUsage, StoreError};
 use crate::store::redb::accounts::usage::{UsageTable, lines};
 use crate::store::redb::codec::keys::accounts::{UsageBytes, UsageKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::USAGE_HOURS;
-use redb::ReadTransaction;
 use std::collections::BTreeMap;
 
 /// The usage from one hour to another, both included, of one user or of all together.

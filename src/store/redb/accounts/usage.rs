@@ -103,14 +103,7 @@ pub(crate) fn lines(
     for entry in table.range::<&UsageBytes>(&key(from, [0; 32])..=&key(to, [u8::MAX; 32]))? {
         let (key, bytes) = entry?;
         let at = UsageKey::decode(key.value()).at;
-        match values::decode(bytes.value()) {
-            Ok(booked) => lines.push((at, booked)),
-            // One line that cannot be read must not hide the others.
-            Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(at, reason, "usage row cannot be read");
-            }
-            Err(error) => return Err(error),
-        }
+        lines.push((at, values::decode(bytes.value())?));
     }
     lines.sort_by(|(one, first), (two, second)| (one, &first.model).cmp(&(two, &second.model)));
     Ok(lines)

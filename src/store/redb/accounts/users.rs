@@ -11,11 +11,11 @@ use crate::store::redb::accounts::write::{default_account, has_no_passwords};
 use crate::store::redb::codec::keys::accounts::{
     AccountBytes, AccountLookup, AccountLookupKey, TokenBytes, TokenKey, account_key, account_of,
 };
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{ACCOUNT_LOOKUP, TOKENS, USERS};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
-use redb::ReadTransaction;
 use std::ops::Bound;
 
 impl Users for RedbStore {
@@ -85,7 +85,7 @@ impl Users for RedbStore {
             for entry in table.range::<&TokenBytes>(&first.encode()..=&last.encode())? {
                 let (_, bytes) = entry?;
                 let row = values::decode::<TokenRow>(bytes.value()).map(Some);
-                tokens.extend(values::skip_unreadable(user.0, row)?.map(|row| row.token));
+                tokens.push(values::listed(user.0, row)?.token);
             }
             Ok(tokens)
         })
@@ -114,7 +114,7 @@ fn page(reading: &ReadTransaction, after: UserId, limit: usize) -> Result<Accoun
         }
         let (key, bytes) = entry?;
         let found = values::decode(bytes.value()).map(Some);
-        page.accounts.extend(values::skip_unreadable(account_of(key.value()).0, found)?);
+        page.accounts.push(values::listed(account_of(key.value()).0, found)?);
     }
     Ok(page)
 }

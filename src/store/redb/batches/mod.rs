@@ -36,7 +36,7 @@ impl Batches for RedbStore {
     }
 
     fn resume_waiting(&self) -> Ticket<bool> {
-        match self.read(|reading| Ok(WAITING_BATCHES.read(reading)?.first()?.is_none())) {
+        match self.read(|reading| Ok(WAITING_BATCHES.read(reading)?.skipping_damaged().first()?.is_none())) {
             Ok(true) => Ticket::resolved(Ok(false)),
             Ok(false) => self.push(WriteOptions::default(), waiting::resume_waiting_batches),
             Err(error) => Ticket::resolved(Err(error)),

@@ -8,11 +8,11 @@ use crate::store::redb::codec::keys::batches::{
     BatchLineBytes, BatchLineKey, OwnedBatchBytes, OwnedBatchKey,
 };
 use crate::store::redb::codec::keys::jobs::JobBytes;
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::read;
-use redb::ReadTransaction;
 use std::ops::Bound;
 
 /// The row of a batch, if there is such a batch.
@@ -38,7 +38,7 @@ pub(crate) fn batches(
             break;
         }
         let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
-        page.batches.extend(values::skip_unreadable(batch, row(reading, batch))?.map(|row| row.batch));
+        page.batches.push(values::listed(batch, row(reading, batch))?.batch);
     }
     Ok(page)
 }
@@ -55,8 +55,8 @@ pub(crate) fn results(
     let mut results = Vec::new();
     for line in from..next {
         let is_cancelled = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
-        let stored = read_or_none(line_row(reading, BatchLineKey { batch, line }))?;
-        if stored.as_ref().map_or(line < row.next_line, |stored| stored.has_ended || is_cancelled) {
+        let stored = line_row(reading, BatchLineKey { batch, line })?;
+        if stored.has_ended || is_cancelled {
             results.push(result(reading, line, stored)?);
         }
     }
@@ -85,38 +85,22 @@ pub(crate) fn ended(
             let line = order.get(&key.encode())?.map(|line| line.value());
             line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
         };
-        results.push(result(reading, line, read_or_none(line_row(reading, BatchLineKey { batch, line }))?)?);
+        results.push(result(reading, line, line_row(reading, BatchLineKey { batch, line })?)?);
     }
     Ok(ResultPage { results, next: next.max(after), is_last: has_ended && next >= all })
 }
 
-fn result(reading: &ReadTransaction, line: u32, row: Option<BatchLineRow>) -> Result<LineResult, StoreError> {
-    let Some(row) = row else {
-        return Ok(LineResult { line, custom_id: String::new(), outcome: LineOutcome::Unreadable });
-    };
+fn result(reading: &ReadTransaction, line: u32, row: BatchLineRow) -> Result<LineResult, StoreError> {
     let outcome = match row.job {
         None if row.has_ended => LineOutcome::Unreadable,
         None => LineOutcome::NotStarted,
-        Some(id) => match read_or_none(read::row(reading, id))? {
-            Some(Some(row)) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
-            Some(Some(row)) => LineOutcome::Again(row.job.id),
-            Some(None) => LineOutcome::Deleted,
-            None => LineOutcome::Unreadable,
+        Some(id) => match read::row(reading, id)? {
+            Some(row) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
+            Some(row) => LineOutcome::Again(row.job.id),
+            None => LineOutcome::Deleted,
         },
     };
     Ok(LineResult { line, custom_id: row.custom_id, outcome })
-}
-
-/// `None` for a row that cannot be read: one bad row must not end the results.
-fn read_or_none<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match read {
-        Ok(found) => Ok(Some(found)),
-        Err(StoreError::Corrupt(reason)) => {
-            tracing::error!(reason, "batch line cannot be read");
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 fn stored(reading: &ReadTransaction, batch: BatchId) -> Result<BatchRow, StoreError> {

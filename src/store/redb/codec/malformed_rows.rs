@@ -1,12 +1,17 @@
-//! Rows that do not have the width of their type. They are logged. A write transaction moves them to the
-//! table `quarantine`, so that their bytes are preserved and no read finds them again.
+//! Damaged rows: their checksum is wrong, or they do not have the width of their type. They are logged and
+//! counted. A write transaction that meets one in an index moves it to the table `quarantine`, so that its
+//! bytes are preserved and the index works without it. A row of data stays: each read of it fails.
 
+use crate::ports::StoreError;
+use crate::store::redb::codec::checksum;
+use crate::store::redb::codec::damage::DamageReport;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// A row that does not have the width of its type.
+/// A damaged row.
 #[derive(Debug)]
 pub(crate) struct MalformedRow {
     pub(crate) value: Vec<u8>,
@@ -17,41 +22,88 @@ pub(crate) struct MalformedRow {
 /// Malformed rows by key, shared with the transaction that moves them.
 type CollectedRows = Rc<RefCell<BTreeMap<Vec<u8>, MalformedRow>>>;
 
-/// Reports the malformed rows of one table.
+/// Checks the rows of one table and reports damaged ones.
 #[derive(Debug, Clone)]
 pub(crate) struct RowCheck {
     table: &'static str,
+    damage: Arc<DamageReport>,
+    /// A damaged entry of an index reads as absent.
+    skips: bool,
     /// Rows by key, for the write transaction that found them to move.
     collected: Option<CollectedRows>,
 }
 
 impl RowCheck {
-    /// Logs only.
-    pub(crate) fn new(table: &'static str) -> Self {
-        Self { table, collected: None }
+    /// Reports only.
+    pub(crate) fn new(table: &'static str, damage: &Arc<DamageReport>) -> Self {
+        Self { table, damage: Arc::clone(damage), skips: false, collected: None }
     }
 
-    /// Logs, and collects the rows for [`RowCheck::take`].
-    pub(crate) fn collecting(table: &'static str) -> Self {
-        Self { table, collected: Some(Rc::default()) }
+    /// Reports, and collects the rows for [`RowCheck::take`].
+    pub(crate) fn collecting(table: &'static str, damage: &Arc<DamageReport>) -> Self {
+        Self { collected: Some(Rc::default()), ..Self::new(table, damage) }
     }
 
-    pub(crate) fn report(&self, key: &[u8], value: &[u8]) {
-        let is_new = match &self.collected {
-            Some(rows) => {
-                let row = MalformedRow { value: value.to_vec(), is_replaced: false };
-                rows.borrow_mut().insert(key.to_vec(), row).is_none()
-            }
-            None => true,
+    /// Reads damaged entries of an index as absent.
+    pub(crate) fn skipping(self) -> Self {
+        Self { skips: true, ..self }
+    }
+
+    /// The value with its checksum.
+    pub(crate) fn seal(&self, key: &[u8], value: &[u8]) -> Vec<u8> {
+        checksum::seal(self.table, key, value)
+    }
+
+    /// The value of a stored one; `None`: the row is damaged.
+    pub(crate) fn unseal<'v>(&self, key: &[u8], stored: &'v [u8]) -> Option<&'v [u8]> {
+        checksum::unseal(self.table, key, stored)
+    }
+
+    /// Reports a damaged row, and collects it in a write transaction. Returns whether it reads as absent.
+    pub(crate) fn set_aside(&self, key: &[u8], stored: &[u8]) -> bool {
+        let Some(rows) = &self.collected else {
+            self.report(key);
+            return self.skips;
         };
-        if is_new {
+        let row = MalformedRow { value: stored.to_vec(), is_replaced: false };
+        rows.borrow_mut().insert(key.to_vec(), row);
+        if self.is_new(key) {
+            tracing::error!(table = self.table, key = %Hex(key), "a stored row is damaged: it is set aside");
+        }
+        true
+    }
+
+    /// Reports a damaged row that stays where it is.
+    pub(crate) fn report(&self, key: &[u8]) {
+        if self.is_new(key) {
             tracing::error!(
                 table = self.table,
                 key = %Hex(key),
-                value_bytes = value.len(),
-                "a stored row is malformed: it is set aside"
+                "a stored row is damaged: run 'nanoclaw check' on the stopped server, or restore a backup"
             );
         }
+    }
+
+    /// Reports a row that is not where its key belongs, and returns the reason for the error.
+    pub(crate) fn misplaced(&self, key: &[u8]) -> String {
+        let reason = format!("a page of the table '{}' is damaged: its rows are out of order", self.table);
+        if self.damage.add(reason.clone()) {
+            tracing::error!(table = self.table, key = %Hex(key), reason);
+        }
+        reason
+    }
+
+    /// Fails a read that finds nothing in a table that is known to lack rows.
+    pub(crate) fn refuse_absence(&self) -> Result<(), StoreError> {
+        let must_go_on = self.skips || self.collected.is_some();
+        if must_go_on || !self.damage.is_short(self.table) {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt(format!("the table '{}' lacks rows", self.table)))
+    }
+
+    fn is_new(&self, key: &[u8]) -> bool {
+        self.damage.add(format!("{} {}", self.table, Hex(key)))
     }
 
     /// The row has been replaced by a new one.
@@ -74,7 +126,8 @@ pub(crate) fn quarantine_key(table: &str, key: &[u8]) -> Vec<u8> {
     [table.as_bytes(), &[0], key].concat()
 }
 
-struct Hex<'a>(&'a [u8]);
+/// A key in logs and messages.
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

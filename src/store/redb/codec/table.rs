@@ -2,101 +2,32 @@
 //! each pair of types that it knows, so it knows one pair. Arrays of bytes sort like slices, so the order is
 //! the same.
 //!
-//! A row whose key or value does not have the width of its type is corrupt. It is logged and reads as absent;
-//! a write transaction moves it to the table `quarantine` ([`super::malformed_rows`]).
+//! Each value has a checksum ([`super::checksum`]). A row with a wrong one, or whose key or value does not
+//! have the width of its type, is damaged, logged and counted ([`super::malformed_rows`]):
+//! - Data, whose values are bytes: the value reads as empty, which no decoder accepts.
+//! - An index, whose values have a type: a read transaction fails; in a write transaction the row reads as
+//!   absent and moves to the table `quarantine`, so that the queue goes on.
 
 use crate::ports::StoreError;
-use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes, raw};
+use crate::store::redb::codec::checksum;
+use crate::store::redb::codec::damage::DamageReport;
+use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes};
 use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::row_bytes::{self, ByteChanges, RowBytes, RowOwner};
+use crate::store::redb::codec::stored_rows::{
+    Damaged, StoredValue, TableEntry, TableRange, checked_value, found_value,
+};
+use crate::store::redb::codec::table_codec::TableCodec;
 use crate::store::redb::codec::values;
-use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata, TableError, WriteTransaction};
+use redb::{ReadableTable as _, ReadableTableMetadata, TableError, WriteTransaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-
-/// The type of a key or a value.
-pub(crate) trait TableCodec: 'static {
-    /// The value in memory.
-    type Ref<'a>;
-    /// Its bytes.
-    type Encoded<'a>: AsRef<[u8]>;
-
-    /// The value of these bytes; `None`: they are not a value of this type.
-    fn decode(bytes: &[u8]) -> Option<Self::Ref<'_>>;
-    /// The bytes of the value.
-    fn encode<'a>(value: &'a Self::Ref<'_>) -> Self::Encoded<'a>;
-}
-
-impl TableCodec for RawBytes {
-    type Ref<'a> = &'a [u8];
-    type Encoded<'a> = &'a [u8];
-
-    fn decode(bytes: &[u8]) -> Option<&[u8]> {
-        Some(bytes)
-    }
-    fn encode<'a>(value: &'a &[u8]) -> &'a [u8] {
-        value
-    }
-}
-
-impl<const N: usize> TableCodec for &'static [u8; N] {
-    type Ref<'a> = &'a [u8; N];
-    type Encoded<'a> = &'a [u8];
-
-    fn decode(bytes: &[u8]) -> Option<&[u8; N]> {
-        bytes.try_into().ok()
-    }
-    fn encode<'a>(value: &'a &[u8; N]) -> &'a [u8] {
-        value.as_slice()
-    }
-}
-
-impl TableCodec for &'static str {
-    type Ref<'a> = &'a str;
-    type Encoded<'a> = &'a [u8];
-
-    fn decode(bytes: &[u8]) -> Option<&str> {
-        str::from_utf8(bytes).ok()
-    }
-    fn encode<'a>(value: &'a &str) -> &'a [u8] {
-        value.as_bytes()
-    }
-}
-
-impl TableCodec for () {
-    type Ref<'a> = ();
-    type Encoded<'a> = [u8; 0];
-
-    fn decode(bytes: &[u8]) -> Option<()> {
-        bytes.is_empty().then_some(())
-    }
-    fn encode((): &()) -> [u8; 0] {
-        []
-    }
-}
-
-/// Little endian. No key is a number.
-macro_rules! numbers {
-    ($($number:ty),*) => {$(
-        impl TableCodec for $number {
-            type Ref<'a> = Self;
-            type Encoded<'a> = [u8; size_of::<Self>()];
-
-            fn decode(bytes: &[u8]) -> Option<Self> {
-                bytes.try_into().ok().map(Self::from_le_bytes)
-            }
-            fn encode(value: &Self) -> [u8; size_of::<Self>()] {
-                value.to_le_bytes()
-            }
-        }
-    )*};
-}
-
-numbers!(u32, u64);
+use std::sync::Arc;
 
 /// A table's name and types.
 #[derive(Debug, Clone, Copy)]
@@ -112,85 +43,26 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
 
     /// The table in a read transaction.
     pub(crate) fn read(self, reading: &ReadTransaction) -> Result<ReadTable<K, V>, TableError> {
-        let inner = reading.open_table(raw(self.name))?;
-        Ok(ReadTable { inner, check: RowCheck::new(self.name), types: PhantomData })
+        let inner = reading.raw_table(self.name)?;
+        Ok(ReadTable { inner, check: RowCheck::new(self.name, reading.damage()), types: PhantomData })
     }
 
     /// The table in a write transaction; creates a missing one.
     #[cfg(test)]
     pub(crate) fn write(self, writing: &WriteTransaction) -> Result<WriteTable<'_, K, V>, StoreError> {
-        let table = self.at_first_use(writing);
+        let table = self.at_first_use(writing, &Arc::default());
         table.inner.get()?;
         Ok(table)
     }
 
     /// The same, opened at its first use.
-    pub(crate) fn at_first_use(self, writing: &WriteTransaction) -> WriteTable<'_, K, V> {
+    pub(crate) fn at_first_use<'t>(
+        self,
+        writing: &'t WriteTransaction,
+        damage: &Arc<DamageReport>,
+    ) -> WriteTable<'t, K, V> {
         let inner = LazyTable::new(writing, self.name);
-        WriteTable { inner, check: RowCheck::collecting(self.name), bytes: None, types: PhantomData }
-    }
-}
-
-/// A key or a value, borrowed from the table. Its bytes were checked.
-pub(crate) struct StoredValue<'t, T> {
-    inner: redb::AccessGuard<'t, RawBytes>,
-    types: PhantomData<T>,
-}
-
-impl<'t, T: TableCodec> StoredValue<'t, T> {
-    /// `None`: the bytes are not a value of this type.
-    fn checked(inner: redb::AccessGuard<'t, RawBytes>) -> Option<Self> {
-        T::decode(inner.value())?;
-        Some(Self { inner, types: PhantomData })
-    }
-
-    pub(crate) fn value(&self) -> T::Ref<'_> {
-        T::decode(self.inner.value()).unwrap_or_else(|| unreachable!("checked when it was read"))
-    }
-}
-
-/// A key with its value.
-pub(crate) type TableEntry<'t, K, V> = (StoredValue<'t, K>, StoredValue<'t, V>);
-
-type RawEntry<'t> = (redb::AccessGuard<'t, RawBytes>, redb::AccessGuard<'t, RawBytes>);
-
-/// The entry; reports a malformed one and returns `None`.
-fn checked_entry<'t, K: TableCodec, V: TableCodec>(
-    (key, value): RawEntry<'t>,
-    check: &RowCheck,
-) -> Option<TableEntry<'t, K, V>> {
-    if K::decode(key.value()).is_none() || V::decode(value.value()).is_none() {
-        check.report(key.value(), value.value());
-        return None;
-    }
-    StoredValue::checked(key).zip(StoredValue::checked(value))
-}
-
-/// Entries in key order, without malformed ones.
-pub(crate) struct TableRange<'t, K, V> {
-    inner: redb::Range<'t, RawBytes, RawBytes>,
-    check: RowCheck,
-    types: PhantomData<(K, V)>,
-}
-
-impl<'t, K: TableCodec, V: TableCodec> Iterator for TableRange<'t, K, V> {
-    type Item = Result<TableEntry<'t, K, V>, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let check = &self.check;
-        self.inner.find_map(|found| {
-            found.map(|entry| checked_entry(entry, check)).map_err(StoreError::from).transpose()
-        })
-    }
-}
-
-impl<K: TableCodec, V: TableCodec> DoubleEndedIterator for TableRange<'_, K, V> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let check = &self.check;
-        let mut newest_first = self.inner.by_ref().rev();
-        newest_first.find_map(|found| {
-            found.map(|entry| checked_entry(entry, check)).map_err(StoreError::from).transpose()
-        })
+        WriteTable { inner, check: RowCheck::collecting(self.name, damage), bytes: None, types: PhantomData }
     }
 }
 
@@ -215,19 +87,20 @@ pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     fn get<'k>(&self, key: impl Borrow<K::Ref<'k>>) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let found = self.inner()?.get(key.as_ref())?;
-        Ok(found.and_then(|value| checked_value(key.as_ref(), value, self.check())))
+        found_value(key.as_ref(), found, self.check())
     }
     fn range<'k, B: Borrow<K::Ref<'k>> + 'k>(
         &self,
         range: impl RangeBounds<B> + 'k,
     ) -> Result<TableRange<'_, K, V>, StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
-        let inner = self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?;
-        Ok(TableRange { inner, check: self.check().clone(), types: PhantomData })
+        let ends = (slice(&low), slice(&high));
+        Ok(TableRange::new(self.inner()?.range::<&[u8]>(ends)?, self.check(), ends))
     }
     #[expect(clippy::iter_not_returning_iterator, reason = "named as in redb, where opening may fail")]
     fn iter(&self) -> Result<TableRange<'_, K, V>, StoreError> {
-        Ok(TableRange { inner: self.inner()?.iter()?, check: self.check().clone(), types: PhantomData })
+        let ends = (Bound::Unbounded, Bound::Unbounded);
+        Ok(TableRange::new(self.inner()?.iter()?, self.check(), ends))
     }
     fn first(&self) -> Result<Option<TableEntry<'_, K, V>>, StoreError> {
         self.iter()?.next().transpose()
@@ -238,17 +111,6 @@ pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     fn len(&self) -> Result<u64, StoreError> {
         Ok(self.inner()?.len()?)
     }
-}
-
-fn checked_value<'t, V: TableCodec>(
-    key: &[u8],
-    value: redb::AccessGuard<'t, RawBytes>,
-    check: &RowCheck,
-) -> Option<StoredValue<'t, V>> {
-    if V::decode(value.value()).is_none() {
-        check.report(key, value.value());
-    }
-    StoredValue::checked(value)
 }
 
 /// A table of a read transaction. Its entries do not borrow it.
@@ -270,13 +132,18 @@ impl<K: TableCodec, V: TableCodec> ReadableTable<K, V> for ReadTable<K, V> {
 }
 
 impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
+    /// For work that must go on: a damaged entry of an index is reported and left out.
+    pub(crate) fn skipping_damaged(self) -> Self {
+        Self { check: self.check.skipping(), ..self }
+    }
+
     pub(crate) fn get<'k>(
         &self,
         key: impl Borrow<K::Ref<'k>>,
     ) -> Result<Option<StoredValue<'static, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let found = self.inner.get(key.as_ref())?;
-        Ok(found.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
+        found_value(key.as_ref(), found, &self.check)
     }
 
     pub(crate) fn range<'k, B: Borrow<K::Ref<'k>> + 'k>(
@@ -284,12 +151,18 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
         range: impl RangeBounds<B> + 'k,
     ) -> Result<TableRange<'static, K, V>, StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
-        let inner = self.inner.range::<&[u8]>((slice(&low), slice(&high)))?;
-        Ok(TableRange { inner, check: self.check.clone(), types: PhantomData })
+        let ends = (slice(&low), slice(&high));
+        Ok(TableRange::new(self.inner.range::<&[u8]>(ends)?, &self.check, ends))
     }
 }
 
 impl<K: TableCodec> ReadTable<K, RawBytes> {
+    /// The stored bytes of this key, checksum included and not compared.
+    pub(crate) fn stored<'k>(&self, key: impl Borrow<K::Ref<'k>>) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.inner.get(K::encode(key.borrow()).as_ref())?;
+        Ok(found.map(|value| value.value().to_vec()))
+    }
+
     /// The row of this key, stored as JSON.
     pub(crate) fn row<'k, T: DeserializeOwned>(
         &self,
@@ -347,12 +220,19 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         value: impl Borrow<V::Ref<'v>>,
     ) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let (key, value) = (K::encode(key.borrow()), V::encode(value.borrow()));
-        let old = self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?;
+        let stored = self.check.seal(key.as_ref(), value.as_ref());
+        let old = self.inner.get_mut()?.insert(key.as_ref(), stored.as_slice())?;
+        if let Some(old) = &old
+            && V::IS_DATA
+            && self.check.unseal(key.as_ref(), old.value()).is_none()
+        {
+            self.check.set_aside(key.as_ref(), old.value());
+        }
         self.check.mark_replaced(key.as_ref());
         if let Some(bytes) = &self.bytes {
-            bytes.change(key.as_ref(), old.as_ref().map(redb::AccessGuard::value), Some(value.as_ref()));
+            bytes.change(key.as_ref(), old.as_ref().map(unchecked), Some(value.as_ref()));
         }
-        Ok(old.and_then(StoredValue::checked))
+        old.map_or(Ok(None), |value| checked_value(key.as_ref(), value, &self.check, &Damaged::Replaced))
     }
 
     /// Returns the removed value.
@@ -363,9 +243,9 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         let key = K::encode(key.borrow());
         let old = self.inner.get_mut()?.remove(key.as_ref())?;
         if let Some(bytes) = &self.bytes {
-            bytes.change(key.as_ref(), old.as_ref().map(redb::AccessGuard::value), None);
+            bytes.change(key.as_ref(), old.as_ref().map(unchecked), None);
         }
-        Ok(old.and_then(|value| checked_value(key.as_ref(), value, &self.check)))
+        old.map_or(Ok(None), |value| checked_value(key.as_ref(), value, &self.check, &Damaged::Reported))
     }
 
     /// Takes the malformed rows found so far, by key.
@@ -404,9 +284,14 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         range: (Bound<&[u8]>, Bound<&[u8]>),
         keeps: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
-        let bytes = &self.bytes;
-        let keeps = |key: &[u8], value: &[u8]| {
-            let is_kept = keeps(key, value);
+        let (bytes, check) = (&self.bytes, &self.check);
+        let keeps = |key: &[u8], stored: &[u8]| {
+            let value = checksum::unchecked(stored);
+            let is_kept = match check.unseal(key, stored) {
+                Some(value) => keeps(key, value),
+                None if V::IS_DATA => keeps(key, &[]),
+                None => true,
+            };
             if let Some(bytes) = bytes.as_ref().filter(|_| !is_kept) {
                 bytes.change(key, Some(value), None);
             }
@@ -431,7 +316,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         for entry in self.inner()?.iter()? {
             let (key, value) = entry?;
             let Some(owner) = bytes.owner(key.value()) else { continue };
-            let size = row_bytes::size(key.value(), value.value());
+            let size = row_bytes::size(key.value(), unchecked(&value));
             match &mut last {
                 Some((of, sum)) if *of == owner => *sum = sum.saturating_add(size),
                 _ => {
@@ -445,27 +330,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn table_values_are_encoded_like_redb_values() {
-        for number in [0, 1, 0x0102_0304, u32::MAX] {
-            assert_eq!(u32::encode(&number), <u32 as redb::Value>::as_bytes(&number));
-            let large = u64::from(number) << 16;
-            assert_eq!(u64::encode(&large), <u64 as redb::Value>::as_bytes(&large));
-            assert_eq!(u32::decode(&u32::encode(&number)), Some(number));
-            assert_eq!(u64::decode(&u64::encode(&large)), Some(large));
-        }
-        assert_eq!(<&str>::encode(&"é\0"), <&str as redb::Value>::as_bytes(&"é\0").as_bytes());
-        assert_eq!(<&[u8; 3]>::decode(&[1, 2, 3]), Some(&[1, 2, 3]));
-    }
-
-    #[test]
-    fn bytes_of_a_wrong_width_do_not_decode() {
-        assert_eq!((u32::decode(&[0; 3]), u64::decode(&[0; 9])), (None, None));
-        assert_eq!((<&[u8; 3]>::decode(&[0; 2]), <&[u8; 3]>::decode(&[0; 4])), (None, None));
-        assert_eq!((<&str>::decode(&[0xff]), <()>::decode(&[0])), (None, None));
-    }
+/// The bytes of a value without its checksum.
+fn unchecked<'v>(value: &'v redb::AccessGuard<'_, RawBytes>) -> &'v [u8] {
+    checksum::unchecked(value.value())
 }

@@ -1,6 +1,8 @@
 //! The tables of the file, their types and the number of their layout.
 
 use crate::ports::StoreError;
+use crate::store::redb::codec::checksum;
+use crate::store::redb::codec::damage::DamageReport;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, AccountLookupBytes, TokenBytes, UsageBytes};
 use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, OwnedBatchBytes};
 use crate::store::redb::codec::keys::conversations::TurnBytes;
@@ -13,16 +15,19 @@ use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes}
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::malformed_rows::quarantine_key;
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::row_bytes::{ByteChanges, RowOwner};
 use crate::store::redb::codec::table::{ReadableTable, TypedTable, WriteTable};
+use crate::store::redb::codec::table_codec::TableCodec;
 use crate::store::redb::codec::values;
-use redb::{ReadTransaction, ReadableDatabase, TableError, TableHandle, WriteTransaction};
+use redb::{ReadableDatabase, TableError, WriteTransaction};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`crate::store::redb::file::migration`]); a table that is merely new needs neither.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 pub(crate) const META_SCHEMA: &str = "schema";
 /// Present while [`STORED_BYTES`] is kept.
@@ -47,6 +52,18 @@ macro_rules! tables {
         /// Names of all tables.
         pub(crate) const NAMES: &[&str] = &[$(stringify!($field)),*];
 
+        /// Whether a row is as it was stored. `stored` is its value with its checksum.
+        pub(crate) fn is_intact(table: &str, key: &[u8], stored: &[u8]) -> bool {
+            let value = checksum::unseal(table, key, stored);
+            match table {
+                $(stringify!($field) => {
+                    <$key as TableCodec>::decode(key).is_some()
+                        && value.and_then(<$value as TableCodec>::decode).is_some()
+                })*
+                _ => value.is_some(),
+            }
+        }
+
         /// All tables of one write transaction; each opens when it is first used.
         pub(crate) struct Tables<'t> {
             $(pub(crate) $field: WriteTable<'t, $key, $value>,)*
@@ -56,9 +73,14 @@ macro_rules! tables {
         impl<'t> Tables<'t> {
             /// Opens no table yet.
             pub(crate) fn of(writing: &'t WriteTransaction) -> Self {
+                Self::reporting(writing, &Arc::default())
+            }
+
+            /// The same; damaged rows are reported.
+            pub(crate) fn reporting(writing: &'t WriteTransaction, damage: &Arc<DamageReport>) -> Self {
                 let byte_changes = ByteChanges::default();
                 Self {
-                    $($field: $DEFINITION.at_first_use(writing)$(.counted(RowOwner::$owner, &byte_changes))?,)*
+                    $($field: $DEFINITION.at_first_use(writing, damage)$(.counted(RowOwner::$owner, &byte_changes))?,)*
                     byte_changes,
                 }
             }
@@ -136,7 +158,7 @@ tables! {
     conversations CONVERSATIONS: &'static TurnBytes => RawBytes, of user;
     /// Conversations of a user, the one that changed last first:
     /// [`crate::store::redb::codec::keys::conversations::RecentConversationKey`].
-    conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => RawBytes;
+    conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => ();
     /// How many conversations users have: [`crate::store::redb::codec::keys::conversations::count_key`].
     conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
     /// Questions and answers of conversations:
@@ -205,8 +227,8 @@ tables! {
     tokens TOKENS: &'static TokenBytes => RawBytes;
     /// Projects: [`crate::domain::project::Project`].
     projects PROJECTS: &'static ProjectBytes => RawBytes;
-    /// Projects by owner, the one that changed last first; the values are empty.
-    projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => RawBytes;
+    /// Projects by owner, the one that changed last first.
+    projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => ();
     /// Projects being created or removed, of which only the directory may exist.
     pending_directories PENDING_DIRECTORIES: &'static ProjectBytes => RawBytes;
     /// Malformed rows of all tables: [`quarantine_key`].
@@ -244,21 +266,28 @@ pub(crate) enum StoredLayout {
 
 /// Reads the layout without changing the file.
 pub(crate) fn inspect(database: &impl ReadableDatabase) -> Result<StoredLayout, StoreError> {
-    let reading = database.begin_read()?;
-    let version = match META.read(&reading) {
-        Ok(meta) => meta.get(META_SCHEMA)?.map(|bytes| values::decode(bytes.value())).transpose()?,
-        Err(TableError::TableDoesNotExist(_)) => None,
+    let reading = ReadTransaction::from(database.begin_read()?);
+    let meta = match META.read(&reading) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(StoredLayout::Empty),
         Err(error @ TableError::TableTypeMismatch { .. }) => {
             return Err(StoreError::Corrupt(format!("its layout is unknown to this build: {error}")));
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(version.map_or(StoredLayout::Empty, StoredLayout::Known))
+    match meta.stored(META_SCHEMA)? {
+        None => Ok(StoredLayout::Empty),
+        // Layout 1 had no checksums: the whole value is its number.
+        Some(stored) => match values::decode(&stored) {
+            Ok(version) => Ok(StoredLayout::Known(version)),
+            Err(_) => Ok(meta.row(META_SCHEMA)?.map_or(StoredLayout::Empty, StoredLayout::Known)),
+        },
+    }
 }
 
 /// Whether the file has every table of this build.
 pub(crate) fn has_all(reading: &ReadTransaction) -> Result<bool, StoreError> {
-    let there: HashSet<String> = reading.list_tables()?.map(|table| table.name().to_owned()).collect();
+    let there = reading.table_names()?;
     Ok(NAMES.iter().all(|name| there.contains(*name)))
 }
 

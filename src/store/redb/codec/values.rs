@@ -8,6 +8,10 @@ use std::fmt::Display;
 /// The layout that this build writes.
 const VERSION: u8 = 1;
 
+/// The reason of a row whose checksum is wrong: it reads as an empty value, which nothing encodes to. Table
+/// and key are in the log.
+pub(crate) const DAMAGED: &str = "its row is damaged";
+
 /// Initial capacity, bytes. It fits most values: a row that grows from nothing is reallocated eight times.
 const ROOM: usize = 1024;
 
@@ -37,8 +41,12 @@ pub(crate) fn decode_text(bytes: &[u8]) -> Result<String, StoreError> {
     String::from_utf8(body(bytes)?.to_vec()).map_err(|e| StoreError::Corrupt(e.to_string()))
 }
 
-/// The row for a list. One that is missing or cannot be read is logged and left out, so that it does not hide
-/// the others.
+/// The row for a list. A missing or unreadable one fails the list: a list without it would be wrong.
+pub(crate) fn listed<T>(id: impl Display, found: Result<Option<T>, StoreError>) -> Result<T, StoreError> {
+    found?.ok_or_else(|| StoreError::Corrupt(format!("listed item {id} has no row")))
+}
+
+/// The same for work that must go on: such a row is logged and left out.
 pub(crate) fn skip_unreadable<T>(
     id: impl Display,
     found: Result<Option<T>, StoreError>,
@@ -55,7 +63,7 @@ fn body(bytes: &[u8]) -> Result<&[u8], StoreError> {
     match bytes.split_first() {
         Some((&VERSION, body)) => Ok(body),
         Some((version, _)) => Err(StoreError::Corrupt(format!("value of unknown version {version}"))),
-        None => Err(StoreError::Corrupt("empty value".to_owned())),
+        None => Err(StoreError::Corrupt(DAMAGED.to_owned())),
     }
 }
 

@@ -7,12 +7,12 @@ use crate::domain::job::{ConversationTurn, History};
 use crate::domain::message::Message;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::TURNS;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::row;
 use crate::store::redb::conversations::summary::summary;
 use crate::store::redb::jobs::read::row;
-use redb::ReadTransaction;
 
 /// Limits of a history.
 #[derive(Debug, Clone, Copy)]

@@ -4,11 +4,11 @@ use crate::domain::conversation::Conversation;
 use crate::domain::id::{ProjectId, UserId};
 use crate::ports::{ConversationPage, ConversationQuery, StoreError};
 use crate::store::redb::codec::keys::conversations::{RecentConversationKey, TurnBytes, all_of, recent};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{CONVERSATIONS, CONVERSATIONS_BY_TIME};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::row::ConversationRow;
-use redb::ReadTransaction;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -34,7 +34,7 @@ pub(crate) fn conversations(
     let mut bytes = 0_usize;
     for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
         let (updated_at_ms, key) = recent(entry?.0.value());
-        let Some(found) = row(&rows, &key)? else { continue };
+        let found = row(&rows, &key)?;
         // An unreadable row that was replaced may have left a stale entry.
         if found.updated_at_ms != updated_at_ms || !is_of(&found, query.project) {
             continue;
@@ -57,7 +57,7 @@ pub(crate) fn counts_by_project(
     let (first, last) = all_of(user);
     let mut counts: BTreeMap<ProjectId, u64> = BTreeMap::new();
     for entry in CONVERSATIONS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
-        let Ok(found) = values::decode::<ConversationRow>(entry?.1.value()) else { continue };
+        let found = values::decode::<ConversationRow>(entry?.1.value())?;
         if let Some(project) = found.conversation.settings.project_id {
             let count = counts.entry(project).or_default();
             *count = count.saturating_add(1);
@@ -74,7 +74,7 @@ pub(crate) fn is_of(conversation: &Conversation, project: Option<ProjectId>) -> 
 fn row(
     rows: &impl ReadableTable<&'static TurnBytes, &'static [u8]>,
     key: &TurnBytes,
-) -> Result<Option<Conversation>, StoreError> {
+) -> Result<Conversation, StoreError> {
     let found = rows.get(key)?.map(|bytes| values::decode::<ConversationRow>(bytes.value())).transpose();
-    Ok(values::skip_unreadable("a conversation", found)?.map(|row| row.conversation))
+    Ok(values::listed("(a conversation)", found)?.conversation)
 }

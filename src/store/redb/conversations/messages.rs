@@ -8,13 +8,13 @@ use crate::domain::message::Message;
 use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{JOBS, LOG, MESSAGE_PAIRS, SPECS, TURNS};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, decode_pair, job_of};
 use crate::store::redb::conversations::row;
 use crate::store::redb::jobs::read;
 use crate::store::redb::jobs::row::JobRow;
-use redb::ReadTransaction;
 
 /// A page ends after so many bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -48,7 +48,7 @@ pub(crate) fn messages(
     let (first, last) = range.from(start.accept);
     for entry in MESSAGE_PAIRS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
-        let Some(message_pair) = decode_pair(bytes.value()) else { continue };
+        let message_pair: MessagePair = values::decode(bytes.value())?;
         let after_ask = start.after_ask && TurnKey::accept(key.value()) == start.accept;
         builder.add(key.value(), &message_pair, after_ask)?;
         if builder.page.has_more {
@@ -78,14 +78,8 @@ fn range_of<'a>(
     user: UserId,
     id: &'a ConversationId,
 ) -> Result<Option<ConversationRange<'a>>, StoreError> {
-    let floor = match row::read(reading, user, id) {
-        Ok(None) => return Ok(None),
-        Ok(Some(row)) => row.floor,
-        // Its messages still exist.
-        Err(StoreError::Corrupt(_)) => 0,
-        Err(error) => return Err(error),
-    };
-    Ok(Some(ConversationRange { user, id, floor }))
+    let row = row::read(reading, user, id)?;
+    Ok(row.map(|row| ConversationRange { user, id, floor: row.floor }))
 }
 
 fn start(
@@ -130,10 +124,9 @@ impl MessagePageBuilder<'_> {
             let ask = self.ask(message_pair);
             self.push(message_pair.job, ask)?;
         }
-        // A quarantined job has no readable row, and so no answer.
-        let row = values::skip_unreadable(message_pair.job, read::row(self.reading, message_pair.job))?;
-        let has_begun = |row: &JobRow| row.job.started_at_ms.is_some() || row.job.status.is_terminal();
-        if let Some(row) = row.filter(|row| message_pair.shows_answer && has_begun(row)) {
+        let row = values::listed(message_pair.job, read::row(self.reading, message_pair.job))?;
+        let has_begun = row.job.started_at_ms.is_some() || row.job.status.is_terminal();
+        if message_pair.shows_answer && has_begun {
             if self.is_full() {
                 return Ok(());
             }
@@ -150,16 +143,14 @@ impl MessagePageBuilder<'_> {
         is_full
     }
 
-    /// An unreadable message must not hide the others.
     fn push(
         &mut self,
         job: JobId,
         message: Result<Option<(ChatMessage, usize)>, StoreError>,
     ) -> Result<(), StoreError> {
-        if let Some((message, bytes)) = values::skip_unreadable(job, message)? {
-            self.bytes = self.bytes.saturating_add(bytes);
-            self.page.messages.push(message);
-        }
+        let (message, bytes) = values::listed(job, message)?;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.page.messages.push(message);
         Ok(())
     }
 
@@ -179,6 +170,8 @@ impl MessagePageBuilder<'_> {
         row: JobRow,
     ) -> Result<Option<(ChatMessage, usize)>, StoreError> {
         let (events, mut bytes) = self.events(message_pair.job)?;
+        let last = Some(row.job.last_event_id);
+        read::refuse_lost_events(self.reading, message_pair.job, (0, last), &events)?;
         // A complete log starts with the first event; retention removes it.
         let is_cut = events.first().is_none_or(|event| event.seq > 1);
         let mut answer = Vec::new();
@@ -189,7 +182,6 @@ impl MessagePageBuilder<'_> {
         Ok(Some((ChatMessage::Answer { job: Box::new(row.job), events, answer }, bytes)))
     }
 
-    /// The readable ones.
     fn events(&self, job: JobId) -> Result<(Vec<SequencedEvent>, usize), StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut events, mut bytes) = (Vec::new(), 0_usize);
@@ -200,8 +192,7 @@ impl MessagePageBuilder<'_> {
                 continue;
             }
             bytes = bytes.saturating_add(stored.value().len());
-            let event = values::decode(stored.value()).map(Some);
-            events.extend(values::skip_unreadable(job, event)?.map(|event| SequencedEvent { seq, event }));
+            events.push(SequencedEvent { seq, event: values::decode(stored.value())? });
         }
         Ok((events, bytes))
     }

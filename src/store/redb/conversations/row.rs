@@ -6,11 +6,11 @@ use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::ports::{NewJob, StoreError};
 use crate::store::redb::codec::keys::conversations::{RecentConversationKey, conversation_key, count_key};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::CONVERSATIONS;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -99,7 +99,7 @@ impl Transaction<'_> {
         self.mark_dirty();
         let key = conversation_key(row.conversation.user, &row.conversation.id);
         self.tables.conversations.put_row(&key, row)?;
-        self.tables.conversations_by_time.insert(&row.recent().encode(), [].as_slice())?;
+        self.tables.conversations_by_time.insert(&row.recent().encode(), ())?;
         Ok(())
     }
 

@@ -4,11 +4,11 @@
 use crate::domain::job::ConversationSummary;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::SUMMARIES;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-use redb::ReadTransaction;
 
 impl Transaction<'_> {
     /// Stores the summary of the conversation that `member` is a key of.

@@ -1,17 +1,20 @@
 //! Copies the store: from one read transaction while the server runs, or as a file when no server has it
-//! open. The copy is written in small commits, so that the writer thread is not delayed.
+//! open. The copy is written in small commits, so that the writer thread is not delayed. A damaged store is
+//! refused, so that no backup of it replaces an intact one.
 
 use crate::ports::{Backup, StoreError};
 use crate::store::atomic_file::AtomicFile;
 use crate::store::redb::codec::lazy_table::{RawBytes, raw};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::NAMES;
+use crate::store::redb::file::check::{check, check_rows};
 use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::FileMedium;
 use crate::store::redb::file::migration::refuse_newer;
 use crate::store::redb::file::open::{open_with_retry, refused};
 use crate::store::redb::store::RedbStore;
-use redb::{Database, ReadTransaction, ReadableTable, TableError};
+use redb::{Database, ReadableTable, TableError};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -34,8 +37,10 @@ impl RedbStore {
         if let Some(space) = shared.medium.space() {
             shared.mark.check(space, shared.medium.bytes())?;
         }
-        let reading = shared.handle.snapshot()?;
-        copy(&reading, file, &|| shared.handle.is_open())
+        let reading = ReadTransaction::new(shared.handle.snapshot()?, &shared.damage);
+        let is_open = || shared.handle.is_open();
+        check_rows(&reading, &is_open)?.into_result()?;
+        copy(&reading, file, &is_open)
     }
 }
 
@@ -47,9 +52,13 @@ impl Backup for RedbStore {
     }
 }
 
-/// Copies the file of a store that no server has open. Returns its size. Opens it first: an unusable file is
-/// no backup, and a server that starts meanwhile has to wait.
+/// Copies the file of a store that no server has open. Returns its size. Checks it and opens it first: a
+/// damaged file is no backup, and a server that starts meanwhile has to wait.
 pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError> {
+    let damage = check(store)?.filter(|report| report.damaged > 0);
+    if let Some(report) = damage {
+        return Err(OpenError::Unusable { path: store.to_owned(), reason: report.to_string() });
+    }
     let database =
         open_with_retry(&FileMedium::new(store, false), CACHE_BYTES).map_err(|e| refused(store, e))?;
     refuse_newer(&database, store)?;
@@ -79,7 +88,7 @@ fn copy_table(
     name: &str,
     is_open: &dyn Fn() -> bool,
 ) -> Result<(), StoreError> {
-    let source = match reading.open_table(raw(name)) {
+    let source = match reading.raw_table(name) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(()),
         other => other?,
     };

@@ -45,7 +45,7 @@ fn is_worth_compacting(freed_bytes: u64, file_bytes: u64) -> bool {
 
 fn freed(database: &Database) -> Result<u64, StoreError> {
     use redb::ReadableDatabase;
-    Ok(tables::counters(&database.begin_read()?)?.freed_bytes)
+    Ok(tables::counters(&database.begin_read()?.into())?.freed_bytes)
 }
 
 fn compact(database: &mut Database) -> Result<(), StoreError> {
@@ -109,7 +109,8 @@ mod tests {
         let before = medium.bytes();
         let database = compact_if_worth(database, &medium, 1 << 20, &Still).unwrap();
         assert!(medium.bytes() < before / 2, "{} of {before}", medium.bytes());
-        let counters = tables::counters(&redb::ReadableDatabase::begin_read(&database).unwrap()).unwrap();
+        let counters =
+            tables::counters(&redb::ReadableDatabase::begin_read(&database).unwrap().into()).unwrap();
         assert_eq!((counters.freed_bytes, counters.accept), (0, 7));
     }
 }

@@ -41,10 +41,10 @@ impl DatabaseHandle {
     /// not block.
     pub(crate) fn read<T>(
         &self,
-        reader: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
+        reader: impl FnOnce(ReadTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        reader(&state.database()?.begin_read()?)
+        reader(state.database()?.begin_read()?)
     }
 
     /// A snapshot of the committed state for a long read. It blocks the reopening of a broken store, so the

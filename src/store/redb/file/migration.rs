@@ -4,11 +4,14 @@
 //! A step reads the old layout through table definitions of its own: the current definitions keep changing.
 
 use crate::ports::StoreError;
+use crate::store::redb::codec::checksum;
+use crate::store::redb::codec::lazy_table::{RawBytes, raw};
 use crate::store::redb::codec::tables;
 use crate::store::redb::codec::tables::{META_SCHEMA, StoredLayout, Tables};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::Medium;
-use redb::{Database, ReadableDatabase, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable as _, Table, TableHandle, WriteTransaction};
+use std::ops::Bound;
 use std::path::Path;
 
 /// One step: the layout that it reads, and the change to the next layout.
@@ -21,8 +24,10 @@ struct Migrations {
     steps: &'static [MigrationStep],
 }
 
-/// No release has written an older layout.
-const MIGRATIONS: Migrations = Migrations { current: tables::VERSION, steps: &[] };
+const MIGRATIONS: Migrations = Migrations { current: tables::VERSION, steps: &[(1, add_checksums)] };
+
+/// Bytes of rows that a migration step holds at once.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Creates the tables of an empty file, migrates an older file, and refuses an unknown layout.
 pub(crate) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
@@ -39,7 +44,7 @@ pub(crate) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenE
 
 /// Whether the file has the layout and all tables of this build.
 pub(crate) fn is_current(database: &Database, path: &Path) -> Result<bool, OpenError> {
-    let has_all = || tables::has_all(&database.begin_read().map_err(StoreError::from)?);
+    let has_all = || tables::has_all(&database.begin_read().map_err(StoreError::from)?.into());
     match inspect(database, path)? {
         StoredLayout::Known(found) if found == MIGRATIONS.current => {
             has_all().map_err(|error| unusable(path, &error.to_string()))
@@ -97,6 +102,41 @@ impl Migrations {
     }
 }
 
+/// Layout 2: each value ends with a checksum.
+fn add_checksums(writing: &WriteTransaction) -> Result<(), StoreError> {
+    let names: Vec<_> = writing.list_tables()?.map(|table| table.name().to_owned()).collect();
+    for name in names {
+        let mut table = writing.open_table(raw(&name))?;
+        let mut last = None;
+        while let Some(key) = seal_rows(&mut table, &name, last.as_deref())? {
+            last = Some(key);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the checksums of the next rows. Returns the key of the last one.
+fn seal_rows(
+    table: &mut Table<'_, RawBytes, RawBytes>,
+    name: &str,
+    after: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    for entry in table.range::<&[u8]>((after, Bound::Unbounded))? {
+        let (key, value) = entry?;
+        bytes += key.value().len() + value.value().len();
+        rows.push((key.value().to_vec(), checksum::seal(name, key.value(), value.value())));
+        if bytes >= CHUNK_BYTES {
+            break;
+        }
+    }
+    for (key, stored) in &rows {
+        table.insert(key.as_slice(), stored.as_slice())?;
+    }
+    Ok(rows.pop().map(|(key, _)| key))
+}
+
 fn inspect(database: &Database, path: &Path) -> Result<StoredLayout, OpenError> {
     tables::inspect(database).map_err(|error| unusable(path, &error.to_string()))
 }
@@ -107,7 +147,7 @@ fn unusable(path: &Path, reason: &str) -> OpenError {
 
 /// Adds tables that are new in this build, so that readers may count on every table.
 fn add_missing_tables(database: &Database) -> Result<(), StoreError> {
-    if tables::has_all(&database.begin_read()?)? {
+    if tables::has_all(&database.begin_read()?.into())? {
         return Ok(());
     }
     let writing = database.begin_write()?;
@@ -172,7 +212,8 @@ mod tests {
     }
 
     fn content_of(database: &Database) -> (StoredLayout, u64) {
-        let number = FAIR.read(&database.begin_read().unwrap()).unwrap().get(&KEY).unwrap().unwrap().value();
+        let number =
+            FAIR.read(&database.begin_read().unwrap().into()).unwrap().get(&KEY).unwrap().unwrap().value();
         (tables::inspect(database).unwrap(), number)
     }
 
@@ -222,6 +263,41 @@ mod tests {
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains(message), "{refused}");
             assert_eq!(content(&path), (StoredLayout::Known(layout), 20));
+        }
+    }
+
+    /// Layout 1 was written by builds before the first release.
+    #[test]
+    fn p1_a_file_of_layout_1_gets_checksums_and_keeps_its_rows() {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("store.redb");
+        let medium = FileMedium::new(&path, true);
+        medium.create_if_missing().unwrap();
+        let database = medium.open(1 << 20).unwrap();
+        create_tables(&database).unwrap();
+        let writing = database.begin_write().unwrap();
+        for name in tables::NAMES {
+            let mut table = writing.open_table(raw(name)).unwrap();
+            table.retain(|_, _| false).unwrap();
+        }
+        let insert = |name: &str, key: &[u8], value: &[u8]| {
+            writing.open_table(raw(name)).unwrap().insert(key, value).unwrap();
+        };
+        insert("meta", META_SCHEMA.as_bytes(), b"\x011");
+        insert("fair", &KEY, &20_u64.to_le_bytes());
+        insert("running", &[1; 16], b"");
+        let large = vec![b'x'; CHUNK_BYTES / 2];
+        (0..5_u8).for_each(|n| insert("outputs", &[n; 16], &large));
+        writing.commit().unwrap();
+        assert_eq!(tables::inspect(&database).unwrap(), StoredLayout::Known(1));
+
+        prepare(&database, &medium, &path).unwrap();
+        assert_eq!(content_of(&database), (StoredLayout::Known(tables::VERSION), 20));
+        let reading = database.begin_read().unwrap().into();
+        assert_eq!(tables::RUNNING.read(&reading).unwrap().iter().unwrap().map(Result::unwrap).count(), 1);
+        let outputs = tables::OUTPUTS.read(&reading).unwrap();
+        for n in 0..5_u8 {
+            assert_eq!(outputs.get(&[n; 16]).unwrap().unwrap().value(), large);
         }
     }
 

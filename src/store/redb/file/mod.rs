@@ -1,6 +1,7 @@
-//! The file: opening, failed syncs, layout, backup, restore, compaction and free disk space.
+//! The file: opening, failed syncs, layout, check, backup, restore, compaction and free disk space.
 
 pub(crate) mod backup;
+pub(crate) mod check;
 pub(crate) mod checked_file;
 pub(crate) mod compaction;
 pub(crate) mod error;

@@ -33,7 +33,7 @@ pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>,
 }
 
 /// Locks the existing store, with the lock that redb uses. The store need not be readable.
-fn lock(store: &Path) -> Result<Option<File>, OpenError> {
+pub(crate) fn lock(store: &Path) -> Result<Option<File>, OpenError> {
     let file = match File::options().read(true).write(true).open(store) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => read(store, other)?,

@@ -7,6 +7,7 @@ use crate::domain::job::Job;
 use crate::ports::{Idempotent, NewJob, SpawnError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{BackgroundJobBytes, BackgroundJobKey, JobOwnerKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::BACKGROUND_JOBS;
 use crate::store::redb::codec::values;
@@ -16,7 +17,6 @@ use crate::store::redb::jobs::idempotency::KeyUse;
 use crate::store::redb::jobs::read;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use redb::ReadTransaction;
 
 /// Background jobs of a user, oldest first.
 fn ids(
@@ -36,7 +36,7 @@ pub(crate) fn jobs_of(
 ) -> Result<Vec<Job>, StoreError> {
     let mut jobs = Vec::new();
     for id in ids(&BACKGROUND_JOBS.read(reading)?, user)? {
-        jobs.extend(values::skip_unreadable(id, read::row(reading, id))?.map(|row| row.job));
+        jobs.push(values::listed(id, read::row(reading, id))?.job);
     }
     jobs.retain(|job| conversation.is_none_or(|wanted| job.conversation_id.as_ref() == Some(wanted)));
     Ok(jobs)

@@ -60,6 +60,7 @@ impl Transaction<'_> {
         row.resumed = None;
         row.job.approval = None;
         row.approval = None;
+        row.has_output = !ending.output_text.is_empty();
         self.move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };

@@ -7,11 +7,11 @@ use crate::domain::job::Job;
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Idempotent, NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::{IdempotencyExpiryKey, IdempotencyRef};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::IDEMPOTENCY;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 
 /// Maximum keys that one request removes: more than one, so that they cannot pile up.

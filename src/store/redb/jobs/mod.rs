@@ -14,6 +14,7 @@ use crate::ports::{
 };
 use crate::store::redb::batches;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{BATCH_ACTIVE, LOG, OWNED, SPECS, WAITING_BATCHES};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::history;
@@ -21,7 +22,6 @@ use crate::store::redb::jobs::append::record_bytes;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
-use redb::ReadTransaction;
 use std::time::Duration;
 use tokio::sync::watch;
 

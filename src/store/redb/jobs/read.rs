@@ -6,13 +6,14 @@ use crate::domain::job::JobStatus;
 use crate::domain::job_filter::JobFilter;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use crate::store::redb::codec::keys::jobs::{
-    DelayedKey, JobBytes, JobOwnerBytes, JobOwnerKey, LogBytes, LogKey,
+    DelayedKey, EndedKey, JobBytes, JobOwnerBytes, JobOwnerKey, LogBytes, LogKey,
 };
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::tables::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
+use crate::store::redb::codec::tables::{DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::JobRow;
-use redb::ReadTransaction;
+use crate::store::redb::retention::sweep::WHOLE;
 
 /// A page of events ends after so many bytes.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -27,7 +28,10 @@ pub(crate) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<Str
     if let Some(bytes) = OUTPUTS.read(reading)?.get(&job.to_bytes())? {
         return values::decode_text(bytes.value()).map(Some);
     }
-    Ok(row(reading, job)?.filter(|row| row.job.status.is_terminal()).map(|_| String::new()))
+    match row(reading, job)?.filter(|row| row.job.status.is_terminal()) {
+        Some(row) if row.has_output => Err(StoreError::Corrupt(format!("{job} has no output"))),
+        ended => Ok(ended.map(|_| String::new())),
+    }
 }
 
 /// A user's jobs, newest first: the lists of the wanted states, merged.
@@ -39,8 +43,7 @@ pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     let table = JOBS.read(reading)?;
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
-        let row = values::skip_unreadable(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
-        jobs.extend(row.map(|row| row.job));
+        jobs.push(values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?.job);
     }
     Ok(JobPage { jobs, next })
 }
@@ -126,7 +129,34 @@ pub(crate) fn events(
             page.events.push(SequencedEvent { seq: key.seq, event: values::decode(stored.value())? });
         }
     }
+    let is_full = page.events.len() >= max || bytes >= PAGE_BYTES;
+    refuse_lost_events(reading, job, (after, Some(last_seq).filter(|_| !is_full)), &page.events)?;
     Ok(page)
+}
+
+/// Fails if events are lost: those of a log begin after one number, end at the last one, if it is known, and
+/// have no gap but those of retention.
+pub(crate) fn refuse_lost_events(
+    reading: &ReadTransaction,
+    job: JobId,
+    (after, last): (u64, Option<u64>),
+    events: &[SequencedEvent],
+) -> Result<(), StoreError> {
+    let end = events.last().map_or(after, |event| event.seq);
+    let seqs = std::iter::once(after).chain(events.iter().map(|event| event.seq));
+    let has_gap = !seqs.is_sorted_by(|one, next| one.checked_add(1) == Some(*next));
+    if last.is_some_and(|last| last > end) || (has_gap && is_complete(reading, job)?) {
+        return Err(StoreError::Corrupt(format!("the log of {job} lacks events")));
+    }
+    Ok(())
+}
+
+/// Whether retention has left the log of this job alone.
+fn is_complete(reading: &ReadTransaction, job: JobId) -> Result<bool, StoreError> {
+    let Some(row) = row(reading, job)?.filter(|row| row.retried_at_ms.is_none()) else { return Ok(false) };
+    let Some(finished_at_ms) = row.job.finished_at_ms else { return Ok(true) };
+    let whole = EndedKey { stage: WHOLE, finished_at_ms, job }.encode();
+    Ok(ENDED.read(reading)?.get(&whole)?.is_some())
 }
 
 /// The text of the step that begins at `first_seq`.
@@ -178,7 +208,7 @@ pub(crate) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
 /// Length of the ready queue, and when the next delayed job is due.
 pub(crate) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), StoreError> {
     let ready = READY.read(reading)?.len()?;
-    let delayed = DELAYED.read(reading)?;
+    let delayed = DELAYED.read(reading)?.skipping_damaged();
     let next = delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms);
     Ok((ready, next))
 }
@@ -205,8 +235,8 @@ fn filtered(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, Stor
             next = last;
             break;
         }
-        let row = values::skip_unreadable(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
-        jobs.extend(row.map(|row| row.job).filter(|job| query.filter.matches(job)));
+        let job = values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?.job;
+        jobs.extend(Some(job).filter(|job| query.filter.matches(job)));
         last = Some(accept);
     }
     Ok(JobPage { jobs, next })

@@ -61,6 +61,9 @@ pub(crate) struct JobRow {
     /// First acceptance number of a retried job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_accept: Option<u64>,
+    /// Whether it ended with an output, which has a row of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) has_output: bool,
     /// When the job was last retried, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried_at_ms: Option<u64>,
@@ -80,6 +83,7 @@ impl JobRow {
             booked: UsageByModel::default(),
             approval: None,
             first_accept: None,
+            has_output: false,
             retried_at_ms: None,
         }
     }

@@ -5,12 +5,12 @@ use crate::domain::job::JobStatus;
 use crate::ports::{StatsSource, StoreError, StoreStats};
 use crate::store::redb::codec::keys::batches::{BatchLineBytes, BatchLineKey};
 use crate::store::redb::codec::keys::jobs::{JobOwnerBytes, JobOwnerKey, ReadyBytes, ReadyEntry, ReadyKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
     BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, counters,
 };
 use crate::store::redb::store::RedbStore;
-use redb::ReadTransaction;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
@@ -33,7 +33,8 @@ impl StatsSource for RedbStore {
         let now_ms = self.shared.clock.now_ms();
         let counted = self.read(|reading| stats(reading, now_ms))?;
         let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);
-        Ok(StoreStats { file_bytes: self.shared.medium.bytes(), disk_free_bytes, ..counted })
+        let damaged_rows = self.shared.damage.count();
+        Ok(StoreStats { file_bytes: self.shared.medium.bytes(), disk_free_bytes, damaged_rows, ..counted })
     }
 }
 
@@ -59,7 +60,7 @@ fn stats(reading: &ReadTransaction, now_ms: u64) -> Result<StoreStats, StoreErro
 
 /// Jobs that wait for an approval, counted user by user.
 fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
-    let owned = OWNED.read(reading)?;
+    let owned = OWNED.read(reading)?.skipping_damaged();
     let mut count = 0_u64;
     let mut user = UserId(0);
     let mut left = MAX_APPROVAL_ROWS;
@@ -94,7 +95,7 @@ fn lowest(key: JobOwnerBytes) -> JobOwnerBytes {
 
 /// Since when the oldest ready job has been waiting.
 fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
-    let ready = READY.read(reading)?;
+    let ready = READY.read(reading)?.skipping_damaged();
     let mut oldest = None;
     let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
     loop {
@@ -117,7 +118,7 @@ fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
 
 /// Batches with a line that is queued or runs. One that waits for a quota may have none.
 fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
-    let active = BATCH_ACTIVE.read(reading)?;
+    let active = BATCH_ACTIVE.read(reading)?.skipping_damaged();
     let mut count = 0_u64;
     let mut next = active.first()?.map(|(key, _)| BatchLineKey::decode(key.value()).batch);
     while let Some(batch) = next.filter(|_| count < MAX_BATCHES as u64) {

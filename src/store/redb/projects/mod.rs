@@ -4,12 +4,12 @@ use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::ports::{ProjectCursor, ProjectError, ProjectPage, Projects, StoreError, Ticket};
 use crate::store::redb::codec::keys::projects::{ProjectOwnerBytes, ProjectOwnerKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{PENDING_DIRECTORIES, PROJECTS, PROJECTS_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
-use redb::ReadTransaction;
 use std::ops::Bound;
 
 pub(crate) mod write;
@@ -71,7 +71,7 @@ impl Projects for RedbStore {
             for entry in pending_directory.iter()? {
                 let (key, bytes) = entry?;
                 let id = ProjectId::from_bytes(*key.value());
-                projects.extend(values::skip_unreadable(id, values::decode(bytes.value()).map(Some))?);
+                projects.push(values::listed(id, values::decode(bytes.value()).map(Some))?);
             }
             Ok(projects)
         })
@@ -97,7 +97,7 @@ fn page(
             break;
         }
         let key = entry.map(|(key, _)| ProjectOwnerKey::decode(key.value()))?;
-        page.projects.extend(values::skip_unreadable(key.id, get(reading, key.id))?);
+        page.projects.push(values::listed(key.id, get(reading, key.id))?);
     }
     for entry in owned.range::<&ProjectOwnerBytes>(&first..=&last)? {
         entry?;

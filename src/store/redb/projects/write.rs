@@ -171,7 +171,7 @@ impl Transaction<'_> {
         if let Some(last) = last {
             tables.projects_owned.remove(&last.encode())?;
         }
-        tables.projects_owned.insert(&ProjectOwnerKey::of(project).encode(), [].as_slice())?;
+        tables.projects_owned.insert(&ProjectOwnerKey::of(project).encode(), ())?;
         tables.projects.put_row(&project.id.to_bytes(), project)?;
         self.mark_dirty();
         Ok(())

@@ -150,7 +150,11 @@ impl Transaction<'_> {
             Err(StoreError::Corrupt(_)) => None,
             row => row?,
         };
-        let Some(finished_at_ms) = row.and_then(|row| row.job.finished_at_ms) else { return Ok(()) };
+        let Some(row) = row else { return Ok(()) };
+        if row.has_output {
+            self.put_row(&JobRow { has_output: false, ..row.clone() })?;
+        }
+        let Some(finished_at_ms) = row.job.finished_at_ms else { return Ok(()) };
         for stage in [WHOLE, FOLDED] {
             self.tables.ended.remove(&EndedKey { stage, finished_at_ms, job }.encode())?;
         }

@@ -1,12 +1,12 @@
 //! The port [`Schedules`] on the store, and its reads.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::job::JobStatus;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
     FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
 };
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::{ReadableTable, TypedTable};
 use crate::store::redb::codec::tables::{SCHEDULED_REQUESTS, SCHEDULES, SCHEDULES_DUE, SCHEDULES_OWNED};
 use crate::store::redb::codec::values;
@@ -14,7 +14,6 @@ use crate::store::redb::jobs::read;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
-use redb::ReadTransaction;
 use serde::de::DeserializeOwned;
 use std::ops::Bound;
 
@@ -67,7 +66,7 @@ impl Schedules for RedbStore {
 
     fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
         self.read(|reading| {
-            let due = SCHEDULES_DUE.read(reading)?;
+            let due = SCHEDULES_DUE.read(reading)?.skipping_damaged();
             Ok(due.first()?.map(|(key, _)| ScheduleDueKey::decode(key.value()).due_ms))
         })
     }
@@ -86,28 +85,18 @@ fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage
             break;
         }
         let key = entry.map(|(key, _)| ScheduleOwnerKey::decode(key.value()))?;
-        if let Some(schedule) = values::skip_unreadable(key.id, get(reading, SCHEDULES, key.id))? {
-            page.schedules.push(with_last_status(reading, schedule)?);
-        }
+        let schedule = values::listed(key.id, get(reading, SCHEDULES, key.id))?;
+        page.schedules.push(with_last_status(reading, schedule)?);
     }
     Ok(page)
 }
 
 fn with_last_status(reading: &ReadTransaction, schedule: Schedule) -> Result<ScheduleStatus, StoreError> {
     let last_status = match schedule.last_job {
-        Some(job) => status(reading, job)?,
+        Some(job) => read::row(reading, job)?.map(|row| row.job.status),
         None => None,
     };
     Ok(ScheduleStatus { schedule, last_status })
-}
-
-/// The status of the last job; `None` when the job is unreadable, so that its schedule can be shown.
-fn status(reading: &ReadTransaction, job: JobId) -> Result<Option<JobStatus>, StoreError> {
-    match read::row(reading, job) {
-        Ok(row) => Ok(row.map(|row| row.job.status)),
-        Err(StoreError::Corrupt(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn get<T: DeserializeOwned>(

@@ -7,13 +7,13 @@ use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError,
 use crate::store::redb::codec::keys::deliveries::{
     DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of,
 };
+use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::write::WriteOptions;
-use redb::ReadTransaction;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Outbox for RedbStore {
 
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         self.read(|reading| {
-            let due = DELIVERIES_DUE.read(reading)?;
+            let due = DELIVERIES_DUE.read(reading)?.skipping_damaged();
             Ok(due.first()?.map(|(key, _)| time_of(key.value()).0))
         })
     }
@@ -105,7 +105,7 @@ fn due(
     max: usize,
     busy: &BTreeSet<String>,
 ) -> Result<Vec<Delivery>, StoreError> {
-    let due = DELIVERIES_DUE.read(reading)?;
+    let due = DELIVERIES_DUE.read(reading)?.skipping_damaged();
     let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage
     ids.truncate(query.limit);
     let mut deliveries = Vec::with_capacity(ids.len());
     for id in ids {
-        deliveries.extend(values::skip_unreadable(id, find(reading, id))?);
+        deliveries.push(values::listed(id, find(reading, id))?);
     }
     Ok(DeliveryPage { deliveries, has_more })
 }

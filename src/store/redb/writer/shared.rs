@@ -1,8 +1,11 @@
 //! State that the writer thread shares with readers and callers.
 
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{Clock, Meter, NoopMeter};
+use crate::ports::{Clock, Meter, NoopMeter, StoreError};
 use crate::store::options::StoreOptions;
+use crate::store::redb::codec::damage::DamageReport;
+use crate::store::redb::codec::read_transaction::ReadTransaction;
+use crate::store::redb::codec::values;
 use crate::store::redb::file::handle::DatabaseHandle;
 use crate::store::redb::file::medium::Medium;
 use crate::store::redb::file::watermark::DiskLimits;
@@ -13,6 +16,7 @@ use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::transaction::StoreLimits;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -23,6 +27,7 @@ pub(crate) struct StoreShared {
     pub(crate) options: StoreOptions,
     pub(crate) bounds: StoreLimits,
     pub(crate) mark: DiskLimits,
+    pub(crate) damage: Arc<DamageReport>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clock_trust: ClockTrust,
     pub(crate) backlog: WriteBacklog,
@@ -38,6 +43,24 @@ pub(crate) struct StoreShared {
 }
 
 impl StoreShared {
+    /// Runs `reader` on the committed state. redb trusts its pages, so a damaged one may cause a panic, which
+    /// counts as damage.
+    pub(crate) fn read<T>(
+        &self,
+        reader: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let read = || self.handle.read(|reading| reader(&ReadTransaction::new(reading, &self.damage)));
+        let found = catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|_panic| Err(StoreError::Corrupt("a page of the file is damaged".to_owned())));
+        if let Err(StoreError::Corrupt(reason)) = &found
+            && reason != values::DAMAGED
+            && self.damage.add(reason.clone())
+        {
+            tracing::error!(reason, "the store holds something that cannot be read");
+        }
+        found
+    }
+
     /// Sets the meter and reports the counts of recovery to it. Only the first meter is used.
     pub(crate) fn set_meter(&self, meter: Arc<dyn Meter>) {
         let meter = self.meter.get_or_init(|| meter);

@@ -59,7 +59,7 @@ impl WriterThread {
     /// Starts on an open store; recovers the jobs that the last process left running.
     pub(crate) fn start(shared: Arc<StoreShared>) -> Result<Self, StoreError> {
         let watermark = DiskWatermark::new(shared.mark);
-        let counters = shared.handle.read(crate::store::redb::codec::tables::counters)?;
+        let counters = shared.read(crate::store::redb::codec::tables::counters)?;
         let stored = StoredClock { seen_ms: counters.seen_ms, distrust_ms: counters.distrust_ms };
         shared.clock_trust.resume(ClockReading::of(&*shared.clock), stored);
         let sweeper = Sweeper::new(shared.options.retention.clone(), shared.clock.monotonic_ms());
@@ -244,7 +244,7 @@ impl WriterThread {
         let distrust_ms = self.shared.clock_trust.check(now);
         let context =
             TransactionContext { leases: &self.leases, clock, bounds, now_ms: now.wall_ms, distrust_ms };
-        let mut transaction = Transaction::new(Tables::of(&writing), &context)?;
+        let mut transaction = Transaction::new(Tables::reporting(&writing, &self.shared.damage), &context)?;
         transaction.low_disk = low_disk;
         for write in writes {
             write.apply(&mut transaction)?;
@@ -328,14 +328,14 @@ impl WriterThread {
         for job in std::mem::take(&mut self.in_doubt_jobs) {
             // A reader whose job cannot be read now is woken by its next event.
             if let Ok(seq) =
-                self.shared.handle.read(|reading| crate::store::redb::jobs::read::last_seq(reading, job))
+                self.shared.read(|reading| crate::store::redb::jobs::read::last_seq(reading, job))
             {
                 self.shared.watches.bump(job, seq);
             }
         }
         for batch in std::mem::take(&mut self.in_doubt_batches) {
             if let Ok(new_seqs) =
-                self.shared.handle.read(|reading| crate::store::redb::batches::read::new_seqs(reading, batch))
+                self.shared.read(|reading| crate::store::redb::batches::read::new_seqs(reading, batch))
             {
                 self.shared.batch_watches.bump(batch, new_seqs);
             }
@@ -349,7 +349,7 @@ impl WriterThread {
         drop(ticket);
         let quick = self.shared.medium.bytes() > SMALL_FILE_BYTES;
         self.commit(&mut [recover], quick)?;
-        let (ready, due_ms) = self.shared.handle.read(crate::store::redb::jobs::read::queue)?;
+        let (ready, due_ms) = self.shared.read(crate::store::redb::jobs::read::queue)?;
         self.shared.work.publish(ready, ready, due_ms);
         self.cause = RecoveryCause::Disk;
         Ok(())

@@ -152,9 +152,9 @@ impl<'t> Transaction<'t> {
             self.tables.store_counters(&self.counters)?;
         }
         self.count_stored_bytes()?;
+        let due_ms = self.next_due_ms()?;
         self.is_dirty |= self.tables.quarantine_malformed()?;
         let ready = self.tables.ready.len()?;
-        let due_ms = self.next_due_ms()?;
         let Self { changed, effects, is_dirty, .. } = self;
         Ok(CommitOutcome { changed, effects, ready, due_ms, is_dirty })
     }

@@ -1,0 +1,176 @@
+//! Checks a whole store: redb's page checksums, each row's own checksum, and that each table has as many rows
+//! as it says. Changes nothing: what redb repairs on the way stays in memory.
+
+use crate::ports::StoreError;
+use crate::store::redb::codec::malformed_rows::Hex;
+use crate::store::redb::codec::read_transaction::ReadTransaction;
+use crate::store::redb::codec::tables::{self, NAMES, StoredLayout};
+use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
+use crate::store::redb::file::error::OpenError;
+use crate::store::redb::file::migration::refuse_newer;
+use crate::store::redb::file::open::refused;
+use crate::store::redb::file::overlay::Overlay;
+use crate::store::redb::file::restore::lock;
+use crate::store::redb::store::RedbStore;
+use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _, TableError};
+use std::fmt;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Memory for pages, bytes.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Larger stores are not read after the start.
+const SCRUB_BYTES: u64 = 64 * 1024 * 1024;
+/// Maximum places that a report names.
+const MAX_PLACES: usize = 1_000;
+
+/// What a check has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreCheck {
+    /// Rows that were read.
+    pub rows: u64,
+    /// Damaged places; `places` names the first of them.
+    pub damaged: u64,
+    /// Each is a table with the hexadecimal key of a row, or a table with what is wrong with it.
+    pub places: Vec<String>,
+    /// Tables that lack rows.
+    pub(crate) short_tables: Vec<&'static str>,
+}
+
+impl StoreCheck {
+    fn add(&mut self, place: String) {
+        self.damaged = self.damaged.saturating_add(1);
+        if self.places.len() < MAX_PLACES {
+            self.places.push(place);
+        }
+    }
+
+    fn add_table(&mut self, name: &'static str, reason: &str) {
+        self.add(format!("{name} ({reason})"));
+        self.short_tables.push(name);
+    }
+
+    /// Fails if anything is damaged; the reason names the first places.
+    pub(crate) fn into_result(self) -> Result<(), StoreError> {
+        if self.damaged == 0 { Ok(()) } else { Err(StoreError::Corrupt(self.to_string())) }
+    }
+}
+
+/// The first places in one line.
+impl fmt::Display for StoreCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places: Vec<&str> = self.places.iter().take(5).map(String::as_str).collect();
+        let more = if self.damaged > places.len() as u64 { ", …" } else { "" };
+        write!(f, "{} of {} rows or tables are damaged: {}{more}", self.damaged, self.rows, places.join(", "))
+    }
+}
+
+impl RedbStore {
+    /// Reads every row of a store of at most 64 MiB, and reports damage. A page that hides rows is found by
+    /// nothing else while the server runs. Blocks; call it once, after the start.
+    pub fn scrub(&self) {
+        let shared = &self.shared;
+        if shared.medium.bytes() > SCRUB_BYTES {
+            return;
+        }
+        let reading = shared.handle.snapshot();
+        let reading = reading.map(|reading| ReadTransaction::new(reading, &shared.damage));
+        let found = reading.and_then(|reading| check_rows(&reading, &|| shared.handle.is_open()));
+        let Ok(report) = found else { return }; // the store is broken or closed, which the writer reports
+        report.short_tables.iter().for_each(|table| shared.damage.add_short_table(table));
+        for place in report.places {
+            if shared.damage.add(place.clone()) {
+                tracing::error!(place, "the store is damaged: stop the server, and run 'nanoclaw check'");
+            }
+        }
+    }
+}
+
+/// Checks the file of a store that no server has open; `None` if there is none.
+pub fn check(store: &Path) -> Result<Option<StoreCheck>, OpenError> {
+    let Some(file) = lock(store)? else { return Ok(None) };
+    // redb trusts its pages, so a damaged one may cause a panic.
+    let checked = catch_unwind(AssertUnwindSafe(|| check_file(file, store)));
+    let reason = "a page that everything else depends on is damaged".to_owned();
+    checked.unwrap_or_else(|_panic| Err(OpenError::Unusable { path: store.to_owned(), reason })).map(Some)
+}
+
+fn check_file(file: File, store: &Path) -> Result<StoreCheck, OpenError> {
+    let file = CheckedFile::new(file, SyncFailure::default()).map_err(|error| refused(store, error))?;
+    let overlay = Overlay::over(file);
+    let file = overlay.map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
+    let unusable = |e: StoreError| OpenError::Unusable { path: store.to_owned(), reason: e.to_string() };
+    let builder = &mut redb::Builder::new();
+    let opened = builder.set_cache_size(CACHE_BYTES).create_with_backend(file);
+    let mut database = opened.map_err(|error| refused(store, error))?;
+    refuse_newer(&database, store)?;
+    let mut report = StoreCheck::default();
+    // Older layouts have no checksums.
+    if tables::inspect(&database).map_err(unusable)? == StoredLayout::Known(tables::VERSION) {
+        let reading = database.begin_read().map_err(|error| unusable(error.into()))?.into();
+        report = check_rows(&reading, &|| true).map_err(unusable)?;
+    }
+    check_pages(&mut database, &mut report);
+    Ok(report)
+}
+
+fn check_pages(database: &mut Database, report: &mut StoreCheck) {
+    match catch_unwind(AssertUnwindSafe(|| database.check_integrity())) {
+        Ok(Ok(true)) => {}
+        Ok(Ok(false)) => report.add("(the checksums of pages do not match)".to_owned()),
+        Ok(Err(error)) => report.add(format!("(pages: {error})")),
+        Err(_panic) => report.add("(pages contradict each other)".to_owned()),
+    }
+}
+
+/// Reads every row of every table while `is_open` returns true.
+pub(crate) fn check_rows(
+    reading: &ReadTransaction,
+    is_open: &dyn Fn() -> bool,
+) -> Result<StoreCheck, StoreError> {
+    let mut report = StoreCheck::default();
+    for name in NAMES {
+        let checked = catch_unwind(AssertUnwindSafe(|| check_table(reading, name, is_open, &mut report)));
+        match checked {
+            Ok(Ok(())) => {}
+            Ok(Err(StoreError::Corrupt(reason))) => report.add_table(name, &reason),
+            Ok(Err(error)) => return Err(error),
+            Err(_panic) => report.add_table(name, "a page is damaged"),
+        }
+    }
+    Ok(report)
+}
+
+fn check_table(
+    reading: &ReadTransaction,
+    name: &str,
+    is_open: &dyn Fn() -> bool,
+    report: &mut StoreCheck,
+) -> Result<(), StoreError> {
+    let table = match reading.raw_table(name) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        other => other?,
+    };
+    let (mut rows, mut last): (u64, Option<Vec<u8>>) = (0, None);
+    for entry in table.iter()? {
+        if rows.is_multiple_of(1_024) && !is_open() {
+            return Err(StoreError::Io("the store broke while it was read".to_owned()));
+        }
+        let (key, stored) = entry?;
+        let key = key.value();
+        rows = rows.saturating_add(1);
+        report.rows = report.rows.saturating_add(1);
+        if last.as_deref().is_some_and(|last| last >= key) {
+            return Err(StoreError::Corrupt("rows are out of order".to_owned()));
+        }
+        last = Some(key.to_vec());
+        if !tables::is_intact(name, key, stored.value()) {
+            report.add(format!("{name} {}", Hex(key)));
+        }
+    }
+    match table.len()? {
+        len if len == rows => Ok(()),
+        len => Err(StoreError::Corrupt(format!("{rows} of {len} rows were found"))),
+    }
+}
