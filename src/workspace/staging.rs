@@ -113,7 +113,9 @@ impl StagingDirectory {
         Err(Errno::EXIST)
     }
 
-    /// Deletes a workspace. `Ok` when nothing is left of it, including leftovers of a crashed removal.
+    /// Deletes a workspace. `Ok` when nothing is left of it, including leftovers of a crashed removal. For a
+    /// project the disk then has the removal, because its name may be used again. Directories of jobs are
+    /// compared with the store at each start.
     pub(super) fn take_workspace(
         &self,
         from: &OwnedFd,
@@ -123,11 +125,16 @@ impl StagingDirectory {
         let target = format!("{REMOVED_PREFIX}{id}");
         remove_tree(&self.directory, &target)?;
         match self.move_into(from, name, &target) {
-            Ok(true) => remove_tree(&self.directory, &target),
-            Ok(false) => Err(Errno::EXIST), // another thread removes it as well
-            Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error),
+            Ok(true) => remove_tree(&self.directory, &target)?,
+            Ok(false) => return Err(Errno::EXIST), // another thread removes it as well
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
         }
+        if matches!(id, WorkspaceId::Project(_)) {
+            sync_names(from)?;
+            sync_names(&self.directory)?;
+        }
+        Ok(())
     }
 
     /// Moves an entry here. Returns `false` when the name is taken.
