@@ -2,7 +2,8 @@
 // were. To be preloaded (LD_PRELOAD). The file SHADOW has what the disk of nanoclaw.redb has. While the file
 // TRIGGER exists, syncs of the store fail, one for each byte in it; what was written since the last good
 // sync never reaches SHADOW. A direct read of the store reads SHADOW. Before it, the cached pages are gone,
-// unless the file KEEP exists: a kernel that does not drop them.
+// unless the file KEEP exists: a kernel that does not drop them. If the file DRIVE exists, direct reads see
+// what was not written, too: a drive answers them from its own cache, which a power loss empties.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,7 +82,7 @@ int open64(const char *path, int flags, ...) {
     if (fd < 0 || !ends_as_store(path)) return fd;
     int disk = shadow();
     struct stat found;
-    if (!(flags & O_DIRECT)) {
+    if (!(flags & O_DIRECT) || is_there("DRIVE")) {
         if ((flags & O_ACCMODE) == O_RDWR && !fstat(disk, &found) && found.st_size == 0) copy(fd, disk);
         close(disk);
         return fd;

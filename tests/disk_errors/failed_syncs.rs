@@ -10,6 +10,9 @@ fn large_input() -> String {
     "a large job ".repeat(50_000)
 }
 
+/// The files that the preloaded library knows.
+const FILES: [&str; 4] = ["SHADOW", "TRIGGER", "KEEP", "DRIVE"];
+
 /// The preloaded library and its files.
 struct SickDisk {
     dir: PathBuf,
@@ -31,7 +34,7 @@ impl SickDisk {
     }
 
     fn start(&self) -> Server {
-        let files = ["SHADOW", "TRIGGER", "KEEP"].map(|name| (name, self.file(name)));
+        let files = FILES.map(|name| (name, self.file(name)));
         let preload = [("LD_PRELOAD", self.library.clone())];
         Server::start_with_environment(&self.dir, "", &[&files[..], &preload[..]].concat())
     }
@@ -66,9 +69,12 @@ impl SickDisk {
 
 #[test]
 fn p1_after_a_failed_sync_the_store_goes_on_from_what_the_disk_has() {
-    for failures in [0, 1, 3] {
+    for (failures, has_drive_cache) in [(0, false), (1, false), (3, false), (1, true), (3, true)] {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = SickDisk::new(dir.path());
+        if has_drive_cache {
+            std::fs::write(disk.file("DRIVE"), "").expect("written");
+        }
         let mut server = disk.start();
         let mut accepted = vec![submit(&server, "before").expect("accepted")];
         if failures > 0 {
@@ -79,7 +85,11 @@ fn p1_after_a_failed_sync_the_store_goes_on_from_what_the_disk_has() {
         assert_eq!(server.log().contains("cached pages of the store were dropped"), failures > 0);
         server.kill();
         let (_dir, after) = disk.after_power_loss();
-        assert_eq!(lost(&after, &accepted), [""; 0], "{failures} failed syncs");
+        assert_eq!(
+            lost(&after, &accepted),
+            [""; 0],
+            "{failures} failed syncs, drive cache: {has_drive_cache}"
+        );
     }
 }
 
@@ -97,7 +107,7 @@ fn a_kernel_that_keeps_unwritten_pages_stops_the_server_until_it_drops_them() {
     let refused = crate::support::command(&["serve", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(dir.path().join("data"))
         .env("LD_PRELOAD", &disk.library)
-        .envs(["SHADOW", "TRIGGER", "KEEP"].map(|name| (name, disk.file(name))))
+        .envs(FILES.map(|name| (name, disk.file(name))))
         .output()
         .expect("runs");
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
