@@ -74,6 +74,45 @@ fn wrong_answers(intact: &Answers, damaged: &Answers) -> Vec<String> {
         .collect()
 }
 
+/// The answers of a damaged store; `None`: it was refused.
+fn answers_after_scrub(path: &Path) -> Option<Answers> {
+    let ask = |store: Arc<RedbStore>| {
+        store.scrub();
+        answers(&store)
+    };
+    catch_unwind(AssertUnwindSafe(|| open(path).map(ask))).expect("no read panics")
+}
+
+#[test]
+fn a_flipped_bit_that_leads_lookups_to_another_page_is_not_answered_as_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    make_store(&path);
+    let intact = std::fs::read(&path).unwrap();
+    let before = answers(&open(&path).unwrap());
+    let mut errors = 0;
+    // A branch of redb's trees: the kind 2, a byte, the count of keys, 4 bytes, 24 bytes for each child, the
+    // ends of the keys, the keys.
+    for page in (0..intact.len()).step_by(PAGE).filter(|at| intact[*at] == 2) {
+        let keys = usize::from(u16::from_le_bytes([intact[page + 2], intact[page + 3]]));
+        for key in 0..keys.min(PAGE / 32) {
+            let end = page + 8 + 24 * (keys + 1) + 4 * key;
+            let Some(end) = intact.get(end..end + 4) else { break };
+            let at = page + u32::from_le_bytes(end.try_into().unwrap()) as usize - 1;
+            if at >= page + PAGE {
+                break; // not a branch
+            }
+            let mut bytes = intact.clone();
+            bytes[at] ^= 0x10;
+            std::fs::write(&path, &bytes).unwrap();
+            let Some(after) = answers_after_scrub(&path) else { continue };
+            errors += u64::from(after.iter().any(|(_, answer)| answer.is_err()));
+            assert_eq!(wrong_answers(&before, &after), [""; 0], "byte {at}");
+        }
+    }
+    assert!(errors > 0, "the damage has no effect");
+}
+
 #[test]
 fn flipped_bits_and_swapped_pages_are_never_answered_with_other_content() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,12 +138,7 @@ fn flipped_bits_and_swapped_pages_are_never_answered_with_other_content() {
         }
         std::fs::write(&path, &bytes).unwrap();
         let report = check(&path);
-        let ask = |store: Arc<RedbStore>| {
-            store.scrub();
-            answers(&store)
-        };
-        let asked = catch_unwind(AssertUnwindSafe(|| open(&path).map(ask)));
-        let Some(after) = asked.unwrap_or_else(|_| panic!("seed {seed}: a read panicked")) else {
+        let Some(after) = answers_after_scrub(&path) else {
             refused += 1;
             continue;
         };
@@ -215,6 +249,55 @@ fn a_damaged_row_is_an_error_with_a_code_and_everything_else_goes_on() {
     let log = server.log();
     let lines = log.lines().filter(|line| line.contains(" ERROR ") && line.contains("damaged"));
     assert_eq!(lines.filter(|line| line.contains("jobs")).count(), 1, "{log}");
+}
+
+/// Changes a byte of the first key of a table.
+fn damage_first_key(data: &Path, table: &str, byte: usize, bits: u8) {
+    let mut is_done = false;
+    damage(data, table, |key, value| {
+        let mut key = key.to_vec();
+        key[byte] ^= bits;
+        (!std::mem::replace(&mut is_done, true)).then(|| (key, value.to_vec()))
+    });
+    assert!(is_done, "'{table}' is empty");
+}
+
+#[test]
+fn a_row_under_a_damaged_key_is_not_answered_as_absent() {
+    let (stopped, one, other) = two_jobs("cherry");
+    let data = stopped.dir.join("data");
+    damage_first_key(&data, "jobs", 15, 2);
+    damage_first_key(&data, "outputs", 15, 3);
+    let server = Server::start_in(&stopped.dir.clone(), "");
+    let is_counted = || server.get("/metrics").body.contains("\nnanoclaw_store_damaged_rows 2\n");
+    wait_until("both places are counted", is_counted);
+    for path in [format!("/v1/jobs/{one}"), format!("/v1/jobs/{one}/output")] {
+        let reply = server.get(&path);
+        let code = reply.json()["error"]["code"].as_str().map(str::to_owned);
+        assert_eq!((reply.status, code.as_deref()), (500, Some("damaged_data")), "{path}");
+    }
+    for path in ["", "/output", "/events?follow=false"] {
+        assert_eq!(server.get(&format!("/v1/jobs/{other}{path}")).status, 200, "{path}");
+    }
+    let unknown = server.get("/v1/jobs/job_00000000000000000000000000");
+    assert_eq!(unknown.status, 404, "{}", unknown.body);
+    let new = server.submit(&json!({"input": "hello"}));
+    assert_eq!(server.wait(&new)["status"], "succeeded", "the queue goes on");
+    assert_eq!(server.get(&format!("/v1/jobs/{new}/events?follow=false")).status, 200);
+}
+
+#[test]
+fn a_list_whose_only_row_has_a_damaged_key_is_not_answered_as_empty() {
+    let mut server = Server::start();
+    assert_eq!(server.post("/api/projects", &json!({"name": "p"})).status, 200);
+    server.terminate();
+    let data = server.dir.join("data");
+    damage_first_key(&data, "projects_owned", 0, 0x80); // the owner
+    let server = Server::start_in(&server.dir.clone(), "");
+    wait_until("the row is counted", || {
+        server.get("/metrics").body.contains("\nnanoclaw_store_damaged_rows 1\n")
+    });
+    assert_eq!(server.get("/api/projects").status, 500);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 /// The checksum, bytes, little endian.
 pub(crate) const BYTES: usize = 4;
+/// Of CRC-32C, its lowest power in the highest bit.
+const POLYNOMIAL: u32 = 0x82F6_3B78;
 
 /// The value as it is stored.
 pub(crate) fn seal(table: &str, key: &[u8], value: &[u8]) -> Vec<u8> {
@@ -21,6 +23,28 @@ pub(crate) fn unseal<'v>(table: &str, key: &[u8], stored: &'v [u8]) -> Option<&'
 /// The bytes before the checksum, which is not compared.
 pub(crate) fn unchecked(stored: &[u8]) -> &[u8] {
     stored.split_last_chunk::<BYTES>().map_or(stored, |(value, _)| value)
+}
+
+/// The key under which a row was stored that now has exactly one flipped bit; `None`: more has changed.
+/// A CRC finds that bit: each bit of a row, counted from its end, changes the checksum in its own way.
+pub(crate) fn key_before_flip(table: &str, key: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
+    let (value, found) = stored.split_last_chunk()?;
+    let change = u32::from_le_bytes(*found) ^ u32::from_le_bytes(checksum(table, key, value));
+    if change.is_power_of_two() {
+        return Some(key.to_vec()); // a bit of the checksum
+    }
+    let mut of_bit = 1;
+    for byte in (0..key.len().saturating_add(value.len())).rev() {
+        for bit in (0..8).rev() {
+            of_bit = if of_bit & 1 == 1 { (of_bit >> 1) ^ POLYNOMIAL } else { of_bit >> 1 };
+            if of_bit == change {
+                let mut key = key.to_vec();
+                key.get_mut(byte).into_iter().for_each(|part| *part ^= 1 << bit);
+                return Some(key);
+            }
+        }
+    }
+    None
 }
 
 /// The width of the key keeps a byte from moving between key and value.
@@ -61,6 +85,20 @@ mod tests {
             let bit = bit.index(stored.len() * 8);
             stored[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(unseal("log", b"key", &stored), None);
+            prop_assert_eq!(key_before_flip("log", b"key", &stored), Some(b"key".to_vec()));
+        }
+
+        #[test]
+        fn the_key_before_one_flipped_bit_is_found(key in "[a-z]{1,40}", value: Vec<u8>, bit: prop::sample::Index) {
+            let (key, stored) = (key.as_bytes(), seal("log", key.as_bytes(), &value));
+            let mut flipped = key.to_vec();
+            let bit = bit.index(key.len() * 8);
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = key_before_flip("log", &flipped, &stored);
+            prop_assert_eq!(found, Some(key.to_vec()));
+            flipped[bit / 8] ^= 1 << ((bit + 3) % 8);
+            let found = key_before_flip("log", &flipped, &stored);
+            prop_assert_eq!(found, None);
         }
     }
 }

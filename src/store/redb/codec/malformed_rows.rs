@@ -8,6 +8,7 @@ use crate::store::redb::codec::damage::DamageReport;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -93,13 +94,22 @@ impl RowCheck {
         reason
     }
 
-    /// Fails a read that finds nothing in a table that is known to lack rows.
-    pub(crate) fn refuse_absence(&self) -> Result<(), StoreError> {
+    /// Fails a lookup that finds nothing where a row may be hidden.
+    pub(crate) fn refuse_absence(&self, key: &[u8]) -> Result<(), StoreError> {
+        self.refuse(|damage| damage.may_have(self.table, key))
+    }
+
+    /// Fails a read of keys of which rows may be hidden.
+    pub(crate) fn refuse_range(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<(), StoreError> {
+        self.refuse(|damage| damage.may_miss(self.table, range))
+    }
+
+    fn refuse(&self, is_hidden: impl Fn(&DamageReport) -> bool) -> Result<(), StoreError> {
         let must_go_on = self.skips || self.collected.is_some();
-        if must_go_on || !self.damage.is_short(self.table) {
+        if must_go_on || !is_hidden(&self.damage) {
             return Ok(());
         }
-        Err(StoreError::Corrupt(format!("the table '{}' lacks rows", self.table)))
+        Err(StoreError::Corrupt(format!("damage hides rows of the table '{}'", self.table)))
     }
 
     fn is_new(&self, key: &[u8]) -> bool {

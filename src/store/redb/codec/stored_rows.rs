@@ -75,7 +75,7 @@ pub(crate) fn found_value<'t, V: TableCodec>(
 ) -> Result<Option<StoredValue<'t, V>>, StoreError> {
     match found {
         Some(value) => checked_value(key, value, check, &Damaged::Reported),
-        None => check.refuse_absence().map(|()| None),
+        None => check.refuse_absence(key).map(|()| None),
     }
 }
 
@@ -109,9 +109,10 @@ impl<'t, K: TableCodec, V: TableCodec> TableRange<'t, K, V> {
         inner: RawRange<'t>,
         check: &RowCheck,
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
+        check.refuse_range((low, high))?;
         let (low, high) = (low.map(<[u8]>::to_vec), high.map(<[u8]>::to_vec));
-        Self { inner, check: check.clone(), low, high, types: PhantomData }
+        Ok(Self { inner, check: check.clone(), low, high, types: PhantomData })
     }
 
     /// Calls `next` until it returns an entry that does not read as absent.
@@ -130,7 +131,7 @@ impl<'t, K: TableCodec, V: TableCodec> TableRange<'t, K, V> {
                 return Ok(Some(entry));
             }
         }
-        self.check.refuse_absence().map(|()| None)
+        Ok(None)
     }
 
     fn may_follow(&self, key: &[u8]) -> bool {

@@ -95,12 +95,12 @@ pub(crate) trait ReadableTable<K: TableCodec, V: TableCodec> {
     ) -> Result<TableRange<'_, K, V>, StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         let ends = (slice(&low), slice(&high));
-        Ok(TableRange::new(self.inner()?.range::<&[u8]>(ends)?, self.check(), ends))
+        TableRange::new(self.inner()?.range::<&[u8]>(ends)?, self.check(), ends)
     }
     #[expect(clippy::iter_not_returning_iterator, reason = "named as in redb, where opening may fail")]
     fn iter(&self) -> Result<TableRange<'_, K, V>, StoreError> {
         let ends = (Bound::Unbounded, Bound::Unbounded);
-        Ok(TableRange::new(self.inner()?.iter()?, self.check(), ends))
+        TableRange::new(self.inner()?.iter()?, self.check(), ends)
     }
     fn first(&self) -> Result<Option<TableEntry<'_, K, V>>, StoreError> {
         self.iter()?.next().transpose()
@@ -152,7 +152,7 @@ impl<K: TableCodec, V: TableCodec> ReadTable<K, V> {
     ) -> Result<TableRange<'static, K, V>, StoreError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         let ends = (slice(&low), slice(&high));
-        Ok(TableRange::new(self.inner.range::<&[u8]>(ends)?, &self.check, ends))
+        TableRange::new(self.inner.range::<&[u8]>(ends)?, &self.check, ends)
     }
 }
 

@@ -2,6 +2,8 @@
 //! as it says. Changes nothing: what redb repairs on the way stays in memory.
 
 use crate::ports::StoreError;
+use crate::store::redb::codec::checksum;
+use crate::store::redb::codec::damage::HiddenRow;
 use crate::store::redb::codec::malformed_rows::Hex;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{self, NAMES, StoredLayout};
@@ -15,6 +17,7 @@ use crate::store::redb::store::RedbStore;
 use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _, TableError};
 use std::fmt;
 use std::fs::File;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -36,6 +39,8 @@ pub struct StoreCheck {
     pub places: Vec<String>,
     /// Tables that lack rows.
     pub(crate) short_tables: Vec<&'static str>,
+    /// Rows that a lookup by their key may miss, and their tables.
+    pub(crate) hidden: Vec<(&'static str, HiddenRow)>,
 }
 
 impl StoreCheck {
@@ -79,6 +84,7 @@ impl RedbStore {
         let found = reading.and_then(|reading| check_rows(&reading, &|| shared.handle.is_open()));
         let Ok(report) = found else { return }; // the store is broken or closed, which the writer reports
         report.short_tables.iter().for_each(|table| shared.damage.add_short_table(table));
+        report.hidden.into_iter().for_each(|(table, row)| shared.damage.add_hidden_row(table, row));
         for place in report.places {
             if shared.damage.add(place.clone()) {
                 tracing::error!(place, "the store is damaged: stop the server, and run 'nanoclaw check'");
@@ -144,7 +150,7 @@ pub(crate) fn check_rows(
 
 fn check_table(
     reading: &ReadTransaction,
-    name: &str,
+    name: &'static str,
     is_open: &dyn Fn() -> bool,
     report: &mut StoreCheck,
 ) -> Result<(), StoreError> {
@@ -153,6 +159,7 @@ fn check_table(
         other => other?,
     };
     let (mut rows, mut last): (u64, Option<Vec<u8>>) = (0, None);
+    let mut hidden = HiddenRows { table: name, first: report.hidden.len(), last_intact: Bound::Unbounded };
     for entry in table.iter()? {
         if rows.is_multiple_of(1_024) && !is_open() {
             return Err(StoreError::Io("the store broke while it was read".to_owned()));
@@ -165,12 +172,54 @@ fn check_table(
             return Err(StoreError::Corrupt("rows are out of order".to_owned()));
         }
         last = Some(key.to_vec());
-        if !tables::is_intact(name, key, stored.value()) {
-            report.add(format!("{name} {}", Hex(key)));
+        let is_intact = tables::is_intact(name, key, stored.value());
+        // A damaged page may lead a lookup past the row.
+        let is_found = table.get(key)?.is_some_and(|found| found.value() == stored.value());
+        if is_intact && is_found {
+            hidden.end_at(key, report);
+            continue;
         }
+        report.add(format!("{name} {}", Hex(key)));
+        hidden.add(key, Some(stored.value()).filter(|_| !is_intact), is_found, report);
     }
     match table.len()? {
         len if len == rows => Ok(()),
         len => Err(StoreError::Corrupt(format!("{rows} of {len} rows were found"))),
+    }
+}
+
+/// Collects the rows of a table that lookups may miss. Those that have no intact row behind them yet end at
+/// the next one.
+struct HiddenRows {
+    table: &'static str,
+    /// The first row in the report that has no end.
+    first: usize,
+    last_intact: Bound<Vec<u8>>,
+}
+
+impl HiddenRows {
+    /// Adds a row; `damaged` is its stored value, if that is damaged.
+    fn add(&mut self, key: &[u8], damaged: Option<&[u8]>, is_found: bool, report: &mut StoreCheck) {
+        let own = match damaged {
+            Some(stored) => checksum::key_before_flip(self.table, key, stored),
+            None => Some(key.to_vec()),
+        };
+        if is_found && own.as_deref() == Some(key) {
+            return; // only its value is damaged
+        }
+        if report.hidden.len() >= MAX_PLACES {
+            report.short_tables.push(self.table);
+            return;
+        }
+        let between = (self.last_intact.clone(), Bound::Unbounded);
+        report.hidden.push((self.table, HiddenRow { between, key: own }));
+    }
+
+    fn end_at(&mut self, key: &[u8], report: &mut StoreCheck) {
+        for (_, row) in report.hidden.iter_mut().skip(self.first) {
+            row.between.1 = Bound::Excluded(key.to_vec());
+        }
+        self.first = report.hidden.len();
+        self.last_intact = Bound::Excluded(key.to_vec());
     }
 }
