@@ -6,8 +6,9 @@ use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Accounts, and a tool that needs approval.
-pub(super) const CONFIG: &str = "auth_mode: multi\napproval: [\"text_process\"]\n";
+/// Accounts, a tool that needs approval, and webhooks to this machine.
+pub(super) const CONFIG: &str = "auth_mode: multi\napproval: [\"text_process\"]\n\
+     webhooks: {allow_private_addresses: [127.0.0.1]}\n";
 
 pub(super) type Check = Box<dyn Fn(&Client) -> Result<(), String>>;
 

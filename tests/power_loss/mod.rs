@@ -4,6 +4,7 @@
 mod disk;
 mod facts;
 mod fuse;
+mod settings;
 mod workload;
 
 use crate::support::disk::{SeededRandom, Syncs};
@@ -17,7 +18,7 @@ use std::time::Instant;
 use workload::Workload;
 
 const DEFAULT_CUTS: u64 = 50;
-const LIE_CUTS: usize = 10;
+const LIE_CUTS: usize = 16;
 const ROUNDS: usize = 3;
 /// Files that the test writes itself, without `fsync`.
 const UNSYNCED: &str = "unsynced";

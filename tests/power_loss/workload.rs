@@ -5,14 +5,14 @@ use super::facts::{CONFIG, Client, Fact, Facts};
 use crate::support::{Event, Server, wait_until};
 use serde_json::{Value, json};
 
-const PASSWORD: &str = "correct horse";
+pub(super) const PASSWORD: &str = "correct horse";
 
 /// The client during the recorded run.
 pub(super) struct Workload<'a> {
-    client: Client,
+    pub(super) client: Client,
     disk: &'a RecordedDisk,
     facts: Facts,
-    project: String,
+    pub(super) project: String,
     /// The position when the last acknowledgement arrived.
     answered_at: usize,
 }
@@ -41,6 +41,7 @@ impl<'a> Workload<'a> {
         self.approvals(round);
         self.accounts(round);
         self.others(round);
+        self.settings(round);
         self.deletions(round);
     }
 
@@ -50,23 +51,27 @@ impl<'a> Workload<'a> {
     }
 
     /// An answer arrived. What is acknowledged next is on the disk from here on, although reads follow it.
-    fn mark_answer(&mut self) {
+    pub(super) fn mark_answer(&mut self) {
         self.answered_at = self.disk.position();
     }
 
-    fn acknowledged(&mut self, subject: &str, check: impl Fn(&Client) -> Result<(), String> + 'static) {
+    pub(super) fn acknowledged(
+        &mut self,
+        subject: &str,
+        check: impl Fn(&Client) -> Result<(), String> + 'static,
+    ) {
         let (from, subject) = (self.answered_at, subject.to_owned());
         self.facts.0.push(Fact { subject, from, until: usize::MAX, check: Box::new(check) });
     }
 
     /// Ends what is known of a subject: a request that changes it begins.
-    fn changes(&mut self, subject: &str) {
+    pub(super) fn changes(&mut self, subject: &str) {
         let now = self.disk.position();
         let facts = self.facts.0.iter_mut().filter(|fact| fact.subject == subject);
         facts.for_each(|fact| fact.until = fact.until.min(now));
     }
 
-    fn answered(&mut self, line: &str, body: &Value, status: u16) -> Value {
+    pub(super) fn answered(&mut self, line: &str, body: &Value, status: u16) -> Value {
         let reply = self.client.ask(line, body);
         self.mark_answer();
         assert_eq!(reply.status, status, "{line}: {}", reply.body);
@@ -74,7 +79,7 @@ impl<'a> Workload<'a> {
     }
 
     /// The answer of this path has from now on the same values at these pointers.
-    fn acknowledged_get(&mut self, subject: &str, path: &str, pointers: &[&str]) {
+    pub(super) fn acknowledged_get(&mut self, subject: &str, path: &str, pointers: &[&str]) {
         let line = format!("GET {path}");
         let before = self.client.ask(&line, &Value::Null);
         assert_eq!(before.status, 200, "{line}: {}", before.body);
@@ -166,7 +171,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    fn submit(&mut self, body: &Value) -> String {
+    pub(super) fn submit(&mut self, body: &Value) -> String {
         let reply = self.answered("POST /v1/jobs", body, 202);
         let job = reply["id"].as_str().expect("an id").to_owned();
         self.acknowledged_get(&job, &format!("/v1/jobs/{job}"), &["/id", "/created_at"]);
