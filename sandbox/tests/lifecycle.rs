@@ -13,13 +13,15 @@ fn bash(code: &str) -> Program {
     Program::new(Language::Bash, Level::Shell, code)
 }
 
-/// The only process with this name. A new child of a zygote briefly has the zygote's name.
+/// The only process with this name in one look: a new child of the broker or a zygote briefly has its name.
 fn only_process(name: &str) -> Process {
-    let found = || -> Vec<Process> {
-        Process::below(std::process::id()).into_iter().filter(|process| process.name == name).collect()
-    };
-    eventually(name, || found().len() == 1);
-    found().remove(0)
+    let mut found = Vec::new();
+    eventually(name, || {
+        found = Process::below(std::process::id());
+        found.retain(|process| process.name == name);
+        found.len() == 1
+    });
+    found.remove(0)
 }
 
 /// A sandbox whose broker has one zygote, of the level `strict`.
