@@ -282,7 +282,7 @@ fn shutdown_ends_an_upload_that_the_provider_does_not_read() {
     let started = cancel.clock().monotonic_ms();
     let result = router.ask(&long, &cancel, &mut |_| ControlFlow::Continue(()));
     assert_eq!(result, Err(ModelError::Stopped));
-    assert!(cancel.clock().monotonic_ms() - started < 3_000, "building 32 MiB and one second");
+    assert!(cancel.clock().monotonic_ms() - started < 15_000, "long before the provider closes");
 }
 
 #[test]
