@@ -139,6 +139,10 @@ impl Driver<'_> {
         if let Some(error) = write_error {
             return Err(error);
         }
+        if !pending.is_empty() {
+            // No piece follows that the last ones could share a commit with.
+            pending.push_back(store.append(fence, Vec::new(), Urgency::Now));
+        }
         // An answer is sealed only when all of its pieces are in the log.
         pending.into_iter().try_for_each(Ticket::wait)?;
         Ok(outcome)

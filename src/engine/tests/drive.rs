@@ -146,11 +146,19 @@ fn nothing_is_written_after_a_lost_piece() {
 #[test]
 fn p2_an_answer_is_not_sealed_after_a_late_write_error() {
     let fixture = Fixture::new(two_batches);
-    fixture.store.delay_appends();
+    fixture.store.linger();
     fixture.store.fail_when(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("late".into())));
     assert_eq!(fixture.drive(), DriveOutcome::Released);
-    assert_eq!(fixture.store.count(Op::Append), 2, "two pieces, and no seal");
+    assert_eq!(fixture.store.count(Op::Append), 3, "two pieces, the wish to commit them, and no seal");
     fixture.finish();
+    assert_eq!(fixture.status(), JobStatus::Succeeded);
+}
+
+#[test]
+fn the_last_pieces_of_an_answer_are_committed_at_its_end() {
+    let fixture = Fixture::new(two_batches);
+    fixture.store.linger();
+    assert_eq!(fixture.drive(), DriveOutcome::Finished);
     assert_eq!(fixture.status(), JobStatus::Succeeded);
 }
 

@@ -14,6 +14,7 @@ use crate::ports::{
     JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,8 +43,8 @@ struct State {
     stop: Option<CancelToken>,
     ready: bool,
     counts: HashMap<Op, usize>,
-    /// Writes that may linger are acknowledged later, as by a disk.
-    delays_appends: bool,
+    /// Writes that may linger are acknowledged with the next urgent one.
+    lingers: bool,
     writes_left: Option<usize>,
     postponed_ms: Vec<u64>,
     ending: Option<JobOutcome>,
@@ -55,6 +56,7 @@ pub(super) struct FakeStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     fault: Mutex<Arc<Fault>>,
+    urgent_writes: Arc<AtomicUsize>,
 }
 
 pub(in crate::engine) fn spec() -> JobSpec {
@@ -74,7 +76,7 @@ impl FakeStore {
             stop: None,
             ready: true,
             counts: HashMap::new(),
-            delays_appends: false,
+            lingers: false,
             writes_left: None,
             postponed_ms: Vec::new(),
             ending: None,
@@ -85,6 +87,7 @@ impl FakeStore {
             clock,
             state: Mutex::new(state),
             fault: Mutex::new(Arc::new(|_, _| None)),
+            urgent_writes: Arc::default(),
         }
     }
 
@@ -106,9 +109,9 @@ impl FakeStore {
         self.state().log.push(event.into());
     }
 
-    /// Acknowledges streamed pieces only after the model has continued.
-    pub(super) fn delay_appends(&self) {
-        self.state().delays_appends = true;
+    /// Acknowledges streamed pieces with the next urgent write only. They fail if none follows.
+    pub(super) fn linger(&self) {
+        self.state().lingers = true;
     }
 
     /// The process dies after `writes` more writes: only data on the disk survives.
@@ -335,14 +338,24 @@ impl Store for FakeStore {
 
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         let outcome = self.write(Op::Append, Some(fence)).map(|mut state| state.log.extend(records));
-        if urgency == Urgency::Now || !self.state().delays_appends {
+        let urgent_writes = Arc::clone(&self.urgent_writes);
+        if urgency == Urgency::Now {
+            urgent_writes.fetch_add(1, Ordering::SeqCst);
+        }
+        if urgency == Urgency::Now || !self.state().lingers {
             return Ticket::resolved(outcome);
         }
         let (sender, ticket) = Ticket::new();
-        let clock = Arc::clone(&self.clock);
+        let (clock, before) = (Arc::clone(&self.clock), urgent_writes.load(Ordering::SeqCst));
         std::thread::spawn(move || {
-            CancelToken::new(clock).wait(Duration::from_millis(20));
-            drop(sender.send(outcome));
+            let is_committed = || urgent_writes.load(Ordering::SeqCst) > before;
+            for _ in 0..500 {
+                CancelToken::new(Arc::clone(&clock)).wait(Duration::from_millis(10));
+                if is_committed() {
+                    drop(sender.send(outcome));
+                    return;
+                }
+            }
         });
         ticket
     }
