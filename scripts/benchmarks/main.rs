@@ -16,6 +16,7 @@
 mod upstream;
 
 mod bare_program;
+mod compare;
 mod connection;
 mod enqueue;
 mod figures;
@@ -40,7 +41,7 @@ use clap::builder::PossibleValuesParser;
 use results::Results;
 use serde_json::{Map, Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,9 @@ struct Arguments {
     /// Exit with 1 if a goal is missed
     #[arg(long)]
     strict: bool,
+    /// Compare with the results of an earlier run, and exit with 1 if a figure is more than 15 % worse
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
     /// Write the raw results
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -147,7 +151,21 @@ fn measure(arguments: &Arguments) -> ExitCode {
     if !missed.is_empty() {
         println!("\nmissed: {}", missed.join("; "));
     }
-    ExitCode::from(u8::from(!is_complete || arguments.strict && !missed.is_empty()))
+    let is_worse = arguments.compare.as_ref().is_some_and(|earlier| is_worse(&run.results, earlier));
+    ExitCode::from(u8::from(!is_complete || is_worse || arguments.strict && !missed.is_empty()))
+}
+
+/// Prints what is worse than in the earlier run.
+fn is_worse(results: &Results, earlier: &Path) -> bool {
+    let name = earlier.display();
+    let text = std::fs::read_to_string(earlier).map_err(|error| error.to_string());
+    let losses = text.and_then(|text| compare::losses(results, &text));
+    match &losses {
+        Ok(losses) if losses.is_empty() => println!("\nno figure is more than 15 % worse than in {name}"),
+        Ok(losses) => println!("\nworse than in {name}:\n- {}", losses.join("\n- ")),
+        Err(reason) => println!("\ncannot compare with {name}: {reason}"),
+    }
+    losses.map_or(true, |losses| !losses.is_empty())
 }
 
 /// The time of some work, in milliseconds.
