@@ -104,11 +104,20 @@ pub(super) fn cuts(recording: &Recording, count: usize, syncs: Syncs, random: &m
     ends.into_iter().map(|end| Cut { flushed: last_flush(end), end }).collect()
 }
 
-/// Writes the image that a cut leaves.
-pub(super) fn write_image(recording: &Recording, cut: Cut, random: &mut SeededRandom, path: &Path) {
+/// Writes the image that a cut leaves. A disk that lies loses all that it did not flush, so that its file
+/// system can be mounted: one that cannot proves nothing.
+pub(super) fn write_image(
+    recording: &Recording,
+    (cut, syncs): (Cut, Syncs),
+    random: &mut SeededRandom,
+    path: &Path,
+) {
     let mut image = recording.first.clone();
-    // From almost no block to nearly all of them.
-    let odds = random.below(11);
+    let odds = match syncs {
+        // From almost no block to nearly all of them.
+        Syncs::Hold => random.below(11),
+        Syncs::Lie => 0,
+    };
     for (index, operation) in recording.operations[..cut.end].iter().enumerate() {
         let Operation::Write { offset, bytes } = operation else { continue };
         let mut start = 0;
