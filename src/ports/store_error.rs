@@ -48,6 +48,11 @@ impl StoreError {
     pub fn is_internal(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Corrupt(_))
     }
+
+    /// Whether no write succeeds after it until the file is reopened.
+    pub fn breaks_store(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Full | Self::Misplaced | Self::Recovering)
+    }
 }
 
 fn mebibytes(bytes: u64) -> String {

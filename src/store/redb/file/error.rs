@@ -1,7 +1,8 @@
 //! Errors of opening the store, and how errors of redb become errors of the port.
 //!
 //! The writer distinguishes two kinds. After `Io` and `Full`, redb refuses writes until the file is reopened.
-//! After `Corrupt`, only one value could not be written or read.
+//! After `Corrupt`, only one value could not be written or read. `Recovering` is what redb answers between
+//! the error and the reopening.
 
 use crate::ports::StoreError;
 use std::io;
@@ -128,6 +129,8 @@ impl From<redb::StorageError> for StoreError {
                 Self::Corrupt(error.to_string())
             }
             redb::StorageError::Io(error) => error.into(),
+            // The writer has met an I/O error and is about to reopen the file.
+            redb::StorageError::PreviousIo => Self::Recovering,
             other => Self::Io(other.to_string()),
         }
     }
@@ -163,7 +166,9 @@ impl From<redb::TableError> for StoreError {
 impl From<redb::TransactionError> for StoreError {
     fn from(error: redb::TransactionError) -> Self {
         match error {
-            redb::TransactionError::Storage(redb::StorageError::Io(error)) => error.into(),
+            redb::TransactionError::Storage(
+                error @ (redb::StorageError::Io(_) | redb::StorageError::PreviousIo),
+            ) => error.into(),
             other => Self::Io(other.to_string()),
         }
     }
@@ -197,5 +202,13 @@ mod tests {
         }
         let other = redb::CommitError::Storage(redb::StorageError::Io(io::Error::other("disk full?")));
         assert!(matches!(StoreError::from(other), StoreError::Io(_)), "words prove nothing");
+    }
+
+    #[test]
+    fn a_read_between_an_error_of_the_writer_and_the_reopening_finds_a_recovering_store() {
+        let previous = || redb::StorageError::PreviousIo;
+        assert_eq!(StoreError::from(previous()), StoreError::Recovering);
+        assert_eq!(StoreError::from(redb::TableError::Storage(previous())), StoreError::Recovering);
+        assert_eq!(StoreError::from(redb::TransactionError::Storage(previous())), StoreError::Recovering);
     }
 }

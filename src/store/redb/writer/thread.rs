@@ -182,7 +182,8 @@ impl WriterThread {
                 }
             }
             outcome => {
-                if let Err(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Misplaced)) = &outcome
+                if let Err(error) = &outcome
+                    && error.breaks_store()
                 {
                     tracing::error!(%error, "commit failed; the store is reopened before the next one");
                     self.shared.meter().record(Measurement::CommitFailed);

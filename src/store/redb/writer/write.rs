@@ -84,8 +84,9 @@ port_errors!(
 /// A write and the ticket of its caller.
 pub(crate) trait QueuedWrite: Send {
     fn options(&self) -> &WriteOptions;
-    /// Writes into the open transaction; it may run again in a later one. `Io`, `Full` and `Corrupt` abandon
-    /// the transaction and are returned. Any other error is for the caller and occurs before the first write.
+    /// Writes into the open transaction; it may run again in a later one. Errors that break the store, and
+    /// `Corrupt`, abandon the transaction and are returned. Any other error is for the caller and occurs
+    /// before the first write.
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError>;
     /// Resolves the ticket with the outcome of the commit.
     fn settle(self: Box<Self>, outcome: Result<(), StoreError>);
@@ -124,7 +125,9 @@ where
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         let result = (self.change)(transaction);
         let error = result.as_ref().err().and_then(PortError::store_error);
-        if let Some(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Corrupt(_))) = error {
+        if let Some(error) = error
+            && (error.breaks_store() || matches!(error, StoreError::Corrupt(_)))
+        {
             return Err(error.clone());
         }
         self.result = Some(result);
