@@ -2,8 +2,9 @@
 //! of the configuration. It is a second line of defence: tools do not get secrets of the server.
 
 use crate::domain::secret::{Redactor, Secret};
-use regex::Regex;
+use regex::{Regex, RegexSet};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// Replacement for a secret.
@@ -57,9 +58,17 @@ const PATTERNS: [(&str, &str); 15] = [
 
 /// Compiled with the first text, because that takes longer than the rest of a start. If one does not compile,
 /// every text is masked.
-static COMPILED: LazyLock<Result<Vec<(Regex, &'static str)>, regex::Error>> = LazyLock::new(|| {
-    PATTERNS.iter().map(|(pattern, replacement)| Ok((Regex::new(pattern)?, *replacement))).collect()
+static COMPILED: LazyLock<Result<SecretPatterns, regex::Error>> = LazyLock::new(|| {
+    let any = RegexSet::new(PATTERNS.map(|(pattern, _)| pattern))?;
+    let each = PATTERNS.iter().map(|(pattern, replacement)| Ok((Regex::new(pattern)?, *replacement)));
+    Ok(SecretPatterns { any, each: each.collect::<Result<_, regex::Error>>()? })
 });
+
+struct SecretPatterns {
+    /// Most texts match no pattern, which this finds out in one pass.
+    any: RegexSet,
+    each: Vec<(Regex, &'static str)>,
+}
 
 pub(super) struct SecretMask(Redactor);
 
@@ -107,9 +116,16 @@ impl SecretMask {
 
     fn redact(&self, text: &str) -> String {
         let Ok(patterns) = &*COMPILED else { return MASKED.to_owned() };
-        patterns.iter().fold(self.0.redact(text), |masked, (pattern, replacement)| {
-            pattern.replace_all(&masked, *replacement).into_owned()
-        })
+        let mut masked = self.0.redact(text);
+        if !patterns.any.is_match(&masked) {
+            return masked;
+        }
+        for (pattern, replacement) in &patterns.each {
+            if let Cow::Owned(replaced) = pattern.replace_all(&masked, *replacement) {
+                masked = replaced;
+            }
+        }
+        masked
     }
 }
 

@@ -69,19 +69,19 @@ impl CallOutcome {
     }
 
     /// The text for the model within the limits, and the full text if it was cut.
-    pub(super) fn into_tool_outcome(self, limits: &ResultLimits) -> ToolOutcome {
+    pub(super) fn to_tool_outcome(&self, limits: &ResultLimits) -> ToolOutcome {
         let skipped = self.duplicate || matches!(self.kind, OutcomeKind::Cancelled | OutcomeKind::Cached);
-        let (value, full_text) = truncated(self.into_value(), limits);
+        let (value, full_text) = truncated(self.to_value(), limits);
         let handle = limits.reader.as_ref().map(|reader| reader.handle.clone());
         let full_result = handle.zip(full_text).map(|(handle, content)| FullResult { handle, content });
         ToolOutcome { content: value.to_string(), skipped, full_result }
     }
 
-    fn into_value(self) -> Value {
-        let (success, data, error) = match self.result {
-            Ok(data) => (true, data, Value::Null),
-            Err(ToolError::Invalid(message)) => (false, Value::Null, Value::String(message)),
-            Err(ToolError::Failed { message, data }) => (false, data, Value::String(message)),
+    fn to_value(&self) -> Value {
+        let (success, data, error) = match &self.result {
+            Ok(data) => (true, data.clone(), Value::Null),
+            Err(ToolError::Invalid(message)) => (false, Value::Null, message.as_str().into()),
+            Err(ToolError::Failed { message, data }) => (false, data.clone(), message.as_str().into()),
         };
         let seconds = Duration::from_millis(self.millis).as_secs_f64();
         let mut result = json!({"success": success, "data": data, "error": error, "execution_time": seconds});
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn content(data: Value, limit: usize) -> (String, Value) {
-        let text = CallOutcome::ran(Ok(data), 1_500).into_tool_outcome(&result_limits(limit)).content;
+        let text = CallOutcome::ran(Ok(data), 1_500).to_tool_outcome(&result_limits(limit)).content;
         let value = serde_json::from_str(&text).expect("valid JSON");
         (text, value)
     }
@@ -116,11 +116,11 @@ mod tests {
         assert_eq!(text, r#"{"success":true,"data":{"a":1},"error":null,"execution_time":1.5}"#);
         let failed = ToolError::Failed { message: "no".into(), data: json!({"output": "x"}) };
         let duplicate =
-            CallOutcome::ran(Err(failed), 0).for_duplicate().into_tool_outcome(&result_limits(1_000));
+            CallOutcome::ran(Err(failed), 0).for_duplicate().to_tool_outcome(&result_limits(1_000));
         let expected =
             r#"{"success":false,"data":{"output":"x"},"error":"no","execution_time":0.0,"duplicate":true}"#;
         assert_eq!((duplicate.content.as_str(), duplicate.skipped), (expected, true));
-        let cached = CallOutcome::cached(json!(1)).into_tool_outcome(&result_limits(1_000));
+        let cached = CallOutcome::cached(json!(1)).to_tool_outcome(&result_limits(1_000));
         let expected = r#"{"success":true,"data":1,"error":null,"execution_time":0.0,"cached":true}"#;
         assert_eq!((cached.content.as_str(), cached.skipped), (expected, true));
     }
@@ -154,7 +154,7 @@ mod tests {
         }
         let error = ToolError::Invalid("z".repeat(100_000));
         assert!(
-            CallOutcome::ran(Err(error), 0).into_tool_outcome(&result_limits(16_000)).content.len() <= 16_100
+            CallOutcome::ran(Err(error), 0).to_tool_outcome(&result_limits(16_000)).content.len() <= 16_100
         );
     }
 }

@@ -36,8 +36,9 @@ impl BatchRun<'_> {
     pub(super) fn perform(&self, batch: &PreparedBatch<'_>) {
         for (call, reason) in &batch.refused {
             let outcome = CallOutcome::refused(reason.clone());
-            self.record(call, None, &outcome);
-            self.journal.finished(call, outcome.into_tool_outcome(&self.base_limits()));
+            let result = outcome.to_tool_outcome(&self.base_limits());
+            self.record(call, None, &outcome, &result);
+            self.journal.finished(call, result);
         }
         let has_files = self.context.has_workspace();
         let uses = |call: &PreparedCall<'_>| if has_files { call.traits.files } else { FileAccess::None };
@@ -48,15 +49,16 @@ impl BatchRun<'_> {
                 let seen_files = self.context.seen_files.for_call();
                 let outcome = self.execute(prepared, &seen_files);
                 self.journal.saw_files(prepared.call, seen_files.take_recorded());
-                let (duplicate, limits) = (outcome.for_duplicate(), self.limits(prepared));
-                self.record(prepared.call, Some(prepared), &outcome);
-                self.journal.finished(prepared.call, outcome.into_tool_outcome(&limits));
+                let limits = self.limits(prepared);
+                let result = outcome.to_tool_outcome(&limits);
+                self.record(prepared.call, Some(prepared), &outcome, &result);
+                self.journal.finished(prepared.call, result);
                 for call in &prepared.duplicates {
-                    self.record(call, Some(prepared), &duplicate);
+                    let duplicate = outcome.for_duplicate();
                     // The full result is stored once for all duplicates.
-                    let outcome =
-                        ToolOutcome { full_result: None, ..duplicate.clone().into_tool_outcome(&limits) };
-                    self.journal.finished(call, outcome);
+                    let result = ToolOutcome { full_result: None, ..duplicate.to_tool_outcome(&limits) };
+                    self.record(call, Some(prepared), &duplicate, &result);
+                    self.journal.finished(call, result);
                 }
             }
         });
@@ -105,7 +107,13 @@ impl BatchRun<'_> {
     }
 
     /// Counts the call and writes it to the audit log.
-    fn record(&self, call: &ToolCall, prepared: Option<&PreparedCall<'_>>, outcome: &CallOutcome) {
+    fn record(
+        &self,
+        call: &ToolCall,
+        prepared: Option<&PreparedCall<'_>>,
+        outcome: &CallOutcome,
+        result: &ToolOutcome,
+    ) {
         self.options.meter.record(measurement(prepared, outcome));
         let Some(audit) = &self.options.audit else { return };
         let entry = audit_entry(call, self.context);
@@ -113,7 +121,7 @@ impl BatchRun<'_> {
         audit.record(&AuditEntry {
             arguments: arguments.unwrap_or_else(|| entry.arguments.clone()),
             success: outcome.result().is_ok(),
-            result: outcome.clone().into_tool_outcome(&self.base_limits()).content,
+            result: result.content.clone(),
             duration_ms: outcome.millis(),
             level: prepared.and_then(|prepared| sandbox_level(prepared, outcome)),
             skipped: outcome.skip_reason().map(str::to_owned),
