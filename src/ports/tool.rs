@@ -173,7 +173,7 @@ pub trait Tool: Send + Sync {
     /// The definition for models.
     fn spec(&self) -> ToolSpec;
     /// The definition for a job where it differs from [`Self::spec`].
-    fn spec_in(&self, _scope: &ToolScope<'_>) -> Option<ToolSpec> {
+    fn spec_in(&self, _scope: &ToolScope<'_>) -> Option<Arc<ToolSpec>> {
         None
     }
     /// Why a job cannot use the tool; `None` if it can. Cheap: looked up before every model call.
@@ -372,6 +372,11 @@ pub trait Toolbox: Send + Sync {
     }
     /// Whether a call of this tool needs an approval. An unknown tool may appear before the call runs.
     fn needs_approval(&self, _name: &str) -> bool {
+        false
+    }
+    /// Whether a call of this tool is done within milliseconds and touches nothing: its record may be written
+    /// together with its result.
+    fn only_computes(&self, _name: &str) -> bool {
         false
     }
     /// What a call starts outside its own job; nothing for an unknown tool.

@@ -9,7 +9,7 @@ use nanoclaw_sandbox::{Language, Level};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Changes something outside the workspace. A second call changes it again.
@@ -17,7 +17,7 @@ pub(super) const ACTS: ToolTraits =
     ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None };
 
 type TraitsFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> ToolTraits + Send + Sync;
-type JobSpecFunction = dyn Fn(&ToolScope<'_>) -> Option<ToolSpec> + Send + Sync;
+type JobSpecFunction = dyn Fn(&ToolScope<'_>) -> Option<Arc<ToolSpec>> + Send + Sync;
 type AvailabilityFunction = dyn Fn(&ToolScope<'_>) -> Option<Unavailability> + Send + Sync;
 type RunFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> Result<Value, ToolError> + Send + Sync;
 
@@ -68,7 +68,18 @@ impl BuiltinTool {
         definition: fn(&[Level]) -> ToolSpec,
     ) -> Self {
         let (levels, faults) = (Arc::clone(runner), Arc::clone(runner));
-        let spec_in = move |scope: &ToolScope<'_>| Some(definition(&code::levels_in(levels.as_ref(), scope)));
+        // Most jobs have the same levels.
+        let last: Mutex<Option<(Vec<Level>, Arc<ToolSpec>)>> = Mutex::default();
+        let spec_in = move |scope: &ToolScope<'_>| {
+            let levels = code::levels_in(levels.as_ref(), scope);
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, same)) = last.as_ref().filter(|(known, _)| *known == levels) {
+                return Some(Arc::clone(same));
+            }
+            let spec = Arc::new(definition(&levels));
+            *last = Some((levels, Arc::clone(&spec)));
+            Some(spec)
+        };
         let unavailability = move |scope: &ToolScope<'_>| {
             let level = code::default_level(faults.as_ref(), scope);
             faults.known_fault(language, level).map(Unavailability::Now)
@@ -82,7 +93,7 @@ impl Tool for BuiltinTool {
         self.spec.clone()
     }
 
-    fn spec_in(&self, scope: &ToolScope<'_>) -> Option<ToolSpec> {
+    fn spec_in(&self, scope: &ToolScope<'_>) -> Option<Arc<ToolSpec>> {
         (self.spec_in)(scope)
     }
 

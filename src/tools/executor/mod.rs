@@ -21,7 +21,9 @@ pub use cache::ToolCacheOptions;
 pub use catalogue::ToolSetError;
 pub use options::{BatchLimits, DefaultTools, ExecutorOptions};
 
-use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolReach, ToolSpec};
+use crate::domain::tool::{
+    ToolCall, ToolChoice, ToolDefinition, ToolOrigin, ToolReach, ToolSpec, ToolTraits,
+};
 use crate::ports::{
     AuditEntry, Journal, Measurement, Tool, ToolContext, ToolInfo, ToolOffer, ToolScope, ToolSource, Toolbox,
     Unavailability, UnexecutedReason,
@@ -114,6 +116,12 @@ impl Toolbox for Executor {
 
     fn needs_approval(&self, name: &str) -> bool {
         self.options.approval.covers(name, self.catalogue.current().find(name))
+    }
+
+    fn only_computes(&self, name: &str) -> bool {
+        let is_builtin = |tool: &RegisteredTool| tool.tool.origin() == ToolOrigin::BuiltIn;
+        let catalogue = self.catalogue.current();
+        catalogue.find(name).is_some_and(|tool| is_builtin(tool) && tool.tool.traits() == ToolTraits::PURE)
     }
 
     fn reach(&self, name: &str) -> ToolReach {
