@@ -83,7 +83,8 @@ async fn held(
         JobObject::fresh(job)
     } else {
         wait::for_job(context, user, id, wait_s).await?;
-        view::look(context, user, id).await?
+        // Just written, so cached: rendering it below takes longer than reading it.
+        view::find(&*context.app.store, user, id)?.ok_or(ApiError::NotFound("job"))?
     };
     let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     let mut response = response::json(status, &view);

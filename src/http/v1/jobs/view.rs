@@ -24,9 +24,11 @@ pub(crate) async fn look(
     user: UserId,
     id: JobId,
 ) -> Result<JobObject, ApiError> {
-    let found = context.read(move |store| match store.job(user, id)? {
-        Some(job) => read(store, job).map(Some),
-        None => Ok(None),
-    });
+    let found = context.read(move |store| find(store, user, id));
     found.await?.ok_or(ApiError::NotFound("job"))
+}
+
+/// The same. Reads the store.
+pub(crate) fn find(store: &dyn Store, user: UserId, id: JobId) -> Result<Option<JobObject>, StoreError> {
+    store.job(user, id)?.map(|job| read(store, job)).transpose()
 }
