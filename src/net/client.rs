@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use ureq::Agent;
 
-/// Agents that are kept for later calls, each with at most one idle connection.
-const IDLE_AGENTS: usize = 32;
+/// Agents that are kept for later calls, each with at most one idle connection and its buffers of 48 KiB.
+/// More than most servers have workers: to a near provider a new connection costs more than the call.
+const IDLE_AGENTS: usize = 128;
 
 type BuildAgent = dyn Fn(&CallSlot, &Tls) -> Agent + Send + Sync;
 
