@@ -19,7 +19,7 @@ impl<'a> CallMetrics<'a> {
 
     /// Notes the time of the first piece of the answer.
     pub(super) fn chunk_arrived(&mut self, chunk: &Chunk<'_>) {
-        if self.first_us.is_none() && !matches!(chunk, Chunk::Spent(_)) {
+        if self.first_us.is_none() && !matches!(chunk, Chunk::Spent(_) | Chunk::CaughtUp) {
             self.first_us = Some(self.elapsed_us());
         }
     }

@@ -132,7 +132,7 @@ impl ModelRoute {
                 Chunk::Thinking(_) | Chunk::Text(_) if permit.answered() => {
                     limiter.record_state(&*self.meter);
                 }
-                Chunk::Thinking(_) | Chunk::Text(_) | Chunk::TextWasThinking => {}
+                Chunk::Thinking(_) | Chunk::Text(_) | Chunk::TextWasThinking | Chunk::CaughtUp => {}
             }
             sink(chunk)
         });

@@ -38,6 +38,9 @@ pub enum Chunk<'a> {
     TextWasThinking,
     /// Usage of the call so far, as the provider reports it. The last one counts, also when the call fails.
     Spent(Usage),
+    /// Everything that has arrived is passed on, and the call may wait for more: the reader shows what it
+    /// has.
+    CaughtUp,
 }
 
 /// The end of a complete answer. Its text went through the sink.

@@ -38,6 +38,9 @@ impl SimModel {
             if self.faults.is_dead() || cancel.is_cancelled() || sink(chunk).is_break() {
                 return Err(ModelError::Stopped);
             }
+            if self.world.chance(2) && sink(Chunk::CaughtUp).is_break() {
+                return Err(ModelError::Stopped);
+            }
         }
         Ok(())
     }

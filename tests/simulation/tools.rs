@@ -87,6 +87,10 @@ impl Toolbox for SimTools {
         self.world.flaw != Flaw::Unasked && name == "guarded"
     }
 
+    fn only_computes(&self, name: &str) -> bool {
+        name == "pure"
+    }
+
     /// Runs the calls one after the other in random order.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         let mut left: Vec<_> = calls.iter().collect();

@@ -9,7 +9,7 @@ use crate::engine::setup::{EnginePorts, usage_in};
 use crate::engine::turn::TurnState;
 use crate::ports::{CancelReason, Journal, Lease, LeaseError, SeenFile, ToolOutcome, Urgency};
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The journal of one batch of tool calls, used by several tool threads.
 pub(super) struct LogJournal<'a> {
@@ -21,6 +21,8 @@ pub(super) struct LogJournal<'a> {
 
 struct JournalState<'a> {
     turn: &'a mut TurnState,
+    /// Applied records that are written with the next ones.
+    unwritten: Vec<Record>,
     /// Files that the model sees through results that are not written yet, by call.
     seen: Vec<(String, SeenFile)>,
     /// The error of the first failed write; nothing is written after it.
@@ -38,20 +40,36 @@ impl<'a> LogJournal<'a> {
         Self {
             ports,
             lease,
-            state: Mutex::new(JournalState { turn, seen: Vec::new(), write_error: None }),
+            state: Mutex::new(JournalState {
+                turn,
+                unwritten: Vec::new(),
+                seen: Vec::new(),
+                write_error: None,
+            }),
             progress,
         }
     }
 
-    /// The first failed write, if any.
-    pub(super) fn close(self) -> Result<(), LeaseError> {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).write_error.map_or(Ok(()), Err)
+    /// The same journal that writes these applied records together with its first ones.
+    pub(super) fn after(self, unwritten: Vec<Record>) -> Self {
+        self.lock().unwritten = unwritten;
+        self
+    }
+
+    /// The records that were not written because none followed, or the first failed write.
+    pub(super) fn close(self) -> Result<Vec<Record>, LeaseError> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.write_error.map_or(Ok(state.unwritten), Err)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JournalState<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the records while the state is locked and waits for the write after unlocking.
     fn append(&self, records: impl FnOnce(&TurnState) -> Vec<Record>) -> ControlFlow<()> {
         let (ticket, usage) = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.lock();
             if state.write_error.is_some() {
                 return ControlFlow::Break(());
             }
@@ -60,6 +78,7 @@ impl<'a> LogJournal<'a> {
                 state.turn.apply(record);
             }
             self.progress.log_grew();
+            let records: Vec<_> = std::mem::take(&mut state.unwritten).into_iter().chain(records).collect();
             let usage = usage_in(&records, &self.lease.spec.model);
             (self.ports.store.append(self.lease.fence(), records, Urgency::Now), usage)
         };
@@ -69,7 +88,7 @@ impl<'a> LogJournal<'a> {
                 ControlFlow::Continue(())
             }
             Err(error) => {
-                self.state.lock().unwrap_or_else(PoisonError::into_inner).write_error.get_or_insert(error);
+                self.lock().write_error.get_or_insert(error);
                 ControlFlow::Break(())
             }
         }
@@ -77,14 +96,14 @@ impl<'a> LogJournal<'a> {
 
     /// The records of files that the model sees through the result of this call.
     fn take_seen(&self, id_ref: &str) -> Vec<Record> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let of_call = state.seen.extract_if(.., |(call, _)| call == id_ref);
         of_call.map(|(_, SeenFile { path, version })| EngineMark::FileSeen { path, version }.into()).collect()
     }
 
     /// Whether the next run of the job repeats this call when no outcome is recorded.
     fn would_rerun(&self, call: &ToolCall) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.lock();
         !state.turn.has_started(&call.id_ref)
     }
 }
@@ -98,7 +117,7 @@ impl Journal for LogJournal<'_> {
     }
 
     fn saw_files(&self, call: &ToolCall, seen: Vec<SeenFile>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         state.seen.extend(seen.into_iter().map(|file| (call.id_ref.clone(), file)));
     }
 

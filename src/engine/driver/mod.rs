@@ -147,7 +147,7 @@ impl<'a> Driver<'a> {
                 }
                 NextStep::SwitchModel { model, reason } => self.switch_model(&model, &reason)?,
                 NextStep::RequestApproval(calls) => return self.request_approval(calls),
-                NextStep::RunTools(calls) => self.run_tools(&calls)?,
+                NextStep::RunTools(calls) => self.run_tools(Vec::new(), &calls)?,
                 NextStep::Finish(reason) => return self.succeed(Vec::new(), reason),
                 NextStep::Fail { code, content, is_retryable: true } => return self.fail(code, content),
                 NextStep::Fail { code, content, is_retryable: false } => {

@@ -5,7 +5,8 @@ use super::prompt::{FinalInstruction, PromptBudget};
 use super::reply::PartialReply;
 use super::summary::ShortenOutcome;
 use super::{DriveOutcome, Driver};
-use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, StatusPhase, StepKind};
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
+use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::engine::turn::NextStep;
 use crate::ports::{CancelReason, Chunk, Completion, LeaseError, ModelError, Ticket, Urgency};
@@ -24,6 +25,9 @@ const SUMMARY_RESERVE: u64 = 400;
 
 /// How often a waiting driver checks whether the server drains.
 const DRAIN_POLL: Duration = Duration::from_millis(50);
+
+/// The end of a streamed answer, and its pieces that are not written yet.
+type StreamedAnswer = (Result<Completion, ModelError>, Vec<Record>);
 
 impl Driver<'_> {
     /// Makes one call. Returns `Some` when the run has ended with it.
@@ -49,10 +53,17 @@ impl Driver<'_> {
         self.request.messages = self.base.messages(&self.turn, instruction);
         self.request.max_tokens = self.remaining_tokens();
         let mut reply = PartialReply::default();
-        match self.stream(&mut reply)? {
-            Ok(completion) => return self.seal(completion, with_tools, &reply),
-            Err(ModelError::Stopped) if self.cancel.is_cancelled() => self.bill(&reply)?,
-            Err(ModelError::Busy { message, retry_after_ms }) => {
+        let (outcome, unwritten) = self.stream(&mut reply)?;
+        let error = match outcome {
+            Ok(completion) => return self.seal(unwritten, completion, with_tools, &reply),
+            Err(error) => error,
+        };
+        if !unwritten.is_empty() {
+            self.write(unwritten)?;
+        }
+        match error {
+            ModelError::Stopped if self.cancel.is_cancelled() => self.bill(&reply)?,
+            ModelError::Busy { message, retry_after_ms } => {
                 let message = format!("{}: {message}", self.model_info().place());
                 if retry_after_ms <= MAX_WAIT_IN_PLACE_MS || !self.turn.has_fallback(&self.models) {
                     return self.defer(message, retry_after_ms).map(Some);
@@ -60,7 +71,7 @@ impl Driver<'_> {
                 let error = ModelError::Unavailable { message, retry_after_ms: Some(retry_after_ms) };
                 self.record_named_failure(&error, &reply)?;
             }
-            Err(error) => self.record_failure(error, &reply)?,
+            error => self.record_failure(error, &reply)?,
         }
         Ok(None)
     }
@@ -101,10 +112,13 @@ impl Driver<'_> {
         }
     }
 
-    /// Streams one answer into the log. The first piece is committed at once, later ones in groups.
-    fn stream(&mut self, reply: &mut PartialReply) -> Result<Result<Completion, ModelError>, LeaseError> {
+    /// Streams one answer into the log. The first piece is committed at once, later ones in groups. Returns
+    /// the pieces that arrived with the end of the answer, if no earlier one was written: they are applied,
+    /// and the caller writes them together with the end.
+    fn stream(&mut self, reply: &mut PartialReply) -> Result<StreamedAnswer, LeaseError> {
         let (store, fence) = (&self.ports.store, self.lease.fence());
         let mut pending: VecDeque<Ticket<(), LeaseError>> = VecDeque::new();
+        let mut unwritten: Vec<Record> = Vec::new();
         let mut write_error: Option<LeaseError> = None;
         let mut urgency = Urgency::Now;
         let (turn, progress) = (&mut self.turn, &self.progress);
@@ -122,18 +136,24 @@ impl Driver<'_> {
                     reply.report(usage);
                     return ControlFlow::Continue(());
                 }
+                Chunk::CaughtUp if unwritten.is_empty() => return ControlFlow::Continue(()),
+                Chunk::CaughtUp => {
+                    let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
+                    pending.push_back(store.append(fence, std::mem::take(&mut unwritten), urgency));
+                    write_error = poll_finished(&mut pending).err();
+                    return if write_error.is_some() {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    };
+                }
             };
-            if records.is_empty() {
-                return ControlFlow::Continue(());
-            }
             for record in &records {
                 turn.apply(record);
             }
+            unwritten.extend(records);
             progress.log_grew();
-            let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
-            pending.push_back(store.append(fence, records, urgency));
-            write_error = poll_finished(&mut pending).err();
-            if write_error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            ControlFlow::Continue(())
         });
         progress.wait_for_store();
         if let Some(error) = write_error {
@@ -141,16 +161,18 @@ impl Driver<'_> {
         }
         if !pending.is_empty() {
             // No piece follows that the last ones could share a commit with.
-            pending.push_back(store.append(fence, Vec::new(), Urgency::Now));
+            pending.push_back(store.append(fence, std::mem::take(&mut unwritten), Urgency::Now));
         }
         // An answer is sealed only when all of its pieces are in the log.
         pending.into_iter().try_for_each(Ticket::wait)?;
-        Ok(outcome)
+        Ok((outcome, unwritten))
     }
 
-    /// Seals the answer in the log. If the job ends with it, seal and end are one commit.
+    /// Seals the answer in the log, together with pieces of it that are not written yet. If the job ends with
+    /// it, all is one commit. So it is if its calls only compute: they write it with their first result.
     fn seal(
         &mut self,
+        unwritten: Vec<Record>,
         completion: Completion,
         with_tools: bool,
         reply: &PartialReply,
@@ -162,14 +184,23 @@ impl Driver<'_> {
             let calls: String = completion.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
             self.estimate(&format!("{}{calls}", reply.text))
         };
-        let records = self.turn.seal(completion, with_tools, usage);
-        self.apply(&records);
+        let sealed = self.turn.seal(completion, with_tools, usage);
+        self.apply(&sealed);
+        let mut records = unwritten;
+        records.extend(sealed);
         match self.next() {
             NextStep::Finish(reason) if !self.is_stopped() && !self.needs_title_call() => {
                 self.succeed(records, reason).map(Some)
             }
+            NextStep::RunTools(calls) if !self.is_stopped() && self.only_compute(&calls) => {
+                self.run_tools(records, &calls).map(|()| None)
+            }
             _ => self.write(records).map(|()| None),
         }
+    }
+
+    fn only_compute(&self, calls: &[ToolCall]) -> bool {
+        calls.iter().all(|call| self.ports.tools.only_computes(&call.name))
     }
 
     /// Corrects the token estimates, which only matter for models with a known window.

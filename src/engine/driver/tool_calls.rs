@@ -32,13 +32,17 @@ impl Driver<'_> {
         Ok(DriveOutcome::Postponed)
     }
 
-    pub(super) fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), LeaseError> {
+    /// Runs the calls. `unwritten` are applied records that precede their results; they are written with the
+    /// first one.
+    pub(super) fn run_tools(&mut self, unwritten: Vec<Record>, calls: &[ToolCall]) -> Result<(), LeaseError> {
         let context = self.tool_context();
         self.progress.run_tools(calls);
-        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn, &self.progress);
+        let journal =
+            LogJournal::new(self.ports, self.lease, &mut self.turn, &self.progress).after(unwritten);
         self.ports.tools.run(calls, &context, &journal);
         self.progress.wait_for_store();
-        journal.close()
+        let unwritten = journal.close()?;
+        if unwritten.is_empty() { Ok(()) } else { self.write(unwritten) }
     }
 
     /// Reports denied and interrupted calls to the tools, which never run them.

@@ -1,6 +1,7 @@
 //! Truncated, empty and billed answers; failures from which a fallback model or a retry recovers.
 
 use super::fixture::{Fixture, answer_with_calls, answers, call, two_batches};
+use super::store::Op;
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::domain::message::Message;
@@ -38,6 +39,56 @@ fn fixture_with_answers(plan: &'static [(&'static str, FinishReason)]) -> Fixtur
 
 fn change_spec(fixture: &mut Fixture, change: impl FnOnce(&mut JobSpec)) {
     Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(change);
+}
+
+#[test]
+fn an_answer_that_arrives_whole_and_its_end_are_one_write() {
+    let fixture = Fixture::new(|_, _, sink| answer_with_calls(Vec::new(), sink));
+    fixture.model.send_at_once();
+    fixture.finish();
+    assert_eq!((fixture.store.count(Op::Append), fixture.store.count(Op::Finish)), (0, 1));
+    assert_eq!(fixture.store.output(), "so on");
+}
+
+#[test]
+fn pieces_that_arrive_before_the_rest_are_written_at_once() {
+    let fixture = Fixture::new(|_, _, sink| answer_with_calls(Vec::new(), sink));
+    fixture.finish();
+    assert!(fixture.store.count(Op::Append) >= 2, "each piece is written when it has arrived");
+    assert_eq!(fixture.store.output(), "so on");
+}
+
+#[test]
+fn calls_that_only_compute_are_written_with_their_result_and_others_before_they_run() {
+    let appends = |name: &'static str| {
+        let fixture = Fixture::new(move |request, _, sink| {
+            let calls = if answers(request) == 0 { vec![call("c1", name)] } else { Vec::new() };
+            answer_with_calls(calls, sink)
+        });
+        fixture.model.send_at_once();
+        fixture.finish();
+        fixture.store.count(Op::Append)
+    };
+    assert_eq!(appends("pure"), 1, "the call and its result");
+    assert_eq!(appends("effect"), 3, "the call, its start, and its result");
+}
+
+#[test]
+fn pieces_that_arrived_with_a_failure_are_written_before_it() {
+    let failed = AtomicUsize::new(0);
+    let fixture = Fixture::new(move |_, _, sink| {
+        if failed.fetch_add(1, Ordering::SeqCst) == 0 {
+            assert!(sink(Chunk::Text("half")).is_continue());
+            return Err(ModelError::Unavailable { message: "cut".into(), retry_after_ms: None });
+        }
+        answer_text("whole", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
+    });
+    fixture.model.send_at_once();
+    fixture.finish();
+    let is_half =
+        |record: &Record| matches!(record, Record::Event(Event::Delta { text, .. }) if text == "half");
+    assert!(fixture.store.records().iter().any(is_half));
+    assert_eq!(fixture.store.output(), "whole");
 }
 
 fn reason(fixture: &Fixture) -> FinishReason {

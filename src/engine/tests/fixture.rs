@@ -14,7 +14,7 @@ use crate::ports::{
     CancelToken, Chunk, ChunkSink, Clock, Completion, Entropy, Journal, Model, ModelError, ModelInfo,
     ModelRequest, Store, ToolContext, ToolOutcome, ToolScope, Toolbox, UnexecutedReason,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -112,9 +112,15 @@ pub(super) struct FakeModel {
     clock: Arc<FakeClock>,
     requests: Mutex<Vec<(u64, ModelRequest)>>,
     infos: Mutex<Vec<ModelInfo>>,
+    sends_at_once: AtomicBool,
 }
 
 impl FakeModel {
+    /// Answers arrive whole, without a wait between their pieces.
+    pub(super) fn send_at_once(&self) {
+        self.sends_at_once.store(true, Ordering::SeqCst);
+    }
+
     /// The requests with their times.
     pub(super) fn requests(&self) -> Vec<(u64, ModelRequest)> {
         lock(&self.requests).clone()
@@ -129,7 +135,15 @@ impl Model for FakeModel {
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
         lock(&self.requests).push((self.clock.monotonic_ms(), request.clone()));
-        (self.script)(request, cancel, sink)
+        let mut shown_at_once = |chunk: Chunk<'_>| {
+            let is_text = matches!(chunk, Chunk::Text(_) | Chunk::Thinking(_) | Chunk::TextWasThinking);
+            let flow = sink(chunk);
+            if flow.is_break() || !is_text || self.sends_at_once.load(Ordering::SeqCst) {
+                return flow;
+            }
+            sink(Chunk::CaughtUp)
+        };
+        (self.script)(request, cancel, &mut shown_at_once)
     }
 
     fn models(&self) -> Vec<ModelInfo> {
@@ -196,6 +210,9 @@ impl Toolbox for FakeTools {
     fn has_tool(&self, name: &str) -> bool {
         self.offered(&ToolScope::EVERY).iter().any(|tool| tool.name == name)
     }
+    fn only_computes(&self, name: &str) -> bool {
+        name == "pure"
+    }
     fn needs_approval(&self, name: &str) -> bool {
         lock(&self.guarded).iter().any(|guarded| guarded == name)
     }
@@ -255,6 +272,7 @@ impl Fixture {
             clock: Arc::clone(&clock),
             requests: Mutex::default(),
             infos: Mutex::default(),
+            sends_at_once: AtomicBool::new(false),
         };
         Self {
             store: Arc::new(FakeStore::new(Arc::clone(&clock) as Arc<dyn Clock>)),

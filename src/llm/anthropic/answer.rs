@@ -264,6 +264,10 @@ impl AnswerCollector for AnthropicAnswer<'_> {
         Ok(())
     }
 
+    fn caught_up(&mut self) -> Result<(), ModelError> {
+        self.output.emit(Chunk::CaughtUp)
+    }
+
     fn has_ended(&self) -> bool {
         self.end.is_some()
     }

@@ -131,6 +131,7 @@ impl DemoReply<'_> {
         self.emit(Chunk::Text(LABEL))?;
         for number in 1..=words {
             if number > 1 {
+                self.emit(Chunk::CaughtUp)?;
                 self.cancel.sleep(every.min(self.cancel.remaining()));
             }
             let space = if number > 1 { " " } else { "" };

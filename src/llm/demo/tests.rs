@@ -57,12 +57,13 @@ fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
     let (mut text, mut thought, mut chunks) = (String::new(), String::new(), 0);
     let mut usage = Usage::default();
     let mut sink = |chunk: Chunk<'_>| {
-        chunks += usize::from(!matches!(chunk, Chunk::Spent(_)));
+        chunks += usize::from(!matches!(chunk, Chunk::Spent(_) | Chunk::CaughtUp));
         match chunk {
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thought.push_str(piece),
             Chunk::TextWasThinking => panic!("the demo model marks its reasoning"),
             Chunk::Spent(spent) => usage = spent,
+            Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };

@@ -233,6 +233,10 @@ impl AnswerCollector for OpenAiAnswer<'_> {
         self.absorb(json)
     }
 
+    fn caught_up(&mut self) -> Result<(), ModelError> {
+        self.output.emit(Chunk::CaughtUp)
+    }
+
     fn has_ended(&self) -> bool {
         self.end.is_some()
     }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::time::Duration;
 
 /// Size of one read, bytes.
-const PIECE_BYTES: usize = 16 * 1024;
+const PIECE_BYTES: usize = 8 * 1024;
 /// What an event may hold beside its text, bytes.
 const ENVELOPE_BYTES: usize = 256 * 1024;
 /// Bytes of a body for each byte of its answer: events of a few letters are mostly envelope.
@@ -26,6 +26,8 @@ pub(crate) trait AnswerCollector {
     fn collect(&mut self, event: &SseEvent) -> Result<bool, ProviderFailure>;
     /// Takes the whole answer of a provider that does not stream.
     fn collect_whole(&mut self, json: &str) -> Result<(), ProviderFailure>;
+    /// Passes on that everything that was read has been passed on.
+    fn caught_up(&mut self) -> Result<(), ModelError>;
     /// Whether the answer is complete, except for its usage.
     fn has_ended(&self) -> bool;
     /// Size of the answer so far, bytes.
@@ -87,6 +89,7 @@ pub(crate) fn read(
         if answer.bytes() > bytes {
             slot.note_progress();
         }
+        answer.caught_up()?;
         if answer.has_ended() {
             slot.limit_idle(IDLE_AFTER_END);
         }

@@ -50,6 +50,7 @@ fn read(
             Chunk::Thinking(piece) => thinking.push_str(piece),
             Chunk::TextWasThinking => panic!("this dialect marks its reasoning"),
             Chunk::Spent(usage) => spent.push(usage),
+            Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };

@@ -49,6 +49,7 @@ fn replay_from(
             Chunk::Thinking(piece) => thinking.push_str(piece),
             Chunk::TextWasThinking => thinking.push_str(&std::mem::take(&mut text)),
             Chunk::Spent(spent) => usage = spent,
+            Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };

@@ -176,7 +176,7 @@ impl<'a> SubAgent<'a> {
                 Chunk::Text(text) => reply.text.push_str(text),
                 Chunk::TextWasThinking => reply.thinking.push_str(std::mem::take(&mut reply.text).trim()),
                 Chunk::Spent(usage) if usage.total_tokens <= PLAUSIBLE_TOKENS => reply.spent = Some(usage),
-                Chunk::Spent(_) => {}
+                Chunk::Spent(_) | Chunk::CaughtUp => {}
             }
             ControlFlow::Continue(())
         });
