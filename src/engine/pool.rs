@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The longest sleep of an idle worker: a wake-up is a hint and may be lost.
-const IDLE_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait for a job, after which a worker claims anew.
+const IDLE_WAIT: Duration = Duration::from_secs(5);
 
 /// Pause after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -122,8 +122,8 @@ impl WorkerPool {
 
 fn run(worker: &Worker, ports: &EnginePorts, draining: &CancelToken) {
     while draining.reason().is_none() {
-        match worker.tick() {
-            WorkerTick::Idle => ports.store.wait_for_work(draining, IDLE_WAIT),
+        match worker.tick(IDLE_WAIT) {
+            WorkerTick::Idle => {}
             WorkerTick::Drove(job, outcome) => tracing::debug!(%job, ?outcome, "worker left job"),
             WorkerTick::StoreFailed(error) => {
                 tracing::warn!(%error, "store failed; retrying");

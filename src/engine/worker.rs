@@ -75,14 +75,13 @@ impl Worker {
         Self { ports, limits, draining, leases }
     }
 
-    /// Claims at most one job and works on it until it ends, is released, or its lease is lost:
+    /// Claims at most one job, for which it waits up to `max_wait` or until the workers drain, and works on
+    /// it until it ends, is released, or its lease is lost:
     /// 1. claim (the attempt is counted, durably); 2. fold the log; 3. take steps; 4. finish or release.
-    pub fn tick(&self) -> WorkerTick {
-        let lease = match self.ports.store.claim(1).wait() {
-            Ok(mut leases) => match leases.pop() {
-                Some(lease) => lease,
-                None => return WorkerTick::Idle,
-            },
+    pub fn tick(&self, max_wait: Duration) -> WorkerTick {
+        let lease = match self.ports.store.claim_next(&self.draining, max_wait) {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return WorkerTick::Idle,
             Err(error) => return WorkerTick::StoreFailed(error),
         };
         let job = lease.job.id;

@@ -145,8 +145,8 @@ pub struct Fence {
 pub enum Urgency {
     /// Commit at once.
     Now,
-    /// May wait up to `store.linger_ms` to share a commit, and joins any earlier one. Adjacent deltas of one
-    /// step that wait together become one event.
+    /// May wait until the last commit is `store.linger_ms` old, to share the next one; joins any earlier one.
+    /// Adjacent deltas of one step that share a commit become one event.
     Soon,
 }
 
@@ -263,7 +263,7 @@ pub trait Store: Send + Sync {
 
     /// Watches the newest committed `seq` of a job. A wake-up is a hint; the log is the truth.
     fn watch(&self, job: JobId) -> ChangeWatch;
-    /// Blocks until a job may be ready, the token is cancelled, or the timeout has passed. A wake-up is a
-    /// hint only.
-    fn wait_for_work(&self, stop: &CancelToken, timeout: Duration);
+    /// Leases the next ready job as [`Store::claim`] does. Blocks until there is one, the token is cancelled
+    /// or the timeout has passed. Unparking the thread makes it check the token.
+    fn claim_next(&self, stop: &CancelToken, timeout: Duration) -> Result<Option<Lease>, StoreError>;
 }

@@ -17,6 +17,7 @@ use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 const WORKERS: usize = 3;
 const LIMITS: EngineLimits = EngineLimits {
@@ -172,7 +173,7 @@ impl ServerProcess {
         }
         let (worker, is_busy) = self.workers.iter().find(|(_, is_busy)| !is_busy.load(Ordering::SeqCst))?;
         is_busy.store(true, Ordering::SeqCst);
-        let tick = worker.tick();
+        let tick = worker.tick(Duration::ZERO);
         is_busy.store(false, Ordering::SeqCst);
         Some(tick)
     }

@@ -323,7 +323,7 @@ impl Store for SimStore {
         self.inner.watch(job)
     }
 
-    fn wait_for_work(&self, stop: &CancelToken, timeout: Duration) {
-        self.inner.wait_for_work(stop, timeout);
+    fn claim_next(&self, _: &CancelToken, _: Duration) -> Result<Option<Lease>, StoreError> {
+        Ok(self.claim(1).wait()?.pop())
     }
 }

@@ -74,13 +74,14 @@ fn a_delayed_job_waits_for_its_time_and_wakes_a_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let store = std::sync::Arc::clone(&fixture.store);
     std::thread::spawn(move || {
-        store.wait_for_work(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_secs(30));
-        sender.send(()).unwrap();
+        let stop = CancelToken::new(Arc::new(SystemClock::new()));
+        sender.send(store.claim_next(&stop, Duration::from_secs(30))).unwrap();
     });
     assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "not due yet");
     fixture.clock.advance(1);
-    assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
-    assert_eq!(fixture.claim_all(), [id(1)]);
+    let claimed = receiver.recv_timeout(Duration::from_secs(1)).unwrap().unwrap();
+    assert_eq!(claimed.map(|lease| lease.job.id), Some(id(1)));
+    assert_eq!(fixture.claim_all(), []);
     assert_eq!(fixture.crash().claim_all(), [id(1)], "still one job after a crash");
 }
 

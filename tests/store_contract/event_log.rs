@@ -108,12 +108,14 @@ fn deltas_that_are_not_adjacent_or_too_long_are_not_merged() {
 }
 
 #[test]
-fn urgent_deltas_are_not_merged() {
+fn adjacent_deltas_of_one_commit_are_one_event_and_those_of_two_commits_are_two() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let fence = fixture.claim().fence();
     fixture.store.append(fence, vec![delta(0, 0, "a"), delta(0, 1, "b")], Urgency::Now).wait().unwrap();
-    assert_eq!(fixture.store.events(id(1), 2, 9).unwrap().events.len(), 2);
+    assert_eq!(fixture.store.events(id(1), 2, 9).unwrap().events.len(), 1);
+    fixture.store.append(fence, vec![delta(0, 2, "c")], Urgency::Now).wait().unwrap();
+    assert_eq!(fixture.store.events(id(1), 2, 9).unwrap().events.len(), 2, "what was seen stays");
 }
 
 #[test]

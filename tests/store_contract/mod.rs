@@ -30,4 +30,5 @@ mod summaries;
 mod tool_results;
 mod usage;
 mod users;
+mod waiting_claims;
 mod webhooks;

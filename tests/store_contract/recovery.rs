@@ -218,7 +218,7 @@ fn close_writes_pending_writes_and_then_answers_closed() {
 }
 
 #[test]
-fn workers_are_woken_after_a_commit_and_after_an_open() {
+fn waiting_workers_claim_what_is_ready_after_a_commit_and_after_an_open() {
     let fixture = Fixture::new();
     fixture.submit([job(1, ANN)]);
     let after = fixture.crash();
@@ -226,10 +226,10 @@ fn workers_are_woken_after_a_commit_and_after_an_open() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let store = std::sync::Arc::clone(store);
         std::thread::spawn(move || {
-            store.wait_for_work(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_secs(30));
-            sender.send(()).unwrap();
+            let stop = CancelToken::new(Arc::new(SystemClock::new()));
+            sender.send(store.claim_next(&stop, Duration::from_secs(30))).unwrap();
         });
-        assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
+        assert!(receiver.recv_timeout(Duration::from_secs(1)).unwrap().unwrap().is_some());
     }
 }
 

@@ -305,7 +305,7 @@ impl Fixture {
     }
 
     pub(super) fn tick_within(&self, limits: EngineLimits) -> WorkerTick {
-        Worker::new(self.ports(), limits, self.draining.clone(), self.leases.clone()).tick()
+        Worker::new(self.ports(), limits, self.draining.clone(), self.leases.clone()).tick(Duration::ZERO)
     }
 
     /// The outcome of the job in one tick.

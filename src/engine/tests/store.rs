@@ -439,7 +439,11 @@ impl Store for FakeStore {
         unreachable!("workers watch nothing")
     }
 
-    fn wait_for_work(&self, stop: &CancelToken, _: Duration) {
-        stop.wait(Duration::from_millis(1));
+    fn claim_next(&self, stop: &CancelToken, timeout: Duration) -> Result<Option<Lease>, StoreError> {
+        let lease = self.claim(1).wait()?.pop();
+        if lease.is_none() && !timeout.is_zero() {
+            stop.wait(Duration::from_millis(1));
+        }
+        Ok(lease)
     }
 }

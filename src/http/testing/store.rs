@@ -377,8 +377,8 @@ impl Store for MemoryStore {
     fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
         unreachable!("HTTP reads no history")
     }
-    fn wait_for_work(&self, _: &CancelToken, _: Duration) {
-        unreachable!("HTTP does no work")
+    fn claim_next(&self, _: &CancelToken, _: Duration) -> Result<Option<Lease>, StoreError> {
+        unreachable!("HTTP holds no lease")
     }
 }
 

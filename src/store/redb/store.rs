@@ -19,10 +19,10 @@ use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
 use crate::store::redb::writer::job_removals::JobRemovals;
-use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
+use crate::store::redb::writer::waiting_claims::WaitingClaims;
 use crate::store::redb::writer::write::{PortError, WriteOptions, queued_write};
 use redb::StorageBackend;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -155,7 +155,7 @@ impl RedbStore {
             backlog: WriteBacklog::default(),
             watches: ChangeWatches::default(),
             batch_watches: ChangeWatches::default(),
-            work: ReadyNotify::default(),
+            claims: WaitingClaims::default(),
             deliveries: DeliveryNotify::default(),
             job_removals: JobRemovals::default(),
             meter: OnceLock::new(),
@@ -203,6 +203,12 @@ impl RedbStore {
         change: impl Fn(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
     ) -> Ticket<T, E> {
         self.send(options, change, |channel, request| channel.send(request).map_err(|_| StoreError::Closed))
+    }
+
+    /// Makes the writer serve the waiting claims.
+    pub(crate) fn wake_writer(&self) {
+        // A writer that has ended has failed the claims.
+        drop(self.channel.send(WriterRequest::Claims));
     }
 
     fn send<T: Send + 'static, E: PortError>(

@@ -1,26 +1,21 @@
 //! Appends to the log of a leased job. A lost lease and a terminal event are errors (P4).
 
 use crate::domain::event::{EngineMark, Event, Record};
-use crate::ports::{Fence, LeaseError, StoreError, Urgency};
+use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::write::BASE_WEIGHT;
 use std::sync::Arc;
 
 impl Transaction<'_> {
     /// Appends records to the log of a leased job, in order.
-    pub(crate) fn append_records(
-        &mut self,
-        fence: Fence,
-        records: &[Record],
-        urgency: Urgency,
-    ) -> Result<(), LeaseError> {
+    pub(crate) fn append_records(&mut self, fence: Fence, records: &[Record]) -> Result<(), LeaseError> {
         if records.is_empty() {
             return self.check_fence(fence);
         }
         let mut leased = self.lease(fence)?;
         refuse_terminal(records)?;
         for record in records {
-            self.tables.append(fence.job, &mut leased.tail, record, urgency)?;
+            self.tables.append(fence.job, &mut leased.tail, record)?;
         }
         // The row is copied only when it changes: most records are deltas.
         if let Some(spent) = leased.row.spent(records) {

@@ -5,7 +5,7 @@ use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
-use crate::ports::{Fence, JobChangeError, LeaseError, StoreError, Urgency};
+use crate::ports::{Fence, JobChangeError, LeaseError, StoreError};
 use crate::store::redb::jobs::release::CANCELLED;
 use crate::store::redb::jobs::row::{ApprovalRecord, JobRow};
 use crate::store::redb::queue::lease::LogTail;
@@ -25,7 +25,7 @@ impl Transaction<'_> {
         let expires_at_ms = self.now_ms.saturating_add(timeout_ms);
         let pending = PendingApproval::new(calls.to_vec(), expires_at_ms);
         let record = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
-        self.tables.append(fence.job, &mut leased.tail, &record.into(), Urgency::Now)?;
+        self.tables.append(fence.job, &mut leased.tail, &record.into())?;
         let mut row = Arc::unwrap_or_clone(leased.row);
         if row.job.cancel_requested {
             return Ok(self.end_unleased(&mut row, FailureCode::Cancelled, CANCELLED)?);
@@ -75,7 +75,7 @@ impl Transaction<'_> {
         (id_refs, mark): (&[String], EngineMark),
     ) -> Result<(), StoreError> {
         let approve = matches!(mark, EngineMark::Approved { .. });
-        self.tables.append(row.id(), &mut tail, &mark.into(), Urgency::Now)?;
+        self.tables.append(row.id(), &mut tail, &mark.into())?;
         let record = row.approval.get_or_insert_default();
         record.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
         let mut pending = row.job.approval.take();

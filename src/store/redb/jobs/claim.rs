@@ -2,16 +2,12 @@
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
-use crate::domain::job::{JobSpec, JobStatus};
+use crate::domain::job::JobStatus;
 use crate::ports::{CancelToken, Lease, StoreError};
 use crate::store::redb::codec::keys::jobs::ReadyEntry;
-use crate::store::redb::jobs::row::JobRow;
-use crate::store::redb::queue::lease::{LeasedJob, LogTail};
-use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::queue::lease::LeasedJob;
+use crate::store::redb::writer::transaction::{ClaimableJob, Transaction};
 use std::sync::Arc;
-
-/// The readable parts of a lease.
-type ClaimableJob = (JobRow, Arc<JobSpec>, LogTail);
 
 impl Transaction<'_> {
     /// Leases up to `max` ready jobs.
@@ -33,7 +29,10 @@ impl Transaction<'_> {
     }
 
     /// Reads the data of a lease. Writes nothing yet.
-    fn prepare(&self, job: JobId) -> Result<ClaimableJob, StoreError> {
+    fn prepare(&mut self, job: JobId) -> Result<ClaimableJob, StoreError> {
+        if let Some(fresh) = self.fresh_jobs.remove(&job) {
+            return Ok(fresh);
+        }
         let row = self.row(job)?;
         if !row.job.status.may_become(JobStatus::Running) {
             return Err(StoreError::Corrupt(format!("{job} is {} in the queue", row.job.status.as_str())));

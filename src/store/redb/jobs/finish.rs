@@ -5,7 +5,7 @@ use crate::domain::event::{Event, FailureCode, Record};
 use crate::domain::job::{JobOutcome, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{Fence, LeaseError, StoreError, Urgency};
+use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::EndedKey;
 use crate::store::redb::codec::values;
@@ -27,7 +27,7 @@ impl Transaction<'_> {
         let mut leased = self.lease(fence)?;
         refuse_terminal(records)?;
         for record in records {
-            self.tables.append(fence.job, &mut leased.tail, record, Urgency::Soon)?;
+            self.tables.append(fence.job, &mut leased.tail, record)?;
         }
         let mut row = Arc::unwrap_or_clone(leased.row);
         row.job.crashes = 0;

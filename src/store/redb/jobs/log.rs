@@ -3,7 +3,7 @@
 
 use crate::domain::event::{EngineMark, Event, Record, StepKind};
 use crate::domain::id::JobId;
-use crate::ports::{StoreError, Urgency};
+use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
@@ -17,13 +17,13 @@ const PIECE_BYTES: usize = 64 * 1024;
 const TAIL_RECORDS: usize = 64;
 
 impl Tables<'_> {
-    /// Appends one record. Deltas that need not be durable at once wait in the tail for [`Tables::flush`].
+    /// Appends one record. A delta waits in the tail for adjacent ones of the same transaction, until
+    /// [`Tables::flush`].
     pub(crate) fn append(
         &mut self,
         job: JobId,
         tail: &mut LogTail,
         record: &Record,
-        urgency: Urgency,
     ) -> Result<(), StoreError> {
         match record {
             Record::Event(Event::Delta { index, kind, offset, text, .. }) => {
@@ -34,7 +34,7 @@ impl Tables<'_> {
                     first_seq: 0,
                     text: text.clone(),
                 };
-                self.append_piece(job, tail, piece, urgency)
+                self.append_piece(job, tail, piece)
             }
             Record::Event(event) => self.append_event(job, tail, event),
             Record::Mark(mark) => self.append_mark(job, tail, mark),
@@ -67,9 +67,8 @@ impl Tables<'_> {
         job: JobId,
         tail: &mut LogTail,
         mut piece: PendingDelta,
-        urgency: Urgency,
     ) -> Result<(), StoreError> {
-        if urgency == Urgency::Soon && tail.piece.as_mut().is_some_and(|earlier| earlier.join(&piece)) {
+        if tail.piece.as_mut().is_some_and(|earlier| earlier.join(&piece)) {
             return Ok(());
         }
         self.flush(job, tail)?;
@@ -81,10 +80,7 @@ impl Tables<'_> {
         };
         tail.step = Some((piece.index, first));
         piece.first_seq = first;
-        match urgency {
-            Urgency::Soon => tail.piece = Some(piece),
-            Urgency::Now => self.write_event(job, tail.seq, &piece.into_event())?,
-        }
+        tail.piece = Some(piece);
         Ok(())
     }
 

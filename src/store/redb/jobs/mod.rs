@@ -57,7 +57,7 @@ impl Store for RedbStore {
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         // An empty queue costs no commit, not even a message to the writer.
-        if max == 0 || !self.shared.work.may_have_work(self.shared.clock.now_ms()) {
+        if max == 0 || !self.shared.claims.may_have_work(self.shared.clock.now_ms()) {
             return Ticket::resolved(Ok(Vec::new()));
         }
         // No lease exists before the commit, and recovery finds those that a failed one left behind.
@@ -67,7 +67,7 @@ impl Store for RedbStore {
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         let weight = records.iter().map(record_bytes).sum();
         let options = WriteOptions { jobs: vec![fence.job], weight, urgency };
-        self.push(options, move |transaction| transaction.append_records(fence, &records, urgency))
+        self.push(options, move |transaction| transaction.append_records(fence, &records))
     }
 
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
@@ -176,6 +176,9 @@ impl Store for RedbStore {
     }
 
     fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
+        if job.conversation_id.is_none() {
+            return Ok(History::default());
+        }
         let budget = history::HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
         self.read(|reading| history::history(reading, job.id, budget))
     }
@@ -190,8 +193,11 @@ impl Store for RedbStore {
         receiver
     }
 
-    fn wait_for_work(&self, cancel: &CancelToken, timeout: Duration) {
-        self.shared.work.wait(cancel, timeout, || self.shared.clock.now_ms());
+    fn claim_next(&self, stop: &CancelToken, timeout: Duration) -> Result<Option<Lease>, StoreError> {
+        if timeout.is_zero() {
+            return Ok(self.claim(1).wait()?.pop());
+        }
+        self.shared.claims.wait(stop, timeout, &*self.shared.clock, || self.wake_writer())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::job::JobStatus;
-use crate::ports::{Fence, LeaseError, StoreError, Urgency};
+use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
@@ -37,7 +37,7 @@ impl Transaction<'_> {
     /// Returns a leased job to the queue for `delay_ms`; the attempt does not count.
     pub(crate) fn defer_job(&mut self, fence: Fence, reason: &str, delay_ms: u64) -> Result<(), LeaseError> {
         let mut leased = self.lease(fence)?;
-        self.tables.append(fence.job, &mut leased.tail, &EngineMark::Deferred.into(), Urgency::Now)?;
+        self.tables.append(fence.job, &mut leased.tail, &EngineMark::Deferred.into())?;
         self.keep(leased);
         let resume_at_ms = self.now_ms.saturating_add(delay_ms);
         self.give_back(fence, StatusPhase::Queued, Some(reason), |row| {

@@ -6,9 +6,10 @@ use crate::domain::message::Message;
 use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::JobOwnerKey;
 use crate::store::redb::conversations::message_pair::MessagePair;
-use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::jobs::row::{JobRow, QueuePlace};
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
+use std::sync::Arc;
 
 impl Transaction<'_> {
     /// Stores all of these jobs, or none.
@@ -78,6 +79,9 @@ impl Transaction<'_> {
         row.job.last_event_id = tail.seq;
         self.put_row(&row)?;
         self.notify_event(id, tail.seq);
+        if self.fresh_jobs.len() < self.claims && row.queue_place == QueuePlace::Ready {
+            self.fresh_jobs.insert(id, (row.clone(), Arc::new(spec.clone()), tail));
+        }
         Ok(row.job)
     }
 }

@@ -52,7 +52,6 @@ impl Transaction<'_> {
         let waiting = ReadyEntry { job: row.id(), since_ms: self.now_ms };
         self.tables.ready.insert(&key.encode(), &waiting.encode())?;
         self.add_user_ready(row, key, waiting)?;
-        self.effects.readied = self.effects.readied.saturating_add(1);
         Ok(())
     }
 

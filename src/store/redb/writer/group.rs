@@ -17,6 +17,8 @@ const GROUP_WRITES: usize = 1_024;
 pub(crate) enum WriterRequest {
     /// A write.
     Write(Box<dyn QueuedWrite>),
+    /// Serve the waiting claims.
+    Claims,
     /// Finish the earlier writes, then end.
     Close,
 }
@@ -33,27 +35,26 @@ pub(crate) struct WriteGroup {
 }
 
 impl WriteGroup {
-    /// Starts with one write, adds those that wait in the channel, and lingers if no write is urgent.
+    /// Starts with one request and adds those that wait in the channel. If no write is urgent, waits for more
+    /// until the last commit is `linger_ms` old, so that streams share commits and an idle server is prompt.
     pub(crate) fn gather(
-        first: Box<dyn QueuedWrite>,
+        first: WriterRequest,
         channel: &Receiver<WriterRequest>,
         shared: &StoreShared,
+        committed_at_ms: u64,
     ) -> Self {
         let mut group =
             Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, has_urgent: false };
         group.push(first, shared);
         let clock = shared.clock.as_ref();
-        let deadline = clock.monotonic_ms().saturating_add(shared.options.linger_ms);
+        let deadline = committed_at_ms.saturating_add(shared.options.linger_ms);
         while !group.is_full() {
             let left = || Duration::from_millis(deadline.saturating_sub(clock.monotonic_ms()));
-            match group.next(channel, left) {
-                Some(WriterRequest::Write(write)) => group.push(write, shared),
-                Some(WriterRequest::Close) => group.closes = true,
-                None => {
-                    group.is_last = true;
-                    break;
-                }
-            }
+            let Some(request) = group.next(channel, left) else {
+                group.is_last = true;
+                break;
+            };
+            group.push(request, shared);
         }
         group
     }
@@ -70,7 +71,12 @@ impl WriteGroup {
         }
     }
 
-    fn push(&mut self, write: Box<dyn QueuedWrite>, shared: &StoreShared) {
+    fn push(&mut self, request: WriterRequest, shared: &StoreShared) {
+        let write = match request {
+            WriterRequest::Write(write) => write,
+            WriterRequest::Claims => return self.has_urgent = true,
+            WriterRequest::Close => return self.closes = true,
+        };
         let options = write.options();
         shared.backlog.leave(options.weight);
         self.weight = self.weight.saturating_add(options.weight);

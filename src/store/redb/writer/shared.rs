@@ -14,8 +14,8 @@ use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::job_removals::JobRemovals;
-use crate::store::redb::writer::ready_notify::ReadyNotify;
 use crate::store::redb::writer::transaction::StoreLimits;
+use crate::store::redb::writer::waiting_claims::WaitingClaims;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,7 +33,7 @@ pub(crate) struct StoreShared {
     pub(crate) backlog: WriteBacklog,
     pub(crate) watches: ChangeWatches<JobId>,
     pub(crate) batch_watches: ChangeWatches<BatchId>,
-    pub(crate) work: ReadyNotify,
+    pub(crate) claims: WaitingClaims,
     pub(crate) deliveries: DeliveryNotify,
     pub(crate) job_removals: JobRemovals,
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,

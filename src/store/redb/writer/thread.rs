@@ -2,7 +2,7 @@
 //! and workers (P1, P2). After a disk error or a panic it reopens the file. If that does not help, it ends.
 
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{CancelReason, Measurement, StoreError};
+use crate::ports::{CancelReason, Lease, Measurement, StoreError};
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::file::watermark::DiskWatermark;
 use crate::store::redb::queue::lease::Leases;
@@ -15,6 +15,7 @@ use crate::store::redb::writer::recovery::RecoveryCause;
 use crate::store::redb::writer::shared::StoreShared;
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
+use crate::store::redb::writer::waiting_claims::WaitingClaim;
 use crate::store::redb::writer::write::{QueuedWrite, WriteOptions, queued_write};
 use redb::WriteTransaction;
 use std::collections::BTreeSet;
@@ -53,6 +54,8 @@ pub(crate) struct WriterThread {
     watermark: DiskWatermark,
     sweeper: Sweeper,
     slow: SlowCommits,
+    /// When the last commit ended, monotonic milliseconds.
+    committed_at_ms: u64,
 }
 
 impl WriterThread {
@@ -75,6 +78,7 @@ impl WriterThread {
             watermark,
             sweeper,
             slow,
+            committed_at_ms: 0,
         };
         match writer.recover() {
             // Reads work, and recovery is tried again every second.
@@ -94,6 +98,7 @@ impl WriterThread {
             leased.cancel.cancel(reason);
         }
         self.shared.handle.close();
+        self.shared.claims.close();
         if is_lost {
             tracing::error!("the store cannot be written any more; only a restart of the server can help");
             self.shared.writer_loss.report();
@@ -104,8 +109,9 @@ impl WriterThread {
     fn serve(&mut self, channel: &Receiver<WriterRequest>) -> bool {
         while !self.is_lost() {
             match self.next(channel) {
-                Ok(WriterRequest::Write(first)) => {
-                    let group = WriteGroup::gather(first, channel, &self.shared);
+                Ok(WriterRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(first) => {
+                    let group = WriteGroup::gather(first, channel, &self.shared, self.committed_at_ms);
                     let (closes, is_last) = (group.closes, group.is_last);
                     let quick = self.wants_quick_repair(&group);
                     self.write(group.writes, quick);
@@ -117,12 +123,15 @@ impl WriterThread {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if self.health.is_broken => drop(self.reopen()),
+                Err(RecvTimeoutError::Timeout) if self.has_due_job() => self.serve_claims(),
                 Err(RecvTimeoutError::Timeout) => {
                     self.settle();
                     self.sweep_if_due();
                     self.check_place();
                 }
-                Ok(WriterRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if !self.health.is_broken && self.shared.claims.has_unserved() {
+                self.serve_claims();
             }
         }
         if self.is_lost() {
@@ -136,13 +145,24 @@ impl WriterThread {
 
     fn next(&self, channel: &Receiver<WriterRequest>) -> Result<WriterRequest, RecvTimeoutError> {
         if self.health.is_broken {
-            channel.recv_timeout(HEAL_EVERY)
-        } else if self.is_settled {
-            let sweep = self.sweeper.wait(self.shared.clock.monotonic_ms());
-            channel.recv_timeout(sweep.min(CHECK_PLACE_EVERY))
-        } else {
-            channel.recv_timeout(Duration::from_millis(self.shared.options.settle_ms))
+            return channel.recv_timeout(HEAL_EVERY);
         }
+        let idle = if self.is_settled {
+            self.sweeper.wait(self.shared.clock.monotonic_ms()).min(CHECK_PLACE_EVERY)
+        } else {
+            Duration::from_millis(self.shared.options.settle_ms)
+        };
+        let due = self.shared.claims.due_in(self.shared.clock.now_ms());
+        channel.recv_timeout(due.map_or(idle, |due| due.min(idle)))
+    }
+
+    fn has_due_job(&self) -> bool {
+        self.shared.claims.due_in(self.shared.clock.now_ms()).is_some_and(|due| due.is_zero())
+    }
+
+    /// Makes one commit for the waiting claims, if there is a job for them.
+    fn serve_claims(&mut self) {
+        self.write(Vec::new(), self.shared.medium.bytes() > SMALL_FILE_BYTES);
     }
 
     fn check_place(&mut self) {
@@ -158,38 +178,52 @@ impl WriterThread {
         bytes > LARGE_FILE_BYTES || (is_quiet && bytes > SMALL_FILE_BYTES)
     }
 
-    /// Makes one commit for the group. If a value cannot be written, makes one commit for each write, so that
-    /// only the bad one fails.
-    fn write(&mut self, mut writes: Vec<Box<dyn QueuedWrite>>, quick: bool) {
+    /// Makes one commit for the group and the waiting claims.
+    fn write(&mut self, writes: Vec<Box<dyn QueuedWrite>>, quick: bool) {
+        let claims = self.shared.claims.take();
+        self.write_part(writes, claims, quick);
+    }
+
+    /// Makes one commit. If a value cannot be written, makes one commit for each write and one for the
+    /// claims, so that only the bad one fails.
+    fn write_part(&mut self, mut writes: Vec<Box<dyn QueuedWrite>>, claims: Vec<WaitingClaim>, quick: bool) {
         if let Err(error) = self.ensure_open() {
             // Nothing was written, so no job is in doubt and leases stay. It counts as a failed commit.
             self.shared.meter().record(Measurement::CommitFailed);
             resolve_all(writes, &Err(error));
-            return;
+            return self.shared.claims.put_back(claims, true);
         }
         let panics = self.health.panics();
         let began_ms = self.shared.clock.monotonic_ms();
-        let outcome = self.commit(&mut writes, quick);
+        let outcome = self.commit(&mut writes, claims.len(), quick);
         let ended_ms = self.shared.clock.monotonic_ms();
         self.slow
             .watch(CommitTiming { began_ms, ended_ms, writes: writes.len() }, || self.shared.medium.bytes());
         // After a panic what redb has in memory is in doubt.
         self.health.is_broken |= self.health.panics() > panics;
         match outcome {
-            Err(StoreError::Corrupt(_)) if writes.len() > 1 => {
+            Ok(leases) => {
+                resolve_all(writes, &Ok(()));
+                self.shared.claims.resolve(claims, leases);
+            }
+            Err(StoreError::Corrupt(_)) if writes.len().saturating_add(claims.len().min(1)) > 1 => {
                 for write in writes {
-                    self.write(vec![write], quick);
+                    self.write_part(vec![write], Vec::new(), quick);
+                }
+                if !claims.is_empty() {
+                    self.write_part(Vec::new(), claims, quick);
                 }
             }
-            outcome => {
-                if let Err(error) = &outcome
-                    && error.breaks_store()
-                {
+            Err(error) => {
+                if error.breaks_store() {
                     tracing::error!(%error, "commit failed; the store is reopened before the next one");
                     self.shared.meter().record(Measurement::CommitFailed);
                     self.mark_broken(&writes);
+                    self.shared.claims.put_back(claims, true);
+                } else {
+                    self.shared.claims.fail(claims, &error);
                 }
-                resolve_all(writes, &outcome);
+                resolve_all(writes, &Err(error));
             }
         }
     }
@@ -206,13 +240,20 @@ impl WriterThread {
         self.health.is_lost(self.shared.clock.monotonic_ms())
     }
 
-    fn commit(&mut self, writes: &mut [Box<dyn QueuedWrite>], quick: bool) -> Result<(), StoreError> {
+    /// Applies the writes, leases jobs to at most so many claims, and commits both.
+    fn commit(
+        &mut self,
+        writes: &mut [Box<dyn QueuedWrite>],
+        claims: usize,
+        quick: bool,
+    ) -> Result<Vec<Lease>, StoreError> {
         let now_ms = self.shared.clock.monotonic_ms();
         let low_disk = self.watermark.check(self.shared.medium.as_ref(), now_ms);
         let group = writes.len();
         // Until the commit nothing is in doubt: a panic is the fault of one write, as an unreadable value is.
-        let (writing, committed) =
-            self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk))?;
+        let (writing, mut committed) =
+            self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk, claims))?;
+        let leases = std::mem::take(&mut committed.leases);
         if committed.is_dirty {
             let began_us = self.shared.clock.monotonic_us();
             let landed = self.health.catch(StoreError::Io, || Ok(writing.commit()?));
@@ -223,34 +264,37 @@ impl WriterThread {
                 return Err(error);
             }
             self.health.note_commit();
+            self.committed_at_ms = self.shared.clock.monotonic_ms();
             let took_us = self.shared.clock.monotonic_us().saturating_sub(began_us);
             self.shared.meter().record(Measurement::Committed { writes: group, took_us });
             self.is_settled = quick;
             self.publish(committed);
         }
-        Ok(())
+        Ok(leases)
     }
 
-    /// Applies the writes to a new transaction, not committed yet.
+    /// Applies the writes and the claims to a new transaction, not committed yet.
     fn apply(
         &self,
         writes: &mut [Box<dyn QueuedWrite>],
         quick: bool,
         low_disk: Option<StoreError>,
+        claims: usize,
     ) -> Result<(WriteTransaction, CommitOutcome), StoreError> {
         let mut writing = self.shared.handle.write()?;
         writing.set_quick_repair(quick);
         let (bounds, clock) = (self.shared.bounds, &self.shared.clock);
         let now = ClockReading::of(&**clock);
         let distrust_ms = self.shared.clock_trust.check(now);
-        let context =
-            TransactionContext { leases: &self.leases, clock, bounds, now_ms: now.wall_ms, distrust_ms };
+        let (leases, now_ms) = (&self.leases, now.wall_ms);
+        let context = TransactionContext { leases, clock, bounds, now_ms, distrust_ms, claims };
         let mut transaction = Transaction::new(Tables::reporting(&writing, &self.shared.damage), &context)?;
         transaction.low_disk = low_disk;
         for write in writes {
             write.apply(&mut transaction)?;
         }
-        let committed = transaction.finish()?;
+        let leases = if claims > 0 { transaction.claim_jobs(claims)? } else { Vec::new() };
+        let committed = CommitOutcome { leases, ..transaction.finish()? };
         Ok((writing, committed))
     }
 
@@ -268,7 +312,7 @@ impl WriterThread {
             // The recovery makes the first commit: no other write is accepted before the store is open.
             None => drop(self.shared.unreported().get_or_insert(effects.metrics)),
         }
-        self.shared.work.publish(committed.ready, effects.readied, committed.due_ms);
+        self.shared.claims.publish(committed.ready, committed.due_ms);
         for (job, seq) in effects.new_seqs {
             self.shared.watches.bump(job, seq);
         }
@@ -349,9 +393,9 @@ impl WriterThread {
             queued_write(WriteOptions::default(), move |transaction| transaction.recover_jobs(cause));
         drop(ticket);
         let quick = self.shared.medium.bytes() > SMALL_FILE_BYTES;
-        self.commit(&mut [recover], quick)?;
+        self.commit(&mut [recover], 0, quick)?;
         let (ready, due_ms) = self.shared.read(crate::store::redb::jobs::read::queue)?;
-        self.shared.work.publish(ready, ready, due_ms);
+        self.shared.claims.publish(ready, due_ms);
         self.cause = RecoveryCause::Disk;
         Ok(())
     }

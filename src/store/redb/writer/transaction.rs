@@ -4,13 +4,13 @@
 use crate::domain::fair_share::{FairShare, Holdings};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{JobSpec, JobStatus};
-use crate::ports::{CancelReason, CancelToken, Clock, Fence, LeaseError, StoreError};
+use crate::ports::{CancelReason, CancelToken, Clock, Fence, Lease, LeaseError, StoreError};
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
 use crate::store::redb::jobs::row::{JobRow, QueuePlace};
-use crate::store::redb::queue::lease::{LeasedJob, Leases};
+use crate::store::redb::queue::lease::{LeasedJob, Leases, LogTail};
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,12 @@ pub(crate) struct TransactionContext<'t> {
     pub(crate) now_ms: u64,
     /// For how long this time is distrusted, milliseconds; 0: it is trusted.
     pub(crate) distrust_ms: u64,
+    /// Claims that the transaction serves at its end.
+    pub(crate) claims: usize,
 }
+
+/// The readable parts of a lease.
+pub(crate) type ClaimableJob = (JobRow, Arc<JobSpec>, LogTail);
 
 /// An open group of writes.
 pub(crate) struct Transaction<'t> {
@@ -72,6 +77,9 @@ pub(crate) struct Transaction<'t> {
     changed: HashMap<JobId, Option<LeasedJob>>,
     /// The running jobs of each user. Set by the first claim.
     pub(crate) running_jobs: Option<Holdings<UserId>>,
+    /// Accepted jobs that the claims of this transaction need not read again.
+    pub(crate) fresh_jobs: HashMap<JobId, ClaimableJob>,
+    pub(crate) claims: usize,
     /// Owners of rows that this group has written or removed.
     pub(crate) row_owners: HashMap<RowOwner, UserId>,
     stored: StoreCounters,
@@ -87,8 +95,6 @@ pub(crate) struct CommitEffects {
     pub(crate) batch_changes: HashMap<BatchId, u64>,
     /// Tokens to cancel.
     pub(crate) cancels: Vec<(CancelToken, CancelReason)>,
-    /// Jobs that entered the ready queue.
-    pub(crate) readied: u64,
     /// A delivery became due.
     pub(crate) has_due_delivery: bool,
     /// Deleted jobs and their owners.
@@ -102,6 +108,8 @@ pub(crate) struct CommitEffects {
 pub(crate) struct CommitOutcome {
     pub(crate) changed: HashMap<JobId, Option<LeasedJob>>,
     pub(crate) effects: CommitEffects,
+    /// Leases for the waiting claims.
+    pub(crate) leases: Vec<Lease>,
     /// Length of the ready queue.
     pub(crate) ready: u64,
     /// When the next delayed job is due.
@@ -112,7 +120,7 @@ pub(crate) struct CommitOutcome {
 
 impl<'t> Transaction<'t> {
     pub(crate) fn new(tables: Tables<'t>, context: &TransactionContext<'t>) -> Result<Self, StoreError> {
-        let TransactionContext { leases, clock, bounds, now_ms, distrust_ms } = *context;
+        let TransactionContext { leases, clock, bounds, now_ms, distrust_ms, claims } = *context;
         let stored = tables.load_counters()?;
         Ok(Self {
             tables,
@@ -127,6 +135,8 @@ impl<'t> Transaction<'t> {
             clock,
             changed: HashMap::new(),
             running_jobs: None,
+            fresh_jobs: HashMap::new(),
+            claims,
             row_owners: HashMap::new(),
             stored,
             is_dirty: false,
@@ -156,7 +166,7 @@ impl<'t> Transaction<'t> {
         self.is_dirty |= self.tables.quarantine_malformed()?;
         let ready = self.tables.ready.len()?;
         let Self { changed, effects, is_dirty, .. } = self;
-        Ok(CommitOutcome { changed, effects, ready, due_ms, is_dirty })
+        Ok(CommitOutcome { changed, effects, leases: Vec::new(), ready, due_ms, is_dirty })
     }
 
     /// Takes the lease of a valid fence. The caller returns it with [`Transaction::keep`] or ends it with
@@ -243,6 +253,7 @@ impl<'t> Transaction<'t> {
     /// Writes a row without a change of state.
     pub(crate) fn put_row(&mut self, row: &JobRow) -> Result<(), StoreError> {
         self.mark_dirty();
+        self.fresh_jobs.remove(&row.id());
         self.set_row_owner(RowOwner::Job(row.id()), row.job.user);
         self.tables.jobs.put_row(&row.id().to_bytes(), row)?;
         Ok(())
@@ -281,7 +292,7 @@ mod tests {
     use crate::domain::event::StepKind;
     use crate::domain::id::UserId;
     use crate::domain::job::Job;
-    use crate::store::redb::queue::lease::{LogTail, PendingDelta};
+    use crate::store::redb::queue::lease::PendingDelta;
     use redb::backends::InMemoryBackend;
 
     fn job() -> Job {
@@ -315,7 +326,14 @@ mod tests {
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(
             tables,
-            &TransactionContext { leases: &leases, clock: &clock, bounds, now_ms: 0, distrust_ms: 0 },
+            &TransactionContext {
+                leases: &leases,
+                clock: &clock,
+                bounds,
+                now_ms: 0,
+                distrust_ms: 0,
+                claims: 0,
+            },
         )
         .unwrap();
         let row = JobRow::new(job(), 1);
