@@ -10,8 +10,14 @@ const POLYNOMIAL: u32 = 0x82F6_3B78;
 pub(crate) fn seal(table: &str, key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(value.len().saturating_add(BYTES));
     stored.extend_from_slice(value);
-    stored.extend_from_slice(&checksum(table, key, value));
+    seal_in_place(table, key, &mut stored);
     stored
+}
+
+/// Turns a value into the stored one.
+pub(crate) fn seal_in_place(table: &str, key: &[u8], value: &mut Vec<u8>) {
+    let sum = checksum(table, key, value);
+    value.extend_from_slice(&sum);
 }
 
 /// The value that was stored; `None`: the row is damaged.

@@ -55,6 +55,11 @@ impl RowCheck {
         checksum::seal(self.table, key, value)
     }
 
+    /// Turns a value into the stored one.
+    pub(crate) fn seal_in_place(&self, key: &[u8], value: &mut Vec<u8>) {
+        checksum::seal_in_place(self.table, key, value);
+    }
+
     /// The value of a stored one; `None`: the row is damaged.
     pub(crate) fn unseal<'v>(&self, key: &[u8], stored: &'v [u8]) -> Option<&'v [u8]> {
         checksum::unseal(self.table, key, stored)

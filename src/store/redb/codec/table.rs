@@ -207,8 +207,9 @@ impl<K: TableCodec> WriteTable<'_, K, RawBytes> {
         key: impl Borrow<K::Ref<'k>>,
         row: &T,
     ) -> Result<bool, StoreError> {
-        let bytes = values::encode(row)?;
-        Ok(self.insert(key, bytes.as_slice())?.is_some())
+        let (key, mut stored) = (K::encode(key.borrow()), values::encode(row)?);
+        self.check.seal_in_place(key.as_ref(), &mut stored);
+        Ok(self.insert_stored(key.as_ref(), &stored)?.is_some())
     }
 }
 
@@ -221,18 +222,23 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     ) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let (key, value) = (K::encode(key.borrow()), V::encode(value.borrow()));
         let stored = self.check.seal(key.as_ref(), value.as_ref());
-        let old = self.inner.get_mut()?.insert(key.as_ref(), stored.as_slice())?;
+        self.insert_stored(key.as_ref(), &stored)
+    }
+
+    /// Inserts a value with its checksum. Returns the previous value.
+    fn insert_stored(&mut self, key: &[u8], stored: &[u8]) -> Result<Option<StoredValue<'_, V>>, StoreError> {
+        let old = self.inner.get_mut()?.insert(key, stored)?;
         if let Some(old) = &old
             && V::IS_DATA
-            && self.check.unseal(key.as_ref(), old.value()).is_none()
+            && self.check.unseal(key, old.value()).is_none()
         {
-            self.check.set_aside(key.as_ref(), old.value());
+            self.check.set_aside(key, old.value());
         }
-        self.check.mark_replaced(key.as_ref());
+        self.check.mark_replaced(key);
         if let Some(bytes) = &self.bytes {
-            bytes.change(key.as_ref(), old.as_ref().map(unchecked), Some(value.as_ref()));
+            bytes.change(key, old.as_ref().map(unchecked), Some(checksum::unchecked(stored)));
         }
-        old.map_or(Ok(None), |value| checked_value(key.as_ref(), value, &self.check, &Damaged::Replaced))
+        old.map_or(Ok(None), |value| checked_value(key, value, &self.check, &Damaged::Replaced))
     }
 
     /// Returns the removed value.
