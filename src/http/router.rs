@@ -13,7 +13,7 @@ use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
-use super::server::client_socket::InputPolicy;
+use super::server::client_socket::SocketState;
 use super::shares::{HeldShare, ShareOwner};
 use crate::domain::id::JobId;
 use crate::domain::limits::Limits;
@@ -132,7 +132,7 @@ async fn handle(
     };
     notes.details.job = job_of(route, &found.segments);
     let (mut head, body) = request.into_parts();
-    let input = head.extensions.remove::<InputPolicy>().unwrap_or_default();
+    let socket = head.extensions.remove::<SocketState>().unwrap_or_default();
     let (caller, address, query) = admission::admit(context, &head, route, notes)?;
     let owner = ShareOwner::of(context.app.auth.mode, &caller, address);
     notes.place = owner.map(|owner| request_place(context, owner)).transpose()?;
@@ -146,9 +146,9 @@ async fn handle(
         headers: head.headers,
         query,
         segments,
-        input,
+        socket,
     };
-    let body = RequestBody::new(body, request.caller, owner);
+    let body = RequestBody::new(body, &request);
     (route.handler)(Arc::clone(context), request, body).await
 }
 

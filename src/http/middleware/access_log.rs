@@ -102,6 +102,11 @@ pub(crate) struct MeteredBody {
 }
 
 impl MeteredBody {
+    /// Whether it may have nothing to send for a long time.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.body, ResponseBody::Pulled(_))
+    }
+
     pub(crate) fn unlogged(response: HttpResponse) -> Response<Self> {
         response.map(|body| Self { body, bytes: 0, entry: None, _place: None })
     }

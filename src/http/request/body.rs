@@ -1,12 +1,14 @@
 //! Reads request bodies within `limits.body_bytes`, `limits.bodies_bytes` and `limits.body_timeout_s`.
 //! After a body has arrived, its sender is checked again: the account, role or key may be gone by then.
 
+use super::context::RequestContext;
 use super::quoted::quoted;
 use crate::domain::limits::Limits;
 use crate::http::auth;
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::server::client_socket::SocketState;
 #[cfg(test)]
 use crate::http::shares::SharedBudget;
 use crate::http::shares::{HeldShare, ShareOwner, ShareRefusal};
@@ -15,7 +17,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{HeaderMap, header};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -25,6 +27,7 @@ pub(crate) struct RequestBody {
     sender: BodySender,
     /// Whose share of `limits.bodies_bytes` it uses.
     owner: Option<ShareOwner>,
+    socket: SocketState,
 }
 
 /// The sender of a body.
@@ -39,8 +42,9 @@ impl BodySender {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, caller: Caller, owner: Option<ShareOwner>) -> Self {
-        Self { body, sender: BodySender(caller), owner }
+    pub(crate) fn new(body: Incoming, request: &RequestContext) -> Self {
+        let RequestContext { caller, owner, socket, .. } = request;
+        Self { body, sender: BodySender(*caller), owner: *owner, socket: socket.clone() }
     }
 
     /// The sender, to be confirmed when all has arrived.
@@ -54,10 +58,14 @@ impl Body for RequestBody {
     type Error = hyper::Error;
 
     fn poll_frame(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() {
+            self.socket.body_read();
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

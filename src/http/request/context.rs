@@ -5,7 +5,7 @@ use super::query::QueryString;
 use crate::domain::id::UserId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::server::client_socket::InputPolicy;
+use crate::http::server::client_socket::SocketState;
 use crate::http::shares::ShareOwner;
 use hyper::HeaderMap;
 use std::str::FromStr;
@@ -20,8 +20,8 @@ pub(crate) struct RequestContext {
     pub(crate) headers: HeaderMap,
     pub(crate) query: QueryString,
     pub(crate) segments: PathParameters,
-    /// Whether the end of the client's input ends the request.
-    pub(crate) input: InputPolicy,
+    /// The socket that the request came from.
+    pub(crate) socket: SocketState,
 }
 
 /// Parameters of the path: name and decoded text.

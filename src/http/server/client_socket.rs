@@ -6,6 +6,7 @@
 //! a reader leaves later. hyper (with `half_close`) reads nothing while it answers, so this socket looks for
 //! the end of the input and fails when it comes late.
 
+use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,26 +17,50 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Whether the end of a client's input ends its request. The socket shares it with its requests.
+/// What the socket of a client, its requests and hyper's connection tell each other.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct InputPolicy(Arc<PolicyState>);
+pub(crate) struct SocketState(Arc<SharedState>);
 
 #[derive(Debug, Default)]
-struct PolicyState {
+struct SharedState {
+    /// The end of the client's input ends its request.
     ends_with_input: AtomicBool,
+    /// The body of the newest request has been read to its end.
+    is_body_read: AtomicBool,
+    /// The socket has taken all that hyper had to send.
+    is_flushed: AtomicBool,
     socket: AtomicWaker,
 }
 
-impl InputPolicy {
+impl SocketState {
     /// A new request begins: its client may close its sending side.
-    pub(crate) fn reset(&self) {
+    pub(crate) fn reset(&self, has_body: bool) {
         self.0.ends_with_input.store(false, Ordering::SeqCst);
+        self.0.is_body_read.store(!has_body, Ordering::SeqCst);
     }
 
     /// A client that closes its sending side has left.
     pub(crate) fn end_with_input(&self) {
         self.0.ends_with_input.store(true, Ordering::SeqCst);
         self.0.socket.wake();
+    }
+
+    /// The end of the request's body was reached.
+    pub(crate) fn body_read(&self) {
+        self.0.is_body_read.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the next bytes of the input are a request, and not the rest of the last one.
+    pub(super) fn is_body_read(&self) -> bool {
+        self.0.is_body_read.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_flushed(&self) -> bool {
+        self.0.is_flushed.load(Ordering::SeqCst)
+    }
+
+    fn set_flushed(&self, is_flushed: bool) {
+        self.0.is_flushed.store(is_flushed, Ordering::SeqCst);
     }
 
     fn ends_with_input(&self, cx: &Context<'_>) -> bool {
@@ -55,18 +80,28 @@ pub(crate) struct ClientSocket<IO> {
     limit: Duration,
     /// Exists only while a write waits, so that idle connections cost nothing.
     alarm: Option<Pin<Box<Sleep>>>,
-    /// The byte behind those that hyper has read.
-    ahead: Option<u8>,
+    /// Input behind the bytes that hyper has read: one byte, or what an earlier hyper connection left.
+    unread: Bytes,
     last_read: Instant,
     /// The input has ended, right after a request.
     is_half_closed: bool,
-    policy: InputPolicy,
+    state: SocketState,
 }
 
 impl<IO> ClientSocket<IO> {
-    pub(crate) fn new(io: IO, limit: Duration, policy: InputPolicy) -> Self {
+    pub(crate) fn new(io: IO, limit: Duration, state: SocketState) -> Self {
         let last_read = Instant::now();
-        Self { io, limit, alarm: None, ahead: None, last_read, is_half_closed: false, policy }
+        Self { io, limit, alarm: None, unread: Bytes::new(), last_read, is_half_closed: false, state }
+    }
+
+    /// Puts input back that hyper has read, but not used.
+    pub(super) fn put_back(&mut self, input: &[u8]) {
+        // Copied: the buffer of hyper is larger.
+        self.unread = if self.unread.is_empty() {
+            Bytes::copy_from_slice(input)
+        } else {
+            [input, &self.unread].concat().into()
+        };
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -85,20 +120,20 @@ impl<IO> ClientSocket<IO> {
 
 impl<IO: AsyncRead + Unpin> ClientSocket<IO> {
     /// Fails when the client has left. Reads one byte ahead for that.
-    fn check_input(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if self.ahead.is_none() && !self.is_half_closed {
+    pub(super) fn check_input(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.unread.is_empty() && !self.is_half_closed {
             let mut byte = [0];
             let mut buffer = ReadBuf::new(&mut byte);
             if Pin::new(&mut self.io).poll_read(cx, &mut buffer)?.is_pending() {
                 return Ok(());
             }
-            self.ahead = buffer.filled().first().copied();
-            self.is_half_closed = self.ahead.is_none();
+            self.is_half_closed = buffer.filled().is_empty();
+            self.unread = Bytes::copy_from_slice(buffer.filled());
             if self.is_half_closed && self.last_read.elapsed() >= AT_ONCE {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
-        if self.is_half_closed && self.policy.ends_with_input(cx) {
+        if self.is_half_closed && self.state.ends_with_input(cx) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
@@ -112,12 +147,14 @@ impl<IO: AsyncRead + Unpin> AsyncRead for ClientSocket<IO> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let ahead = self.ahead.take();
-        buffer.put_slice(ahead.as_slice());
-        if let Poll::Pending = Pin::new(&mut self.io).poll_read(cx, buffer)?
-            && ahead.is_none()
-        {
-            return Poll::Pending;
+        let count = self.unread.len().min(buffer.remaining());
+        buffer.put_slice(&self.unread.split_to(count));
+        // Also behind a byte that was read ahead: a body must not be read byte by byte.
+        if buffer.remaining() > 0 && self.unread.is_empty() {
+            let polled = Pin::new(&mut self.io).poll_read(cx, buffer)?;
+            if polled.is_pending() && count == 0 {
+                return Poll::Pending;
+            }
         }
         if buffer.filled().len() > before {
             self.last_read = Instant::now();
@@ -128,6 +165,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for ClientSocket<IO> {
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientSocket<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.state.set_flushed(false);
         let polled = Pin::new(&mut self.io).poll_write(cx, data);
         self.watch(cx, polled)
     }
@@ -137,6 +175,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientSocket<IO> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.state.set_flushed(false);
         let polled = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
         self.watch(cx, polled)
     }
@@ -148,6 +187,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientSocket<IO> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.check_input(cx)?;
         let polled = Pin::new(&mut self.io).poll_flush(cx);
+        self.state.set_flushed(polled.is_ready());
         self.watch(cx, polled)
     }
 
@@ -165,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_without_progress_times_out_and_progress_resets_the_timer() {
         let (near, mut far) = tokio::io::duplex(16);
-        let mut near = ClientSocket::new(near, Duration::from_millis(300), InputPolicy::default());
+        let mut near = ClientSocket::new(near, Duration::from_millis(300), SocketState::default());
         let reader = tokio::spawn(async move {
             let mut seen = [0_u8; 8];
             for _ in 0..8 {
@@ -181,11 +221,21 @@ mod tests {
         drop(far);
     }
 
+    #[tokio::test]
+    async fn a_byte_that_was_read_ahead_comes_together_with_what_follows() {
+        let (near, mut far) = tokio::io::duplex(16);
+        let mut near = ClientSocket::new(near, Duration::from_secs(1), SocketState::default());
+        far.write_all(b"abcdef").await.expect("sends");
+        near.flush().await.expect("looks ahead");
+        let mut read = [0_u8; 8];
+        assert_eq!(near.read(&mut read).await.expect("reads"), 6);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn only_an_end_long_after_the_request_fails() {
         let socket = || {
             let (near, far) = tokio::io::duplex(16);
-            (ClientSocket::new(near, Duration::from_secs(1), InputPolicy::default()), far)
+            (ClientSocket::new(near, Duration::from_secs(1), SocketState::default()), far)
         };
         let (mut near, mut far) = socket();
         far.write_all(b"ab").await.expect("sends");

@@ -1,16 +1,17 @@
 //! HTTP/1 on one connection: buffers, header limits, keep-alive, and a close that lets the client read the
 //! last response.
 
-use super::client_socket::{ClientSocket, InputPolicy};
+use super::client_socket::{ClientSocket, SocketState};
+use super::handover::{HandedStream, OfferedBody, StreamFraming, StreamHandover, closes};
 use super::shutdown::{Shutdown, ShutdownStage};
+use super::stream_sender::send_rest;
 use crate::http::context::ServerContext;
-use crate::http::middleware::access_log::MeteredBody;
 use crate::http::middleware::measurement::OTHER;
 use crate::http::request::peer::Peer;
 use crate::http::router;
 use crate::ports::Measurement;
 use hyper::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,6 +21,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -40,7 +42,17 @@ const REFUSAL_TIME: Duration = Duration::from_secs(2);
 /// answered (with `Connection: close`).
 const IDLE_CLOSE_DELAY: Duration = Duration::from_secs(1);
 
-type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<MeteredBody>, Infallible>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<OfferedBody>, Infallible>> + Send>>;
+
+/// How hyper's part on a connection ended.
+enum HttpEnd<IO> {
+    /// The response is a stream that waits.
+    Stream(ClientSocket<IO>, HandedStream),
+    /// The last response was sent, or the input cannot be read further.
+    Last(ClientSocket<IO>),
+    /// The connection broke off, or the shutdown demands the end.
+    Broken,
+}
 
 /// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands
 /// the end.
@@ -48,50 +60,106 @@ pub(crate) async fn run<IO>(io: IO, peer: Peer, context: Arc<ServerContext>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let state = SocketState::default();
+    let stall_limit = Duration::from_secs(context.app.limits.write_stall_s);
+    let mut io = ClientSocket::new(io, stall_limit, state.clone());
+    let mut shutdown = context.shutdown.clone();
+    loop {
+        // Boxed: the buffers and the state of hyper are freed while a stream waits.
+        let speaking = Box::pin(speak(io, peer, state.clone(), Arc::clone(&context)));
+        match speaking.await {
+            HttpEnd::Stream(socket, stream) => {
+                io = socket;
+                match send_rest(&mut io, stream, &mut shutdown).await {
+                    Ok(true) if state.is_body_read() && shutdown.stage() < ShutdownStage::Draining => {}
+                    Ok(_) => break,
+                    Err(error) => return tracing::debug!(%error, "connection broke off"),
+                }
+            }
+            HttpEnd::Last(socket) => {
+                io = socket;
+                break;
+            }
+            HttpEnd::Broken => return,
+        }
+    }
+    linger(io, most_bytes(&context)).await;
+}
+
+/// Answers requests, until the end of the connection or until a response is a stream that waits.
+async fn speak<IO>(
+    io: ClientSocket<IO>,
+    peer: Peer,
+    state: SocketState,
+    context: Arc<ServerContext>,
+) -> HttpEnd<IO>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut shutdown = context.shutdown.clone();
     let idle_close = idle_close(shutdown.clone());
-    let input = InputPolicy::default();
-    let io = ClientSocket::new(io, Duration::from_secs(context.app.limits.write_stall_s), input.clone());
-    let (http, most_bytes, meter) =
-        (http_builder(&context), most_bytes(&context), Arc::clone(&context.app.meter));
-    // Boxed: the state of a request is freed with its response; an idle stream keeps none of it.
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| -> ResponseFuture {
-        let context = Arc::clone(&context);
-        input.reset();
+    let (http, meter) = (http_builder(&context), Arc::clone(&context.app.meter));
+    let handover = StreamHandover::default();
+    let service = service_fn(|mut request: hyper::Request<Incoming>| -> ResponseFuture {
+        state.reset(!request.body().is_end_stream());
         request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(input.clone());
-        Box::pin(async move {
-            let mut response = router::answer(&context, request).await;
-            if context.shutdown.stage() >= ShutdownStage::Draining {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok(response)
-        })
+        request.extensions_mut().insert(state.clone());
+        Box::pin(answer(request, Arc::clone(&context), handover.clone()))
     });
     let mut speaking = http.serve_connection(TokioIo::new(io), service);
+    let handed = |polled: Poll<hyper::Result<()>>| match polled {
+        Poll::Ready(ended) => Poll::Ready(ended.map(|()| None)),
+        Poll::Pending if state.is_flushed() => {
+            handover.take().map_or(Poll::Pending, |s| Poll::Ready(Ok(Some(s))))
+        }
+        Poll::Pending => Poll::Pending,
+    };
     let ended = tokio::select! {
-        ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
+        ended = poll_fn(|cx| handed(speaking.poll_without_shutdown(cx))) => ended,
         () = idle_close => {
             Pin::new(&mut speaking).graceful_shutdown();
             tokio::select! {
-                ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
-                () = shutdown.reached(ShutdownStage::Aborting) => return,
+                ended = poll_fn(|cx| handed(speaking.poll_without_shutdown(cx))) => ended,
+                () = shutdown.reached(ShutdownStage::Aborting) => return HttpEnd::Broken,
             }
         }
     };
-    let io = speaking.into_parts().io.into_inner();
-    if let Err(error) = ended {
-        if error.is_parse() {
-            // hyper has answered with the status alone.
-            let status = if error.is_parse_too_large() { 431 } else { 400 };
-            meter.record(Measurement::Answered { method: OTHER, route: None, status, took_us: 0 });
+    let parts = speaking.into_parts();
+    let mut io = parts.io.into_inner();
+    match ended {
+        Ok(None) => HttpEnd::Last(io),
+        Ok(Some(stream)) => {
+            io.put_back(&parts.read_buf);
+            HttpEnd::Stream(io, stream)
         }
-        if !error.is_parse() && !error.is_timeout() {
-            return tracing::debug!(%error, "connection broke off");
+        Err(error) => {
+            if error.is_parse() {
+                // hyper has answered with the status alone.
+                let status = if error.is_parse_too_large() { 431 } else { 400 };
+                meter.record(Measurement::Answered { method: OTHER, route: None, status, took_us: 0 });
+            }
+            if !error.is_parse() && !error.is_timeout() {
+                tracing::debug!(%error, "connection broke off");
+                return HttpEnd::Broken;
+            }
+            tracing::debug!(%error, "bad request");
+            HttpEnd::Last(io)
         }
-        tracing::debug!(%error, "bad request");
     }
-    linger(io, most_bytes).await;
+}
+
+async fn answer(
+    request: hyper::Request<Incoming>,
+    context: Arc<ServerContext>,
+    handover: StreamHandover,
+) -> Result<Response<OfferedBody>, Infallible> {
+    let (version, client_closes) = (request.version(), closes(request.headers()));
+    let mut response = router::answer(&context, request).await;
+    if context.shutdown.stage() >= ShutdownStage::Draining {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let framing = StreamFraming::of(version, client_closes || closes(response.headers()));
+    Ok(response.map(|body| OfferedBody::new(body, framing, handover)))
 }
 
 /// Answers a client whose address has its share of the connections, and closes.

@@ -3,9 +3,11 @@
 mod accept;
 pub(crate) mod client_socket;
 pub(crate) mod connection;
+mod handover;
 mod kernel_reserve;
 pub(crate) mod listener;
 pub(crate) mod shutdown;
+mod stream_sender;
 
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;

@@ -44,14 +44,14 @@ pub(crate) async fn send(
         fingerprint.update(&body.bytes);
         key.of(fingerprint)
     });
-    let (caller, input) = (request.caller, request.input.clone());
+    let (caller, socket) = (request.caller, request.socket.clone());
     drop(request); // frees the headers while the job runs
     let bytes = body.bytes.len();
     let (message, options) = json::read_large(context, body, MessageRequest::into_message).await?;
     quota::check(context, conversation.user, given, NewWork::job(bytes)).await?;
     let job = job::job(context, conversation, vec![message], &options).await?;
     let on_disconnect = options.on_disconnect;
-    let reader = JobStreamRequest { caller, job: job.id, on_disconnect, input, wire, text };
+    let reader = JobStreamRequest { caller, job: job.id, on_disconnect, socket, wire, text };
     streamed(context, reader, store(context, job, key)).await
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn regenerate(
     let conversation = find(context, request.user, request.segment("id")).await?;
     let answer = answer_id(request.segment("mid"))?;
     let body = request_body::read(context, &request.headers, body).await?;
-    let (caller, input) = (request.caller, request.input.clone());
+    let (caller, socket) = (request.caller, request.socket.clone());
     drop(request); // frees the headers while the job runs
     let into_options = |request: AnswerRequest, _: &AppDependencies| request.into_options();
     let options = json::read_large(context, body, into_options).await?;
@@ -78,7 +78,7 @@ pub(crate) async fn regenerate(
     quota::check(context, conversation.user, None, NewWork::job(0)).await?;
     let job = job::job(context, conversation, Vec::new(), &options).await?;
     let on_disconnect = options.on_disconnect;
-    let reader = JobStreamRequest { caller, job: job.id, on_disconnect, input, wire, text };
+    let reader = JobStreamRequest { caller, job: job.id, on_disconnect, socket, wire, text };
     streamed(context, reader, store_regenerated(context, id, answer, job)).await
 }
 

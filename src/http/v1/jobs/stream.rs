@@ -9,7 +9,7 @@ use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::response::HandlerResult;
-use crate::http::server::client_socket::InputPolicy;
+use crate::http::server::client_socket::SocketState;
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::sse::stream::{self, DisconnectGuard, StreamRequest};
@@ -21,7 +21,7 @@ pub(crate) struct JobStreamRequest {
     pub(crate) caller: Caller,
     pub(crate) job: JobId,
     pub(crate) on_disconnect: OnDisconnect,
-    pub(crate) input: InputPolicy,
+    pub(crate) socket: SocketState,
     pub(crate) wire: StreamFormat,
     pub(crate) text: TextMode,
 }
@@ -58,7 +58,7 @@ fn disconnect_guard(context: &ServerContext, reader: &JobStreamRequest) -> Optio
     match reader.on_disconnect {
         OnDisconnect::Continue => None,
         OnDisconnect::Cancel => {
-            reader.input.end_with_input();
+            reader.socket.end_with_input();
             Some(Box::new(CancelOnDisconnect::new(context, reader.caller.user, reader.job)))
         }
     }

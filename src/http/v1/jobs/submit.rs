@@ -48,7 +48,7 @@ pub(crate) async fn submit(
     let user = request.user;
     quota::check(context, user, given, NewWork::job(body.bytes.len())).await?;
     let spec = parse_body(context, user, is_json(&request.headers), body).await?;
-    let (caller, input) = (request.caller, request.input.clone());
+    let (caller, socket) = (request.caller, request.socket.clone());
     drop(request); // frees the headers while the job runs
     let created_at_ms = context.app.clock.now_ms();
     let id = context.app.job_id(created_at_ms);
@@ -57,7 +57,7 @@ pub(crate) async fn submit(
         ResponseMode::Held { wait_s } => held(context, job, key, wait_s).await,
         ResponseMode::Stream { wire, text } => {
             let on_disconnect = job.spec.on_disconnect;
-            let reader = JobStreamRequest { caller, job: job.id, on_disconnect, input, wire, text };
+            let reader = JobStreamRequest { caller, job: job.id, on_disconnect, socket, wire, text };
             streamed(context, reader, store(context, job, key)).await
         }
     }
