@@ -11,6 +11,7 @@ use super::readiness::ReadinessCache;
 use super::searches::SearchThreads;
 use super::server::shutdown::Shutdown;
 use super::shares::SharedBudget;
+use super::sse::shared_pages::SharedPages;
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
@@ -43,6 +44,8 @@ pub(crate) struct ServerContext {
     pub(crate) scrapes: Arc<Semaphore>,
     /// Permits for tool calls of operators.
     pub(crate) trials: Arc<Semaphore>,
+    /// Pages that the readers of a job share.
+    pub(crate) pages: Arc<SharedPages>,
     /// Rate limit of the access log.
     pub(crate) log_throttle: Arc<LogThrottle>,
     /// The rendered `/openapi.json`.
@@ -74,6 +77,7 @@ impl ServerContext {
             backups,
             scrapes,
             trials,
+            pages: Arc::default(),
             log_throttle,
             openapi,
         }

@@ -5,4 +5,5 @@ pub(crate) mod cursor;
 pub(crate) mod event;
 pub(crate) mod frame;
 mod long_frame;
+pub(crate) mod shared_pages;
 pub(crate) mod stream;

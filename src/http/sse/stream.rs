@@ -8,6 +8,7 @@ use super::cursor::beyond_log_error;
 use super::event::{FrameError, StreamFormat, write_damage};
 use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
+use super::shared_pages::{JobPages, PageSharing, SharedPage};
 use crate::domain::id::JobId;
 use crate::http::auth::{self, Caller, CallerProof};
 use crate::http::blocking::blocking;
@@ -16,14 +17,15 @@ use crate::http::error::ApiError;
 use crate::http::middleware::measurement::MeasuredLifetime;
 use crate::http::response::stream_body::{BodyError, StreamBody};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
-use crate::ports::{EventPage, Store, StoreError};
+use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 /// Events read at once.
 const PAGE_EVENTS: usize = 256;
@@ -96,18 +98,20 @@ pub(crate) async fn open(
         context: Arc::clone(context),
         shutdown: context.shutdown.clone(),
         newest,
+        pages: context.pages.of(request.job),
         renderer: FrameRenderer::new(request.wire, request.text).after(request.after),
         cursor: request.after,
         last_seq: u64::MAX,
         parts: VecDeque::new(),
         look: true,
+        silence: Box::pin(tokio::time::sleep(HEARTBEAT)),
         confirmed_at: Instant::now(),
         ended: false,
         guard: None,
         _lasting: (request.wire == StreamFormat::Sse).then(|| MeasuredLifetime::stream(&context.app.meter)),
         request,
     });
-    reader.page(false).await.map_err(|cut| match cut {
+    reader.page(0).await.map_err(|cut| match cut {
         StreamPageError::Frame(FrameError::Store(error)) => ApiError::Store(error),
         StreamPageError::Frame(error @ FrameError::Torn { .. }) => {
             ApiError::Store(StoreError::Corrupt(error.to_string()))
@@ -123,7 +127,7 @@ pub(crate) async fn open(
     if request.wire == StreamFormat::Sse {
         // Without a blank line it belongs to the first event: clients such as httpx-sse make an event of a
         // block that has only `retry:`.
-        reader.parts.push_front(PagePart::Frames(format!("retry: {RETRY_MS}\n").into_bytes()));
+        reader.parts.push_front(PagePart::Frames(format!("retry: {RETRY_MS}\n").into()));
     }
     Ok(OpenedStream(reader))
 }
@@ -133,6 +137,8 @@ struct EventReader {
     context: Arc<ServerContext>,
     shutdown: Shutdown,
     newest: watch::Receiver<u64>,
+    /// Pages that it shares with the other readers of the job.
+    pages: Arc<JobPages>,
     renderer: FrameRenderer,
     request: StreamRequest,
     /// The last `seq` that was rendered.
@@ -143,6 +149,8 @@ struct EventReader {
     parts: VecDeque<PagePart>,
     /// Read the log even without a hint.
     look: bool,
+    /// Ends [`HEARTBEAT`] after the beginning of a wait or earlier; it is moved only when it ends.
+    silence: Pin<Box<Sleep>>,
     /// When the caller's account and key were last checked.
     confirmed_at: Instant,
     ended: bool,
@@ -181,8 +189,7 @@ impl EventReader {
             }
             let hint = *self.newest.borrow_and_update();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
-                let hot = self.last_seq <= self.cursor && hint.saturating_sub(self.cursor) <= HOT_EVENTS;
-                match self.page(hot).await {
+                match self.page(hint).await {
                     Err(StreamPageError::Frame(FrameError::Store(StoreError::Recovering)))
                         if self.request.wire == StreamFormat::Sse =>
                     {
@@ -228,10 +235,10 @@ impl EventReader {
         while let Some(part) = self.parts.pop_front() {
             let piece = match part {
                 PagePart::Frames(frames) => frames,
-                PagePart::Long(frame) => self.slice(frame).await?,
+                PagePart::Long(frame) => self.slice(frame).await?.into(),
             };
             if !piece.is_empty() {
-                return Ok(Some(piece.into()));
+                return Ok(Some(piece));
             }
         }
         Ok(None)
@@ -272,24 +279,43 @@ impl EventReader {
     }
 
     async fn wait(&mut self) -> WakeReason {
-        tokio::select! {
-            changed = self.newest.changed() => if changed.is_ok() { WakeReason::Hint } else { WakeReason::WatchLost },
-            () = self.shutdown.reached(ShutdownStage::Closing) => WakeReason::Closing,
-            () = tokio::time::sleep(HEARTBEAT) => WakeReason::Silence,
+        let ends_at = Instant::now() + HEARTBEAT;
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.newest.changed() => {
+                    return if changed.is_ok() { WakeReason::Hint } else { WakeReason::WatchLost };
+                }
+                () = self.silence.as_mut() => {
+                    let now = Instant::now();
+                    if now >= ends_at {
+                        self.silence.as_mut().reset(now + HEARTBEAT);
+                        return WakeReason::Silence;
+                    }
+                    self.silence.as_mut().reset(ends_at);
+                }
+                () = self.shutdown.reached(ShutdownStage::Closing) => return WakeReason::Closing,
+            }
         }
     }
 
-    /// Reads and renders one page; on a thread that may block unless the page is in the cache.
-    async fn page(&mut self, hot: bool) -> Result<(), StreamPageError> {
-        let (job, after) = (self.request.job, self.cursor);
-        let (page, parts) = if hot && self.renderer.has_step_text() {
-            read(&*self.context.app.store, job, after, &mut self.renderer)?
+    /// Takes one page from the other readers of the job, or reads and renders it; on a thread that may block
+    /// unless the page is in the store's cache.
+    async fn page(&mut self, hint: u64) -> Result<(), StreamPageError> {
+        // Without a hint the log itself is read.
+        let sharing = if self.look { None } else { PageSharing::new(&self.pages, hint) };
+        let shared = sharing.as_ref().and_then(|sharing| sharing.find(&mut self.renderer));
+        let log = (self.request.job, self.cursor);
+        let page = if let Some(page) = shared {
+            page.into()
+        } else if self.is_hot(hint) && self.renderer.has_step_text() {
+            read(&*self.context.app.store, log, &mut self.renderer, sharing.as_ref())?
         } else {
             let store = Arc::clone(&self.context.app.store);
             let blank = FrameRenderer::new(self.request.wire, self.request.text);
             let mut renderer = std::mem::replace(&mut self.renderer, blank);
             let reading = blocking(move || {
-                let read = read(&*store, job, after, &mut renderer);
+                let read = read(&*store, log, &mut renderer, sharing.as_ref());
                 (read, renderer)
             });
             let (read, renderer) = reading.await.map_err(|_| StreamPageError::Thread)?;
@@ -297,15 +323,14 @@ impl EventReader {
             read?
         };
         self.look = false;
-        self.last_seq = page.last_seq;
-        if let Some(last) = page.events.last() {
-            self.cursor = last.seq;
-            // The log of a retried job continues behind a terminal event: only the newest event ends the
-            // stream.
-            self.ended = last.event.is_terminal() && last.seq >= page.last_seq;
-        }
-        self.parts.extend(parts);
+        (self.cursor, self.last_seq, self.ended) = (page.cursor, page.last_seq, page.is_end);
+        self.parts.extend(page.parts);
         Ok(())
+    }
+
+    /// Whether the events up to the hint are new, and few.
+    fn is_hot(&self, hint: u64) -> bool {
+        self.last_seq <= self.cursor && hint.saturating_sub(self.cursor) <= HOT_EVENTS
     }
 
     fn disarm_guard(&mut self) {
@@ -349,14 +374,43 @@ impl Drop for EventReader {
     }
 }
 
-/// Reads and renders one page. The store's transaction ends here.
+/// A rendered page.
+struct PageRead {
+    parts: Vec<PagePart>,
+    /// The last event in it; without events, the one before it.
+    cursor: u64,
+    last_seq: u64,
+    is_end: bool,
+}
+
+impl From<SharedPage> for PageRead {
+    fn from(SharedPage { frames, cursor, last_seq, is_end, .. }: SharedPage) -> Self {
+        Self { parts: vec![PagePart::Frames(frames)], cursor, last_seq, is_end }
+    }
+}
+
+/// Reads and renders the page after this event. The store's transaction ends here.
 fn read(
     store: &dyn Store,
-    job: JobId,
-    after: u64,
+    (job, after): (JobId, u64),
     renderer: &mut FrameRenderer,
-) -> Result<(EventPage, Vec<PagePart>), FrameError> {
+    sharing: Option<&PageSharing>,
+) -> Result<PageRead, FrameError> {
+    // Another reader may have rendered it while this one waited for a thread.
+    if let Some(page) = sharing.and_then(|sharing| sharing.find(renderer)) {
+        return Ok(page.into());
+    }
+    let start = renderer.position();
     let page = store.events(job, after, PAGE_EVENTS)?;
     let parts = renderer.render(&page, &|first, up_to| store.step_text(job, first, up_to))?;
-    Ok((page, parts))
+    let (cursor, last_seq) = (page.events.last().map_or(after, |last| last.seq), page.last_seq);
+    // The log of a retried job continues behind a terminal event: only the newest event ends the stream.
+    let is_end = cursor >= last_seq && page.events.last().is_some_and(|last| last.event.is_terminal());
+    if let (Some(sharing), Some(start), [PagePart::Frames(frames)], Some(_)) =
+        (sharing, start, parts.as_slice(), renderer.position())
+    {
+        let (frames, step) = (frames.clone(), renderer.step_text());
+        sharing.put(start, SharedPage { frames, cursor, last_seq, is_end, step });
+    }
+    Ok(PageRead { parts, cursor, last_seq, is_end })
 }

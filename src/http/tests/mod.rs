@@ -9,6 +9,7 @@ mod half_close;
 mod hostile;
 mod jobs;
 mod quota;
+mod shared_pages;
 mod stream_connections;
 mod submit;
 mod tokens;

@@ -6,7 +6,9 @@ use crate::domain::steps::StepId;
 use crate::http::sse::event::{FrameError, GapFrame, StepFrame, StreamFormat, write, write_event};
 use crate::http::sse::long_frame::{LongFrame, LongStep};
 use crate::ports::{EventPage, StoreError};
+use bytes::Bytes;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Up to this size the text of a step is kept between pages. The frame of a longer text is rendered piece
 /// by piece while it is sent, so that a reader needs memory for one page only.
@@ -28,7 +30,7 @@ pub(crate) type EarlierText<'a> = &'a dyn Fn(u64, u64) -> Result<String, StoreEr
 #[derive(Debug)]
 pub(crate) enum PagePart {
     /// Whole frames, one after the other.
-    Frames(Vec<u8>),
+    Frames(Bytes),
     /// One frame that is rendered while it is sent.
     Long(LongFrame),
 }
@@ -38,7 +40,7 @@ pub(crate) enum PagePart {
 pub(crate) struct FrameRenderer {
     wire: StreamFormat,
     text: TextMode,
-    held: Option<StepText>,
+    held: Option<Arc<StepText>>,
     /// The newest event that the reader has, if known.
     cursor: Option<u64>,
     /// Where the reader resumed, until its first frame is written.
@@ -50,10 +52,19 @@ pub(crate) struct FrameRenderer {
 }
 
 /// The text of the current step.
-#[derive(Debug)]
-struct StepText {
+#[derive(Debug, Clone)]
+pub(crate) struct StepText {
     index: u32,
     text: String,
+}
+
+/// Where a page begins, and all that its frames depend on beside the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RenderPosition {
+    pub(crate) after: u64,
+    pub(crate) resumed_after: Option<u64>,
+    wire: StreamFormat,
+    text: TextMode,
 }
 
 /// A delta of the log.
@@ -88,6 +99,23 @@ impl FrameRenderer {
     /// Whether the next page can be rendered without reading earlier text.
     pub(crate) fn has_step_text(&self) -> bool {
         self.text == TextMode::Delta || self.held.is_some()
+    }
+
+    /// Where the next page begins. `None`: it also depends on an unsent frame of the last one.
+    pub(crate) fn position(&self) -> Option<RenderPosition> {
+        let Self { wire, text, resumed_after, .. } = *self;
+        let after = self.cursor.filter(|_| self.unsent.is_none())?;
+        Some(RenderPosition { after, resumed_after, wire, text })
+    }
+
+    /// The text of the step that the last page has ended in.
+    pub(crate) fn step_text(&self) -> Option<Arc<StepText>> {
+        self.held.clone()
+    }
+
+    /// Continues behind a page that another renderer has rendered, in which this step was the last one.
+    pub(crate) fn skip_to(&mut self, cursor: u64, step: Option<Arc<StepText>>) {
+        (self.cursor, self.resumed_after, self.held) = (Some(cursor), None, step);
     }
 
     /// The frames of a page, in order. A page that ends inside a long text may have none; a later page has
@@ -173,10 +201,10 @@ impl FrameRenderer {
     ) -> Result<(), FrameError> {
         match &mut self.held {
             Some(held) if held.index == piece.index && held.text.len() as u64 == piece.offset => {
-                held.text.push_str(piece.text);
+                Arc::make_mut(held).text.push_str(piece.text);
             }
             _ if piece.offset == 0 => {
-                self.held = Some(StepText { index: piece.index, text: piece.text.to_owned() });
+                self.held = Some(Arc::new(StepText { index: piece.index, text: piece.text.to_owned() }));
             }
             _ if last => {
                 let text = earlier(piece.first_seq, piece.seq)?;
@@ -184,7 +212,7 @@ impl FrameRenderer {
                 if text.len() as u64 != expected {
                     return Err(FrameError::Torn { index: piece.index, expected, found: text.len() as u64 });
                 }
-                self.held = Some(StepText { index: piece.index, text });
+                self.held = Some(Arc::new(StepText { index: piece.index, text }));
             }
             _ => {}
         }
@@ -260,7 +288,7 @@ impl PageParts {
 
     fn close(&mut self) {
         if !self.frames.is_empty() {
-            self.over.push(PagePart::Frames(std::mem::take(&mut self.frames)));
+            self.over.push(PagePart::Frames(std::mem::take(&mut self.frames).into()));
         }
     }
 
