@@ -8,6 +8,7 @@ use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use crate::store::redb::codec::keys::jobs::{
     DelayedKey, EndedKey, JobBytes, JobOwnerBytes, JobOwnerKey, LogBytes, LogKey,
 };
+use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY};
@@ -99,7 +100,10 @@ pub(crate) fn unfinished_count(
 
 /// The newest event of a log.
 pub(crate) fn last_seq(reading: &ReadTransaction, job: JobId) -> Result<u64, StoreError> {
-    let log = LOG.read(reading)?;
+    newest_seq(&LOG.read(reading)?, job)
+}
+
+fn newest_seq(log: &impl ReadableTable<&'static LogBytes, RawBytes>, job: JobId) -> Result<u64, StoreError> {
     let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
     let newest = log.range::<&LogBytes>(&first..=&last)?.next_back().transpose()?;
     Ok(newest.map_or(0, |(key, _)| LogKey::decode(key.value()).seq))
@@ -112,26 +116,32 @@ pub(crate) fn events(
     after: u64,
     max: usize,
 ) -> Result<EventPage, StoreError> {
-    let last_seq = last_seq(reading, job)?;
-    let mut page = EventPage { events: Vec::new(), last_seq };
-    let Some(from) = after.checked_add(1) else { return Ok(page) };
     let log = LOG.read(reading)?;
+    let Some(from) = after.checked_add(1) else {
+        return Ok(EventPage { events: Vec::new(), last_seq: newest_seq(&log, job)? });
+    };
     let (first, last) = (LogKey { job, seq: from, sub: 0 }.encode(), LogKey::last(job).encode());
-    let mut bytes = 0_usize;
+    let (mut events, mut bytes, mut newest) = (Vec::new(), 0_usize, None);
     for entry in log.range::<&LogBytes>(&first..=&last)? {
-        if page.events.len() >= max || bytes >= PAGE_BYTES {
+        if events.len() >= max || bytes >= PAGE_BYTES {
             break;
         }
         let (key, stored) = entry?;
         let key = LogKey::decode(key.value());
+        newest = Some(key.seq);
         if key.sub == 0 {
             bytes = bytes.saturating_add(stored.value().len());
-            page.events.push(SequencedEvent { seq: key.seq, event: values::decode(stored.value())? });
+            events.push(SequencedEvent { seq: key.seq, event: values::decode(stored.value())? });
         }
     }
-    let is_full = page.events.len() >= max || bytes >= PAGE_BYTES;
-    refuse_lost_events(reading, job, (after, Some(last_seq).filter(|_| !is_full)), &page.events)?;
-    Ok(page)
+    let is_full = events.len() >= max || bytes >= PAGE_BYTES;
+    // A page that is not full has read up to the end of the log.
+    let last_seq = match newest.filter(|_| !is_full) {
+        Some(newest) => newest,
+        None => newest_seq(&log, job)?,
+    };
+    refuse_lost_events(reading, job, (after, Some(last_seq).filter(|_| !is_full)), &events)?;
+    Ok(EventPage { events, last_seq })
 }
 
 /// Fails if events are lost: those of a log begin after one number, end at the last one, if it is known, and
