@@ -35,11 +35,18 @@ impl AtomicFile {
     }
 
     /// Gives the complete file its name, safe against a power loss.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         self.file.sync_all()?;
+        let target = self.target.clone();
+        self.finish_unsynced()?;
+        sync_directory_of(&target)
+    }
+
+    /// Gives the complete file its name. A power loss may leave it empty, or no file.
+    pub fn finish_unsynced(mut self) -> io::Result<()> {
         fs::rename(&self.part, &self.target)?;
         self.is_done = true;
-        sync_directory_of(&self.target)
+        Ok(())
     }
 }
 
@@ -84,6 +91,11 @@ mod tests {
         draft.file().write_all(b"new").unwrap();
         draft.finish().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
+        let draft = AtomicFile::begin(&target).unwrap();
+        draft.file().write_all(b"newer").unwrap();
+        draft.finish_unsynced().unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"newer");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the kind of file at the store's path without opening it as a store, so that a running server is not
 //! disturbed. Reads the signature only.
 
-use super::atomic_file::AtomicFile;
+use super::atomic_file::{AtomicFile, sync_directory_of};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -29,14 +29,16 @@ pub fn had_store(path: &Path) -> bool {
     path.with_extension("id").exists()
 }
 
-/// Writes the file that [`had_store`] looks for, unless it exists.
+/// Writes the file that [`had_store`] looks for, unless it exists. Only its name counts, so only the
+/// directory is synced: a power loss may empty the file.
 pub(super) fn mark_store(path: &Path) -> io::Result<()> {
     if had_store(path) {
         return Ok(());
     }
     let draft = AtomicFile::begin(&path.with_extension("id"))?;
     draft.file().write_all(STORE_MARK.as_bytes())?;
-    draft.finish()
+    draft.finish_unsynced()?;
+    sync_directory_of(path)
 }
 
 /// Fails when the file exists and cannot be read, and for a symbolic link that leads nowhere.

@@ -50,14 +50,12 @@ impl RedbStore {
         // redb trusts its pages, so a damaged one may cause a panic, which counts as damage.
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let medium = FileMedium::new(path, options.new_store);
-            Self::open_medium(Box::new(medium), path, (options, limits), clock)
+            let is_new = medium.create_if_missing().map_err(|error| refused(path, error))?;
+            let open = || Self::open_medium(Box::new(medium), path, (options, limits), clock);
+            if is_new { mark_and_open(path, open) } else { open().inspect(|_| mark(path)) }
         }));
         let reason = "it is damaged; restore a backup, or move it away and start anew".to_owned();
-        let opened = opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))?;
-        if let Err(error) = mark_store(path) {
-            tracing::warn!(%error, "cannot write the file that says that this directory has a store");
-        }
-        Ok(opened)
+        opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))
     }
 
     /// Opens the backend that `make` creates. Calls `make` again whenever the store reopens after an I/O
@@ -140,7 +138,6 @@ impl RedbStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
-        medium.create_if_missing().map_err(|e| refused(path, e))?;
         let handle = open_handle(medium.as_ref(), path, options.cache_bytes, clock.as_ref())?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(StoreShared {
@@ -225,6 +222,25 @@ impl RedbStore {
             return Ticket::resolved(Err(error.into()));
         }
         ticket
+    }
+}
+
+/// Opens a new store and marks its directory meanwhile, because both wait for the disk.
+fn mark_and_open<T>(path: &Path, open: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    std::thread::scope(|scope| {
+        let marking = std::thread::Builder::new().spawn_scoped(scope, || mark(path));
+        let opened = open();
+        // Without a thread it takes its turn.
+        if marking.is_err() {
+            mark(path);
+        }
+        opened
+    })
+}
+
+fn mark(path: &Path) {
+    if let Err(error) = mark_store(path) {
+        tracing::warn!(%error, "cannot write the file that says that this directory has a store");
     }
 }
 

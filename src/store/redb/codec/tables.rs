@@ -20,7 +20,7 @@ use crate::store::redb::codec::row_bytes::{ByteChanges, RowOwner};
 use crate::store::redb::codec::table::{ReadableTable, TypedTable, WriteTable};
 use crate::store::redb::codec::table_codec::TableCodec;
 use crate::store::redb::codec::values;
-use redb::{ReadableDatabase, TableError, WriteTransaction};
+use redb::{Database, ReadableDatabase, TableError, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -283,6 +283,13 @@ pub(crate) fn inspect(database: &impl ReadableDatabase) -> Result<StoredLayout, 
             Err(_) => Ok(meta.row(META_SCHEMA)?.map_or(StoredLayout::Empty, StoredLayout::Known)),
         },
     }
+}
+
+/// Makes an empty database a store.
+pub(crate) fn create(database: &Database) -> Result<(), StoreError> {
+    let writing = database.begin_write()?;
+    Tables::open(&writing)?.found()?;
+    Ok(writing.commit()?)
 }
 
 /// Whether the file has every table of this build.

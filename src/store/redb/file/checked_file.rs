@@ -65,11 +65,18 @@ impl SyncFailure {
 pub(crate) struct CheckedFile {
     file: FileBackend,
     failure: SyncFailure,
+    is_draft: bool,
 }
 
 impl CheckedFile {
     pub(crate) fn new(file: File, failure: SyncFailure) -> Result<Self, DatabaseError> {
-        Ok(Self { file: FileBackend::new(file)?, failure })
+        Ok(Self { file: FileBackend::new(file)?, failure, is_draft: false })
+    }
+
+    /// A file that does not have its name yet. The caller syncs it once, when it is complete: a crash before
+    /// that leaves no store, so nothing else needs a sync.
+    pub(crate) fn draft(file: File) -> Result<Self, DatabaseError> {
+        Ok(Self { file: FileBackend::new(file)?, failure: SyncFailure::default(), is_draft: true })
     }
 }
 
@@ -87,6 +94,9 @@ impl StorageBackend for CheckedFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if self.is_draft {
+            return Ok(());
+        }
         self.file.sync_data().inspect_err(|error| self.failure.record(error))
     }
 

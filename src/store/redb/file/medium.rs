@@ -2,6 +2,7 @@
 
 use crate::ports::StoreError;
 use crate::store::atomic_file::{AtomicFile, with_suffix};
+use crate::store::redb::codec::tables;
 use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::overlay::Overlay;
 use crate::store::redb::file::page_cache::drop_cached_pages;
@@ -11,6 +12,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io};
 
 /// Size of the test write before the database is reopened for writing, bytes.
@@ -35,10 +37,6 @@ pub(crate) struct DiskSpace {
 
 /// Storage that a database can be opened on repeatedly.
 pub(crate) trait Medium: Send + Sync {
-    /// Creates it, if it is missing.
-    fn create_if_missing(&self) -> Result<(), DatabaseError> {
-        Ok(())
-    }
     /// Whether it accepts writes; checked without touching the database.
     fn takes_writes(&self) -> Result<(), io::Error> {
         Ok(())
@@ -81,6 +79,8 @@ pub(crate) struct FileMedium {
     opened: OnceLock<FileId>,
     failure: SyncFailure,
     allow_new: bool,
+    /// Created and synced by this value, and not opened since.
+    is_new: AtomicBool,
 }
 
 /// Device and inode.
@@ -94,7 +94,35 @@ impl FileMedium {
     /// The file at `path`. If the directory had a store and it is missing, `allow_new` permits another one.
     pub(crate) fn new(path: &Path, allow_new: bool) -> Self {
         let (path, failure) = (path.to_owned(), SyncFailure::beside(path));
-        Self { path, opened: OnceLock::new(), failure, allow_new }
+        Self { path, opened: OnceLock::new(), failure, allow_new, is_new: AtomicBool::new(false) }
+    }
+
+    /// Creates the file if it is missing, and returns whether it was.
+    ///
+    /// A power loss while redb writes its first header would leave a file that never opens again. So the file
+    /// is created under another name, with all tables, and renamed when it is complete and synced (P1).
+    pub(crate) fn create_if_missing(&self) -> Result<bool, DatabaseError> {
+        match probe_file(&self.path)? {
+            FileProbe::Store => return Ok(false),
+            FileProbe::Absent if had_store(&self.path) && !self.allow_new => {
+                return Err(io::Error::new(io::ErrorKind::NotFound, MISSING).into());
+            }
+            FileProbe::Absent => {}
+            // redb would turn an empty file into a new database. A file that a crash has emptied must not
+            // silently become a new store.
+            FileProbe::Foreign => {
+                let reason = if self.path.is_dir() { "it is a directory" } else { FOREIGN };
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason).into());
+            }
+        }
+        let draft = AtomicFile::begin(&self.path)?;
+        let file = CheckedFile::draft(draft.file().try_clone()?)?;
+        let database = redb::Builder::new().create_with_backend(file)?;
+        tables::create(&database).map_err(|error| creation_error(&error))?;
+        drop(database);
+        draft.finish()?;
+        self.is_new.store(true, Ordering::SeqCst);
+        Ok(true)
     }
 
     fn open_file(&self) -> Result<CheckedFile, DatabaseError> {
@@ -108,29 +136,6 @@ impl FileMedium {
 }
 
 impl Medium for FileMedium {
-    /// A power loss while redb writes its first header would leave a file that never opens again. So the file
-    /// is created under another name and renamed when it is complete and synced (P1).
-    fn create_if_missing(&self) -> Result<(), DatabaseError> {
-        match probe_file(&self.path)? {
-            FileProbe::Store => return Ok(()),
-            FileProbe::Absent if had_store(&self.path) && !self.allow_new => {
-                return Err(io::Error::new(io::ErrorKind::NotFound, MISSING).into());
-            }
-            FileProbe::Absent => {}
-            // redb would turn an empty file into a new database. A file that a crash has emptied must not
-            // silently become a new store.
-            FileProbe::Foreign => {
-                let reason = if self.path.is_dir() { "it is a directory" } else { FOREIGN };
-                return Err(io::Error::new(io::ErrorKind::InvalidData, reason).into());
-            }
-        }
-        let (draft, failure) = (AtomicFile::begin(&self.path)?, SyncFailure::default());
-        let file = CheckedFile::new(draft.file().try_clone()?, failure.clone())?;
-        drop(redb::Builder::new().create_with_backend(file)?);
-        failure.check()?;
-        Ok(draft.finish()?)
-    }
-
     /// Tests it with a scratch file in the same directory.
     fn takes_writes(&self) -> Result<(), io::Error> {
         let path = self.path.with_extension("probe");
@@ -149,7 +154,8 @@ impl Medium for FileMedium {
 
     fn drop_unsynced(&self) -> Result<(), io::Error> {
         // Also reports what the kernel failed to write after the last process had ended.
-        let synced = OpenOptions::new().write(true).open(&self.path)?.sync_all();
+        let sync = || OpenOptions::new().write(true).open(&self.path)?.sync_all();
+        let synced = if self.is_new.swap(false, Ordering::SeqCst) { Ok(()) } else { sync() };
         if let Err(error) = synced {
             self.failure.record(&error);
         }
@@ -199,6 +205,12 @@ impl Medium for FileMedium {
     }
 }
 
+/// The error of a file whose tables could not be created.
+fn creation_error(error: &StoreError) -> io::Error {
+    let kind = if *error == StoreError::Full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+    io::Error::new(kind, error.to_string())
+}
+
 /// Refuses a migration that the disk has no space for: the copy, and a second version of every table.
 fn check_migration_space(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::Error> {
     let needed = file_bytes.saturating_mul(2).saturating_add(file_bytes / 5);
@@ -233,6 +245,8 @@ impl<B: StorageBackend, F: Fn() -> B + Send + Sync> Medium for BackendMedium<F> 
 mod tests {
     use super::*;
     use crate::store::mark_store;
+    use crate::store::redb::codec::tables::StoredLayout;
+    use redb::ReadableDatabase;
 
     #[test]
     fn a_migration_without_enough_disk_space_is_refused() {
@@ -245,6 +259,18 @@ mod tests {
             message.contains("100 MiB") && message.contains("220 MiB") && message.contains("219 MiB"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn p1_a_new_file_gets_its_name_when_it_has_all_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        let medium = FileMedium::new(&path, false);
+        medium.create_if_missing().unwrap();
+        assert!(!with_suffix(&path, ".part").exists());
+        let database = medium.open(1 << 20).unwrap();
+        assert_eq!(tables::inspect(&database), Ok(StoredLayout::Known(tables::VERSION)));
+        assert_eq!(tables::has_all(&database.begin_read().unwrap().into()), Ok(true));
     }
 
     #[test]
@@ -302,7 +328,7 @@ mod tests {
         let path = dir.path().join("store.redb");
         let start = |allow_new| {
             let medium = FileMedium::new(&path, allow_new);
-            medium.create_if_missing().and_then(|()| medium.open(1 << 20)).map(drop)
+            medium.create_if_missing().and_then(|_| medium.open(1 << 20)).map(drop)
         };
         start(false).unwrap();
         mark_store(&path).unwrap();

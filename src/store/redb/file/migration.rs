@@ -56,7 +56,7 @@ pub(crate) fn is_current(database: &Database, path: &Path) -> Result<bool, OpenE
 impl Migrations {
     fn prepare(self, database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
         match inspect(database, path)? {
-            StoredLayout::Empty => create_tables(database),
+            StoredLayout::Empty => tables::create(database),
             StoredLayout::Known(found) if found == self.current => add_missing_tables(database),
             StoredLayout::Known(found) => {
                 self.refuse_unknown(found, path)?;
@@ -155,12 +155,6 @@ fn add_missing_tables(database: &Database) -> Result<(), StoreError> {
     Ok(writing.commit()?)
 }
 
-fn create_tables(database: &Database) -> Result<(), StoreError> {
-    let writing = database.begin_write()?;
-    Tables::open(&writing)?.found()?;
-    Ok(writing.commit()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +191,7 @@ mod tests {
         let medium = FileMedium::new(&path, false);
         medium.create_if_missing().unwrap();
         let database = medium.open(1 << 20).unwrap();
-        create_tables(&database).unwrap();
+        tables::create(&database).unwrap();
         let writing = database.begin_write().unwrap();
         FAIR.write(&writing).unwrap().insert(&KEY, 20).unwrap();
         Tables::of(&writing).meta.insert(META_SCHEMA, values::encode(&layout).unwrap().as_slice()).unwrap();
@@ -274,7 +268,7 @@ mod tests {
         let medium = FileMedium::new(&path, true);
         medium.create_if_missing().unwrap();
         let database = medium.open(1 << 20).unwrap();
-        create_tables(&database).unwrap();
+        tables::create(&database).unwrap();
         let writing = database.begin_write().unwrap();
         for name in tables::NAMES {
             let mut table = writing.open_table(raw(name)).unwrap();
