@@ -30,13 +30,14 @@ struct ControlRecord<'a> {
 pub(super) struct ControlFile(PathBuf);
 
 impl ControlFile {
-    /// Writes the file, over one that a killed server left.
+    /// Writes the file, over one that a killed server left. Nobody needs it after a power loss, because the
+    /// server is gone then, too.
     pub(super) fn write(dir: &Path, bound: &BoundAddress, key: &Secret) -> io::Result<Self> {
         let path = dir.join(NAME);
         let draft = AtomicFile::begin(&path)?;
         let text = serde_json::to_string(&ControlRecord { address: &address(bound), key: key.reveal() })?;
         writeln!(draft.file(), "{text}")?;
-        draft.finish()?;
+        draft.finish_unsynced()?;
         Ok(Self(path))
     }
 }
@@ -49,9 +50,10 @@ impl Drop for ControlFile {
     }
 }
 
-/// Reads the file; `None` if there is none.
+/// Reads the file; `None` if there is none, or if a power loss has emptied it.
 pub fn read_control_file(dir: &Path) -> io::Result<Option<ControlAddress>> {
     match std::fs::read(dir.join(NAME)) {
+        Ok(text) if text.iter().all(|byte| *byte == 0) => Ok(None),
         Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -73,6 +75,17 @@ fn address(bound: &BoundAddress) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_control_file_that_a_power_loss_has_emptied_names_no_server() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for left in [&b""[..], &[0; 90]] {
+            std::fs::write(dir.path().join(NAME), left).expect("written");
+            assert!(read_control_file(dir.path()).expect("reads").is_none());
+        }
+        std::fs::write(dir.path().join(NAME), "{").expect("written");
+        assert!(read_control_file(dir.path()).is_err());
+    }
 
     #[test]
     fn p9_the_control_file_is_owner_only_and_is_removed_at_shutdown() {

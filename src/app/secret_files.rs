@@ -1,6 +1,8 @@
 //! Secrets that the server generates once and keeps in the data directory, readable by its owner only. A
 //! damaged file is an error and never replaced: to end all sessions, delete `session_key` and restart.
 
+use super::error::AppError;
+use crate::config::Config;
 use crate::domain::secret::Secret;
 use crate::ports::Entropy;
 use crate::store::AtomicFile;
@@ -9,6 +11,8 @@ use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 
 const SESSION_KEY: &str = "session_key";
 /// Size of the session key: that of the signature's hash.
@@ -21,7 +25,7 @@ pub(super) fn session_key_file(dir: &Path) -> PathBuf {
 }
 
 /// The key that signs sessions.
-pub(super) fn session_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
+fn session_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
     let path = session_key_file(dir);
     let key = read_or_create(&path, || entropy.random_key().to_vec())?;
     if key.len() == SESSION_KEY_BYTES {
@@ -36,7 +40,7 @@ pub(super) fn session_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u
 }
 
 /// The secret that signs webhooks if the operator configures none.
-pub(super) fn webhook_secret(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
+fn webhook_secret(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
     let path = dir.join(WEBHOOK_SECRET);
     let create = || format!("{}\n", secret_from_key(&entropy.random_key()).reveal()).into_bytes();
     let text =
@@ -45,6 +49,44 @@ pub(super) fn webhook_secret(dir: &Path, entropy: &dyn Entropy) -> io::Result<Se
     match Signer::new(std::slice::from_ref(&secret)) {
         Ok(_) => Ok(secret),
         Err((_, invalid)) => Err(damaged(&path, &invalid.to_string())),
+    }
+}
+
+/// The secrets of a server that starts.
+pub(super) struct PendingSecrets {
+    pub(super) session_key: PendingSecret<Vec<u8>>,
+    /// `None` if the operator configures secrets.
+    pub(super) webhook: Option<PendingSecret<Secret>>,
+}
+
+impl PendingSecrets {
+    /// Starts a thread for each.
+    pub(super) fn start(config: &Config, entropy: &Arc<dyn Entropy>) -> Result<Self, AppError> {
+        let (dir, needs_own) = (&config.data_dir, config.webhooks.secrets.is_empty());
+        let session_key = PendingSecret::start(dir, entropy, session_key).map_err(AppError::SessionKey)?;
+        let webhook = needs_own.then(|| PendingSecret::start(dir, entropy, webhook_secret)).transpose();
+        Ok(Self { session_key, webhook: webhook.map_err(AppError::WebhookSecret)? })
+    }
+}
+
+/// A secret that a thread reads or creates while the server starts: a new one waits for the disk twice.
+pub(super) struct PendingSecret<T>(JoinHandle<io::Result<T>>);
+
+impl<T: Send + 'static> PendingSecret<T> {
+    /// Starts `provide` with the directory.
+    pub(super) fn start(
+        dir: &Path,
+        entropy: &Arc<dyn Entropy>,
+        provide: fn(&Path, &dyn Entropy) -> io::Result<T>,
+    ) -> io::Result<Self> {
+        let (dir, entropy) = (dir.to_owned(), Arc::clone(entropy));
+        let thread = Builder::new().name("secret".to_owned());
+        Ok(Self(thread.spawn(move || provide(&dir, &*entropy))?))
+    }
+
+    /// Waits for it.
+    pub(super) fn wait(self) -> io::Result<T> {
+        self.0.join().unwrap_or_else(|_panic| Err(io::Error::other("its thread panicked")))
     }
 }
 
@@ -79,7 +121,9 @@ mod tests {
     #[test]
     fn p9_a_session_key_is_created_once_and_only_its_owner_reads_it() {
         let dir = tempfile::tempdir().expect("a directory");
-        let key = session_key(dir.path(), &SystemEntropy).expect("created");
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        let key = PendingSecret::start(dir.path(), &entropy, session_key).expect("a thread");
+        let key = key.wait().expect("created");
         assert_eq!(key.len(), SESSION_KEY_BYTES);
         assert_eq!(session_key(dir.path(), &SystemEntropy).expect("read"), key);
         assert_eq!(mode(&dir.path().join(SESSION_KEY)), 0o600);

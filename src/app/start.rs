@@ -8,13 +8,14 @@ use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, StoreProbe};
+use super::secret_files::PendingSecrets;
 use super::self_test::{SandboxSelfTest, SelfTestListener};
 use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
 use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
 use super::workspace_files::{self, StoreWorkspaceFiles};
-use super::{audit, mcp, process, project_cleanup, secret_files, service_manager, webhooks};
+use super::{audit, mcp, process, project_cleanup, service_manager, webhooks};
 use crate::config::{Config, Listen};
 use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
@@ -70,8 +71,7 @@ impl App {
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_measured_store(config, &clock, &meter)?;
-        let session_key =
-            secret_files::session_key(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
+        let secrets = PendingSecrets::start(config, &entropy)?;
         let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
         let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
         let audit = audit::open(config)?;
@@ -98,7 +98,6 @@ impl App {
         let ports =
             EnginePorts { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
-        let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
@@ -107,7 +106,8 @@ impl App {
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
-        let keys = (session_key, control_key);
+        let webhooks = webhooks::start(config, &ports, &store, (addresses.clone(), secrets.webhook))?;
+        let keys = (secrets.session_key.wait().map_err(AppError::SessionKey)?, control_key);
         let http = HttpParts { probes, addresses, workspaces, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));

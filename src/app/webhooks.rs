@@ -2,9 +2,10 @@
 //! server's own.
 
 use super::error::AppError;
-use super::secret_files;
+use super::secret_files::PendingSecret;
 use crate::config::Config;
 use crate::domain::address::AddressPolicy;
+use crate::domain::secret::Secret;
 use crate::engine::EnginePorts;
 use crate::store::RedbStore;
 use crate::webhooks::{Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads};
@@ -21,7 +22,7 @@ pub(super) fn start(
     config: &Config,
     ports: &EnginePorts,
     store: &Arc<RedbStore>,
-    policy: AddressPolicy,
+    (policy, own_secret): (AddressPolicy, Option<PendingSecret<Secret>>),
 ) -> Result<DispatcherThreads, AppError> {
     let dispatcher = Dispatcher::new(DispatcherPorts {
         outbox: Arc::<RedbStore>::clone(store),
@@ -30,7 +31,7 @@ pub(super) fn start(
             batches: Arc::<RedbStore>::clone(store),
         }),
         sender: Arc::new(HttpSender::new(policy, Duration::from_secs(config.webhooks.timeout_s))),
-        signer: signer(config, ports)?,
+        signer: signer(config, own_secret)?,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         meter: Arc::clone(&ports.meter),
@@ -38,11 +39,10 @@ pub(super) fn start(
     Ok(DispatcherThreads::start(dispatcher, Arc::clone(&ports.clock))?)
 }
 
-fn signer(config: &Config, ports: &EnginePorts) -> Result<Signer, AppError> {
+fn signer(config: &Config, own_secret: Option<PendingSecret<Secret>>) -> Result<Signer, AppError> {
     let mut secrets = config.webhooks.secrets.clone();
-    if secrets.is_empty() {
-        let secret = secret_files::webhook_secret(&config.data_dir, ports.entropy.as_ref());
-        secrets.push(secret.map_err(AppError::WebhookSecret)?);
+    if let Some(secret) = own_secret {
+        secrets.push(secret.wait().map_err(AppError::WebhookSecret)?);
     }
     Signer::new(&secrets).map_err(|(_, bad)| AppError::BadSecret(bad))
 }
