@@ -1,6 +1,7 @@
 //! The bare program: a minimal server with the same durability. hyper takes a job; a redb thread commits job,
-//! queue key and event in groups; then the client gets 202. It validates and runs nothing. A GET opens a
-//! stream that sends one comment and stays open. The program is this binary in a process of its own.
+//! queue key and event in groups; then the client gets 202. With `?commits=N` it does so N times, one after
+//! the other, as a job that ends before the answer needs. It validates and runs nothing. A GET opens a stream
+//! that sends one comment and stays open. The program is this binary in a process of its own.
 
 use crate::process::ChildProcess;
 use crate::server::scratch_directory;
@@ -103,15 +104,25 @@ async fn answer(
             .insert("content-type", hyper::header::HeaderValue::from_static("text/event-stream"));
         return Ok(reply);
     }
+    let commits = commits(request.uri().query());
     let body =
         request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let (sender, receiver) = oneshot::channel();
-    writes.send((body, sender)).await.expect("a writer");
-    let id = receiver.await.expect("a commit");
+    let mut id = 0;
+    for _ in 0..commits {
+        let (sender, receiver) = oneshot::channel();
+        writes.send((body.clone(), sender)).await.expect("a writer");
+        id = receiver.await.expect("a commit");
+    }
     let mut reply =
         Response::new(ResponseBody { bytes: Some(format!("{{\"id\":{id}}}").into()), stays_open: false });
     *reply.status_mut() = StatusCode::ACCEPTED;
     Ok(reply)
+}
+
+/// The number in `commits=N`; 1 if it is missing.
+fn commits(query: Option<&str>) -> u32 {
+    let number = query.and_then(|query| query.strip_prefix("commits="));
+    number.map_or(1, |number| number.parse().expect("a number of commits"))
 }
 
 /// Commits all waiting jobs together, then acknowledges them.

@@ -1,39 +1,25 @@
 //! Compares a run with an earlier one and names the figures that have become worse.
 
-use crate::figures::{FIGURES, FSYNC, Figure};
+use crate::figures::{self, FSYNC, Figure};
 use crate::results::Results;
 use crate::unit::format_ratio;
-use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// Each run differs from the one before by a few percent; a larger loss than this share is a finding.
 const MAX_LOSS: f64 = 0.15;
 
-/// Values of a run by key.
-type Values = BTreeMap<String, f64>;
-
-/// Our figures that are more than 15 % worse than in the earlier run, which `--json` wrote; a line for each.
-/// Where both runs measured the bare program beside a figure, the ratios to it are compared: they depend less
-/// on the machine.
-pub(crate) fn losses(results: &Results, earlier: &str) -> Result<Vec<String>, String> {
-    let earlier: Value = serde_json::from_str(earlier).map_err(|error| error.to_string())?;
-    let (now, before) = (values(&results.json()), values(&earlier["figures"]));
+/// Our figures that are more than 15 % worse than in the earlier run; a line for each. Where both runs
+/// measured the bare program beside a figure, the ratios to it are compared: they depend less on the machine.
+pub(crate) fn losses(now: &Results, before: &Results) -> Result<Vec<String>, String> {
     let is_ours = |figure: &&Figure| figure.peer_of.is_none() && figure.key != FSYNC;
-    let compared: Vec<(&Figure, Change)> = FIGURES
-        .iter()
+    let compared: Vec<(&Figure, Change)> = figures::all()
         .filter(is_ours)
-        .filter_map(|figure| Some((figure, Change::of(figure, &before, &now)?)))
+        .filter_map(|figure| Some((figure, Change::of(figure, before, now)?)))
         .collect();
     if compared.is_empty() {
-        return Err("it has no figure of this run; is it a file that --json wrote?".to_owned());
+        return Err("the two runs have no figure in common".to_owned());
     }
     let worse = compared.iter().filter(|(_, change)| change.loss > MAX_LOSS);
     Ok(worse.map(|(figure, change)| format!("{}: {change}", figure.name)).collect())
-}
-
-fn values(figures: &Value) -> Values {
-    let value = |figure: &Value| Some((figure["key"].as_str()?.to_owned(), figure["value"].as_f64()?));
-    figures.as_array().into_iter().flatten().filter_map(value).collect()
 }
 
 /// How a figure has changed.
@@ -47,9 +33,9 @@ struct Change {
 
 impl Change {
     /// `None`: the runs cannot be compared.
-    fn of(figure: &Figure, before: &Values, now: &Values) -> Option<Self> {
+    fn of(figure: &Figure, before: &Results, now: &Results) -> Option<Self> {
         let bare = format!("{}.bare", figure.key);
-        let pair = |key: &str| Some((*before.get(key)?, *now.get(key)?));
+        let pair = |key: &str| Some((before.value(key)?, now.value(key)?));
         let (old, new) = pair(figure.key)?;
         let (old, new, text): (f64, f64, fn(&Figure, f64) -> String) = match pair(&bare) {
             Some((old_bare, new_bare)) => {
@@ -73,7 +59,6 @@ impl std::fmt::Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn run(figures: &[(&str, f64)]) -> Results {
         let mut results = Results::default();
@@ -83,13 +68,9 @@ mod tests {
         results
     }
 
-    fn file(figures: &[(&str, f64)]) -> String {
-        json!({"figures": run(figures).json()}).to_string()
-    }
-
     #[test]
     fn a_loss_above_15_percent_is_found_for_rates_and_for_times() {
-        let before = file(&[("turns.jobs", 1_000.0), ("sandbox.python", 4.0)]);
+        let before = run(&[("turns.jobs", 1_000.0), ("sandbox.python", 4.0)]);
         let losses = |rate, time| losses(&run(&[("turns.jobs", rate), ("sandbox.python", time)]), &before);
         assert_eq!(losses(860.0, 4.6), Ok(Vec::new()));
         assert_eq!(losses(2_000.0, 0.4), Ok(Vec::new()));
@@ -101,7 +82,7 @@ mod tests {
 
     #[test]
     fn ratios_to_the_bare_program_are_compared_where_both_runs_have_them() {
-        let before = file(&[("enqueue.64", 20_000.0), ("enqueue.64.bare", 40_000.0)]);
+        let before = run(&[("enqueue.64", 20_000.0), ("enqueue.64.bare", 40_000.0)]);
         let losses = |ours, bare| losses(&run(&[("enqueue.64", ours), ("enqueue.64.bare", bare)]), &before);
         assert_eq!(losses(10_000.0, 20_000.0), Ok(Vec::new()), "the machine is slower");
         let found = losses(20_000.0, 60_000.0).expect("comparable");
@@ -109,10 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_common_figure_is_refused() {
+    fn a_run_without_a_common_figure_is_refused() {
         let now = run(&[("size.binary", 1.0)]);
-        for text in ["", "[]", "{}", &file(&[("turns.jobs", 1.0)])] {
-            assert!(losses(&now, text).is_err(), "{text}");
-        }
+        assert!(losses(&now, &run(&[("turns.jobs", 1.0)])).is_err());
     }
 }

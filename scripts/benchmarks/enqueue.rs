@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Time of one round.
 const ROUND: Duration = Duration::from_secs(2);
 /// Alternating rounds. The best of each side counts, so that other load on the machine spoils neither.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {

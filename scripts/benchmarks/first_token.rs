@@ -6,12 +6,14 @@ use crate::provider::Provider;
 use crate::results::Results;
 use crate::server::Server;
 use crate::upstream::Answer;
-use crate::{Benchmark, median, peers, timed_ms};
+use crate::{Benchmark, median, peers, percentile, timed_ms};
 use serde_json::json;
 use std::time::Duration;
 
 /// Measured calls each way.
-const ROUNDS: usize = 100;
+const ROUNDS: usize = 500;
+/// The same for a slower peer.
+const PEER_ROUNDS: usize = 100;
 /// Warm-up calls before them.
 const WARM_UP_ROUNDS: usize = 10;
 /// The pause between two calls, so that the server is idle.
@@ -40,9 +42,10 @@ pub(crate) fn measure(run: &mut Benchmark) {
         body: "hi",
         token_prefix: "event: process_step",
     };
-    let (direct, through) = first_token_ms(&provider, &completion, &ours);
-    run.results.record("first.direct", direct);
-    run.results.record("first.added", through - direct);
+    let times = first_token_ms(&provider, &completion, &ours, ROUNDS);
+    run.results.record("first.direct", times.direct);
+    run.results.record("first.added", times.added);
+    run.results.record("first.added_p99", times.added_p99);
     drop(server);
     if !run.with_peers {
         return;
@@ -54,10 +57,11 @@ pub(crate) fn measure(run: &mut Benchmark) {
             body: &completion,
             token_prefix: "data: ",
         };
-        let (direct, through) = first_token_ms(&provider, &completion, &proxied);
-        through - direct
+        first_token_ms(&provider, &completion, &proxied, PEER_ROUNDS)
     });
-    run.results.record_or_skip("first.added.litellm", added);
+    let median = added.as_ref().map(|times| times.added).map_err(String::clone);
+    run.results.record_or_skip("first.added.litellm", median);
+    run.results.record_or_skip("first.added_p99.litellm", added.map(|times| times.added_p99));
 }
 
 fn first_event(results: &mut Results) {
@@ -76,14 +80,28 @@ fn first_event(results: &mut Results) {
     results.record("first.event", median(&mut times));
 }
 
-/// Medians of direct calls and of calls through the intermediary, in milliseconds. The calls alternate, so
-/// that both see the same machine.
-fn first_token_ms(provider: &Provider, completion: &str, intermediary: &Intermediary) -> (f64, f64) {
+/// Times until the first token, in milliseconds.
+struct FirstToken {
+    /// Median of the direct calls.
+    direct: f64,
+    /// Median of the calls through the intermediary, less `direct`.
+    added: f64,
+    /// Their 99th percentile, less `direct`.
+    added_p99: f64,
+}
+
+/// Calls directly and through the intermediary. The calls alternate, so that both see the same machine.
+fn first_token_ms(
+    provider: &Provider,
+    completion: &str,
+    intermediary: &Intermediary,
+    rounds: usize,
+) -> FirstToken {
     let address = provider.url.trim_start_matches("http://");
     // The direct client keeps its connection, as the intermediary does.
     let mut kept = Connection::open(address);
     let (mut direct, mut through) = (Vec::new(), Vec::new());
-    for round in 0..WARM_UP_ROUNDS + ROUNDS {
+    for round in 0..WARM_UP_ROUNDS + rounds {
         let direct_ms = timed_ms(|| {
             kept.send("POST", "/v1/chat/completions", completion);
             kept.read_until("data: ");
@@ -101,5 +119,10 @@ fn first_token_ms(provider: &Provider, completion: &str, intermediary: &Intermed
         }
         std::thread::sleep(PAUSE);
     }
-    (median(&mut direct), median(&mut through))
+    let direct = median(&mut direct);
+    FirstToken {
+        direct,
+        added: median(&mut through) - direct,
+        added_p99: percentile(&mut through, 99) - direct,
+    }
 }

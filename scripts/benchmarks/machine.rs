@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// Names and values in display order.
-pub(crate) fn describe() -> Vec<(&'static str, String)> {
+pub(crate) fn describe() -> Vec<(String, String)> {
     let binary = binary();
     let nanoclaw = binary.to_string_lossy().into_owned();
-    vec![
+    let facts = [
         ("processor", field("/proc/cpuinfo", "model name")),
         ("cores", std::thread::available_parallelism().map_or_else(|_| unknown(), |n| n.to_string())),
         ("memory", memory()),
@@ -19,11 +19,13 @@ pub(crate) fn describe() -> Vec<(&'static str, String)> {
         ("filesystem of the stores", filesystem(&scratch_directory())),
         ("load before the run (1, 5, 15 min)", load()),
         ("date", first_line("date", &["-u", "+%Y-%m-%d"])),
-        ("commit", commit()),
         ("binary", first_line(&nanoclaw, &["--version"])),
+        ("commit of the binary", binary_commit()),
+        ("commit of the benchmarks", commit()),
         ("python3 of the sandbox", first_line("python3", &["--version"])),
         ("bare program", "hyper and redb of Cargo.lock, opt-level 3 (`profile.benchmarks`)".to_owned()),
-    ]
+    ];
+    facts.map(|(name, text)| (name.to_owned(), text)).into()
 }
 
 /// The first line that a program prints, or "unknown".
@@ -56,6 +58,15 @@ fn memory() -> String {
 
 fn load() -> String {
     read_trimmed("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// The commit that the measured binary was built from. Only its builder knows it, if `BENCH_BINARY` names it.
+fn binary_commit() -> String {
+    match (std::env::var("BENCH_COMMIT"), std::env::var_os("BENCH_BINARY")) {
+        (Ok(commit), _) => commit,
+        (Err(_), Some(_)) => unknown(),
+        (Err(_), None) => commit(),
+    }
 }
 
 fn commit() -> String {

@@ -16,11 +16,13 @@
 mod upstream;
 
 mod bare_program;
+mod batch;
 mod compare;
 mod connection;
 mod enqueue;
 mod figures;
 mod first_token;
+mod latency;
 mod load;
 mod machine;
 mod peers;
@@ -29,6 +31,7 @@ mod provider;
 mod report;
 mod restart;
 mod results;
+mod run;
 mod sandbox;
 mod server;
 mod start;
@@ -39,9 +42,9 @@ mod unit;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use results::Results;
-use serde_json::{Map, Value, json};
+use run::Run;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -58,13 +61,15 @@ pub(crate) struct Benchmark {
 type MeasureGroup = fn(&mut Benchmark);
 
 /// All groups of figures by name. The disk comes first, because goals use it.
-const GROUPS: [(&str, MeasureGroup); 10] = [
+const GROUPS: [(&str, MeasureGroup); 12] = [
     ("disk", start::measure_disk),
     ("size", start::measure_size),
     ("start", start::measure),
-    ("enqueue", enqueue::measure),
-    ("turns", turns::measure),
+    ("latency", latency::measure),
     ("first", first_token::measure),
+    ("enqueue", enqueue::measure),
+    ("batch", batch::measure),
+    ("turns", turns::measure),
     ("streams", streams::measure),
     ("sandbox", sandbox::measure),
     ("tools", turns::measure_tool_calls),
@@ -87,6 +92,12 @@ struct Arguments {
     /// Compare with the results of an earlier run, and exit with 1 if a figure is more than 15 % worse
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
+    /// Show the results of an earlier run in a column "before"
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
+    /// Measure nothing: write the page of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with = "groups")]
+    render: Option<PathBuf>,
     /// Write the raw results
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -118,10 +129,37 @@ fn main() -> ExitCode {
     if let Some(store) = &arguments.bare_program {
         bare_program::serve(store);
     }
-    measure(&arguments)
+    start(&arguments).unwrap_or_else(|reason| {
+        eprintln!("error: {reason}");
+        ExitCode::from(2)
+    })
 }
 
-fn measure(arguments: &Arguments) -> ExitCode {
+/// Reads the earlier runs first: a wrong file must not cost the time of a measurement.
+fn start(arguments: &Arguments) -> Result<ExitCode, String> {
+    let earlier = |file: &Option<PathBuf>| file.as_deref().map(Run::read).transpose();
+    let (before, compared) = (earlier(&arguments.before)?, earlier(&arguments.compare)?);
+    let (run, is_complete) = match &arguments.render {
+        Some(file) => (Run::read(file)?, true),
+        None => measure(arguments),
+    };
+    print!("{}", report::terminal(&run, before.as_ref()));
+    if let Some(file) = arguments.page() {
+        std::fs::write(file, report::markdown(&run, before.as_ref())).expect("write the page");
+    }
+    if let Some(file) = &arguments.json {
+        std::fs::write(file, format!("{:#}\n", run.json())).expect("write the results");
+    }
+    let missed: Vec<&str> = run.results.missed_goals().into_iter().map(|figure| figure.name).collect();
+    if !missed.is_empty() {
+        println!("\nmissed: {}", missed.join("; "));
+    }
+    let is_worse = compared.is_some_and(|earlier| is_worse(&run.results, &earlier.results));
+    Ok(ExitCode::from(u8::from(!is_complete || is_worse || arguments.strict && !missed.is_empty())))
+}
+
+/// The run, and whether all figures were measured.
+fn measure(arguments: &Arguments) -> (Run, bool) {
     let machine = machine::describe();
     let mut run =
         Benchmark { results: Results::default(), with_peers: arguments.peers, is_long: arguments.long };
@@ -134,36 +172,16 @@ fn measure(arguments: &Arguments) -> ExitCode {
         is_complete &= !run.results.skip_missing(group, run.with_peers) && outcome.is_ok();
     }
     eprintln!("done ({:.0} s)\n", began.elapsed().as_secs_f64());
-    print!("{}", report::terminal(&run.results));
-    if let Some(file) = arguments.page() {
-        std::fs::write(file, report::markdown(&run.results, &machine)).expect("write the page");
-    }
-    if let Some(file) = &arguments.json {
-        let machine: Map<_, _> =
-            machine.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
-        let versions = run.results.peer_versions().iter();
-        let peers: Value =
-            versions.map(|(name, version)| json!({"name": name, "version": version})).collect();
-        let raw = json!({"machine": machine, "peers": peers, "figures": run.results.json()});
-        std::fs::write(file, format!("{raw:#}\n")).expect("write the results");
-    }
-    let missed = run.results.missed_goals();
-    if !missed.is_empty() {
-        println!("\nmissed: {}", missed.join("; "));
-    }
-    let is_worse = arguments.compare.as_ref().is_some_and(|earlier| is_worse(&run.results, earlier));
-    ExitCode::from(u8::from(!is_complete || is_worse || arguments.strict && !missed.is_empty()))
+    (Run { machine, results: run.results }, is_complete)
 }
 
 /// Prints what is worse than in the earlier run.
-fn is_worse(results: &Results, earlier: &Path) -> bool {
-    let name = earlier.display();
-    let text = std::fs::read_to_string(earlier).map_err(|error| error.to_string());
-    let losses = text.and_then(|text| compare::losses(results, &text));
+fn is_worse(now: &Results, before: &Results) -> bool {
+    let losses = compare::losses(now, before);
     match &losses {
-        Ok(losses) if losses.is_empty() => println!("\nno figure is more than 15 % worse than in {name}"),
-        Ok(losses) => println!("\nworse than in {name}:\n- {}", losses.join("\n- ")),
-        Err(reason) => println!("\ncannot compare with {name}: {reason}"),
+        Ok(losses) if losses.is_empty() => println!("\nno figure is more than 15 % worse than before"),
+        Ok(losses) => println!("\nworse than before:\n- {}", losses.join("\n- ")),
+        Err(reason) => println!("\ncannot compare: {reason}"),
     }
     losses.map_or(true, |losses| !losses.is_empty())
 }
@@ -177,6 +195,11 @@ pub(crate) fn timed_ms(work: impl FnOnce()) -> f64 {
 
 /// The median.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
+    percentile(values, 50)
+}
+
+/// The value that this many percent of the values are smaller than.
+pub(crate) fn percentile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    values.get(values.len() * percent / 100).copied().unwrap_or(f64::NAN)
 }

@@ -1,12 +1,15 @@
 //! Writes the results as a table for the terminal and as BENCHMARKS.md.
 
-use crate::figures::{FIGURES, find};
+use crate::figures::{self, find};
 use crate::results::{COLUMNS, Results};
+use crate::run::Run;
+use crate::server::ROOT;
+use std::path::PathBuf;
 
 /// The tables of BENCHMARKS.md: heading and groups of figures.
 const SECTIONS: &[(&str, &[&str])] = &[
     ("Size, start and memory", &["size", "start"]),
-    ("Jobs", &["enqueue", "turns", "first", "disk"]),
+    ("Jobs", &["disk", "latency", "first", "enqueue", "batch", "turns"]),
     ("Event streams", &["streams"]),
     ("Sandbox", &["sandbox", "tools"]),
     ("A store with 100,000 queued jobs", &["restart"]),
@@ -24,61 +27,109 @@ const INTRODUCTION: &str = "\
 - A peer does not always do the same work. [Method](#method) says how each figure is measured.
 ";
 
+/// Texts written by hand for missed goals, in `KEY.md`: the measured floor, and why the goal is missed.
+const NOTES: &str = "scripts/benchmarks/notes";
+const EXPLANATION_OF_BEFORE: &str = "\
+- \"Before\" is an earlier version, measured by the same program. [Machine](#machine) names both commits.
+";
+
+/// The columns that a terminal shows at the right.
+const NUMBERS: [&str; 3] = ["before", "measured", "better by"];
+
 /// The table in columns, for a terminal.
-pub(crate) fn terminal(results: &Results) -> String {
-    let rows = results.rows();
-    let headings = COLUMNS.map(str::to_owned);
-    let widths: [usize; 5] = std::array::from_fn(|column| {
-        let cells = rows.iter().chain([&headings]).map(|row| row[column].chars().count());
-        cells.max().unwrap_or_default()
-    });
+pub(crate) fn terminal(run: &Run, before: Option<&Run>) -> String {
+    let rows = table(run.results.rows(before.map(|run| &run.results)), before);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let columns: Vec<(usize, bool)> = (0..COLUMNS.len())
+        .map_while(|column| Some((width(column)?, NUMBERS.contains(&rows.first()?.get(column)?.as_str()))))
+        .collect();
     let mut text = String::new();
-    for row in [&headings].into_iter().chain(&rows) {
-        let [name, measured, goal, met, ratio] = row;
-        let [w0, w1, w2, w3, w4] = widths;
-        let line = format!("{name:<w0$}  {measured:>w1$}  {goal:<w2$}  {met:<w3$}  {ratio:>w4$}");
-        text.push_str(line.trim_end());
+    for row in &rows {
+        let cells = row.iter().zip(&columns).map(|(cell, (width, is_number))| {
+            if *is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
     text
 }
 
+/// Headings and rows. Without an earlier run there is no column "before".
+fn table(rows: Vec<[String; 6]>, before: Option<&Run>) -> Vec<Vec<String>> {
+    let headings = COLUMNS.map(str::to_owned);
+    let is_shown = |column: usize| before.is_some() || COLUMNS[column] != "before";
+    let shown = |row: [String; 6]| -> Vec<String> {
+        row.into_iter().enumerate().filter(|(column, _)| is_shown(*column)).map(|(_, cell)| cell).collect()
+    };
+    [headings].into_iter().chain(rows).map(shown).collect()
+}
+
 /// BENCHMARKS.md.
-pub(crate) fn markdown(results: &Results, machine: &[(&str, String)]) -> String {
+pub(crate) fn markdown(run: &Run, before: Option<&Run>) -> String {
+    let results = &run.results;
     let mut text = String::from(INTRODUCTION);
-    let missed = results.missed_goals();
-    if !missed.is_empty() {
-        text.extend(["\nThis run missed these goals:\n\n- ", &missed.join("\n- "), "\n"]);
+    if before.is_some() {
+        text.push_str(EXPLANATION_OF_BEFORE);
     }
+    append_missed(&mut text, results);
     for (heading, groups) in SECTIONS {
-        let rows = results.rows_of(groups);
+        let rows = results.rows_of(groups, before.map(|run| &run.results));
         if !rows.is_empty() {
             text.extend(["\n## ", heading, "\n\n"]);
-            append_table(&mut text, &COLUMNS.map(str::to_owned), &rows);
+            append_table(&mut text, &table(rows, before));
         }
     }
-    text.push_str("\n## Machine\n\n");
-    let pair = |name: &str, value: &str| [name.to_owned(), value.to_owned()];
-    let rows: Vec<[String; 2]> = machine.iter().map(|(name, value)| pair(name, value)).collect();
-    append_table(&mut text, &pair("", "this run"), &rows);
+    append_machine(&mut text, run, before);
     let versions = results.peer_versions();
     if !versions.is_empty() {
         text.push_str("\n## Peers\n\n");
-        let rows: Vec<[String; 2]> = versions.iter().map(|(name, value)| pair(name, value)).collect();
-        append_table(&mut text, &pair("peer", "version"), &rows);
+        let versions = versions.iter().map(|(name, version)| vec![name.clone(), version.clone()]);
+        append_table(&mut text, &with_headings(&["peer", "version"], versions));
     }
     text.push_str("\n## Method\n\n");
-    let rows: Vec<[String; 2]> = FIGURES
-        .iter()
-        .filter(|figure| results.value(figure.key).is_some())
-        .map(|figure| match figure.peer_of.and_then(find) {
-            Some(ours) => pair(&format!("{}; peer: {}", ours.name, figure.name), figure.method),
-            None => pair(figure.name, figure.method),
-        })
-        .collect();
-    append_table(&mut text, &pair("figure", "method"), &rows);
+    let measured = figures::all().filter(|figure| results.value(figure.key).is_some());
+    let methods = measured.map(|figure| {
+        let name = match figure.peer_of.and_then(find) {
+            Some(ours) => format!("{}; peer: {}", ours.name, figure.name),
+            None => figure.name.to_owned(),
+        };
+        vec![name, figure.method.to_owned()]
+    });
+    append_table(&mut text, &with_headings(&["figure", "method"], methods));
     append_skipped(&mut text, results);
     text
+}
+
+/// The missed goals, each with its note.
+fn append_missed(text: &mut String, results: &Results) {
+    let missed = results.missed_goals();
+    if !missed.is_empty() {
+        text.push_str("\nThis run missed these goals:\n\n");
+    }
+    for figure in missed {
+        text.extend(["- ", figure.name, "\n"]);
+        for line in note(figure.key).unwrap_or_default().lines() {
+            text.extend(["  ", line, "\n"]);
+        }
+    }
+}
+
+/// The text written by hand, if there is one. It stays when the page is written again.
+fn note(key: &str) -> Option<String> {
+    std::fs::read_to_string([ROOT, NOTES, &format!("{key}.md")].iter().collect::<PathBuf>()).ok()
+}
+
+fn append_machine(text: &mut String, run: &Run, before: Option<&Run>) {
+    text.push_str("\n## Machine\n\n");
+    let earlier = |name: &String| {
+        let fact = before?.machine.iter().find(|(other, _)| other == name);
+        Some(fact.map_or(String::new(), |(_, text)| text.clone()))
+    };
+    let rows = run.machine.iter().map(|(name, now)| [Some(name.clone()), earlier(name), Some(now.clone())]);
+    let rows = rows.map(|row| row.into_iter().flatten().collect());
+    let headings: &[&str] = if before.is_some() { &["", "before", "this run"] } else { &["", "this run"] };
+    append_table(text, &with_headings(headings, rows));
 }
 
 fn append_skipped(text: &mut String, results: &Results) {
@@ -88,22 +139,26 @@ fn append_skipped(text: &mut String, results: &Results) {
     }
     text.push_str("\n## Skipped\n\n");
     if !results.has_peers() {
-        text.push_str("- all peers but the bare program: the run had no `--peers`\n");
+        text.push_str("- all peers that need `--peers`: the run had no such option\n");
     }
     for (name, reason) in skipped {
         text.extend(["- ", &name, ":\n  ", reason, "\n"]);
     }
 }
 
-fn append_table<const N: usize>(text: &mut String, headings: &[String; N], rows: &[[String; N]]) {
-    let line = |cells: &[String; N]| {
-        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    text.push_str(&line(headings));
-    text.extend(["|", &" --- |".repeat(N), "\n"]);
-    for row in rows {
-        text.push_str(&line(row));
+fn with_headings(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    std::iter::once(headings).chain(rows).collect()
+}
+
+/// Appends a table whose first row has the headings.
+fn append_table(text: &mut String, rows: &[Vec<String>]) {
+    for (at, row) in rows.iter().enumerate() {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        text.extend(["| ", &cells.join(" | "), " |\n"]);
+        if at == 0 {
+            text.extend(["|", &" --- |".repeat(row.len()), "\n"]);
+        }
     }
 }
 
@@ -114,7 +169,7 @@ mod tests {
     #[test]
     fn every_group_has_a_table() {
         let with_table = |group: &str| SECTIONS.iter().any(|(_, groups)| groups.contains(&group));
-        assert!(FIGURES.iter().all(|figure| with_table(figure.group())));
+        assert!(figures::all().all(|figure| with_table(figure.group())));
     }
 
     #[test]
@@ -124,12 +179,29 @@ mod tests {
         results.record("sandbox.python.bwrap", 10.0);
         results.skip("sandbox.javascript", "no | kernel");
         results.record_version("node", "v20");
-        let page = markdown(&results, &[("cores", "2".into())]);
-        let screen = terminal(&results);
+        let run = Run { machine: vec![("cores".into(), "2".into())], results };
+        let page = markdown(&run, None);
+        let screen = terminal(&run, None);
         for text in [&page, &screen] {
             assert!(text.contains("sandboxed Python, p50") && text.contains("5 ×"), "{text}");
         }
         assert!(page.contains("| cores | 2 |") && page.contains("| node | v20 |"), "{page}");
         assert!(page.contains("- sandboxed JavaScript, p50:\n  no | kernel"), "{page}");
+    }
+
+    #[test]
+    fn the_column_before_shows_the_values_and_the_machine_of_an_earlier_run() {
+        let run = |time_ms: f64, commit: &str| {
+            let mut results = Results::default();
+            results.record("start.ready", time_ms);
+            Run { machine: vec![("commit of the binary".into(), commit.into())], results }
+        };
+        let (before, now) = (run(49.0, "old"), run(19.0, "new"));
+        let page = markdown(&now, Some(&before));
+        assert!(page.contains("| figure | before | measured | goal |"), "{page}");
+        assert!(page.contains("p50 of 9 | 49.0 ms | 19.0 ms | ≤ 20 ms | yes |"), "{page}");
+        assert!(page.contains("|  | before | this run |\n"), "{page}");
+        assert!(page.contains("| commit of the binary | old | new |"), "{page}");
+        assert!(!markdown(&now, None).contains("before"), "there is no earlier run");
     }
 }

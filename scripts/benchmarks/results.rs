@@ -1,13 +1,13 @@
 //! The results of a run with their goals and ratios: rows for people, JSON for
 //! programs, and the missed goals.
 
-use crate::figures::{FIGURES, FSYNC, Figure, Goal, find};
+use crate::figures::{self, FSYNC, Figure, Goal, find};
 use crate::unit::{Unit, format_ratio};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Headings of the columns of [`Results::rows`].
-pub(crate) const COLUMNS: [&str; 5] = ["figure", "measured", "goal", "met", "better by"];
+pub(crate) const COLUMNS: [&str; 6] = ["figure", "before", "measured", "goal", "met", "better by"];
 
 /// The outcome of one figure.
 #[derive(Debug, Clone)]
@@ -37,6 +37,20 @@ impl Results {
         self.outcomes.insert(figure.key, outcome);
     }
 
+    /// Takes the outcomes of an earlier run from what [`Results::json`] wrote.
+    pub(crate) fn restore(&mut self, figures: &[Value]) {
+        for figure in figures {
+            let Some(known) = figure["key"].as_str().and_then(find) else { continue };
+            let note = figure["note"].as_str().unwrap_or_default().to_owned();
+            let outcome = match (figure["value"].as_f64(), figure["skipped"].as_str()) {
+                (Some(value), _) => Outcome::Measured { value, note },
+                (None, Some(reason)) => Outcome::Skipped(reason.to_owned()),
+                (None, None) => continue,
+            };
+            self.outcomes.insert(known.key, outcome);
+        }
+    }
+
     /// Records why a figure is missing.
     pub(crate) fn skip(&mut self, key: &str, reason: &str) {
         let figure = figure_of(key);
@@ -54,8 +68,7 @@ impl Results {
 
     /// Skips the figures of a group that have no outcome. Returns whether one of ours is among them.
     pub(crate) fn skip_missing(&mut self, group: &str, with_peers: bool) -> bool {
-        let missing: Vec<&Figure> = FIGURES
-            .iter()
+        let missing: Vec<&Figure> = figures::all()
             .filter(|figure| figure.group() == group && !self.outcomes.contains_key(figure.key))
             .filter(|figure| with_peers || !figure.needs_peers())
             .collect();
@@ -79,7 +92,7 @@ impl Results {
 
     /// Whether a figure that needs `--peers` was measured or skipped.
     pub(crate) fn has_peers(&self) -> bool {
-        FIGURES.iter().any(|figure| figure.needs_peers() && self.outcomes.contains_key(figure.key))
+        figures::all().any(|figure| figure.needs_peers() && self.outcomes.contains_key(figure.key))
     }
 
     pub(crate) fn value(&self, key: &str) -> Option<f64> {
@@ -89,15 +102,16 @@ impl Results {
         }
     }
 
-    /// The cells of [`COLUMNS`] for each measured or skipped figure, in the order of the list.
-    pub(crate) fn rows(&self) -> Vec<[String; 5]> {
-        FIGURES.iter().filter_map(|figure| self.row(figure)).collect()
+    /// The cells of [`COLUMNS`] for each measured or skipped figure, in the order of the list. An earlier run
+    /// fills the column "before".
+    pub(crate) fn rows(&self, before: Option<&Self>) -> Vec<[String; 6]> {
+        figures::all().filter_map(|figure| self.row(figure, before)).collect()
     }
 
     /// The same for some groups.
-    pub(crate) fn rows_of(&self, groups: &[&str]) -> Vec<[String; 5]> {
-        let figures = FIGURES.iter().filter(|figure| groups.contains(&figure.group()));
-        figures.filter_map(|figure| self.row(figure)).collect()
+    pub(crate) fn rows_of(&self, groups: &[&str], before: Option<&Self>) -> Vec<[String; 6]> {
+        let figures = figures::all().filter(|figure| groups.contains(&figure.group()));
+        figures.filter_map(|figure| self.row(figure, before)).collect()
     }
 
     /// Name and reason of each skipped figure.
@@ -106,12 +120,12 @@ impl Results {
             Outcome::Skipped(reason) => Some((full_name(figure), reason.as_str())),
             Outcome::Measured { .. } => None,
         };
-        FIGURES.iter().filter_map(name_and_reason).collect()
+        figures::all().filter_map(name_and_reason).collect()
     }
 
-    /// Names of the figures that miss their goal.
-    pub(crate) fn missed_goals(&self) -> Vec<&'static str> {
-        FIGURES.iter().filter(|figure| self.is_met(figure) == Some(false)).map(|figure| figure.name).collect()
+    /// The figures that miss a goal.
+    pub(crate) fn missed_goals(&self) -> Vec<&'static Figure> {
+        figures::all().filter(|figure| self.is_met(figure) == Some(false)).collect()
     }
 
     /// Every measured or skipped figure, as an array of objects.
@@ -120,7 +134,7 @@ impl Results {
             let outcome = self.outcomes.get(figure.key)?;
             let mut object = json!({
                 "key": figure.key, "name": figure.name, "unit": format!("{:?}", figure.unit()),
-                "goal": self.format_goal(figure), "met": self.is_met(figure), "peer_of": figure.peer_of,
+                "goal": self.format_goals(figure), "met": self.is_met(figure), "peer_of": figure.peer_of,
                 "better_by": self.better_by(figure),
             });
             match outcome {
@@ -132,10 +146,10 @@ impl Results {
             }
             Some(object)
         };
-        FIGURES.iter().filter_map(object).collect()
+        figures::all().filter_map(object).collect()
     }
 
-    fn row(&self, figure: &'static Figure) -> Option<[String; 5]> {
+    fn row(&self, figure: &'static Figure, before: Option<&Self>) -> Option<[String; 6]> {
         let outcome = self.outcomes.get(figure.key)?;
         let name =
             if figure.peer_of.is_some() { format!("peer: {}", figure.name) } else { figure.name.to_owned() };
@@ -146,49 +160,48 @@ impl Results {
         };
         let ratio =
             self.better_by(figure).map_or(String::new(), |ratio| format!("{} ×", format_ratio(ratio)));
-        Some([name, format_outcome(figure, outcome), self.format_goal(figure), met.to_owned(), ratio])
+        let before = before.and_then(|before| before.outcomes.get(figure.key));
+        let before = match before {
+            Some(Outcome::Measured { .. }) => before.map(|outcome| format_outcome(figure, outcome)),
+            _ => None,
+        };
+        let (measured, goals) = (format_outcome(figure, outcome), self.format_goals(figure));
+        Some([name, before.unwrap_or_default(), measured, goals, met.to_owned(), ratio])
     }
 
-    /// The goal as text, with the measured disk time where the goal adds it.
-    fn format_goal(&self, figure: &Figure) -> String {
-        match figure.goal {
-            Goal::None => String::new(),
-            Goal::AtMost(most) => format!("≤ {}", figure.unit.format_goal(most)),
-            Goal::AtLeast(least) => format!("≥ {}", figure.unit.format_goal(least)),
-            Goal::AtMostAndFsync(most) => match self.value(FSYNC) {
-                Some(fsync) => {
-                    format!(
-                        "≤ {} + fdatasync = {}",
-                        figure.unit.format_goal(most),
-                        Unit::Ms.format(most + fsync)
-                    )
-                }
-                None => format!("≤ {} + fdatasync", figure.unit.format_goal(most)),
-            },
-            Goal::Times(peers) => {
-                let each: Vec<String> = peers
-                    .iter()
-                    .map(|(times, name, _)| format!("≥ {} × {name}", format_ratio(*times)))
-                    .collect();
-                each.join(", ")
+    /// The goals as text, with the measured disk time where a goal adds it.
+    fn format_goals(&self, figure: &Figure) -> String {
+        let sign = if figure.unit.is_larger_better() { '≥' } else { '≤' };
+        let format_goal = |goal: &Goal| match *goal {
+            Goal::AtMost(bound) | Goal::AtLeast(bound) => {
+                format!("{sign} {}", figure.unit.format_goal(bound))
             }
-        }
+            Goal::AtMostAndFsync(most) => {
+                let text = format!("{sign} {} + fdatasync", figure.unit.format_goal(most));
+                let sum = self.value(FSYNC).map(|fsync| Unit::Ms.format(most + fsync));
+                sum.map_or(text.clone(), |sum| format!("{text} = {sum}"))
+            }
+            Goal::Times { factor, peer, .. } => format!("{sign} {} × {peer}", format_ratio(factor)),
+        };
+        figure.goals.iter().map(format_goal).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the goal is met. `None`: no goal, or nothing to compare with.
+    /// Whether all goals are met that have something to compare with. `None`: there is none.
     fn is_met(&self, figure: &Figure) -> Option<bool> {
         let value = self.value(figure.key)?;
-        match figure.goal {
-            Goal::None => None,
+        let met: Vec<bool> =
+            figure.goals.iter().filter_map(|goal| self.meets(figure, value, *goal)).collect();
+        (!met.is_empty()).then(|| met.iter().all(|is_met| *is_met))
+    }
+
+    fn meets(&self, figure: &Figure, value: f64, goal: Goal) -> Option<bool> {
+        match goal {
             Goal::AtMost(most) => Some(value <= most),
             Goal::AtLeast(least) => Some(value >= least),
             Goal::AtMostAndFsync(most) => Some(value <= most + self.value(FSYNC)?),
-            Goal::Times(peers) => {
-                let met: Vec<bool> = peers
-                    .iter()
-                    .filter_map(|(times, _, key)| Some(value >= times * self.value(key)?))
-                    .collect();
-                (!met.is_empty()).then(|| met.iter().all(|is_met| *is_met))
+            Goal::Times { factor, key, .. } => {
+                let bound = factor * self.value(key)?;
+                Some(if figure.unit.is_larger_better() { value >= bound } else { value <= bound })
             }
         }
     }
@@ -232,11 +245,12 @@ mod tests {
         results.record("enqueue.64", 3_000.0);
         let figure = figure_of("enqueue.64");
         assert_eq!(results.is_met(figure), None);
-        results.record("enqueue.64.bare", 5_000.0);
+        results.record("enqueue.64.bare", 4_000.0);
         assert_eq!(results.is_met(figure), Some(true));
-        results.record("enqueue.64.bullmq", 2_000.0);
+        results.record("enqueue.64.bullmq", 4_000.0);
         assert_eq!(results.is_met(figure), Some(false));
-        assert_eq!(results.missed_goals(), vec!["durable enqueue, 64 clients"]);
+        let missed: Vec<&str> = results.missed_goals().into_iter().map(|figure| figure.key).collect();
+        assert_eq!(missed, ["enqueue.64"]);
     }
 
     #[test]
@@ -257,8 +271,46 @@ mod tests {
         assert_eq!(results.is_met(figure_of("first.event")), None);
         results.record(FSYNC, 1.5);
         assert_eq!(results.is_met(figure_of("first.event")), Some(true));
-        let rows = results.rows();
-        assert_eq!(rows[1][2..4], ["≤ 5 ms + fdatasync = 6.50 ms".to_owned(), "yes".to_owned()]);
+        let rows = results.rows(None);
+        assert_eq!(rows[1][3..5], ["≤ 5 ms + fdatasync = 6.50 ms".to_owned(), "yes".to_owned()]);
+    }
+
+    #[test]
+    fn a_factor_is_an_upper_bound_where_less_is_better() {
+        let mut results = Results::default();
+        results.record("sandbox.python", 2.0);
+        results.record("sandbox.python.plain", 8.0);
+        assert_eq!(results.rows(None)[0][3..5], ["≤ 0.25 × python3".to_owned(), "yes".to_owned()]);
+        results.record("sandbox.python", 2.1);
+        assert_eq!(results.is_met(figure_of("sandbox.python")), Some(false));
+    }
+
+    #[test]
+    fn each_of_several_goals_must_hold() {
+        let both = [Goal::AtLeast(10.0), Goal::Times { factor: 2.0, peer: "bare", key: "enqueue.64.bare" }];
+        let figure = Figure { goals: Vec::from(both).leak(), ..*figure_of("enqueue.64") };
+        let mut results = Results::default();
+        results.record("enqueue.64", 30.0);
+        results.record("enqueue.64.bare", 15.0);
+        assert_eq!(results.is_met(&figure), Some(true));
+        assert_eq!(results.format_goals(&figure), "≥ 10/s, ≥ 2 × bare");
+        results.record("enqueue.64.bare", 16.0);
+        assert_eq!(results.is_met(&figure), Some(false));
+    }
+
+    #[test]
+    fn an_earlier_run_fills_its_column_for_figures_and_for_peers() {
+        let mut earlier = Results::default();
+        earlier.record("enqueue.64", 20_000.0);
+        earlier.record("enqueue.64.bare", 40_000.0);
+        let mut results = Results::default();
+        for key in ["enqueue.1", "enqueue.64", "enqueue.64.bare"] {
+            results.record(key, 30_000.0);
+        }
+        earlier.skip("enqueue.1", "not now");
+        let before: Vec<String> =
+            results.rows(Some(&earlier)).into_iter().map(|row| row[1].clone()).collect();
+        assert_eq!(before, ["", "20,000/s", "40,000/s"]);
     }
 
     #[test]
@@ -268,20 +320,22 @@ mod tests {
         assert!(!results.skip_missing("size", true));
         assert!(results.skip_missing("first", false));
         let skipped = results.skipped();
-        assert_eq!(skipped.len(), 3, "{skipped:?}");
+        assert_eq!(skipped.len(), 4, "{skipped:?}");
         assert!(results.skip_missing("start", true));
     }
 
     #[test]
     fn keys_are_unique_and_peers_name_an_existing_figure() {
-        for (at, figure) in FIGURES.iter().enumerate() {
-            assert!(!FIGURES[..at].iter().any(|other| other.key == figure.key), "{}", figure.key);
+        for (at, figure) in figures::all().enumerate() {
+            assert!(figures::all().take(at).all(|other| other.key != figure.key), "{}", figure.key);
             if let Some(key) = figure.peer_of {
                 assert!(find(key).is_some() && figure.key.starts_with(key), "{}", figure.key);
             }
-            if let Goal::Times(peers) = figure.goal {
-                assert!(peers.iter().all(|(_, _, key)| find(key).is_some()), "{}", figure.key);
-            }
+            let has_peer = |goal: &Goal| match goal {
+                Goal::Times { key, .. } => find(key).is_some(),
+                _ => true,
+            };
+            assert!(figure.goals.iter().all(has_peer), "{}", figure.key);
         }
     }
 }

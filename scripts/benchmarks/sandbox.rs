@@ -4,14 +4,18 @@ use crate::load::calls_per_second;
 use crate::results::Results;
 use crate::server::binary;
 use crate::unit::Unit;
-use crate::{Benchmark, SPAN, machine, median, peers, process, timed_ms};
+use crate::{Benchmark, SPAN, machine, median, peers, percentile, process, timed_ms};
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// Runs of one figure.
 const RUNS: usize = 400;
+/// Runs before them.
+const WARM_UP_RUNS: usize = 20;
+/// Runs of the interpreter without a sandbox.
+const PLAIN_RUNS: usize = 100;
 
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {
@@ -22,7 +26,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     let python = Program::new(Language::Python, Level::Standard, "print(1)");
     let lenient = Program::new(Language::Python, Level::Lenient, "print(1)");
     let results = &mut run.results;
-    latency(results, &sandbox, "sandbox.python", &python);
+    python_latency(results, &sandbox, &python);
     latency(results, &sandbox, "sandbox.javascript", &javascript);
     if run.with_peers {
         measure_peers(results, &sandbox);
@@ -38,19 +42,44 @@ pub(crate) fn measure(run: &mut Benchmark) {
 }
 
 fn latency(results: &mut Results, sandbox: &Sandbox, key: &str, program: &Program) {
-    for _ in 0..20 {
+    for _ in 0..WARM_UP_RUNS {
         assert_eq!(sandbox.run(program, &|| false).error, None);
     }
     let mut times: Vec<f64> = (0..RUNS).map(|_| timed_ms(|| drop(sandbox.run(program, &|| false)))).collect();
     record_with_p99(results, key, &mut times);
 }
 
-/// The same small program without a sandbox, in bubblewrap, and in node.
+/// The sandbox and the same interpreter without it, alternating, so that both see the same machine.
+fn python_latency(results: &mut Results, sandbox: &Sandbox, program: &Program) {
+    let (mut sandboxed, mut plain) = (Vec::new(), Vec::new());
+    let run = || timed_ms(|| assert_eq!(sandbox.run(program, &|| false).error, None));
+    for _ in 0..WARM_UP_RUNS {
+        run();
+    }
+    let interpreter = interpreter(sandbox);
+    for _ in 0..PLAIN_RUNS {
+        let command = print_one(&interpreter);
+        plain.push(timed_ms(|| assert!(run_command(&command).is_ok_and(|status| status.success()))));
+        sandboxed.extend((0..RUNS / PLAIN_RUNS).map(|_| run()));
+    }
+    record_with_p99(results, "sandbox.python", &mut sandboxed);
+    record_with_p99(results, "sandbox.python.plain", &mut plain);
+}
+
+/// The interpreter of the sandbox.
+fn interpreter(sandbox: &Sandbox) -> String {
+    let path = sandbox.report().python.path.expect("an interpreter");
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+fn print_one(python: &str) -> [&str; 5] {
+    [python, "-I", "-S", "-c", "print(1)"]
+}
+
+/// The same small program in bubblewrap, and in node.
 fn measure_peers(results: &mut Results, sandbox: &Sandbox) {
-    let interpreter = sandbox.report().python.path.expect("an interpreter");
-    let python = interpreter.to_str().expect("a path in UTF-8");
-    let print_one = [python, "-I", "-S", "-c", "print(1)"];
-    measure_command(results, "sandbox.python.plain", &print_one);
+    let interpreter = interpreter(sandbox);
+    let print_one = print_one(&interpreter);
     let node = machine::first_line("sh", &["-c", "command -v node"]);
     let log_one = [node.as_str(), "-e", "console.log(1)"];
     measure_command(results, "sandbox.javascript.node", &log_one);
@@ -80,16 +109,18 @@ fn with_bubblewrap<'a>(bwrap: &'a str, command: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn measure_command(results: &mut Results, key: &str, command: &[&str]) {
-    let run =
-        || Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match run() {
+    match run_command(command) {
         Ok(status) if status.success() => {
-            let mut times: Vec<f64> = (0..40).map(|_| timed_ms(|| drop(run()))).collect();
+            let mut times: Vec<f64> = (0..40).map(|_| timed_ms(|| drop(run_command(command)))).collect();
             record_with_p99(results, key, &mut times);
         }
         Ok(status) => results.skip(key, &format!("it fails here: {status}")),
         Err(_) => results.skip(key, &format!("'{}' is not installed", command[0])),
     }
+}
+
+fn run_command(command: &[&str]) -> std::io::Result<ExitStatus> {
+    Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status()
 }
 
 fn throughput(results: &mut Results, sandbox: &Sandbox, key: &str, program: &Program) {
@@ -120,7 +151,6 @@ fn find_guest() -> Option<u32> {
 }
 
 fn record_with_p99(results: &mut Results, key: &str, times: &mut [f64]) {
-    let p50 = median(times);
-    let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or(f64::NAN);
-    results.record_with_note(key, p50, &format!("p99 {}", Unit::Ms.format(p99)));
+    let p99 = percentile(times, 99);
+    results.record_with_note(key, median(times), &format!("p99 {}", Unit::Ms.format(p99)));
 }

@@ -1,0 +1,93 @@
+//! All figures: key, name, unit, goals, peer and method. The terminal, BENCHMARKS.md and the JSON are written
+//! from these lists.
+
+mod jobs;
+mod restart;
+mod sandbox;
+mod start;
+mod streams;
+
+use crate::unit::Unit;
+
+/// A goal of a figure (DESIGN §10).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+    /// At most this many milliseconds plus one `fdatasync` of this disk ([`FSYNC`]).
+    AtMostAndFsync(f64),
+    /// At least this factor times the figure of a key, or at most, where a smaller value is better.
+    Times {
+        factor: f64,
+        /// The short name of the peer.
+        peer: &'static str,
+        key: &'static str,
+    },
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// `group.figure`; a peer's is `group.figure.peer`.
+    pub(crate) key: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    /// All of them count.
+    pub(crate) goals: &'static [Goal],
+    /// For a peer: the key of our own figure to compare it with.
+    pub(crate) peer_of: Option<&'static str>,
+    /// How it is measured, in one line.
+    pub(crate) method: &'static str,
+}
+
+/// The key of the disk's figure. Some goals add its value.
+pub(crate) const FSYNC: &str = "disk.fdatasync";
+/// Peers that every run measures: the bare program, and the interpreter that the sandbox needs anyway.
+const PEERS_OF_EACH_RUN: [&str; 2] = ["bare", "plain"];
+
+const fn ours(
+    key: &'static str,
+    name: &'static str,
+    unit: Unit,
+    goals: &'static [Goal],
+    method: &'static str,
+) -> Figure {
+    Figure { key, name, unit, goals, peer_of: None, method }
+}
+
+const fn peer(key: &'static str, peer_of: &'static str, name: &'static str, method: &'static str) -> Figure {
+    Figure { key, name, unit: Unit::Count, goals: &[], peer_of: Some(peer_of), method }
+}
+
+const fn times(factor: f64, peer: &'static str, key: &'static str) -> Goal {
+    Goal::Times { factor, peer, key }
+}
+
+impl Figure {
+    /// The unit. A peer has the unit of our own figure.
+    pub(crate) fn unit(&self) -> Unit {
+        self.peer_of.and_then(find).map_or(self.unit, |figure| figure.unit)
+    }
+
+    /// The first part of the key.
+    pub(crate) fn group(&self) -> &'static str {
+        self.key.split('.').next().unwrap_or(self.key)
+    }
+
+    /// Whether it needs `--peers`.
+    pub(crate) fn needs_peers(&self) -> bool {
+        let name = self.key.rsplit('.').next().unwrap_or_default();
+        self.peer_of.is_some() && !PEERS_OF_EACH_RUN.contains(&name)
+    }
+}
+
+/// Every figure, in the order of the table.
+pub(crate) fn all() -> impl Iterator<Item = &'static Figure> {
+    [start::FIGURES, jobs::FIGURES, streams::FIGURES, sandbox::FIGURES, restart::FIGURES]
+        .into_iter()
+        .flatten()
+}
+
+pub(crate) fn find(key: &str) -> Option<&'static Figure> {
+    all().find(|figure| figure.key == key)
+}
