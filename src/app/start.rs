@@ -32,7 +32,7 @@ use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
-    Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Workspaces,
+    Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::BashRules;
@@ -140,6 +140,9 @@ fn open_measured_store(
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
     store.on_writer_loss(|| std::process::exit(STORE_LOST_EXIT));
+    // The first commit also makes the file grow: two syncs. They pass while the other parts start, so that
+    // the first `/readyz` or job waits for its own commit only. A failure shows there, too.
+    drop(store.probe());
     let scrubbed = Arc::clone(&store);
     let scrub = std::thread::Builder::new().name("scrub".to_owned()).spawn(move || scrubbed.scrub());
     drop(scrub.map_err(AppError::Runtime)?); // it ends by itself
