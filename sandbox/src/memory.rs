@@ -11,15 +11,16 @@ pub fn limit_malloc_arenas(max: i32) -> bool {
     sys::limit_malloc_arenas(max)
 }
 
-/// Returns memory that only the start of the process needed: free heap, and the mapping of its code. The
-/// kernel maps 64 KiB around every instruction that runs for the first time, so nearly all code is mapped
-/// after the start. Code that runs again is mapped again from the page cache without a read. Returns whether
-/// the kernel accepted it.
+/// Returns memory that only the start of the process needed: free heap, and the mapping of its code and its
+/// constants. The kernel maps 64 KiB around every instruction that runs for the first time, so nearly all
+/// code is mapped after the start. What is used again is mapped again from the page cache without a read.
+/// Returns whether the kernel accepted it.
 pub fn release_startup_memory() -> bool {
     let here: fn() -> bool = release_startup_memory;
     sys::trim_malloc();
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return false };
-    code_mapping(&maps, here as usize).is_some_and(sys::unmap_code)
+    let mappings = unwritten_mappings(&maps, here as usize);
+    !mappings.is_empty() && mappings.into_iter().all(sys::unmap_unwritten)
 }
 
 /// Returns free heap to the kernel, if more than `max_bytes` of the process's memory is free heap. Returns
@@ -40,25 +41,40 @@ fn anonymous_bytes() -> Option<usize> {
     kib.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
-/// The mapping in `/proc/self/maps` that contains the address, if it is read-only code of a file. Changed
-/// pages, and code outside of files (copied to huge pages), would be lost.
-fn code_mapping(maps: &str, address: usize) -> Option<Range<usize>> {
-    let found = maps.lines().find_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-        range.contains(&address).then_some((range, rest))
-    });
-    found.filter(|(_, rest)| is_code_of_file(rest)).map(|(range, _)| range)
+/// A line of `/proc/self/maps`, if it maps a file.
+#[derive(PartialEq)]
+struct FileMapping<'a> {
+    range: Range<usize>,
+    rights: &'a str,
+    /// Where it begins in the file, in hexadecimal digits.
+    offset: &'a str,
+    /// Device and inode.
+    file: (&'a str, u64),
 }
 
-/// Parses the fields after the range: rights, offset, device, inode, path.
-fn is_code_of_file(rest: &str) -> bool {
-    let mut fields = rest.split_ascii_whitespace();
-    let rights = fields.next();
-    let inode = fields.nth(2).and_then(|inode| inode.parse::<u64>().ok());
-    let has_path = fields.next().is_some_and(|path| path.starts_with('/'));
-    rights == Some("r-xp") && inode.is_some_and(|inode| inode != 0) && has_path
+/// The mappings in `/proc/self/maps` that hold what their file holds: the one that contains the address, if
+/// it is read-only code of a file, and the constants at the beginning of that file. The loader changes later
+/// parts of a file only. Changed pages, and code outside of files (copied to huge pages), would be lost.
+fn unwritten_mappings(maps: &str, address: usize) -> Vec<Range<usize>> {
+    let mappings: Vec<FileMapping<'_>> = maps.lines().filter_map(file_mapping).collect();
+    let is_code = |found: &&FileMapping<'_>| found.range.contains(&address) && found.rights == "r-xp";
+    let Some(code) = mappings.iter().find(is_code) else { return Vec::new() };
+    let is_at_start = |found: &FileMapping<'_>| found.offset.bytes().all(|digit| digit == b'0');
+    let is_constant = |found: &FileMapping<'_>| found.rights == "r--p" && is_at_start(found);
+    let is_unwritten = |found: &&FileMapping<'_>| *found == code || is_constant(found);
+    let of_file = mappings.iter().filter(|found| found.file == code.file);
+    of_file.filter(is_unwritten).map(|found| found.range.clone()).collect()
+}
+
+/// Parses the fields: range, rights, offset, device, inode, path.
+fn file_mapping(line: &str) -> Option<FileMapping<'_>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+    let (rights, offset) = (fields.next()?, fields.next()?);
+    let file = (fields.next()?, fields.next()?.parse().ok().filter(|inode| *inode != 0)?);
+    fields.next().filter(|path| path.starts_with('/'))?;
+    Some(FileMapping { range, rights, offset, file })
 }
 
 #[cfg(test)]
@@ -66,16 +82,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_file_backed_code_mappings_are_found() {
-        let maps =
-            "1000-3000 r-xp 00000000 08:01 7 /bin/nanoclaw\n3000-4000 rw-p 00002000 08:01 7 /bin/nanoclaw\n";
-        assert_eq!(code_mapping(maps, 0x2fff), Some(0x1000..0x3000));
-        assert_eq!(code_mapping(maps, 0x3000), None, "data");
-        assert_eq!(code_mapping(maps, 0x9000), None, "nothing");
-        assert_eq!(code_mapping("not a map", 0x1000), None);
+    fn only_code_and_constants_of_the_file_count_as_unwritten() {
+        let maps = "1000-2000 r--p 00000000 08:01 7 /bin/nanoclaw\n\
+            2000-4000 r-xp 00001000 08:01 7 /bin/nanoclaw\n\
+            4000-5000 r--p 00003000 08:01 7 /bin/nanoclaw\n\
+            5000-6000 rw-p 00004000 08:01 7 /bin/nanoclaw\n\
+            6000-7000 r--p 00000000 08:01 8 /lib/libc.so.6\n\
+            7000-8000 r--p 00000000 08:02 7 /lib/other\n";
+        assert_eq!(unwritten_mappings(maps, 0x3fff), [0x1000..0x2000, 0x2000..0x4000]);
+        assert!(unwritten_mappings(maps, 0x4000).is_empty(), "the loader has written it");
+        assert!(unwritten_mappings(maps, 0x5000).is_empty(), "data");
+        assert!(unwritten_mappings(maps, 0x9000).is_empty(), "nothing");
+        assert!(unwritten_mappings("not a map", 0x1000).is_empty());
         for rest in ["00:00 0", "00:00 0 [vdso]", "00:00 0 /bin/nanoclaw", "08:01 7", "08:01 7 [heap]"] {
             let maps = format!("1000-3000 r-xp 00000000 {rest}\n");
-            assert_eq!(code_mapping(&maps, 0x2fff), None, "in no file: {rest}");
+            assert!(unwritten_mappings(&maps, 0x2fff).is_empty(), "in no file: {rest}");
+        }
+    }
+
+    #[test]
+    fn the_mappings_of_this_process_have_no_page_of_their_own() {
+        let here: fn() -> bool = release_startup_memory;
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let found = unwritten_mappings(&smaps, here as usize);
+        assert!(!found.is_empty());
+        for range in found {
+            let line = format!("{:x}-{:x} ", range.start, range.end);
+            let figures = smaps.lines().skip_while(|other| !other.starts_with(&line)).skip(1);
+            let private = figures.filter(|line| line.starts_with("Anonymous:") || line.starts_with("Swap:"));
+            for figure in private.take(2) {
+                assert!(figure.ends_with(" 0 kB"), "{line}: {figure}");
+            }
         }
     }
 

@@ -79,10 +79,10 @@ pub(crate) fn allocated_bytes() -> usize {
     info.uordblks.saturating_add(info.hblkhd)
 }
 
-/// Removes the mapped pages of this process's code from its page tables.
-pub(crate) fn unmap_code(code: std::ops::Range<usize>) -> bool {
-    let (start, length) = (std::ptr::without_provenance_mut(code.start), code.len());
-    // SAFETY: the caller found a private mapping of a file that is read and executed, never written: a
+/// Removes the mapped pages of this process's code, or of its constants, from its page tables.
+pub(crate) fn unmap_unwritten(range: std::ops::Range<usize>) -> bool {
+    let (start, length) = (std::ptr::without_provenance_mut(range.start), range.len());
+    // SAFETY: the caller found a private mapping of a file that is read or executed, never written: a
     // removed page is read from the file again at the next access, by this thread, too.
     unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) == 0 }
 }

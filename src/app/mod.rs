@@ -107,7 +107,6 @@ impl App {
         });
         let _free_memory = FreeMemoryReleaser::start()
             .inspect_err(|error| tracing::warn!(%error, "cannot start the thread that returns free memory"));
-        process::release_startup_memory();
         self.signals.wait(&self.runtime);
         tracing::info!(timeout = ?self.drain, "stopping; running jobs may reach a step boundary");
         if let Some(watchdog) = watchdog {
