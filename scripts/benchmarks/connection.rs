@@ -7,6 +7,8 @@ use std::net::TcpStream;
 pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
     writer: TcpStream,
+    /// The header with an API key, or nothing.
+    authorization: String,
 }
 
 /// A response. Status 0 means that the server closed the connection.
@@ -19,7 +21,13 @@ impl Connection {
     pub(crate) fn open(address: &str) -> Self {
         let writer = TcpStream::connect(address).expect("connect");
         writer.set_nodelay(true).expect("nodelay");
-        Self { reader: BufReader::new(writer.try_clone().expect("clone")), writer }
+        let reader = BufReader::new(writer.try_clone().expect("clone"));
+        Self { reader, writer, authorization: String::new() }
+    }
+
+    /// Sends this API key with all further requests.
+    pub(crate) fn set_key(&mut self, key: &str) {
+        self.authorization = format!("authorization: Bearer {key}\r\n");
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Reply {
@@ -35,7 +43,8 @@ impl Connection {
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) {
         let kind = if body.starts_with('{') { "content-type: application/json\r\n" } else { "" };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{kind}content-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{}{kind}content-length: {}\r\n\r\n{body}",
+            self.authorization,
             body.len()
         );
         // A closed connection shows when the response is read.
@@ -54,7 +63,8 @@ impl Connection {
         }
     }
 
-    fn read(&mut self) -> Reply {
+    /// Reads the response of the oldest request that has none yet.
+    pub(crate) fn read(&mut self) -> Reply {
         let (mut status, mut length, mut chunked) = (0, 0, false);
         loop {
             let mut line = String::new();

@@ -13,6 +13,9 @@ const ROUND: Duration = Duration::from_secs(2);
 /// Alternating rounds. The best of each side counts, so that other load on the machine spoils neither.
 const ROUNDS: usize = 5;
 
+/// Clients that fill a queue.
+const FILLING_CLIENTS: usize = 64;
+
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {
     for clients in [1, 64, 512] {
@@ -43,4 +46,20 @@ pub(crate) fn jobs_per_second(address: &str, clients: usize, span: Duration) -> 
             status => Some(status == 202),
         },
     )
+}
+
+/// Adds jobs with an input of this many bytes to the queue.
+pub(crate) fn fill(address: &str, jobs: usize, input_bytes: usize) {
+    let body = json!({"input": "x".repeat(input_bytes)}).to_string();
+    calls_per_second(
+        FILLING_CLIENTS,
+        Duration::MAX,
+        || Connection::open(address),
+        |connection, call| {
+            (call < jobs).then(|| {
+                assert_eq!(connection.post("/v1/jobs", &body).status, 202);
+                true
+            })
+        },
+    );
 }

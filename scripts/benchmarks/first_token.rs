@@ -3,7 +3,6 @@
 
 use crate::connection::Connection;
 use crate::provider::Provider;
-use crate::results::Results;
 use crate::server::Server;
 use crate::upstream::Answer;
 use crate::{Benchmark, median, peers, percentile, timed_ms};
@@ -30,7 +29,10 @@ struct Intermediary<'a> {
 
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {
-    first_event(&mut run.results);
+    let server = Server::start("");
+    let first_event = first_event_ms(&server.address, 50, Duration::from_millis(60));
+    run.results.record("first.event", first_event);
+    drop(server);
     let answer = Answer::text("one two three");
     let provider = Provider::start(&answer, &answer);
     let completion =
@@ -64,20 +66,18 @@ pub(crate) fn measure(run: &mut Benchmark) {
     run.results.record_or_skip("first.added_p99.litellm", added.map(|times| times.added_p99));
 }
 
-fn first_event(results: &mut Results) {
-    let server = Server::start("");
-    let mut times: Vec<f64> = (0..50)
-        .map(|_| {
-            let mut connection = Connection::open(&server.address);
-            let time_ms = timed_ms(|| {
-                connection.send("POST", "/v1/jobs?stream=true", "hello");
-                connection.read_until("event: status");
-            });
-            std::thread::sleep(Duration::from_millis(60));
-            time_ms
-        })
-        .collect();
-    results.record("first.event", median(&mut times));
+/// The median time from a submission on a new connection to the first event, in milliseconds.
+pub(crate) fn first_event_ms(address: &str, samples: usize, pause: Duration) -> f64 {
+    let sample = |_| {
+        let mut connection = Connection::open(address);
+        let time_ms = timed_ms(|| {
+            connection.send("POST", "/v1/jobs?stream=true", "hello");
+            connection.read_until("event: status");
+        });
+        std::thread::sleep(pause);
+        time_ms
+    };
+    median(&mut (0..samples).map(sample).collect::<Vec<f64>>())
 }
 
 /// Times until the first token, in milliseconds.

@@ -22,9 +22,11 @@ mod connection;
 mod enqueue;
 mod figures;
 mod first_token;
+mod growth;
 mod latency;
 mod load;
 mod machine;
+mod markdown;
 mod peers;
 mod process;
 mod provider;
@@ -41,6 +43,7 @@ mod unit;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use growth::{Growth, GrowthOptions, PointList};
 use results::Results;
 use run::Run;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -83,9 +86,12 @@ struct Arguments {
     /// Also measure the peers, which are installed under target/peers
     #[arg(long)]
     peers: bool,
-    /// Also fill the bare program's store with 1 GB
+    /// Also fill the bare program's store with 1 GB, and measure the longest points of curves
     #[arg(long)]
     long: bool,
+    /// Measure other points of a curve
+    #[arg(long, value_name = "CURVE=X,…")]
+    points: Vec<PointList>,
     /// Exit with 1 if a goal is missed
     #[arg(long)]
     strict: bool,
@@ -104,24 +110,45 @@ struct Arguments {
     /// Write the page; without GROUP the default is BENCHMARKS.md
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The groups of figures to measure; default: all
-    #[arg(value_name = "GROUP", value_parser = PossibleValuesParser::new(GROUPS.map(|(group, _)| group)))]
+    /// The groups of figures and the curves to measure; default: all groups, without the curves
+    #[arg(value_name = "GROUP", value_parser = PossibleValuesParser::new(all_groups()))]
     groups: Vec<String>,
     /// Serve as the bare program from this store
     #[arg(long, value_name = "FILE", hide = true)]
     bare_program: Option<PathBuf>,
 }
 
+/// The name of all curves together.
+const ALL_CURVES: &str = "growth";
+
+fn all_groups() -> Vec<&'static str> {
+    GROUPS.iter().map(|(group, _)| *group).chain(growth::names()).chain([ALL_CURVES]).collect()
+}
+
 impl Arguments {
     fn has_group(&self, group: &str) -> bool {
-        self.groups.is_empty() || group == "disk" || self.groups.iter().any(|name| name == group)
+        // Goals use the disk's figure.
+        let has_goals = || self.groups.iter().any(|name| GROUPS.iter().any(|(group, _)| group == name));
+        self.groups.is_empty() || self.is_named(group) || group == "disk" && has_goals()
     }
 
-    /// The file for the page. Only a complete run replaces BENCHMARKS.md.
+    fn has_curve(&self, curve: &str) -> bool {
+        self.is_named(curve) || self.is_named(ALL_CURVES)
+    }
+
+    fn is_named(&self, group: &str) -> bool {
+        self.groups.iter().any(|name| name == group)
+    }
+
+    /// The file for the whole page. Only a complete run replaces BENCHMARKS.md.
     fn page(&self) -> Option<PathBuf> {
         let is_complete = self.groups.is_empty();
-        self.out.clone().or(is_complete.then(|| [server::ROOT, "BENCHMARKS.md"].iter().collect()))
+        self.out.clone().or(is_complete.then(standard_page))
     }
+}
+
+fn standard_page() -> PathBuf {
+    [server::ROOT, "BENCHMARKS.md"].iter().collect()
 }
 
 fn main() -> ExitCode {
@@ -139,13 +166,19 @@ fn main() -> ExitCode {
 fn start(arguments: &Arguments) -> Result<ExitCode, String> {
     let earlier = |file: &Option<PathBuf>| file.as_deref().map(Run::read).transpose();
     let (before, compared) = (earlier(&arguments.before)?, earlier(&arguments.compare)?);
-    let (run, is_complete) = match &arguments.render {
+    let (run, mut is_complete) = match &arguments.render {
         Some(file) => (Run::read(file)?, true),
         None => measure(arguments),
     };
     print!("{}", report::terminal(&run, before.as_ref()));
+    let (growth, is_whole) = measure_growth(arguments, &run);
+    is_complete &= is_whole;
+    let section = growth::section(&growth);
     if let Some(file) = arguments.page() {
-        std::fs::write(file, report::markdown(&run, before.as_ref())).expect("write the page");
+        std::fs::write(file, report::markdown(&run, before.as_ref(), &section)).expect("write the page");
+    } else if growth::names().any(|curve| arguments.has_curve(curve)) {
+        let page = std::fs::read_to_string(standard_page()).expect("the page");
+        std::fs::write(standard_page(), growth::replace_section(&page, &section)).expect("write the page");
     }
     if let Some(file) = &arguments.json {
         std::fs::write(file, format!("{:#}\n", run.json())).expect("write the results");
@@ -173,6 +206,31 @@ fn measure(arguments: &Arguments) -> (Run, bool) {
     }
     eprintln!("done ({:.0} s)\n", began.elapsed().as_secs_f64());
     (Run { machine, results: run.results }, is_complete)
+}
+
+/// The curves of this and of earlier runs, and whether all wanted points were measured.
+fn measure_growth(arguments: &Arguments, run: &Run) -> (Growth, bool) {
+    let page = arguments.out.clone().unwrap_or_else(standard_page);
+    let beside = page.parent().unwrap_or(&page);
+    let mut growth = Growth::read(beside);
+    let options =
+        GrowthOptions { is_long: arguments.long, lists: arguments.points.clone(), source: source(run) };
+    let mut is_whole = true;
+    for curve in growth::names().filter(|curve| arguments.render.is_none() && arguments.has_curve(curve)) {
+        eprintln!("growth: {curve}");
+        is_whole &= growth.measure(curve, &options);
+        growth.write(beside).expect("write the curves");
+    }
+    (growth, is_whole)
+}
+
+/// Date, commit and machine of a run, as one line.
+fn source(run: &Run) -> String {
+    let fact =
+        |name: &str| run.machine.iter().find(|(other, _)| other == name).map(|(_, text)| text.as_str());
+    let fact = |name: &str| fact(name).unwrap_or("unknown");
+    let (date, commit) = (fact("date"), fact("commit of the binary"));
+    format!("{date}, commit {commit}, {}, {} cores", fact("processor"), fact("cores"))
 }
 
 /// Prints what is worse than in the earlier run.

@@ -4,8 +4,9 @@
 use crate::upstream::{Act, Answer};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The field that marks a tool's result, as compact JSON and as Python writes it.
 const TOOL_ROLES: [&str; 2] = ["\"role\":\"tool\"", "\"role\": \"tool\""];
@@ -13,6 +14,16 @@ const TOOL_ROLES: [&str; 2] = ["\"role\":\"tool\"", "\"role\": \"tool\""];
 /// The running provider; it ends with the process.
 pub(crate) struct Provider {
     pub(crate) url: String,
+    script: Arc<Script>,
+}
+
+/// The two answers, and what was sent so far.
+struct Script {
+    first: EncodedAnswer,
+    then: EncodedAnswer,
+    calls: AtomicUsize,
+    /// The times at which the parts of paced answers were sent.
+    sent: Mutex<Vec<Instant>>,
 }
 
 /// Parts of an answer: bytes to write at once, and the pause after them.
@@ -23,15 +34,31 @@ impl Provider {
     pub(crate) fn start(first: &Answer, then: &Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let answers = Arc::new((encode(first), encode(then)));
+        let script = Arc::new(Script {
+            first: encode(first),
+            then: encode(then),
+            calls: AtomicUsize::new(0),
+            sent: Mutex::default(),
+        });
+        let shared_script = Arc::clone(&script);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let answers = Arc::clone(&answers);
+                let script = Arc::clone(&shared_script);
                 // The client may disconnect within an answer.
-                std::thread::spawn(move || drop(serve(stream, &answers)));
+                std::thread::spawn(move || drop(serve(stream, &script)));
             }
         });
-        Self { url }
+        Self { url, script }
+    }
+
+    /// Calls until now.
+    pub(crate) fn calls(&self) -> usize {
+        self.script.calls.load(Ordering::Relaxed)
+    }
+
+    /// The times at which the parts of paced answers were sent, in order.
+    pub(crate) fn sent(&self) -> Vec<Instant> {
+        self.script.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A server's configuration with this provider as its only model.
@@ -40,7 +67,7 @@ impl Provider {
     }
 }
 
-fn serve(stream: TcpStream, (first, then): &(EncodedAnswer, EncodedAnswer)) -> std::io::Result<()> {
+fn serve(stream: TcpStream, script: &Script) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut stream, mut line, mut body) = (stream, String::new(), Vec::new());
@@ -64,7 +91,11 @@ fn serve(stream: TcpStream, (first, then): &(EncodedAnswer, EncodedAnswer)) -> s
         reader.read_exact(&mut body)?;
         let request = String::from_utf8_lossy(&body);
         let has_tool_result = TOOL_ROLES.iter().any(|role| request.contains(role));
-        for (bytes, pause) in if has_tool_result { then } else { first } {
+        script.calls.fetch_add(1, Ordering::Relaxed);
+        for (bytes, pause) in if has_tool_result { &script.then } else { &script.first } {
+            if !pause.is_zero() {
+                script.sent.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+            }
             stream.write_all(bytes)?;
             if !pause.is_zero() {
                 std::thread::sleep(*pause);

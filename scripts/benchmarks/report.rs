@@ -1,10 +1,9 @@
 //! Writes the results as a table for the terminal and as BENCHMARKS.md.
 
 use crate::figures::{self, find};
+use crate::markdown::{append_table, note, with_headings};
 use crate::results::{COLUMNS, Results};
 use crate::run::Run;
-use crate::server::ROOT;
-use std::path::PathBuf;
 
 /// The tables of BENCHMARKS.md: heading and groups of figures.
 const SECTIONS: &[(&str, &[&str])] = &[
@@ -27,8 +26,6 @@ const INTRODUCTION: &str = "\
 - A peer does not always do the same work. [Method](#method) says how each figure is measured.
 ";
 
-/// Texts written by hand for missed goals, in `KEY.md`: the measured floor, and why the goal is missed.
-const NOTES: &str = "scripts/benchmarks/notes";
 const EXPLANATION_OF_BEFORE: &str = "\
 - \"Before\" is an earlier version, measured by the same program. [Machine](#machine) names both commits.
 ";
@@ -65,8 +62,8 @@ fn table(rows: Vec<[String; 6]>, before: Option<&Run>) -> Vec<Vec<String>> {
     [headings].into_iter().chain(rows).map(shown).collect()
 }
 
-/// BENCHMARKS.md.
-pub(crate) fn markdown(run: &Run, before: Option<&Run>) -> String {
+/// BENCHMARKS.md with this section of curves.
+pub(crate) fn markdown(run: &Run, before: Option<&Run>, growth: &str) -> String {
     let results = &run.results;
     let mut text = String::from(INTRODUCTION);
     if before.is_some() {
@@ -80,6 +77,7 @@ pub(crate) fn markdown(run: &Run, before: Option<&Run>) -> String {
             append_table(&mut text, &table(rows, before));
         }
     }
+    text.push_str(growth);
     append_machine(&mut text, run, before);
     let versions = results.peer_versions();
     if !versions.is_empty() {
@@ -115,11 +113,6 @@ fn append_missed(text: &mut String, results: &Results) {
     }
 }
 
-/// The text written by hand, if there is one. It stays when the page is written again.
-fn note(key: &str) -> Option<String> {
-    std::fs::read_to_string([ROOT, NOTES, &format!("{key}.md")].iter().collect::<PathBuf>()).ok()
-}
-
 fn append_machine(text: &mut String, run: &Run, before: Option<&Run>) {
     text.push_str("\n## Machine\n\n");
     let earlier = |name: &String| {
@@ -146,22 +139,6 @@ fn append_skipped(text: &mut String, results: &Results) {
     }
 }
 
-fn with_headings(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
-    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
-    std::iter::once(headings).chain(rows).collect()
-}
-
-/// Appends a table whose first row has the headings.
-fn append_table(text: &mut String, rows: &[Vec<String>]) {
-    for (at, row) in rows.iter().enumerate() {
-        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        text.extend(["| ", &cells.join(" | "), " |\n"]);
-        if at == 0 {
-            text.extend(["|", &" --- |".repeat(row.len()), "\n"]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +157,7 @@ mod tests {
         results.skip("sandbox.javascript", "no | kernel");
         results.record_version("node", "v20");
         let run = Run { machine: vec![("cores".into(), "2".into())], results };
-        let page = markdown(&run, None);
+        let page = markdown(&run, None, "");
         let screen = terminal(&run, None);
         for text in [&page, &screen] {
             assert!(text.contains("sandboxed Python, p50") && text.contains("5 ×"), "{text}");
@@ -197,11 +174,11 @@ mod tests {
             Run { machine: vec![("commit of the binary".into(), commit.into())], results }
         };
         let (before, now) = (run(49.0, "old"), run(19.0, "new"));
-        let page = markdown(&now, Some(&before));
+        let page = markdown(&now, Some(&before), "");
         assert!(page.contains("| figure | before | measured | goal |"), "{page}");
         assert!(page.contains("p50 of 9 | 49.0 ms | 19.0 ms | ≤ 20 ms | yes |"), "{page}");
         assert!(page.contains("|  | before | this run |\n"), "{page}");
         assert!(page.contains("| commit of the binary | old | new |"), "{page}");
-        assert!(!markdown(&now, None).contains("before"), "there is no earlier run");
+        assert!(!markdown(&now, None, "").contains("before"), "there is no earlier run");
     }
 }

@@ -3,8 +3,7 @@
 
 use crate::bare_program::BareProgram;
 use crate::connection::Connection;
-use crate::enqueue::jobs_per_second;
-use crate::load::calls_per_second;
+use crate::enqueue::{fill, jobs_per_second};
 use crate::server::Server;
 use crate::unit::Unit;
 use crate::{Benchmark, median};
@@ -30,7 +29,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     let mut server = Server::start(CONFIG);
     let busy = json!({"input": "stream: 100000 words, 60000 ms", "timeout_s": 3600}).to_string();
     assert_eq!(Connection::open(&server.address).post("/v1/jobs", &busy).status, 202);
-    fill(&server.address);
+    fill(&server.address, JOBS, INPUT_BYTES);
     run.results.record("restart.store", server.store_bytes() as f64 / f64::from(1 << 20));
     run.results.record("restart.enqueue", jobs_per_second(&server.address, CLIENTS, LOAD));
     let mut times = Vec::new();
@@ -52,7 +51,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     record_with_worst(run, "restart.killed", &mut times);
     if run.is_long {
         let bare = BareProgram::start();
-        fill(&bare.address);
+        fill(&bare.address, JOBS, INPUT_BYTES);
         run.results.record("restart.enqueue.bare", jobs_per_second(&bare.address, CLIENTS, LOAD));
     } else {
         run.results.skip("restart.enqueue.bare", "its store must be filled first, which only `--long` does");
@@ -62,19 +61,4 @@ pub(crate) fn measure(run: &mut Benchmark) {
 fn record_with_worst(run: &mut Benchmark, key: &str, times: &mut [f64]) {
     let worst = times.iter().copied().fold(0.0, f64::max);
     run.results.record_with_note(key, median(times), &format!("worst {}", Unit::Ms.format(worst)));
-}
-
-fn fill(address: &str) {
-    let body = json!({"input": "x".repeat(INPUT_BYTES)}).to_string();
-    calls_per_second(
-        CLIENTS,
-        Duration::MAX,
-        || Connection::open(address),
-        |connection, call| {
-            (call < JOBS).then(|| {
-                assert_eq!(connection.post("/v1/jobs", &body).status, 202);
-                true
-            })
-        },
-    );
 }

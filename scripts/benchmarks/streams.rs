@@ -25,7 +25,10 @@ const SPARE_FILES: u64 = 200;
 pub(crate) fn measure(run: &mut Benchmark) {
     committed_events(&mut run.results);
     paced_jobs(&mut run.results);
-    let readers = allow_readers();
+    let readers = allow_open_files(READERS);
+    if readers < READERS {
+        eprintln!("  only {readers} readers instead of {READERS}: see ulimit -Hn");
+    }
     fan_out(&mut run.results, readers);
     bare_idle_memory(&mut run.results, readers);
 }
@@ -67,19 +70,19 @@ fn paced_jobs(results: &mut Results) {
     });
 }
 
-/// Raises the limit of open files. Returns the number of readers that it allows.
-fn allow_readers() -> usize {
+/// Raises the limit of open files, also of the programs that this one starts. Returns the number of
+/// connections that it allows, at most the wanted one.
+pub(crate) fn allow_open_files(wanted: usize) -> usize {
+    let needed = wanted as u64 + SPARE_FILES;
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let wanted = READERS as u64 + SPARE_FILES;
-    let current = maximum.map_or(wanted, |hard| hard.min(wanted));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).expect("a limit of open files");
-    let readers = usize::try_from(current.saturating_sub(SPARE_FILES)).expect("small");
-    if readers < READERS {
-        eprintln!(
-            "  only {readers} readers instead of {READERS}: the hard limit of open files (ulimit -Hn) is {current}"
-        );
+    let raised = maximum.map(|hard| hard.max(needed));
+    // Only a privileged user may raise the hard limit.
+    if setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: raised }).is_ok() {
+        return wanted;
     }
-    readers
+    let current = maximum.map_or(needed, |hard| hard.min(needed));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).expect("a limit of open files");
+    usize::try_from(current.saturating_sub(SPARE_FILES)).expect("small")
 }
 
 /// All readers wait for one job. The job waits for the only worker, then streams.
@@ -122,7 +125,7 @@ fn bare_idle_memory(results: &mut Results, count: usize) {
 }
 
 /// Opens streams whose responses have started and that were idle for two seconds.
-async fn open_idle_streams(address: &str, path: &str, count: usize) -> Vec<TcpStream> {
+pub(crate) async fn open_idle_streams(address: &str, path: &str, count: usize) -> Vec<TcpStream> {
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
         sockets.push(open_stream(address, path).await);
@@ -173,6 +176,6 @@ fn last_event_id(connection: &mut Connection, id: &str) -> f64 {
     job["last_event_id"].as_f64().expect("a number")
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Ms,
+    Us,
     Mib,
     Kib,
     Cores,
@@ -16,11 +17,24 @@ impl Unit {
         matches!(self, Self::PerSecond | Self::Count)
     }
 
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ms => "ms",
+            Self::Us => "µs",
+            Self::Mib => "MiB",
+            Self::Kib => "KiB",
+            Self::Cores => "cores",
+            Self::PerSecond => "per second",
+            Self::Count => "number",
+        }
+    }
+
     /// The value with its unit.
     pub(crate) fn format(self, value: f64) -> String {
         match self {
             Self::Ms if value < 10.0 => format!("{value:.2} ms"),
             Self::Ms => format!("{value:.1} ms"),
+            Self::Us => format!("{value:.2} µs"),
             Self::Mib => format!("{value:.1} MiB"),
             Self::Kib => format!("{value:.1} KiB"),
             Self::Cores => format!("{value:.2} cores"),
@@ -54,7 +68,7 @@ fn without_trailing_zeros(number: &str) -> &str {
 }
 
 /// A whole number with a comma between thousands.
-fn with_commas(value: f64) -> String {
+pub(crate) fn with_commas(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
