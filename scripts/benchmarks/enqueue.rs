@@ -4,6 +4,7 @@ use crate::bare_program::BareProgram;
 use crate::connection::Connection;
 use crate::load::calls_per_second;
 use crate::server::Server;
+use crate::work::Work;
 use crate::{Benchmark, peers};
 use serde_json::json;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,16 +20,21 @@ const FILLING_CLIENTS: usize = 64;
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {
     for clients in [1, 64, 512] {
-        let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
+        let (mut ours, mut bare) = (Work::default(), Work::default());
         for _ in 0..ROUNDS {
-            ours = ours.max(jobs_per_second(&Server::start("").address, clients, ROUND));
-            bare = bare.max(jobs_per_second(&BareProgram::start().address, clients, ROUND));
+            let server = Server::start("");
+            let rate = || jobs_per_second(&server.address, clients, ROUND);
+            ours = ours.max(Work::measure(server.process.0.id(), rate));
+            drop(server);
+            let program = BareProgram::start();
+            let rate = || jobs_per_second(&program.address, clients, ROUND);
+            bare = bare.max(Work::measure(program.process.0.id(), rate));
         }
-        run.results.record(&format!("enqueue.{clients}"), ours);
-        run.results.record(&format!("enqueue.{clients}.bare"), bare);
+        run.results.record_rate(&format!("enqueue.{clients}"), ours);
+        run.results.record_rate(&format!("enqueue.{clients}.bare"), bare);
     }
     if run.with_peers {
-        peers::measure_with_script(&mut run.results, "bullmq", "enqueue.64.bullmq");
+        peers::measure_rate_with_script(&mut run.results, "bullmq", "enqueue.64.bullmq");
     }
 }
 

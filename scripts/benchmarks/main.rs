@@ -40,6 +40,7 @@ mod start;
 mod streams;
 mod turns;
 mod unit;
+mod work;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
@@ -193,6 +194,7 @@ fn start(arguments: &Arguments) -> Result<ExitCode, String> {
 
 /// The run, and whether all figures were measured.
 fn measure(arguments: &Arguments) -> (Run, bool) {
+    process::adopt_orphans();
     let machine = machine::describe();
     let mut run =
         Benchmark { results: Results::default(), with_peers: arguments.peers, is_long: arguments.long };

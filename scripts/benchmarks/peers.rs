@@ -5,6 +5,7 @@ use crate::median;
 use crate::process::ChildProcess;
 use crate::results::Results;
 use crate::server::ROOT;
+use crate::work::Work;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -66,6 +67,11 @@ impl RunningPeer {
         }
         Ok(Self { address, ready_ms: began.elapsed().as_secs_f64() * 1e3, process })
     }
+
+    /// The process that its script has become.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
 }
 
 /// Measures start time and idle memory.
@@ -91,9 +97,27 @@ pub(crate) fn measure_start(results: &mut Results, peer: &HttpPeer) {
 
 /// Runs a script that measures by itself, and records its number.
 pub(crate) fn measure_with_script(results: &mut Results, name: &str, key: &str) {
-    let value = run_script(results, name, "value ")
-        .and_then(|text| text.parse().map_err(|_| format!("its script printed '{text}' as the value")));
+    let value = numbers(results, name).map(|(value, _)| value);
     results.record_or_skip(key, value);
+}
+
+/// The same for a rate with the processor time behind it.
+pub(crate) fn measure_rate_with_script(results: &mut Results, name: &str, key: &str) {
+    let rate = numbers(results, name).and_then(|(per_second, cores)| {
+        let cores = cores.ok_or("its script printed no processor time")?;
+        Ok(Work { per_second, cores })
+    });
+    results.record_rate_or_skip(key, rate);
+}
+
+/// The value that a script prints, and the number after it.
+fn numbers(results: &mut Results, name: &str) -> Result<(f64, Option<f64>), String> {
+    let text = run_script(results, name, "value ")?;
+    let mut numbers = text.split(' ').map(str::parse::<f64>);
+    match (numbers.next(), numbers.next().transpose()) {
+        (Some(Ok(value)), Ok(second)) => Ok((value, second)),
+        _ => Err(format!("its script printed '{text}' as the value")),
+    }
 }
 
 /// Runs a script that finds a program, and returns its path.

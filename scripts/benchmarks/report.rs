@@ -4,6 +4,7 @@ use crate::figures::{self, find};
 use crate::markdown::{append_table, note, with_headings};
 use crate::results::{COLUMNS, Results};
 use crate::run::Run;
+use crate::work;
 
 /// The tables of BENCHMARKS.md: heading and groups of figures.
 const SECTIONS: &[(&str, &[&str])] = &[
@@ -32,6 +33,12 @@ const EXPLANATION_OF_BEFORE: &str = "\
 
 /// The columns that a terminal shows at the right.
 const NUMBERS: [&str; 3] = ["before", "measured", "better by"];
+
+const WORK: &str = "\
+User and system time of all processes of the program under test, from /proc during the span. Clients and
+providers are not in it. BullMQ is a library: its row has the client's node process and Redis. The rows of
+the sandbox have the measuring process, too.
+";
 
 /// The table in columns, for a terminal.
 pub(crate) fn terminal(run: &Run, before: Option<&Run>) -> String {
@@ -77,6 +84,7 @@ pub(crate) fn markdown(run: &Run, before: Option<&Run>, growth: &str) -> String 
             append_table(&mut text, &table(rows, before));
         }
     }
+    append_work(&mut text, results);
     text.push_str(growth);
     append_machine(&mut text, run, before);
     let versions = results.peer_versions();
@@ -123,6 +131,14 @@ fn append_machine(text: &mut String, run: &Run, before: Option<&Run>) {
     let rows = rows.map(|row| row.into_iter().flatten().collect());
     let headings: &[&str] = if before.is_some() { &["", "before", "this run"] } else { &["", "this run"] };
     append_table(text, &with_headings(headings, rows));
+}
+
+fn append_work(text: &mut String, results: &Results) {
+    let rows = work::rows(results);
+    if !rows.is_empty() {
+        text.extend(["\n## Work done per core-second\n\n", WORK, "\n"]);
+        append_table(text, &with_headings(&work::COLUMNS, rows.into_iter().map(Vec::from)));
+    }
 }
 
 fn append_skipped(text: &mut String, results: &Results) {

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::enqueue::{fill, jobs_per_second};
 use crate::server::Server;
 use crate::unit::Unit;
+use crate::work::Work;
 use crate::{Benchmark, median};
 use rustix::process::Signal;
 use serde_json::json;
@@ -31,7 +32,8 @@ pub(crate) fn measure(run: &mut Benchmark) {
     assert_eq!(Connection::open(&server.address).post("/v1/jobs", &busy).status, 202);
     fill(&server.address, JOBS, INPUT_BYTES);
     run.results.record("restart.store", server.store_bytes() as f64 / f64::from(1 << 20));
-    run.results.record("restart.enqueue", jobs_per_second(&server.address, CLIENTS, LOAD));
+    let rate = || jobs_per_second(&server.address, CLIENTS, LOAD);
+    run.results.record_rate("restart.enqueue", Work::measure(server.process.0.id(), rate));
     let mut times = Vec::new();
     for _ in 0..RESTARTS {
         server = server.restart(Signal::TERM);
@@ -52,7 +54,8 @@ pub(crate) fn measure(run: &mut Benchmark) {
     if run.is_long {
         let bare = BareProgram::start();
         fill(&bare.address, JOBS, INPUT_BYTES);
-        run.results.record("restart.enqueue.bare", jobs_per_second(&bare.address, CLIENTS, LOAD));
+        let rate = || jobs_per_second(&bare.address, CLIENTS, LOAD);
+        run.results.record_rate("restart.enqueue.bare", Work::measure(bare.process.0.id(), rate));
     } else {
         run.results.skip("restart.enqueue.bare", "its store must be filled first, which only `--long` does");
     }

@@ -3,6 +3,7 @@
 
 use crate::figures::{self, FSYNC, Figure, Goal, find};
 use crate::unit::{Unit, format_ratio};
+use crate::work::Work;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ enum Outcome {
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     outcomes: BTreeMap<&'static str, Outcome>,
+    works: BTreeMap<&'static str, Work>,
     peer_versions: Vec<(String, String)>,
 }
 
@@ -48,7 +50,32 @@ impl Results {
                 (None, None) => continue,
             };
             self.outcomes.insert(known.key, outcome);
+            let work = (figure["cores"].as_f64(), figure["per_core_second"].as_f64());
+            if let (Some(cores), Some(rate)) = work {
+                self.works.insert(known.key, Work { per_second: rate * cores, cores });
+            }
         }
+    }
+
+    /// Records a rate with its processor time.
+    pub(crate) fn record_rate(&mut self, key: &str, work: Work) {
+        self.record(key, work.per_second);
+        self.record_work(key, work);
+    }
+
+    /// Records the processor time of the work behind a figure.
+    pub(crate) fn record_work(&mut self, key: &str, work: Work) {
+        self.works.insert(figure_of(key).key, work);
+    }
+
+    /// The work behind a figure.
+    pub(crate) fn work(&self, key: &str) -> Option<Work> {
+        self.works.get(key).copied()
+    }
+
+    /// Figures whose work was measured, in the order of the list.
+    pub(crate) fn works(&self) -> impl Iterator<Item = (&'static Figure, Work)> {
+        figures::all().filter_map(|figure| Some((figure, self.work(figure.key)?)))
     }
 
     /// Records why a figure is missing.
@@ -62,6 +89,14 @@ impl Results {
     pub(crate) fn record_or_skip(&mut self, key: &str, value: Result<f64, String>) {
         match value {
             Ok(value) => self.record(key, value),
+            Err(reason) => self.skip(key, &reason),
+        }
+    }
+
+    /// The same for a rate with its processor time.
+    pub(crate) fn record_rate_or_skip(&mut self, key: &str, rate: Result<Work, String>) {
+        match rate {
+            Ok(work) => self.record_rate(key, work),
             Err(reason) => self.skip(key, &reason),
         }
     }
@@ -143,6 +178,10 @@ impl Results {
                     object["note"] = json!(note);
                 }
                 Outcome::Skipped(reason) => object["skipped"] = json!(reason),
+            }
+            if let Some(work) = self.work(figure.key) {
+                object["cores"] = json!(work.cores);
+                object["per_core_second"] = json!(work.per_core_second());
             }
             Some(object)
         };

@@ -48,11 +48,13 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Work;
 
     #[test]
     fn a_run_survives_its_file() {
         let mut results = Results::default();
         results.record_with_note("sandbox.python", 2.0, "p99 3.00 ms");
+        results.record_work("sandbox.python", Work { per_second: 500.0, cores: 0.5 });
         results.skip("sandbox.javascript", "no kernel");
         results.record_version("node", "v20");
         let run = Run { machine: vec![("cores".to_owned(), "2".to_owned())], results };

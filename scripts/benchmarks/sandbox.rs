@@ -4,6 +4,7 @@ use crate::load::calls_per_second;
 use crate::results::Results;
 use crate::server::binary;
 use crate::unit::Unit;
+use crate::work::Work;
 use crate::{Benchmark, SPAN, machine, median, peers, percentile, process, timed_ms};
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::Path;
@@ -16,6 +17,8 @@ const RUNS: usize = 400;
 const WARM_UP_RUNS: usize = 20;
 /// Runs of the interpreter without a sandbox.
 const PLAIN_RUNS: usize = 100;
+/// Runs of a slower peer.
+const PEER_RUNS: usize = 40;
 
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {
@@ -45,25 +48,47 @@ fn latency(results: &mut Results, sandbox: &Sandbox, key: &str, program: &Progra
     for _ in 0..WARM_UP_RUNS {
         assert_eq!(sandbox.run(program, &|| false).error, None);
     }
-    let mut times: Vec<f64> = (0..RUNS).map(|_| timed_ms(|| drop(sandbox.run(program, &|| false)))).collect();
+    measure_runs(results, key, RUNS, || drop(sandbox.run(program, &|| false)));
+}
+
+/// Times of runs, one after the other, and their work.
+fn measure_runs(results: &mut Results, key: &str, runs: usize, run: impl Fn()) {
+    let (mut times, work) = times_and_work(runs, run);
     record_with_p99(results, key, &mut times);
+    results.record_work(key, work);
+}
+
+/// Times in milliseconds, and the processor time of this process and its descendants.
+fn times_and_work(runs: usize, run: impl Fn()) -> (Vec<f64>, Work) {
+    let mut times = Vec::new();
+    process::reap_orphans();
+    let work = Work::measure(std::process::id(), || {
+        times.extend((0..runs).map(|_| timed_ms(&run)));
+        process::reap_orphans();
+        runs as f64 * 1e3 / times.iter().sum::<f64>()
+    });
+    (times, work)
 }
 
 /// The sandbox and the same interpreter without it, alternating, so that both see the same machine.
 fn python_latency(results: &mut Results, sandbox: &Sandbox, program: &Program) {
     let (mut sandboxed, mut plain) = (Vec::new(), Vec::new());
-    let run = || timed_ms(|| assert_eq!(sandbox.run(program, &|| false).error, None));
+    let run = || assert_eq!(sandbox.run(program, &|| false).error, None);
+    let interpreter = interpreter(sandbox);
+    let command = print_one(&interpreter);
+    let run_plain = || assert!(run_command(&command).is_ok_and(|status| status.success()));
     for _ in 0..WARM_UP_RUNS {
         run();
     }
-    let interpreter = interpreter(sandbox);
     for _ in 0..PLAIN_RUNS {
-        let command = print_one(&interpreter);
-        plain.push(timed_ms(|| assert!(run_command(&command).is_ok_and(|status| status.success()))));
-        sandboxed.extend((0..RUNS / PLAIN_RUNS).map(|_| run()));
+        plain.push(timed_ms(run_plain));
+        sandboxed.extend((0..RUNS / PLAIN_RUNS).map(|_| timed_ms(run)));
     }
     record_with_p99(results, "sandbox.python", &mut sandboxed);
     record_with_p99(results, "sandbox.python.plain", &mut plain);
+    // Alternating runs are too short for the ticks of processor time.
+    results.record_work("sandbox.python", times_and_work(RUNS, run).1);
+    results.record_work("sandbox.python.plain", times_and_work(PLAIN_RUNS, run_plain).1);
 }
 
 /// The interpreter of the sandbox.
@@ -111,8 +136,7 @@ fn with_bubblewrap<'a>(bwrap: &'a str, command: &[&'a str]) -> Vec<&'a str> {
 fn measure_command(results: &mut Results, key: &str, command: &[&str]) {
     match run_command(command) {
         Ok(status) if status.success() => {
-            let mut times: Vec<f64> = (0..40).map(|_| timed_ms(|| drop(run_command(command)))).collect();
-            record_with_p99(results, key, &mut times);
+            measure_runs(results, key, PEER_RUNS, || drop(run_command(command)));
         }
         Ok(status) => results.skip(key, &format!("it fails here: {status}")),
         Err(_) => results.skip(key, &format!("'{}' is not installed", command[0])),
@@ -128,7 +152,8 @@ fn throughput(results: &mut Results, sandbox: &Sandbox, key: &str, program: &Pro
         assert_eq!(sandbox.run(program, &|| false).error, None);
         Some(true)
     };
-    results.record(key, calls_per_second(4, SPAN, || (), run));
+    let rate = || calls_per_second(4, SPAN, || (), run);
+    results.record_rate(key, Work::measure(std::process::id(), rate));
 }
 
 /// Private memory of a waiting child, without pages of the broker or a zygote.

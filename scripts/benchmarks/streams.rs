@@ -8,6 +8,7 @@ use crate::provider::Provider;
 use crate::results::Results;
 use crate::server::Server;
 use crate::upstream::Answer;
+use crate::work::Work;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -36,12 +37,15 @@ pub(crate) fn measure(run: &mut Benchmark) {
 /// 64 jobs stream as fast as the store accepts it.
 fn committed_events(results: &mut Results) {
     let server = Server::start("workers: 64\n");
-    let began = Instant::now();
-    let ids = submit(&server, 64, "stream: 20000 words, 1 ms");
-    std::thread::sleep(Duration::from_secs(8));
-    let mut connection = Connection::open(&server.address);
-    let events: f64 = ids.iter().map(|id| last_event_id(&mut connection, id)).sum();
-    results.record("streams.committed", events / began.elapsed().as_secs_f64());
+    let work = Work::measure(server.process.0.id(), || {
+        let began = Instant::now();
+        let ids = submit(&server, 64, "stream: 20000 words, 1 ms");
+        std::thread::sleep(Duration::from_secs(8));
+        let mut connection = Connection::open(&server.address);
+        let events: f64 = ids.iter().map(|id| last_event_id(&mut connection, id)).sum();
+        events / began.elapsed().as_secs_f64()
+    });
+    results.record_rate("streams.committed", work);
 }
 
 /// The load of the goal: 200 jobs with a reader each; a provider sends 50 tokens a second to each job.
@@ -107,8 +111,11 @@ fn fan_out(results: &mut Results, count: usize) {
         for reader in readers {
             frames += reader.await.expect("a reader");
         }
-        results.record_with_note("streams.fan_out", frames as f64 / began.elapsed().as_secs_f64(), &note);
-        results.record("streams.fan_out_core", frames as f64 / (server.process.cpu_s() - cpu));
+        let (elapsed_s, spent_s) = (began.elapsed().as_secs_f64(), server.process.cpu_s() - cpu);
+        let work = Work { per_second: frames as f64 / elapsed_s, cores: spent_s / elapsed_s };
+        results.record_with_note("streams.fan_out", work.per_second, &note);
+        results.record_work("streams.fan_out", work);
+        results.record("streams.fan_out_core", work.per_core_second());
         results.record("streams.fan_out_memory", server.process.peak_mib());
     });
 }

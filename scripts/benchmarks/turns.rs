@@ -8,6 +8,7 @@ use crate::load::calls_per_second;
 use crate::provider::Provider;
 use crate::server::Server;
 use crate::upstream::Answer;
+use crate::work::Work;
 use crate::{Benchmark, SPAN, median, peers};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -23,36 +24,39 @@ const PEER_SPAN: Duration = Duration::from_secs(8);
 pub(crate) fn measure(run: &mut Benchmark) {
     let provider = Provider::start(&calculator_call(), &Answer::text("391"));
     let job = json!({"input": "What is 17*23?"});
-    let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
+    let (mut ours, mut bare) = (Work::default(), Work::default());
     for _ in 0..ROUNDS {
         let server = Server::start(&format!("workers: {CLIENTS}\n{}", provider.config()));
-        let address = &server.address;
-        let rate = answers_per_second(address, "/v1/jobs?wait=30", SPAN, "\"succeeded\"", |_| job.clone());
-        ours = ours.max(rate);
+        let rate = || {
+            answers_per_second(&server.address, "/v1/jobs?wait=30", SPAN, "\"succeeded\"", |_| job.clone())
+        };
+        ours = ours.max(Work::measure(server.process.0.id(), rate));
         drop(server);
         let program = BareProgram::start();
         let rate =
-            answers_per_second(&program.address, "/v1/jobs?commits=3", SPAN, "\"id\"", |_| job.clone());
-        bare = bare.max(rate);
+            || answers_per_second(&program.address, "/v1/jobs?commits=3", SPAN, "\"id\"", |_| job.clone());
+        bare = bare.max(Work::measure(program.process.0.id(), rate));
     }
-    run.results.record("turns.jobs", ours);
-    run.results.record("turns.jobs.bare", bare);
+    run.results.record_rate("turns.jobs", ours);
+    run.results.record_rate("turns.jobs.bare", bare);
     if run.with_peers {
         let jobs = nanobot(run);
-        run.results.record_or_skip("turns.jobs.nanobot", jobs);
+        run.results.record_rate_or_skip("turns.jobs.nanobot", jobs);
     }
 }
 
 /// The same for nanobot, which has no calculator.
-fn nanobot(run: &mut Benchmark) -> Result<f64, String> {
+fn nanobot(run: &mut Benchmark) -> Result<Work, String> {
     let call = Answer::calls(&[("list_dir", json!({"path": "."}))]);
     let provider = Provider::start(&call, &Answer::text("391"));
     let peer = peers::RunningPeer::start(&mut run.results, &peers::NANOBOT, &provider.url)?;
-    let turns = answers_per_second(&peer.address, "/v1/chat/completions", PEER_SPAN, "391", |turn| {
-        let messages = json!([{"role": "user", "content": "What is here?"}]);
-        json!({"messages": messages, "session_id": format!("turn-{turn}")})
+    let turns = Work::measure(peer.pid(), || {
+        answers_per_second(&peer.address, "/v1/chat/completions", PEER_SPAN, "391", |turn| {
+            let messages = json!([{"role": "user", "content": "What is here?"}]);
+            json!({"messages": messages, "session_id": format!("turn-{turn}")})
+        })
     });
-    if turns > 0.0 {
+    if turns.per_second > 0.0 {
         Ok(turns)
     } else {
         Err("it answered no turn as expected; see target/peers/nanobot.log".to_owned())

@@ -1,9 +1,9 @@
 # Sourced by the scripts of the peers. Each script installs its peer under target/peers from the configured
 # package registries. On stdout it prints `version NAME VERSION`, then one of these lines:
-#   value NUMBER     the measured value
-#   path PROGRAM     the path of a program
-#   serving          printed just before the script executes the peer
-#   skipped REASON   with exit code 3
+#   value NUMBER [CORES]  the measured value, and the peer's processor time divided by time
+#   path PROGRAM          the path of a program
+#   serving               printed just before the script executes the peer
+#   skipped REASON        with exit code 3
 # All other output goes to stderr.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 peers="$PWD/target/peers"
