@@ -7,19 +7,22 @@ use crate::provider::Provider;
 use crate::results::Results;
 use crate::server::Server;
 use crate::upstream::Answer;
-use crate::{Benchmark, percentile, timed_ms};
+use crate::{Benchmark, agent_peers, percentile, timed_ms};
 use serde_json::json;
 
 /// Measured jobs of each kind.
-const JOBS: usize = 1_000;
+pub(crate) const JOBS: usize = 1_000;
 /// Jobs to warm up.
-const WARM_UP_JOBS: usize = 100;
+pub(crate) const WARM_UP_JOBS: usize = 100;
 
 /// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Benchmark) {
     let (answer, call) = (Answer::text("391"), calculator_call());
     measure_kind(&mut run.results, "latency.plain", &Provider::start(&answer, &answer), 2);
     measure_kind(&mut run.results, "latency.tool", &Provider::start(&call, &answer), 3);
+    if run.with_peers {
+        agent_peers::measure_latency(run);
+    }
 }
 
 /// An answer of a model: one call of the calculator.
@@ -37,7 +40,8 @@ fn measure_kind(results: &mut Results, key: &str, provider: &Provider, commits: 
     record(results, key, ".bare", job_times_ms(&BareProgram::start().address, &path, "\"id\""));
 }
 
-fn record(results: &mut Results, key: &str, peer: &str, mut times_ms: Vec<f64>) {
+/// Records the median and the 99th percentile.
+pub(crate) fn record(results: &mut Results, key: &str, peer: &str, mut times_ms: Vec<f64>) {
     results.record(&format!("{key}{peer}"), percentile(&mut times_ms, 50));
     results.record(&format!("{key}_p99{peer}"), percentile(&mut times_ms, 99));
 }

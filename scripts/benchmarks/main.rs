@@ -15,6 +15,7 @@
 #[allow(dead_code, reason = "the benchmarks use the answers and send them with a faster provider")]
 mod upstream;
 
+mod agent_peers;
 mod bare_program;
 mod batch;
 mod compare;

@@ -22,8 +22,8 @@ const STARTS: usize = 3;
 
 /// A peer that serves HTTP: the name of its script and the path of its readiness check.
 pub(crate) struct HttpPeer {
-    name: &'static str,
-    ready_path: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) ready_path: &'static str,
 }
 
 /// `nanobot serve`.

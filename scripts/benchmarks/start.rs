@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::figures::FSYNC;
 use crate::server::{Server, binary, scratch_directory};
-use crate::{Benchmark, median, peers, timed_ms};
+use crate::{Benchmark, agent_peers, median, peers, timed_ms};
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
@@ -44,6 +44,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     if run.with_peers {
         peers::measure_start(&mut run.results, &peers::NANOBOT);
         peers::measure_start(&mut run.results, &peers::LITELLM);
+        agent_peers::measure_starts(run);
     }
 }
 

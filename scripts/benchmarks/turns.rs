@@ -9,7 +9,7 @@ use crate::provider::Provider;
 use crate::server::Server;
 use crate::upstream::Answer;
 use crate::work::Work;
-use crate::{Benchmark, SPAN, median, peers};
+use crate::{Benchmark, SPAN, agent_peers, median, peers};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     if run.with_peers {
         let jobs = nanobot(run);
         run.results.record_rate_or_skip("turns.jobs.nanobot", jobs);
+        agent_peers::measure_turns(run);
     }
 }
 

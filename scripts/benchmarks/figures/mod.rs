@@ -2,6 +2,7 @@
 //! from these lists.
 
 mod jobs;
+mod peers;
 mod restart;
 mod sandbox;
 mod start;
@@ -81,13 +82,36 @@ impl Figure {
     }
 }
 
-/// Every figure, in the order of the table.
+/// Every figure, in the order of the table: peers follow our own figure.
 pub(crate) fn all() -> impl Iterator<Item = &'static Figure> {
-    [start::FIGURES, jobs::FIGURES, streams::FIGURES, sandbox::FIGURES, restart::FIGURES]
+    let peers_of = |ours: &Figure| {
+        let key = ours.key;
+        listed().filter(move |figure| figure.peer_of == Some(key))
+    };
+    listed()
+        .filter(|figure| figure.peer_of.is_none())
+        .flat_map(move |ours| [ours].into_iter().chain(peers_of(ours)))
+}
+
+fn listed() -> impl Iterator<Item = &'static Figure> {
+    [start::FIGURES, jobs::FIGURES, streams::FIGURES, sandbox::FIGURES, restart::FIGURES, peers::FIGURES]
         .into_iter()
         .flatten()
 }
 
 pub(crate) fn find(key: &str) -> Option<&'static Figure> {
-    all().find(|figure| figure.key == key)
+    listed().find(|figure| figure.key == key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_figure_is_lost_in_the_order_of_the_table() {
+        let lost: Vec<_> = listed().filter(|figure| all().all(|other| other.key != figure.key)).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        let zeroclaw = all().skip_while(|figure| figure.key != "start.ready").nth(3).map(|figure| figure.key);
+        assert_eq!(zeroclaw, Some("start.ready.zeroclaw"));
+    }
 }

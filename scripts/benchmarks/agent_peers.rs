@@ -1,0 +1,108 @@
+//! Another server that runs agents: zeroclaw, under the clients and
+//! with the scripted model of our own figures.
+
+use crate::connection::Connection;
+use crate::latency::{JOBS, WARM_UP_JOBS};
+use crate::load::calls_per_second;
+use crate::peers::{HttpPeer, RunningPeer, measure_start};
+use crate::provider::Provider;
+use crate::upstream::{Act, Answer};
+use crate::work::Work;
+use crate::{Benchmark, SPAN, latency, timed_ms};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The gateway of zeroclaw.
+const ZEROCLAW: HttpPeer = HttpPeer { name: "zeroclaw", ready_path: "/health" };
+
+/// Clients at the same time.
+const CLIENTS: usize = 64;
+/// The text of the model's answer.
+const ANSWER: &str = "391";
+
+/// A request that succeeds with 2xx and this text.
+struct Request {
+    path: &'static str,
+    body: Value,
+    expected: &'static str,
+}
+
+impl Request {
+    fn new(path: &'static str, body: Value, expected: &'static str) -> Self {
+        Self { path, body, expected }
+    }
+
+    /// Successful answers a second to 64 clients, and the peer's processor time.
+    fn work(&self, peer: &RunningPeer, span: Duration) -> Result<Work, String> {
+        let body = self.body.to_string();
+        let call = |connection: &mut Connection, _| {
+            let reply = connection.post(self.path, &body);
+            (reply.status != 0)
+                .then(|| (200..300).contains(&reply.status) && reply.body.contains(self.expected))
+        };
+        let rate = || calls_per_second(CLIENTS, span, || Connection::open(&peer.address), call);
+        let work = Work::measure(peer.pid(), rate);
+        let failed = || format!("{} answered nothing as expected; see target/peers/*.log", self.path);
+        if work.per_second > 0.0 { Ok(work) } else { Err(failed()) }
+    }
+
+    /// Times of one client's requests, one after the other, in milliseconds.
+    fn times_ms(&self, address: &str) -> Result<Vec<f64>, String> {
+        let (mut connection, body) = (Connection::open(address), self.body.to_string());
+        let mut times = Vec::new();
+        for turn in 0..WARM_UP_JOBS + JOBS {
+            let mut reply = None;
+            let time_ms = timed_ms(|| reply = Some(connection.post(self.path, &body)));
+            let reply = reply.expect("a reply");
+            if !reply.body.contains(self.expected) {
+                return Err(format!("turn {turn} got status {}: {}", reply.status, reply.body));
+            }
+            times.push(time_ms);
+        }
+        Ok(times.split_off(WARM_UP_JOBS))
+    }
+}
+
+/// Measures ready time and idle memory.
+pub(crate) fn measure_starts(run: &mut Benchmark) {
+    measure_start(&mut run.results, &ZEROCLAW);
+}
+
+/// Measures plain turns a second.
+pub(crate) fn measure_turns(run: &mut Benchmark) {
+    let text = completion(&json!({"role": "assistant", "content": ANSWER}), "stop");
+    let provider = Provider::start(&text, &text);
+    let work = RunningPeer::start(&mut run.results, &ZEROCLAW, &provider.url)
+        .and_then(|running| plain_turn().work(&running, SPAN));
+    run.results.record_rate_or_skip("turns.jobs.zeroclaw", work);
+}
+
+/// Measures plain turns of one client, one after the other.
+pub(crate) fn measure_latency(run: &mut Benchmark) {
+    let text = completion(&json!({"role": "assistant", "content": ANSWER}), "stop");
+    let provider = Provider::start(&text, &text);
+    let times = RunningPeer::start(&mut run.results, &ZEROCLAW, &provider.url)
+        .and_then(|running| plain_turn().times_ms(&running.address));
+    match times {
+        Ok(times_ms) => latency::record(&mut run.results, "latency.plain", ".zeroclaw", times_ms),
+        Err(reason) => {
+            run.results.skip("latency.plain.zeroclaw", &reason);
+            run.results.skip("latency.plain_p99.zeroclaw", &reason);
+        }
+    }
+}
+
+fn plain_turn() -> Request {
+    Request::new("/webhook", json!({"message": "What is 17*23?"}), ANSWER)
+}
+
+/// An answer that is not streamed: these clients do not ask for a stream.
+fn completion(message: &Value, reason: &str) -> Answer {
+    let choice = json!({"index": 0, "message": message, "finish_reason": reason});
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    let body = json!({
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage,
+    });
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    Answer { status: 200, headers, acts: vec![Act::Raw(body.to_string())] }
+}
