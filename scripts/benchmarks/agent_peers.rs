@@ -1,4 +1,4 @@
-//! Another server that runs agents: zeroclaw, under the clients and
+//! Other servers that run agents: zeroclaw and `LangGraph`, under the clients and
 //! with the scripted model of our own figures.
 
 use crate::connection::Connection;
@@ -14,9 +14,16 @@ use std::time::Duration;
 
 /// The gateway of zeroclaw.
 const ZEROCLAW: HttpPeer = HttpPeer { name: "zeroclaw", ready_path: "/health" };
+/// `langgraph dev`.
+const LANGGRAPH: HttpPeer = HttpPeer { name: "langgraph", ready_path: "/ok" };
 
 /// Clients at the same time.
 const CLIENTS: usize = 64;
+/// Time of one round of durable enqueue, and the number of rounds.
+const ENQUEUE_ROUND: Duration = Duration::from_secs(2);
+const ENQUEUE_ROUNDS: usize = 3;
+/// Duration for a slower peer, so that each client gets several answers.
+const SLOW_SPAN: Duration = Duration::from_secs(8);
 /// The text of the model's answer.
 const ANSWER: &str = "391";
 
@@ -65,16 +72,46 @@ impl Request {
 
 /// Measures ready time and idle memory.
 pub(crate) fn measure_starts(run: &mut Benchmark) {
-    measure_start(&mut run.results, &ZEROCLAW);
+    for peer in [&ZEROCLAW, &LANGGRAPH] {
+        measure_start(&mut run.results, peer);
+    }
 }
 
-/// Measures plain turns a second.
+/// Measures accepted calls a second that are due tomorrow.
+pub(crate) fn measure_enqueue(run: &mut Benchmark) {
+    let delayed_run = json!({"assistant_id": "agent", "after_seconds": 86_400, "input": {"messages": []}});
+    let delayed_run = Request::new("/runs", delayed_run, "pending");
+    let best = RunningPeer::start(&mut run.results, &LANGGRAPH, "http://127.0.0.1:9").and_then(|running| {
+        let rounds = (0..ENQUEUE_ROUNDS).map(|_| delayed_run.work(&running, ENQUEUE_ROUND));
+        rounds.reduce(|best, round| Ok(best?.max(round?))).unwrap_or_else(|| Err("no round".to_owned()))
+    });
+    run.results.record_rate_or_skip("enqueue.64.langgraph", best);
+}
+
+/// Measures turns and runs a second.
 pub(crate) fn measure_turns(run: &mut Benchmark) {
     let text = completion(&json!({"role": "assistant", "content": ANSWER}), "stop");
-    let provider = Provider::start(&text, &text);
-    let work = RunningPeer::start(&mut run.results, &ZEROCLAW, &provider.url)
-        .and_then(|running| plain_turn().work(&running, SPAN));
-    run.results.record_rate_or_skip("turns.jobs.zeroclaw", work);
+    let function = json!({"name": "calculator", "arguments": "{\"expression\":\"17*23\"}"});
+    let calls = json!([{"id": "call_1", "type": "function", "function": function}]);
+    let call = completion(&json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls");
+    let (plain, with_call) = (Provider::start(&text, &text), Provider::start(&call, &text));
+    let messages = json!([{"role": "user", "content": "What is 17*23?"}]);
+    let graph_run =
+        json!({"assistant_id": "agent", "on_completion": "keep", "input": {"messages": messages}});
+    for (key, peer, provider, span, request) in [
+        ("turns.jobs.zeroclaw", &ZEROCLAW, &plain, SPAN, plain_turn()),
+        (
+            "turns.jobs.langgraph",
+            &LANGGRAPH,
+            &with_call,
+            SLOW_SPAN,
+            Request::new("/runs/wait", graph_run, "\"content\":\"391\""),
+        ),
+    ] {
+        let work = RunningPeer::start(&mut run.results, peer, &provider.url)
+            .and_then(|running| request.work(&running, span));
+        run.results.record_rate_or_skip(key, work);
+    }
 }
 
 /// Measures plain turns of one client, one after the other.

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::load::calls_per_second;
 use crate::server::Server;
 use crate::work::Work;
-use crate::{Benchmark, peers};
+use crate::{Benchmark, agent_peers, peers};
 use serde_json::json;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,6 +35,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     }
     if run.with_peers {
         peers::measure_rate_with_script(&mut run.results, "bullmq", "enqueue.64.bullmq");
+        agent_peers::measure_enqueue(run);
     }
 }
 

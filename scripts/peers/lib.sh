@@ -13,15 +13,16 @@ skip() { echo "skipped $*"; exit 3; }
 
 version() { echo "version $*"; }
 
-# venv NAME PACKAGE: creates a virtual environment with the newest PACKAGE, once.
+# venv NAME PACKAGE: creates a virtual environment with PACKAGE, once. PACKAGE may have a version (==1.2.3);
+# else it is the newest one.
 venv() {
-  [ -e "$peers/$1/installed" ] && return
+  [ "$(cat "$peers/$1/installed" 2>/dev/null)" = "$2" ] && return
   command -v python3 >/dev/null || skip "python3 is not installed"
   echo "installing $2 into target/peers/$1" >&2
   rm -rf "${peers:?}/$1"
   python3 -m venv "$peers/$1" >&2 || skip "python3 -m venv does not work here (apt-get install python3-venv)"
   timeout 900 "$peers/$1/bin/pip" install --quiet "$2" >&2 || skip "pip cannot install $2"
-  touch "$peers/$1/installed"
+  echo "$2" >"$peers/$1/installed"
 }
 
 # unpack PROGRAM PACKAGE…: unpacks packages of the distribution under target/peers, not into the system.

@@ -10,16 +10,35 @@ pub(super) static FIGURES: &[Figure] = &[
         "from the start of the process to 200 from /health, requested every 5 ms; median of 3",
     ),
     peer(
+        "start.ready.langgraph",
+        "start.ready",
+        "LangGraph server in memory",
+        "from the start of the process to 200 from /ok, requested every 5 ms; median of 3",
+    ),
+    peer(
         "start.idle_all.zeroclaw",
         "start.idle_all",
         "zeroclaw gateway",
         "Pss of the process and its descendants 2 s after it was ready; /health was the only request",
+    ),
+    peer("start.idle_all.langgraph", "start.idle_all", "LangGraph server in memory", "the same after /ok"),
+    peer(
+        "enqueue.64.langgraph",
+        "enqueue.64",
+        "LangGraph server, in memory",
+        "the same clients: POST /runs with after_seconds of a day; nothing is synced; best of 3 rounds of 2 s in one process",
     ),
     peer(
         "turns.jobs.zeroclaw",
         "turns.jobs",
         "zeroclaw, a plain turn: no tool, nothing stored",
         "64 clients send POST /webhook for 4 s; the model answers at once, without a call; the agent has no tools, no memory and no record of costs",
+    ),
+    peer(
+        "turns.jobs.langgraph",
+        "turns.jobs",
+        "LangGraph server, in memory",
+        "64 clients send POST /runs/wait for 8 s, 64 workers; the graph asks the same model, calls a calculator and asks again; the run is kept",
     ),
     peer(
         "latency.plain.zeroclaw",
