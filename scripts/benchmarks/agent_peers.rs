@@ -1,4 +1,4 @@
-//! Other servers that run agents: zeroclaw and `LangGraph`, under the clients and
+//! Other servers that run agents or durable calls: zeroclaw, `LangGraph` and Restate, under the clients and
 //! with the scripted model of our own figures.
 
 use crate::connection::Connection;
@@ -16,6 +16,8 @@ use std::time::Duration;
 const ZEROCLAW: HttpPeer = HttpPeer { name: "zeroclaw", ready_path: "/health" };
 /// `langgraph dev`.
 const LANGGRAPH: HttpPeer = HttpPeer { name: "langgraph", ready_path: "/ok" };
+/// Restate and its service.
+const RESTATE: HttpPeer = HttpPeer { name: "restate", ready_path: "/bench/ready" };
 
 /// Clients at the same time.
 const CLIENTS: usize = 64;
@@ -72,20 +74,25 @@ impl Request {
 
 /// Measures ready time and idle memory.
 pub(crate) fn measure_starts(run: &mut Benchmark) {
-    for peer in [&ZEROCLAW, &LANGGRAPH] {
+    for peer in [&ZEROCLAW, &LANGGRAPH, &RESTATE] {
         measure_start(&mut run.results, peer);
     }
 }
 
 /// Measures accepted calls a second that are due tomorrow.
 pub(crate) fn measure_enqueue(run: &mut Benchmark) {
+    let delayed_call = Request::new("/bench/agent/send?delay=86400s", json!({"input": "x"}), "Accepted");
     let delayed_run = json!({"assistant_id": "agent", "after_seconds": 86_400, "input": {"messages": []}});
     let delayed_run = Request::new("/runs", delayed_run, "pending");
-    let best = RunningPeer::start(&mut run.results, &LANGGRAPH, "http://127.0.0.1:9").and_then(|running| {
-        let rounds = (0..ENQUEUE_ROUNDS).map(|_| delayed_run.work(&running, ENQUEUE_ROUND));
-        rounds.reduce(|best, round| Ok(best?.max(round?))).unwrap_or_else(|| Err("no round".to_owned()))
-    });
-    run.results.record_rate_or_skip("enqueue.64.langgraph", best);
+    for (key, peer, request) in
+        [("enqueue.64.restate", &RESTATE, delayed_call), ("enqueue.64.langgraph", &LANGGRAPH, delayed_run)]
+    {
+        let best = RunningPeer::start(&mut run.results, peer, "http://127.0.0.1:9").and_then(|running| {
+            let rounds = (0..ENQUEUE_ROUNDS).map(|_| request.work(&running, ENQUEUE_ROUND));
+            rounds.reduce(|best, round| Ok(best?.max(round?))).unwrap_or_else(|| Err("no round".to_owned()))
+        });
+        run.results.record_rate_or_skip(key, best);
+    }
 }
 
 /// Measures turns and runs a second.
@@ -100,6 +107,13 @@ pub(crate) fn measure_turns(run: &mut Benchmark) {
         json!({"assistant_id": "agent", "on_completion": "keep", "input": {"messages": messages}});
     for (key, peer, provider, span, request) in [
         ("turns.jobs.zeroclaw", &ZEROCLAW, &plain, SPAN, plain_turn()),
+        (
+            "turns.jobs.restate",
+            &RESTATE,
+            &with_call,
+            SLOW_SPAN,
+            Request::new("/bench/agent", json!({"input": "What is 17*23?"}), ANSWER),
+        ),
         (
             "turns.jobs.langgraph",
             &LANGGRAPH,

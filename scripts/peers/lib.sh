@@ -25,6 +25,24 @@ venv() {
   echo "$2" >"$peers/$1/installed"
 }
 
+# packages NAME PACKAGE…: installs npm packages into target/peers/NAME/node_modules, once.
+packages() {
+  local root="$peers/$1"
+  shift
+  [ "$(cat "$root/installed" 2>/dev/null)" = "$*" ] && return
+  command -v node >/dev/null || skip "node is not installed"
+  command -v npm >/dev/null || skip "npm is not installed"
+  echo "installing $* into $root" >&2
+  rm -rf "${root:?}"
+  timeout 900 npm install --silent --no-audit --no-fund --prefix "$root" "$@" >&2 || skip "npm cannot install $*"
+  echo "$*" >"$root/installed"
+}
+
+# free_port: prints a port of the loopback interface that no program uses.
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
 # unpack PROGRAM PACKAGE…: unpacks packages of the distribution under target/peers, not into the system.
 unpack() {
   local program=$1 root="$peers/unpacked" package

@@ -1,4 +1,4 @@
-//! The figures of other products that run agents.
+//! The figures of other products that run agents and queues.
 
 use super::{Figure, peer};
 
@@ -16,12 +16,30 @@ pub(super) static FIGURES: &[Figure] = &[
         "from the start of the process to 200 from /ok, requested every 5 ms; median of 3",
     ),
     peer(
+        "start.ready.restate",
+        "start.ready",
+        "Restate with a service in node",
+        "from the start of the process to the answer of the service's first call, tried every 5 ms; median of 3",
+    ),
+    peer(
         "start.idle_all.zeroclaw",
         "start.idle_all",
         "zeroclaw gateway",
         "Pss of the process and its descendants 2 s after it was ready; /health was the only request",
     ),
     peer("start.idle_all.langgraph", "start.idle_all", "LangGraph server in memory", "the same after /ok"),
+    peer(
+        "start.idle_all.restate",
+        "start.idle_all",
+        "Restate with a service in node",
+        "the same with the service's process, after its first call",
+    ),
+    peer(
+        "enqueue.64.restate",
+        "enqueue.64",
+        "Restate, delayed one-way calls",
+        "the same clients: POST /bench/agent/send?delay=86400s, answered after its log is synced; best of 3 rounds of 2 s over one store",
+    ),
     peer(
         "enqueue.64.langgraph",
         "enqueue.64",
@@ -33,6 +51,12 @@ pub(super) static FIGURES: &[Figure] = &[
         "turns.jobs",
         "zeroclaw, a plain turn: no tool, nothing stored",
         "64 clients send POST /webhook for 4 s; the model answers at once, without a call; the agent has no tools, no memory and no record of costs",
+    ),
+    peer(
+        "turns.jobs.restate",
+        "turns.jobs",
+        "Restate, a handler with journaled steps",
+        "64 clients send POST /bench/agent for 8 s; the handler in node asks the same model, journals a calculator's result and asks again",
     ),
     peer(
         "turns.jobs.langgraph",
