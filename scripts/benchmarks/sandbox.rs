@@ -2,7 +2,7 @@
 
 use crate::load::calls_per_second;
 use crate::results::Results;
-use crate::server::binary;
+use crate::server::{ROOT, binary};
 use crate::unit::Unit;
 use crate::work::Work;
 use crate::{Benchmark, SPAN, machine, median, peers, percentile, process, timed_ms};
@@ -112,10 +112,24 @@ fn measure_peers(results: &mut Results, sandbox: &Sandbox) {
         Ok(bwrap) => {
             measure_command(results, "sandbox.python.bwrap", &with_bubblewrap(&bwrap, &print_one));
             measure_command(results, "sandbox.javascript.bwrap", &with_bubblewrap(&bwrap, &log_one));
+            let echo_one = with_bubblewrap(&bwrap, &["/usr/bin/sh", "-c", "echo 1"]);
+            measure_command(results, "sandbox.shell.bwrap", &echo_one);
         }
         Err(reason) => {
-            results.skip("sandbox.python.bwrap", &reason);
-            results.skip("sandbox.javascript.bwrap", &reason);
+            for key in ["sandbox.python.bwrap", "sandbox.javascript.bwrap", "sandbox.shell.bwrap"] {
+                results.skip(key, &reason);
+            }
+        }
+    }
+    match peers::find_program(results, "codex") {
+        Ok(codex) => {
+            let sandboxed = [codex.as_str(), "sandbox", "--"];
+            measure_command(results, "sandbox.python.codex", &[&sandboxed[..], &print_one].concat());
+            measure_command(results, "sandbox.shell.codex", &[&sandboxed[..], &["echo", "1"]].concat());
+        }
+        Err(reason) => {
+            results.skip("sandbox.python.codex", &reason);
+            results.skip("sandbox.shell.codex", &reason);
         }
     }
     peers::measure_with_script(results, "node", "sandbox.javascript.vm");
@@ -144,7 +158,11 @@ fn measure_command(results: &mut Results, key: &str, command: &[&str]) {
 }
 
 fn run_command(command: &[&str]) -> std::io::Result<ExitStatus> {
-    Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    // Only codex reads the variable. Without it, its user's configuration would count.
+    let home = Path::new(ROOT).join("target/peers/codex-home");
+    let mut program = Command::new(command[0]);
+    program.args(&command[1..]).env("CODEX_HOME", home);
+    program.stdout(Stdio::null()).stderr(Stdio::null()).status()
 }
 
 fn throughput(results: &mut Results, sandbox: &Sandbox, key: &str, program: &Program) {

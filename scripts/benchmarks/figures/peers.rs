@@ -1,4 +1,4 @@
-//! The figures of other products that run agents and queues.
+//! The figures of other products that run agents, queues and sandboxes.
 
 use super::{Figure, peer};
 
@@ -75,5 +75,23 @@ pub(super) static FIGURES: &[Figure] = &[
         "latency.plain_p99",
         "zeroclaw, a plain turn, nothing stored",
         "the 99th percentile of the same turns",
+    ),
+    peer(
+        "sandbox.python.codex",
+        "sandbox.python",
+        "codex sandbox + python3 -I -S",
+        "40 runs of the same: `codex sandbox --` without configuration, that is bubblewrap and seccomp, files read-only, no network",
+    ),
+    peer(
+        "sandbox.shell.codex",
+        "sandbox.shell",
+        "codex sandbox + echo",
+        "40 runs of `codex sandbox -- echo 1`",
+    ),
+    peer(
+        "sandbox.shell.bwrap",
+        "sandbox.shell",
+        "bubblewrap + sh -c",
+        "40 runs of `sh -c 'echo 1'`: --unshare-all, /usr read-only",
     ),
 ];
