@@ -37,9 +37,9 @@ const WORDS: usize = 10;
 const PACE: Duration = Duration::from_millis(500);
 
 fn measure(readers: f64) -> Point {
-    let count = whole(readers);
-    let allowed = allow_open_files(count);
-    assert!(allowed >= count, "only {allowed} readers: the hard limit of open files (ulimit -Hn) is too low");
+    // A low hard limit of open files (ulimit -Hn) allows fewer; the page shows the real number.
+    let count = allow_open_files(whole(readers));
+    let readers = count as f64;
     let answer = Answer::paced_text(&"word ".repeat(WORDS + 1), PACE);
     let provider = Provider::start(&answer, &answer);
     let url = &provider.url;
@@ -55,11 +55,11 @@ fn measure(readers: f64) -> Point {
         let path = format!("/v1/jobs/{job}/events?format=delta");
         let sockets = open_idle_streams(&server.address, &path, count).await;
         let each_kib = (server.process.resident_kib() - before_kib) / readers;
-        let readers: Vec<_> = sockets.into_iter().map(|socket| tokio::spawn(arrival_times(socket))).collect();
+        let tasks: Vec<_> = sockets.into_iter().map(|socket| tokio::spawn(arrival_times(socket))).collect();
         assert!(connection.post(&format!("/v1/jobs/{busy}/cancel"), "{}").status < 300);
         let mut arrivals = Vec::with_capacity(count);
-        for reader in readers {
-            arrivals.push(reader.await.expect("a reader"));
+        for task in tasks {
+            arrivals.push(task.await.expect("a reader"));
         }
         (each_kib, arrivals)
     });
