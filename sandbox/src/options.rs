@@ -36,6 +36,9 @@ pub struct SandboxOptions {
     /// The Python interpreter; `None` means the first suitable `python3` of `$PATH` and the usual
     /// directories.
     pub python: Option<PathBuf>,
+    /// How long, in seconds, an idle Python zygote (a warm interpreter of one level) stays after its
+    /// last run. 0: until it is replaced. The next run starts another one, which takes tens of milliseconds.
+    pub python_zygote_idle_s: u64,
     /// Programs running at once. More wait for their turn; waiting does not count as running time.
     pub max_parallel: usize,
     /// Sessions open at once. One more is refused. They do not count against `max_parallel`.
@@ -67,6 +70,7 @@ impl Default for SandboxOptions {
             program_dirs: Vec::new(),
             lenient_network: false,
             python: None,
+            python_zygote_idle_s: 300,
             max_parallel: 8,
             max_sessions: 16,
             max_timeout_ms: 600_000,

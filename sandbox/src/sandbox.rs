@@ -68,7 +68,7 @@ impl Sandbox {
     /// `cancel` is called at least every 50 ms. May be called from many threads at once; the calling thread
     /// must live until the call returns.
     pub fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
-        self.run_any(program, None, cancel)
+        self.run_any(program, None, self.zygote_idle_s(), cancel)
     }
 
     /// Runs a JavaScript program that may call its host: `__host(name, argumentsJson)` returns the host's
@@ -83,7 +83,7 @@ impl Sandbox {
         cancel: &dyn Fn() -> bool,
     ) -> RunRecord {
         if program.language == Language::JavaScript {
-            return self.run_any(program, Some(host), cancel);
+            return self.run_any(program, Some(host), None, cancel);
         }
         let reason = format!("{} makes no host calls: only JavaScript does", program.language);
         RunRecord::not_run(RunStatus::SandboxError, program.level, program.language, reason)
@@ -93,6 +93,7 @@ impl Sandbox {
         &self,
         program: &Program,
         host: Option<Arc<dyn HostCalls>>,
+        zygote_idle_s: Option<u64>,
         cancel: &dyn Fn() -> bool,
     ) -> RunRecord {
         if let Some(record) = program::refuse(program) {
@@ -115,6 +116,7 @@ impl Sandbox {
             python: &self.python,
             remover: &self.remover,
             running: &self.running,
+            zygote_idle_s,
         };
         match run::execute(&dependencies, program, host, cancel) {
             Ok(record) => record,
@@ -213,7 +215,7 @@ impl Sandbox {
         host: Arc<dyn HostCalls>,
         cancel: &dyn Fn() -> bool,
     ) -> RunRecord {
-        self.run_any(program, Some(host), cancel)
+        self.run_any(program, Some(host), None, cancel)
     }
 
     /// Skips the self-tests, for tests that run programs at a level that does not hold.
@@ -269,9 +271,16 @@ impl Sandbox {
         self.python.known_fault().filter(|_| language == Language::Python)
     }
 
-    /// The reason why Python does not run although there is an interpreter.
+    /// How long, in seconds, a zygote stays after a run; `None`: until it is replaced.
+    fn zygote_idle_s(&self) -> Option<u64> {
+        Some(self.options.python_zygote_idle_s).filter(|idle_s| *idle_s > 0)
+    }
+
+    /// The reason why Python does not run although there is an interpreter. A zygote that this run alone
+    /// needs ends with it.
     fn try_python(&self) -> Option<String> {
-        let record = self.run(&Program::new(Language::Python, Level::Standard, "6 * 7"), &|| false);
+        let program = Program::new(Language::Python, Level::Standard, "6 * 7");
+        let record = self.run_any(&program, None, Some(0), &|| false);
         let is_fine = record.status == RunStatus::Ok && record.result.as_deref() == Some("42");
         (!is_fine).then(|| record.error.unwrap_or_else(|| format!("a trial run ended as {}", record.status)))
     }

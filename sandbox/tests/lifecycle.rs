@@ -85,6 +85,90 @@ fn a_killed_zygote_is_replaced() {
     support::assert_nothing_left(scratch.path());
 }
 
+/// A sandbox whose zygotes end after one second without a run.
+fn impatient(scratch: &std::path::Path) -> Sandbox {
+    let mut options = support::options(scratch);
+    options.python_zygote_idle_s = 1;
+    Sandbox::new(options).unwrap()
+}
+
+fn has_zygote() -> bool {
+    !support::processes_named("nanoclaw-zygote").is_empty()
+}
+
+#[test]
+fn a_zygote_starts_with_its_first_run_ends_without_runs_and_starts_again() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = impatient(scratch.path());
+    for program in [support::javascript(Level::Strict, "1"), bash("true")] {
+        assert_eq!(sandbox.run(&program, &|| false).status, RunStatus::Ok);
+        assert!(!has_zygote(), "{} needs no zygote", program.language);
+    }
+    for _ in 0..2 {
+        assert_works(&sandbox);
+        assert!(has_zygote());
+        eventually("the idle zygote and its spare children end", || {
+            !has_zygote() && support::processes_named("nanoclaw-spare").is_empty()
+        });
+    }
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_run_that_arrives_while_its_zygote_ends_still_works() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = impatient(scratch.path());
+    assert_works(&sandbox);
+    for round in 0..6 {
+        #[expect(clippy::disallowed_methods, reason = "the zygote must be about to end")]
+        std::thread::sleep(Duration::from_millis(985 + 5 * round));
+        support::in_parallel(vec![(); 4], 4, |()| assert_works(&sandbox));
+    }
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_run_that_takes_longer_than_its_zygote_stays_ends_normally() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = impatient(scratch.path());
+    std::thread::scope(|scope| {
+        let code = "import time\ntime.sleep(4)\nprint(42)";
+        let long = scope.spawn(|| sandbox.run(&support::python(Level::Lenient, code), &|| false));
+        eventually("the zygote starts", has_zygote);
+        eventually("the zygote ends", || !has_zygote());
+        assert_eq!(support::processes_named("nanoclaw-guest").len(), 1, "the program still runs");
+        assert_eq!(long.join().unwrap().stdout, "42\n");
+    });
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn p5_the_report_tries_python_and_leaves_no_zygote_of_its_own() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut options = support::options(scratch.path());
+    options.python_zygote_idle_s = 0;
+    let sandbox = Sandbox::new(options).unwrap();
+    let report = sandbox.report();
+    assert!(report.able() && report.python.reason.is_none(), "{report:#?}");
+    eventually("the zygote of the trial ends", || {
+        !has_zygote() && support::processes_named("nanoclaw-spare").is_empty()
+    });
+    let program = support::python(Level::Standard, "print(1)");
+    assert_eq!(sandbox.run(&program, &|| false).stdout, "1\n");
+    let zygote = only_process("nanoclaw-zygote");
+    assert_eq!(sandbox.report().python.reason, None);
+    assert_eq!(only_process("nanoclaw-zygote"), zygote, "0: the zygote of a real run stays");
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
 /// Stops the zygote and uses up its spare children.
 fn stop_zygote(sandbox: &Sandbox) -> Process {
     eventually("spare children", || support::processes_named("nanoclaw-spare").len() == 2);

@@ -62,7 +62,7 @@ fn a_killed_server_leaves_no_process_and_no_directory() {
     let all = Process::below(victim.id());
     let count = |name: &str| all.iter().filter(|process| process.name == name).count();
     // A new spare child still has the name of its zygote.
-    assert!(count("nanoclaw-broker") == 2 && count("nanoclaw-zygote") >= 3, "{all:?}");
+    assert!(count("nanoclaw-broker") == 2 && count("nanoclaw-zygote") >= 2, "{all:?}");
     victim.kill().unwrap();
     victim.wait().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the promise is a second")]

@@ -52,7 +52,12 @@ pub(crate) const RANGES: &[(&str, &[NumberRange])] = &[
     ("weather", &[("timeout_s", 1..=120)]),
     (
         "code_execution",
-        &[("max_parallel", 1..=1_024), ("max_sessions", 1..=1_024), ("max_timeout_ms", 1..=3_600_000)],
+        &[
+            ("python_zygote_idle_s", 0..=DAY_S),
+            ("max_parallel", 1..=1_024),
+            ("max_sessions", 1..=1_024),
+            ("max_timeout_ms", 1..=3_600_000),
+        ],
     ),
     ("code_execution.levels.strict", LEVEL),
     ("code_execution.levels.standard", LEVEL),

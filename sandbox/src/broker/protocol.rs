@@ -55,6 +55,9 @@ pub(crate) enum RunTask {
     /// Runs Python in a child of the zygote with this specification.
     Python {
         zygote: Box<ZygoteSpec>,
+        /// How long, in seconds, the zygote stays after this run; `None`: until it is replaced. With 0 it
+        /// prepares no children for further runs.
+        zygote_idle_s: Option<u64>,
         /// The most lenient level that the caller may choose.
         #[serde(default = "strictest")]
         max_level: Level,

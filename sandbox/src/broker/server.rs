@@ -167,7 +167,7 @@ impl BrokerServer {
         } else if self.zygotes.is_busy() {
             BUSY_TICK
         } else {
-            IDLE_TICK
+            self.zygotes.next_idle_end().map_or(IDLE_TICK, |left| left.min(IDLE_TICK))
         };
         let timeout = Timespec::try_from(tick).map_err(|_| Errno::INVAL)?;
         match rustix::event::poll(&mut polled, Some(&timeout)) {

@@ -47,6 +47,8 @@ pub(crate) struct RunDependencies<'a> {
     pub python: &'a PythonRegistry,
     pub remover: &'a ScratchRemover,
     pub running: &'a RunRegistry,
+    /// How long, in seconds, a zygote stays after this run; `None`: until it is replaced.
+    pub zygote_idle_s: Option<u64>,
 }
 
 /// Runs a program that may run at its level. An error means that nothing ran.
@@ -176,7 +178,8 @@ fn new_request(
             let allowed = dependencies.options.levels_allowed();
             let most = allowed.last().copied().unwrap_or(Level::Strict);
             let max_level = program.max_level.map_or(most, |level| level.min(most));
-            let task = RunTask::Python { zygote, max_level, language_check: program.language_check };
+            let (zygote_idle_s, language_check) = (dependencies.zygote_idle_s, program.language_check);
+            let task = RunTask::Python { zygote, zygote_idle_s, max_level, language_check };
             (files, task, python.version())
         }
     };

@@ -8,9 +8,6 @@ use crate::broker::{RunRequest, RunTask};
 use crate::child::RunFds;
 use crate::policy::SeccompFilters;
 
-/// A zygote that has had no run for this time is ended.
-const MAX_IDLE: Duration = Duration::from_secs(10 * 60);
-
 #[derive(Default)]
 pub(crate) struct ZygotePool {
     zygotes: Vec<ZygoteProcess>,
@@ -85,6 +82,11 @@ impl ZygotePool {
         self.zygotes.iter().any(ZygoteProcess::is_busy)
     }
 
+    /// The time until the next idle zygote is to be ended, if one will be.
+    pub(crate) fn next_idle_end(&self) -> Option<Duration> {
+        self.zygotes.iter().filter_map(ZygoteProcess::idle_time_left).min()
+    }
+
     /// The runs that have got a child since the last call.
     pub(crate) fn take_started(&mut self) -> Vec<StartedRun> {
         std::mem::take(&mut self.started)
@@ -99,9 +101,9 @@ impl ZygotePool {
             zygote.is_retired |= zygote.is_expired() && successors.contains(&zygote.spec.id);
         }
         self.zygotes.retain(|zygote| {
+            let is_idle = zygote.idle_time_left() == Some(Duration::ZERO);
             // A busy one may be about to report a child.
-            zygote.is_busy()
-                || !(zygote.is_retired || zygote.is_ready && zygote.last_used.elapsed() > MAX_IDLE)
+            zygote.is_busy() || !(zygote.is_retired || is_idle)
         });
     }
 

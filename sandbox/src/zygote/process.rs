@@ -59,7 +59,9 @@ pub(super) struct ZygoteProcess {
     pub(super) is_retired: bool,
     runs: u64,
     started_at: Instant,
-    pub(super) last_used: Instant,
+    last_used: Instant,
+    /// How long it stays after its last run: the longest time of all its runs. `None`: until it is replaced.
+    max_idle: Option<Duration>,
     queue: VecDeque<QueuedRun>,
     spares: Vec<SpareChild>,
     /// Requested children that it has not reported yet.
@@ -92,6 +94,7 @@ impl ZygoteProcess {
             queue: VecDeque::new(),
             spares: Vec::new(),
             pending_forks: 0,
+            max_idle: Some(Duration::ZERO),
             waiting_since: now(),
             dead_spares: 0,
         })
@@ -132,9 +135,19 @@ impl ZygoteProcess {
         }
     }
 
+    /// How long it stays if no run comes; `None` while it warms up, and if it has no limit.
+    pub(super) fn idle_time_left(&self) -> Option<Duration> {
+        let max_idle = self.max_idle.filter(|_| self.is_ready)?;
+        Some(max_idle.saturating_sub(self.last_used.elapsed()))
+    }
+
     /// Gives a run to a spare child, now or when there is one.
     pub(super) fn enqueue(&mut self, run: QueuedRun, started: &mut Vec<StartedRun>) {
         self.last_used = now();
+        if let RunTask::Python { zygote_idle_s, .. } = &run.request.task {
+            let wanted = zygote_idle_s.map(Duration::from_secs);
+            self.max_idle = self.max_idle.zip(wanted).map(|(current, wanted)| current.max(wanted));
+        }
         self.queue.push_back(run);
         self.assign_runs(started);
     }
@@ -146,7 +159,8 @@ impl ZygoteProcess {
         {
             self.assign_first_run(&spare, started);
         }
-        let ahead = if self.is_retired { 0 } else { SPARE_CHILDREN };
+        let ends_soon = self.is_retired || self.max_idle == Some(Duration::ZERO);
+        let ahead = if ends_soon { 0 } else { SPARE_CHILDREN };
         while self.is_ready && self.pending_forks + self.spares.len() < self.queue.len() + ahead {
             if send(self.socket.as_fd(), &"fork", &[]).is_err() {
                 // A full socket means enough requests; a closed one is noticed by the next read.
