@@ -172,8 +172,9 @@ impl ToolError {
 pub trait Tool: Send + Sync {
     /// The definition for models.
     fn spec(&self) -> ToolSpec;
-    /// The definition for a job where it differs from [`Self::spec`].
-    fn spec_in(&self, _scope: &ToolScope<'_>) -> Option<Arc<ToolSpec>> {
+    /// The definition for a job where it differs from [`Self::spec`]. Cheap: looked up before every model
+    /// call.
+    fn definition_in(&self, _scope: &ToolScope<'_>) -> Option<ToolDefinition> {
         None
     }
     /// Why a job cannot use the tool; `None` if it can. Cheap: looked up before every model call.

@@ -2,7 +2,7 @@
 //! need more methods of [`Tool`] implement the trait themselves.
 
 use super::names;
-use crate::domain::tool::{Aliases, FileAccess, ToolGroup, ToolReach, ToolSpec, ToolTraits};
+use crate::domain::tool::{Aliases, FileAccess, ToolDefinition, ToolGroup, ToolReach, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, ToolOffer, ToolScope, Unavailability};
 use crate::tools::code::{self, CodeRunner};
 use nanoclaw_sandbox::{Language, Level};
@@ -17,7 +17,7 @@ pub(super) const ACTS: ToolTraits =
     ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None };
 
 type TraitsFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> ToolTraits + Send + Sync;
-type JobSpecFunction = dyn Fn(&ToolScope<'_>) -> Option<Arc<ToolSpec>> + Send + Sync;
+type JobDefinitionFunction = dyn Fn(&ToolScope<'_>) -> Option<ToolDefinition> + Send + Sync;
 type AvailabilityFunction = dyn Fn(&ToolScope<'_>) -> Option<Unavailability> + Send + Sync;
 type RunFunction = dyn Fn(&Map<String, Value>, &ToolContext) -> Result<Value, ToolError> + Send + Sync;
 
@@ -30,8 +30,8 @@ pub(super) struct BuiltinTool {
     pub(super) own_timeout: Duration,
     /// [`Tool::offer`].
     pub(super) offer: ToolOffer,
-    /// [`Tool::spec_in`].
-    pub(super) spec_in: Box<JobSpecFunction>,
+    /// [`Tool::definition_in`].
+    pub(super) definition_in: Box<JobDefinitionFunction>,
     /// [`Tool::unavailability`].
     pub(super) unavailability: Box<AvailabilityFunction>,
 }
@@ -53,7 +53,7 @@ impl BuiltinTool {
             run: Box::new(run),
             reach: ToolReach::Here,
             own_timeout: Duration::ZERO,
-            spec_in: Box::new(|_| None),
+            definition_in: Box::new(|_| None),
             unavailability: Box::new(|_| None),
         }
     }
@@ -69,22 +69,22 @@ impl BuiltinTool {
     ) -> Self {
         let (levels, faults) = (Arc::clone(runner), Arc::clone(runner));
         // Most jobs have the same levels.
-        let last: Mutex<Option<(Vec<Level>, Arc<ToolSpec>)>> = Mutex::default();
-        let spec_in = move |scope: &ToolScope<'_>| {
+        let last: Mutex<Option<(Vec<Level>, ToolDefinition)>> = Mutex::default();
+        let definition_in = move |scope: &ToolScope<'_>| {
             let levels = code::levels_in(levels.as_ref(), scope);
             let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((_, same)) = last.as_ref().filter(|(known, _)| *known == levels) {
-                return Some(Arc::clone(same));
+                return Some(same.clone());
             }
-            let spec = Arc::new(definition(&levels));
-            *last = Some((levels, Arc::clone(&spec)));
-            Some(spec)
+            let made = ToolDefinition::concise(definition(&levels));
+            *last = Some((levels, made.clone()));
+            Some(made)
         };
         let unavailability = move |scope: &ToolScope<'_>| {
             let level = code::default_level(faults.as_ref(), scope);
             faults.known_fault(language, level).map(Unavailability::Now)
         };
-        Self { spec_in: Box::new(spec_in), unavailability: Box::new(unavailability), ..self }
+        Self { definition_in: Box::new(definition_in), unavailability: Box::new(unavailability), ..self }
     }
 }
 
@@ -93,8 +93,8 @@ impl Tool for BuiltinTool {
         self.spec.clone()
     }
 
-    fn spec_in(&self, scope: &ToolScope<'_>) -> Option<Arc<ToolSpec>> {
-        (self.spec_in)(scope)
+    fn definition_in(&self, scope: &ToolScope<'_>) -> Option<ToolDefinition> {
+        (self.definition_in)(scope)
     }
 
     fn unavailability(&self, scope: &ToolScope<'_>) -> Option<Unavailability> {

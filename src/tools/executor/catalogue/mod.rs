@@ -5,7 +5,7 @@ use super::schema::ParameterSchema;
 use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolOrigin, ToolSpec};
 use crate::ports::{Tool, ToolOffer, ToolScope, ToolSource, Unavailability};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Tools of one source; more are left out.
 const SOURCE_TOOLS: usize = 2_048;
@@ -44,8 +44,6 @@ pub(super) struct RegisteredTool {
     pub(super) schema: ParameterSchema,
     /// The version of its source; 0 for built-in tools.
     pub(super) version: u64,
-    /// The last definition that depended on the job: most jobs get the same one.
-    in_job: Mutex<Option<(Arc<ToolSpec>, ToolDefinition)>>,
 }
 
 impl RegisteredTool {
@@ -55,8 +53,7 @@ impl RegisteredTool {
         let schema = ParameterSchema::new(&spec.parameters).map_err(bad_schema)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
         let (approval_names, group, offer) = (tool.approval_names(), tool.group(), tool.offer());
-        let in_job = Mutex::default();
-        Ok(Self { tool, spec, aliases, approval_names, reads_results, group, offer, schema, version, in_job })
+        Ok(Self { tool, spec, aliases, approval_names, reads_results, group, offer, schema, version })
     }
 
     /// Its name and its aliases.
@@ -119,14 +116,7 @@ impl RegisteredTool {
 
     /// Its definition in this job.
     pub(super) fn definition(&self, scope: &ToolScope<'_>) -> ToolDefinition {
-        let Some(spec) = self.tool.spec_in(scope) else { return self.spec.clone() };
-        let mut in_job = self.in_job.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, same)) = in_job.as_ref().filter(|(known, _)| Arc::ptr_eq(known, &spec)) {
-            return same.clone();
-        }
-        let made = definition(self.tool.as_ref(), ToolSpec::clone(&spec));
-        *in_job = Some((spec, made.clone()));
-        made
+        self.tool.definition_in(scope).unwrap_or_else(|| self.spec.clone())
     }
 }
 
