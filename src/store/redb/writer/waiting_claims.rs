@@ -30,8 +30,8 @@ struct ClaimState {
     is_closed: bool,
 }
 
-/// A worker's claim. The writer returns each one that it takes: with [`WaitingClaims::resolve`], or with
-/// [`WaitingClaims::put_back`].
+/// A worker's claim. The writer returns each one that it takes: with [`WaitingClaims::resolve`],
+/// [`WaitingClaims::fail`] or [`WaitingClaims::put_back`].
 #[derive(Debug)]
 pub(crate) struct WaitingClaim {
     id: u64,
@@ -114,8 +114,7 @@ impl WaitingClaims {
         for lease in leases {
             // A transaction claims no more jobs than there are claims.
             let Some(claim) = claims.pop() else { break };
-            self.lock().results.insert(claim.id, Ok(lease));
-            claim.worker.unpark();
+            self.settle(&claim, Ok(lease));
         }
         self.put_back(claims, false);
     }
@@ -123,9 +122,13 @@ impl WaitingClaims {
     /// Fails taken claims.
     pub(crate) fn fail(&self, claims: Vec<WaitingClaim>, error: &StoreError) {
         for claim in claims {
-            self.lock().results.insert(claim.id, Err(error.clone()));
-            claim.worker.unpark();
+            self.settle(&claim, Err(error.clone()));
         }
+    }
+
+    fn settle(&self, claim: &WaitingClaim, result: Result<Lease, StoreError>) {
+        self.lock().results.insert(claim.id, result);
+        claim.worker.unpark();
     }
 
     /// Lets taken claims wait again. `are_unserved`: no transaction has looked for their jobs.
