@@ -148,11 +148,13 @@ impl Driver<'_> {
                     };
                 }
             };
-            for record in &records {
-                turn.apply(record);
+            if !records.is_empty() {
+                for record in &records {
+                    turn.apply(record);
+                }
+                unwritten.extend(records);
+                progress.log_grew();
             }
-            unwritten.extend(records);
-            progress.log_grew();
             ControlFlow::Continue(())
         });
         progress.wait_for_store();
