@@ -105,7 +105,9 @@ fn counters_count_events_and_contain_no_user_data() {
     let failed = server.submit(&json!({"input": "please-fail", "tools": false}));
     assert_eq!(server.wait(&failed)["status"], "failed");
     assert_eq!(server.get(&format!("/nowhere/{MARK}")).status, 404);
-    let after = wait_for(&server, "nanoclaw_webhook_deliveries_total", &[("outcome", "delivered")], 1.0);
+    wait_for(&server, "nanoclaw_webhook_deliveries_total", &[("outcome", "delivered")], 1.0);
+    // A client may read the end of a job before its worker is free.
+    let after = wait_for(&server, "nanoclaw_workers_busy", &[], 0.0);
     let model = ("model", "scripted");
     for (name, labels, value) in [
         ("nanoclaw_jobs_accepted_total", vec![], 2.0),
