@@ -7,10 +7,10 @@
 //! nanoclaw_sandbox::child_hook();
 //!
 //! let sandbox = Sandbox::new(SandboxOptions::default())?;
-//! sandbox.allow_modules(Level::Standard, &["numpy"])?;
-//! let code = "import numpy as np\nint(np.arange(10).sum())";
+//! sandbox.allow_modules(Level::Standard, &["ipaddress"])?;
+//! let code = "import ipaddress\nipaddress.ip_network('10.0.0.0/24').num_addresses";
 //! let record = sandbox.run(&Program::new(Language::Python, Level::Standard, code), &|| false);
-//! assert_eq!((record.status, record.result.as_deref()), (RunStatus::Ok, Some("45")));
+//! assert_eq!((record.status, record.result.as_deref()), (RunStatus::Ok, Some("256")));
 //! # Ok::<(), nanoclaw_sandbox::SandboxError>(())
 //! ```
 //!
