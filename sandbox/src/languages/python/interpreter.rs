@@ -110,7 +110,10 @@ impl PythonInterpreter {
     /// The paths that landlock allows to a run.
     pub(crate) fn files(&self, level: Level, own_dir: Option<&Path>, with_site: bool) -> Vec<PathRule> {
         let rule = |path: &Path, access| PathRule { path: path.to_owned(), access };
-        let libraries = self.shared_libraries.iter();
+        // Nearly all libraries are inside the trees, whose rules allow them. The paths of a memory map
+        // have no symbolic links.
+        let is_outside = |path: &&PathBuf| !self.library_trees.iter().any(|tree| path.starts_with(tree));
+        let libraries = self.shared_libraries.iter().filter(is_outside);
         let mut files: Vec<PathRule> = libraries.map(|path| rule(path, PathAccess::ReadFile)).collect();
         files.extend(self.library_trees.iter().map(|path| rule(path, PathAccess::ReadTree)));
         if with_site {
