@@ -254,3 +254,34 @@ fn numpy_is_preloaded() {
     eprintln!("numpy at standard, p50: {:?}", times[20]);
     assert!(times[20] < Duration::from_millis(60), "an import of numpy takes longer: {:?}", times[20]);
 }
+
+#[test]
+fn a_child_has_a_main_thread_logging_and_fork_functions_like_a_new_interpreter() {
+    let _turn = support::shared();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    let code = "import logging, os, threading
+main = threading.main_thread()
+print(main is threading.current_thread(), main.native_id == threading.get_native_id(), threading.active_count())
+print(os.register_at_fork.__module__)
+def warn(): logging.warning('from a thread')
+thread = threading.Thread(target=warn)
+thread.start()
+thread.join()
+logging.warning('from the main thread')";
+    let record = sandbox.run(&python(Level::Lenient, code), &|| false);
+    assert_eq!(record.stdout, "True True 1\nposix\n", "{record:#?}");
+    assert_eq!(record.stderr, "WARNING:root:from a thread\nWARNING:root:from the main thread\n");
+}
+
+#[test]
+fn allowed_modules_that_are_not_warm_are_imported_by_the_program() {
+    let _turn = support::shared();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    let record =
+        sandbox.run(&python(Level::Standard, "import json.tool\nprint(json.tool.__name__)"), &|| false);
+    assert_eq!(record.stdout, "json.tool\n", "{record:#?}");
+    let record = sandbox.run(&python(Level::Standard, "import _pydecimal"), &|| false);
+    assert_eq!(record.status, RunStatus::ModuleNotAllowed, "{record:#?}");
+}

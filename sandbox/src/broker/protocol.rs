@@ -210,7 +210,7 @@ pub(crate) struct ZygoteRunRequest {
 pub(crate) enum ZygoteReply {
     /// The interpreter is warm.
     Ready,
-    /// A spare child exists. The socket to it comes with the message.
+    /// A spare child exists. It has the oldest socket that the zygote has not answered for.
     Forked { pid: i32 },
     /// The zygote could not warm up, or could not fork.
     Failed { message: String },

@@ -2,7 +2,7 @@
 //!
 //! It never outlives the server: when its socket closes, it ends every child and exits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -68,7 +68,8 @@ struct BrokerServer {
     own_pid: Pid,
     runs: Vec<RunningChild>,
     zygotes: ZygotePool,
-    spare_scripts: Vec<SpareChild>,
+    /// The oldest first: the newest may still prepare itself.
+    spare_scripts: VecDeque<SpareChild>,
     cgroups: CommandCgroups,
     filters: BTreeMap<(FilterProfile, u32), Rc<SeccompFilters>>,
     /// Created for the first JavaScript run. Children use their copies.
@@ -94,7 +95,7 @@ fn serve(has_network: bool) -> ! {
         own_pid: rustix::process::getpid(),
         runs: Vec::new(),
         zygotes: ZygotePool::default(),
-        spare_scripts: Vec::new(),
+        spare_scripts: VecDeque::new(),
         cgroups: CommandCgroups::new(layers.cgroup),
         filters: BTreeMap::new(),
         engine: None,
@@ -289,7 +290,7 @@ impl BrokerServer {
 
     /// Gives a JavaScript run to a spare child, if there is one.
     fn assign_spare_script(&mut self, request: &RunRequest, fds: &RunFds) -> Option<SpareChild> {
-        while let Some(spare) = self.spare_scripts.pop() {
+        while let Some(spare) = self.spare_scripts.pop_front() {
             if packet::send(spare.socket.as_fd(), request, &fds.descriptors()).is_ok() {
                 return Some(spare);
             }
@@ -308,7 +309,7 @@ impl BrokerServer {
         while self.spare_scripts.len() < SPARE_SCRIPTS {
             let Ok((socket, child_end)) = packet::socket_pair() else { return };
             match sys::fork() {
-                Ok(ForkResult::Parent(pid)) => self.spare_scripts.push(SpareChild { pid, socket }),
+                Ok(ForkResult::Parent(pid)) => self.spare_scripts.push_back(SpareChild { pid, socket }),
                 Ok(ForkResult::Child) => {
                     let engine = Some(engine.as_ref());
                     let context = ForkContext { broker: self.own_pid, filters: &filters, engine };

@@ -36,8 +36,8 @@ mod socket;
 mod x86_64;
 
 pub(crate) use landlock::{
-    LandlockDomain, PathAccess, PathRule, RulesetKind, SCOPE_ABI, TCP_ABI, TcpAccess, build_ruleset,
-    restrict, restriction_number,
+    LandlockDomain, LandlockError, PathAccess, PathRule, RulesetKind, SCOPE_ABI, TCP_ABI, TcpAccess,
+    build_ruleset, restrict, restriction_number,
 };
 #[cfg(feature = "ablation")]
 pub(crate) use rule::{ArgumentTest, CallAction, SyscallRule};

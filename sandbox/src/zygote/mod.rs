@@ -5,6 +5,7 @@
 
 mod pool;
 mod process;
+mod ruleset_cache;
 mod spec;
 mod start;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
+use super::ruleset_cache::RulesetCache;
 use super::spec::ZygoteSpec;
 use super::start::become_zygote;
 use crate::broker::{
@@ -18,7 +19,7 @@ use crate::broker::{
 use crate::child::RunFds;
 use crate::clock::now;
 use crate::memory_file::memory_file;
-use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, TcpAccess, build_ruleset};
+use crate::policy::SeccompFilters;
 use crate::sys::{self, ForkResult};
 
 /// A zygote is replaced after this number of runs: its children share a hash seed and an address layout.
@@ -63,13 +64,15 @@ pub(super) struct ZygoteProcess {
     /// How long it stays after its last run: the longest time of all its runs. `None`: until it is replaced.
     max_idle: Option<Duration>,
     queue: VecDeque<QueuedRun>,
-    spares: Vec<SpareChild>,
-    /// Requested children that it has not reported yet.
-    pending_forks: usize,
+    /// The oldest first: the newest may still prepare itself.
+    spares: VecDeque<SpareChild>,
+    /// The sockets of requested children that it has not reported yet, in the order of the requests.
+    pending_forks: VecDeque<OwnedFd>,
     /// The time of the first pending request, or of the last reply.
     waiting_since: Instant,
     /// Spare children in a row that were dead when a run came.
     dead_spares: u32,
+    rulesets: RulesetCache,
 }
 
 impl ZygoteProcess {
@@ -91,12 +94,13 @@ impl ZygoteProcess {
             runs: 0,
             started_at: now(),
             last_used: now(),
-            queue: VecDeque::new(),
-            spares: Vec::new(),
-            pending_forks: 0,
             max_idle: Some(Duration::ZERO),
+            queue: VecDeque::new(),
+            spares: VecDeque::new(),
+            pending_forks: VecDeque::new(),
             waiting_since: now(),
             dead_spares: 0,
+            rulesets: RulesetCache::default(),
         })
     }
 
@@ -110,7 +114,7 @@ impl ZygoteProcess {
     }
 
     pub(super) fn has_pending_forks(&self) -> bool {
-        self.pending_forks > 0
+        !self.pending_forks.is_empty()
     }
 
     pub(super) fn is_expired(&self) -> bool {
@@ -155,28 +159,41 @@ impl ZygoteProcess {
     /// Assigns queued runs to spare children, and requests the children that will be needed next.
     fn assign_runs(&mut self, started: &mut Vec<StartedRun>) {
         while !self.queue.is_empty()
-            && let Some(spare) = self.spares.pop()
+            && let Some(spare) = self.spares.pop_front()
         {
             self.assign_first_run(&spare, started);
         }
         let ends_soon = self.is_retired || self.max_idle == Some(Duration::ZERO);
         let ahead = if ends_soon { 0 } else { SPARE_CHILDREN };
-        while self.is_ready && self.pending_forks + self.spares.len() < self.queue.len() + ahead {
-            if send(self.socket.as_fd(), &"fork", &[]).is_err() {
-                // A full socket means enough requests; a closed one is noticed by the next read.
-                return;
+        while self.is_ready && self.pending_forks.len() + self.spares.len() < self.queue.len() + ahead {
+            match self.request_fork() {
+                Ok(()) => {}
+                // The next reply continues. A closed socket is noticed by the next read.
+                Err(_) if self.has_pending_forks() || self.queue.is_empty() => return,
+                Err(error) => {
+                    self.fail_all(&format!("cannot request a Python child: {error}"));
+                    return;
+                }
             }
-            if self.pending_forks == 0 {
-                self.waiting_since = now();
-            }
-            self.pending_forks += 1;
         }
+    }
+
+    /// Sends the zygote the socket of its next child. An error if the zygote's own socket is full, or if no
+    /// descriptor is free.
+    fn request_fork(&mut self) -> io::Result<()> {
+        let (socket, child_end) = socket_pair()?;
+        send(self.socket.as_fd(), &"fork", &[child_end.as_fd()])?;
+        if self.pending_forks.is_empty() {
+            self.waiting_since = now();
+        }
+        self.pending_forks.push_back(socket);
+        Ok(())
     }
 
     /// Whether it has warmed up and forked in time.
     pub(super) fn is_answering(&self) -> bool {
         if self.is_ready {
-            self.pending_forks == 0 || self.waiting_since.elapsed() < FORK_TIMEOUT
+            self.pending_forks.is_empty() || self.waiting_since.elapsed() < FORK_TIMEOUT
         } else {
             self.started_at.elapsed() < WARM_UP_TIMEOUT
         }
@@ -185,7 +202,7 @@ impl ZygoteProcess {
     /// Sends the first queued run to a spare child. If the child is dead, the run stays in the queue.
     fn assign_first_run(&mut self, spare: &SpareChild, started: &mut Vec<StartedRun>) {
         let Some(run) = self.queue.pop_front() else { return };
-        match send_run(spare, &run) {
+        match send_run(spare, &run, &mut self.rulesets) {
             Ok(()) => {
                 self.runs += 1;
                 self.dead_spares = 0;
@@ -222,13 +239,12 @@ impl ZygoteProcess {
                 }
                 Ok(ZygoteReply::Forked { pid }) => {
                     self.waiting_since = now();
-                    self.pending_forks = self.pending_forks.saturating_sub(1);
-                    let socket = packet.descriptors.into_iter().next();
+                    let socket = self.pending_forks.pop_front();
                     self.spares.extend(socket.map(|socket| SpareChild { pid, socket }));
                     self.assign_runs(started);
                 }
                 Ok(ZygoteReply::Failed { message }) if self.is_ready => {
-                    self.pending_forks = self.pending_forks.saturating_sub(1);
+                    drop(self.pending_forks.pop_front());
                     // The queue is empty if the fork was for a spare child.
                     if let Some(run) = self.queue.pop_front() {
                         send_failure(&run.reply, message);
@@ -285,15 +301,13 @@ enum SendRunError {
     Rejected(String),
 }
 
-fn send_run(spare: &SpareChild, run: &QueuedRun) -> Result<(), SendRunError> {
+fn send_run(spare: &SpareChild, run: &QueuedRun, rulesets: &mut RulesetCache) -> Result<(), SendRunError> {
     let QueuedRun { request, fds, .. } = run;
     let rejected = |error: &dyn Display| SendRunError::Rejected(error.to_string());
     let RunTask::Python { language_check, max_level, .. } = request.task else {
         return Err(rejected(&"it is not Python"));
     };
-    let domain =
-        LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, tcp: TcpAccess::Closed };
-    let ruleset = build_ruleset(domain, &request.files).map_err(|error| rejected(&error))?;
+    let ruleset = rulesets.get(request.landlock_abi, &request.files).map_err(|error| rejected(&error))?;
     let message = ZygoteRunRequest {
         language_check,
         max_level,

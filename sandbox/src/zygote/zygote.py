@@ -16,12 +16,12 @@ class Kernel:
     """System calls that Python does not offer, prepared while everything is still allowed."""
 
     def __init__(self, spec):
-        import ctypes, os, resource
-        self.os, self.resource, self.spec = os, resource, spec
+        import ctypes, os, resource, socket
+        self.os, self.resource, self.socket, self.spec = os, resource, socket, spec
         self.broker = os.getppid()
         # PyDLL keeps the interpreter's lock through the call, as os.fork does.
         library = ctypes.PyDLL(None, use_errno=True)
-        self.call = library.syscall
+        self.library, self.call = library, library.syscall
         self.call.restype = ctypes.c_long
         self.long, self.errno = ctypes.c_ulong, ctypes.get_errno
         self.before, self.in_child, self.in_parent = (
@@ -70,6 +70,12 @@ class Kernel:
         # SECCOMP_SET_MODE_FILTER with TSYNC: also confines threads that an extra module has started.
         if self.number("seccomp", 1, 1, self.programs[name][0]) != 0:
             raise OSError("installing the %s filter failed with errno %d" % (name, self.errno()))
+
+    def trim_heap(self):
+        """Returns free memory: a fork copies the page table of all memory. Only the GNU C library has the function."""
+        trim = getattr(self.library, "malloc_trim", None)
+        if trim is not None:
+            trim(self.long(0))
 
     def fork_child(self):
         """Forks a child of the broker. Returns 0 in the child."""
@@ -130,6 +136,34 @@ class Kernel:
             return False
 
 
+class ForkCallbacks:
+    """Holds back the functions that modules register for forks, and calls those that a child needs.
+
+    A child copies each page that it changes, and the functions of threading and logging change about 140. They replace locks
+    that another thread may have held at the fork. A zygote has one thread, unless an extra module has started more."""
+
+    def __init__(self):
+        import os
+        self.os, self.register, self.held = os, os.register_at_fork, []
+        os.register_at_fork = lambda **functions: self.held.append(functions)
+
+    def settle(self):
+        """Decides after the last import. From here on functions are registered as usual."""
+        import threading
+        self.os.register_at_fork = self.register
+        if threading.active_count() > 1:
+            for functions in self.held:
+                self.register(**functions)
+            self.held = []
+        functions = [functions["after_in_child"] for functions in self.held if functions.get("after_in_child")]
+        self.in_child = [one for one in functions if getattr(one, "__module__", "") not in ("threading", "logging")]
+        self.in_child.append(threading.main_thread()._set_native_id)
+
+    def run_in_child(self):
+        for function in self.in_child:
+            function()
+
+
 def read_all(descriptor):
     import os
     parts = []
@@ -148,35 +182,34 @@ def reseed():
 
 
 def serve(kernel, control):
-    """Forks a spare child whenever the broker asks, until the broker is gone. Returns the child's socket in each child."""
-    import json, os, socket
-    while control.recv(64):
-        broker_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        pid = kernel.fork_child()
-        if pid == 0:
-            broker_end.close()
-            return child_end
-        if pid > 0:
-            socket.send_fds(control, [json.dumps({"zygote": "forked", "pid": pid}).encode()], [broker_end.fileno()])
-        else:
-            message = "the zygote cannot fork: errno %d" % kernel.errno()
-            control.send(json.dumps({"zygote": "failed", "message": message}).encode())
-        broker_end.close()
-        child_end.close()
-    os._exit(0)
+    """Forks a spare child for each socket that the broker sends, until the broker is gone. Returns the number of the socket
+    in each child. Each page that the zygote changes is copied after each fork, so this does as little as possible."""
+    import os
+    receive, answer, close, fork = kernel.socket.recv_fds, control.send, os.close, kernel.fork_child
+    while True:
+        asked, sockets, _, _ = receive(control, 64, 1)
+        if not asked:
+            os._exit(0)
+        for number in sockets:
+            pid = fork()
+            if pid == 0:
+                return number
+            close(number)
+            answer(b'{"zygote":"forked","pid":%d}' % pid if pid > 0 else
+                   b'{"zygote":"failed","message":"the zygote cannot fork: errno %d"}' % kernel.errno())
+        if not sockets:
+            answer(b'{"zygote":"failed","message":"the zygote has no descriptor left"}')
 
 
-def wait_for_run(kernel, spec, own):
+def wait_for_run(kernel, callbacks, spec, own):
     """Prepares a spare child as far as possible, then waits for its run."""
-    import json, os, socket
-    receive = socket.recv_fds
+    import json, os
     kernel.detach()
+    callbacks.run_in_child()
     reseed()
-    if spec["level"] != "lenient":
-        forget("ctypes", "_ctypes", "socket", "_socket", "resource")
     # Parses and runs something, so that the child already has its own copies of the pages.
     rehearse(spec)
-    data, descriptors, _, _ = receive(own, 1 << 16, 8)
+    data, descriptors, _, _ = kernel.socket.recv_fds(own, 1 << 16, 8)
     if not data:
         os._exit(0)
     return json.loads(data), descriptors
@@ -184,7 +217,7 @@ def wait_for_run(kernel, spec, own):
 
 def rehearse(spec):
     import json
-    guest = parse(dict(spec, code="1 + 1", language_check=spec["level"] != "lenient"))
+    guest = parse(dict(spec, code="1 + 1", max_level="lenient", language_check=spec["level"] != "lenient"))
     json.dumps({"frame": guest.run(), "out_of_memory": False})
 
 
@@ -207,10 +240,15 @@ def become_guest(kernel, spec, run, descriptors):
 
 
 def warm(spec):
-    """Warms up. Returns the prepared system calls and the socket to the broker."""
-    import gc, socket
+    """Warms up. Returns the prepared system calls, the functions to call in children, and the socket to the broker."""
+    import builtins, gc
+    callbacks = ForkCallbacks()
     warm_up(spec)
+    callbacks.settle()
     kernel = Kernel(spec)
+    if spec["level"] != "lenient":
+        spec["rules"] = Rules(spec)
+        spec["builtins"] = guest_builtins(spec["rules"], builtins)
     # The parser and the check load and cache more.
     rehearse(spec)
     if spec["level"] == "lenient":
@@ -218,12 +256,15 @@ def warm(spec):
         copy_without_modes()
     sys.stdout.reconfigure(line_buffering=True)
     sys.argv = [FILE]
-    control = socket.socket(fileno=CONTROL)
+    control = kernel.socket.socket(fileno=CONTROL)
+    if spec["level"] != "lenient":
+        forget("ctypes", "_ctypes", "socket", "_socket", "resource")
     kernel.filter("zygote")
     gc.collect()
     gc.freeze()
     gc.disable()
-    return kernel, control
+    kernel.trim_heap()
+    return kernel, callbacks, control
 
 
 def main():
@@ -232,18 +273,18 @@ def main():
     try:
         spec = json.loads(read_all(SPEC))
         os.close(SPEC)
-        kernel, control = warm(spec)
+        kernel, callbacks, control = warm(spec)
     except Exception as error:
         message = "warm-up: %s: %s" % (type(error).__name__, error)
         os.write(CONTROL, json.dumps({"zygote": "failed", "message": message}).encode())
         os._exit(70)
     control.send(b'{"zygote": "ready"}')
-    own = serve(kernel, control)
+    own = kernel.socket.socket(fileno=serve(kernel, control))
     control.close()  # only the zygote keeps it open, so that the broker notices its exit
-    run_, descriptors = wait_for_run(kernel, spec, own)
+    run_, descriptors = wait_for_run(kernel, callbacks, spec, own)
     task = become_guest(kernel, spec, run_, descriptors)
     own.detach()
-    del kernel, control, own, spec, run_, descriptors
+    del kernel, callbacks, control, own, spec, run_, descriptors
     report(frame="ready")
     run(parse(task), task)
 

@@ -84,7 +84,7 @@ class Rules:
         self.allowed = task["allowed_modules"]
         self.refused = frozenset(task["refused_builtins"])
         self.wider, self.missing = task["wider_levels"], dict(task["missing_modules"])
-        self.max_level = task.get("max_level", "lenient")
+        self.max_level = "lenient"
 
     def module(self, line, name, others=(), guarded=False):
         top, more = name.split(".")[0], ""
@@ -231,8 +231,9 @@ def guest_builtins(rules, builtins):
 
     def checked_import(name, globals=None, locals=None, fromlist=(), level=0):
         # C code that the guest calls imports through the guest's frame (strptime imports _strptime, numpy datetime), with a
-        # list where an import statement has a tuple or None. Such imports of loaded modules are allowed.
-        inner = name in loaded and (name.startswith("_") or type(fromlist) is list)
+        # list where an import statement has a tuple or None. Such imports of loaded modules are allowed, and that of
+        # _pydecimal, which is large and which decimal rarely needs.
+        inner = (name in loaded or name == "_pydecimal") and (name.startswith("_") or type(fromlist) is list)
         if level == 0 and not inner and name != "__future__":
             if not is_allowed(name, rules.allowed) and not is_parent(name, rules.allowed):
                 raise ImportError(rules.module(frame(1).f_lineno, name))
@@ -262,11 +263,12 @@ class Guest:
         linecache.cache[FILE] = (len(self.code), None, lines, FILE)
         tree = ast.parse(self.code, FILE)
         if task["language_check"]:
-            rules = Rules(task)
-            refusal = Check(rules, ast).run(tree)
+            # Prepared before the fork: each object that a child touches is a page to copy.
+            task["rules"].max_level = task["max_level"]
+            refusal = Check(task["rules"], ast).run(tree)
             if refusal:
                 self.refuse(*refusal)
-            self.values["__builtins__"] = guest_builtins(rules, builtins)
+            self.values["__builtins__"] = task["builtins"]
         elif task["level"] == "lenient":
             builtins.exit = builtins.quit = sys.exit
         last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -26,9 +26,8 @@ const REFUSED_STRICT: &str = "dir hasattr getattr setattr delattr type isinstanc
 /// forbidden.
 const LATE: &str = "\
     _strptime unicodedata locale traceback linecache tokenize ast copyreg encodings.idna encodings.ascii \
-    encodings.latin_1 encodings.utf_16 encodings.unicode_escape collections.abc html.entities json.tool \
-    _pydecimal threading atexit signal select fcntl zlib _queue _contextvars _opcode _statistics _heapq \
-    _bisect _struct _random";
+    encodings.latin_1 encodings.utf_16 encodings.unicode_escape collections.abc html.entities threading \
+    atexit signal select fcntl zlib _queue _contextvars _opcode _statistics _heapq _bisect _struct _random";
 
 /// Parts of packages that load late and contain native code, which cannot be loaded while a program runs.
 const LATE_PARTS: &[(&str, &str)] =
