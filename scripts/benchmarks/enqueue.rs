@@ -2,7 +2,7 @@
 
 use crate::bare_program::BareProgram;
 use crate::connection::Connection;
-use crate::load::calls_per_second;
+use crate::load::{calls_per_second, make_calls};
 use crate::server::Server;
 use crate::work::Work;
 use crate::{Benchmark, agent_peers, peers};
@@ -58,15 +58,10 @@ pub(crate) fn jobs_per_second(address: &str, clients: usize, span: Duration) -> 
 /// Adds jobs with an input of this many bytes to the queue.
 pub(crate) fn fill(address: &str, jobs: usize, input_bytes: usize) {
     let body = json!({"input": "x".repeat(input_bytes)}).to_string();
-    calls_per_second(
+    make_calls(
         FILLING_CLIENTS,
-        Duration::MAX,
+        jobs,
         || Connection::open(address),
-        |connection, call| {
-            (call < jobs).then(|| {
-                assert_eq!(connection.post("/v1/jobs", &body).status, 202);
-                true
-            })
-        },
+        |connection, _| assert_eq!(connection.post("/v1/jobs", &body).status, 202),
     );
 }

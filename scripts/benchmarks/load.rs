@@ -32,3 +32,18 @@ pub(crate) fn calls_per_second<C>(
     });
     successes.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
+
+/// Makes so many calls of these clients, each with its own connection. A call gets its number.
+pub(crate) fn make_calls<C>(
+    clients: usize,
+    calls: usize,
+    connect: impl Fn() -> C + Sync,
+    call: impl Fn(&mut C, usize) + Sync,
+) {
+    calls_per_second(clients, Duration::MAX, connect, |connection, number| {
+        (number < calls).then(|| {
+            call(connection, number);
+            true
+        })
+    });
+}

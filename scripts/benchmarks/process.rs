@@ -37,6 +37,10 @@ impl ChildProcess {
         self.status_kib("VmRSS:")
     }
 
+    pub(crate) fn resident_mib(&self) -> f64 {
+        self.resident_kib() / 1024.0
+    }
+
     pub(crate) fn peak_mib(&self) -> f64 {
         self.status_kib("VmHWM:") / 1024.0
     }

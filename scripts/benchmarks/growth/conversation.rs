@@ -51,7 +51,7 @@ fn measure(turns: f64) -> Point {
     let path = format!("/api/conversations/{id}/messages?limit=20");
     let mut page = || timed_ms(|| assert_eq!(connection.get(&path).status, 200));
     let mut pages: Vec<f64> = (0..SAMPLES).map(|_| page()).collect();
-    let memory = server.process.resident_kib() / 1024.0;
+    let memory = server.process.resident_mib();
     let values = vec![median(&mut times), percentile(&mut times, 95), median(&mut pages), memory];
     Point { x: turns, values }
 }

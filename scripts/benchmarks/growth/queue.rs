@@ -72,7 +72,7 @@ fn filled(jobs: usize, input_bytes: usize) -> Vec<f64> {
     let mut connection = Connection::open(&server.address);
     let mut running = submit(&mut connection, ENDLESS_JOB);
     fill(&server.address, jobs, input_bytes);
-    let memory = server.process.resident_kib() / 1024.0;
+    let memory = server.process.resident_mib();
     let first = first_event_ms(&server.address, SAMPLES, PAUSE);
     let mut starts: Vec<f64> = (0..SAMPLES)
         .map(|_| {

@@ -1,9 +1,9 @@
 //! The queue against the number of users who share it.
 
 use super::curve::{Curve, Measure, Point, whole};
-use super::queue::id_of;
+use super::queue::{id_of, submit};
 use crate::connection::Connection;
-use crate::load::calls_per_second;
+use crate::load::make_calls;
 use crate::provider::Provider;
 use crate::server::Server;
 use crate::unit::Unit;
@@ -49,7 +49,7 @@ fn measure(users: f64) -> Point {
     let began = Instant::now();
     wait_for_calls(&provider, JOBS);
     let rate = (JOBS - JOBS / 10) as f64 / began.elapsed().as_secs_f64();
-    Point { x: users, values: vec![rate, server.process.resident_kib() / 1024.0] }
+    Point { x: users, values: vec![rate, server.process.resident_mib()] }
 }
 
 fn wait_for_calls(provider: &Provider, calls: usize) {
@@ -77,17 +77,13 @@ fn create_users(address: &str, count: usize) -> Vec<String> {
 /// Submits the same number of jobs for each user, in turn.
 fn submit_all(address: &str, keys: &[String], due_s: u64) {
     let body = json!({"input": "x", "run_at": due_s}).to_string();
-    calls_per_second(
+    make_calls(
         CLIENTS,
-        Duration::MAX,
+        JOBS,
         || Connection::open(address),
         |connection, call| {
-            (call < JOBS).then(|| {
-                connection.set_key(&keys[call % keys.len()]);
-                let reply = connection.post("/v1/jobs", &body);
-                assert_eq!(reply.status, 202, "{}", reply.body);
-                true
-            })
+            connection.set_key(&keys[call % keys.len()]);
+            submit(connection, &body);
         },
     );
 }
