@@ -96,6 +96,10 @@ fn has_zygote() -> bool {
     !support::processes_named("nanoclaw-zygote").is_empty()
 }
 
+fn has_zygote_or_spare() -> bool {
+    has_zygote() || !support::processes_named("nanoclaw-spare").is_empty()
+}
+
 #[test]
 fn a_zygote_starts_with_its_first_run_ends_without_runs_and_starts_again() {
     let _turn = support::exclusive();
@@ -108,9 +112,7 @@ fn a_zygote_starts_with_its_first_run_ends_without_runs_and_starts_again() {
     for _ in 0..2 {
         assert_works(&sandbox);
         assert!(has_zygote());
-        eventually("the idle zygote and its spare children end", || {
-            !has_zygote() && support::processes_named("nanoclaw-spare").is_empty()
-        });
+        eventually("the idle zygote and its spare children end", || !has_zygote_or_spare());
     }
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
@@ -157,9 +159,7 @@ fn p5_the_report_tries_python_and_leaves_no_zygote_of_its_own() {
     let sandbox = Sandbox::new(options).unwrap();
     let report = sandbox.report();
     assert!(report.able() && report.python.reason.is_none(), "{report:#?}");
-    eventually("the zygote of the trial ends", || {
-        !has_zygote() && support::processes_named("nanoclaw-spare").is_empty()
-    });
+    eventually("the zygote of the trial ends", || !has_zygote_or_spare());
     let program = support::python(Level::Standard, "print(1)");
     assert_eq!(sandbox.run(&program, &|| false).stdout, "1\n");
     let zygote = only_process("nanoclaw-zygote");
