@@ -74,7 +74,7 @@ pub(super) struct PendingSecret<T>(JoinHandle<io::Result<T>>);
 
 impl<T: Send + 'static> PendingSecret<T> {
     /// Starts `provide` with the directory.
-    pub(super) fn start(
+    fn start(
         dir: &Path,
         entropy: &Arc<dyn Entropy>,
         provide: fn(&Path, &dyn Entropy) -> io::Result<T>,

@@ -106,7 +106,7 @@ impl App {
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
-        let webhooks = webhooks::start(config, &ports, &store, (addresses.clone(), secrets.webhook))?;
+        let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let keys = (secrets.session_key.wait().map_err(AppError::SessionKey)?, control_key);
         let http = HttpParts { probes, addresses, workspaces, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());

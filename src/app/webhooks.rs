@@ -22,7 +22,8 @@ pub(super) fn start(
     config: &Config,
     ports: &EnginePorts,
     store: &Arc<RedbStore>,
-    (policy, own_secret): (AddressPolicy, Option<PendingSecret<Secret>>),
+    policy: AddressPolicy,
+    own_secret: Option<PendingSecret<Secret>>,
 ) -> Result<DispatcherThreads, AppError> {
     let dispatcher = Dispatcher::new(DispatcherPorts {
         outbox: Arc::<RedbStore>::clone(store),
