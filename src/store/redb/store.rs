@@ -2,7 +2,7 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
-use crate::ports::{Clock, Meter, StoreError, Ticket};
+use crate::ports::{Clock, Meter, StoreError, Ticket, Urgency};
 use crate::store::mark_store;
 use crate::store::options::StoreOptions;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
@@ -19,6 +19,7 @@ use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
 use crate::store::redb::writer::job_removals::JobRemovals;
+use crate::store::redb::writer::linger::Linger;
 use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
@@ -127,6 +128,7 @@ impl RedbStore {
         if let Some(writer) = writer {
             // Both fail only if the writer has ended already.
             drop(self.channel.send(WriterRequest::Close));
+            self.shared.linger.end();
             drop(writer.join());
         }
     }
@@ -153,6 +155,7 @@ impl RedbStore {
             watches: ChangeWatches::default(),
             batch_watches: ChangeWatches::default(),
             claims: WaitingClaims::default(),
+            linger: Linger::default(),
             deliveries: DeliveryNotify::default(),
             job_removals: JobRemovals::default(),
             meter: OnceLock::new(),
@@ -206,6 +209,7 @@ impl RedbStore {
     pub(crate) fn wake_writer(&self) {
         // A writer that has ended has failed the claims.
         drop(self.channel.send(WriterRequest::Claims));
+        self.shared.linger.end();
     }
 
     fn send<T: Send + 'static, E: PortError>(
@@ -214,13 +218,15 @@ impl RedbStore {
         change: impl Fn(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         send: impl FnOnce(&SyncSender<WriterRequest>, WriterRequest) -> Result<(), StoreError>,
     ) -> Ticket<T, E> {
-        let weight = options.weight;
+        let (weight, urgency) = (options.weight, options.urgency);
         let (pending, ticket) = queued_write(options, change);
         self.shared.backlog.enter(weight);
         if let Err(error) = send(&self.channel, WriterRequest::Write(pending)) {
             self.shared.backlog.leave(weight);
             return Ticket::resolved(Err(error.into()));
         }
+        let gathered = if urgency == Urgency::Now { usize::MAX } else { self.shared.backlog.weight() };
+        self.shared.linger.end_for(gathered);
         ticket
     }
 }

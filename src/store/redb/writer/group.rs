@@ -48,27 +48,22 @@ impl WriteGroup {
         group.push(first, shared);
         let clock = shared.clock.as_ref();
         let deadline = committed_at_ms.saturating_add(shared.options.linger_ms);
+        let mut has_waited = false;
         while !group.is_full() {
-            let left = || Duration::from_millis(deadline.saturating_sub(clock.monotonic_ms()));
-            let Some(request) = group.next(channel, left) else {
+            if let Ok(request) = channel.try_recv() {
+                group.push(request, shared);
+                continue;
+            }
+            let left = Duration::from_millis(deadline.saturating_sub(clock.monotonic_ms()));
+            if has_waited || group.is_due() || left.is_zero() {
                 group.is_last = true;
                 break;
-            };
-            group.push(request, shared);
+            }
+            let missing = LINGER_BYTES.saturating_sub(group.weight);
+            let finds_request = || channel.try_recv().map(|request| group.push(request, shared)).is_ok();
+            has_waited = shared.linger.wait(left, missing, finds_request);
         }
         group
-    }
-
-    fn next(
-        &self,
-        channel: &Receiver<WriterRequest>,
-        left: impl FnOnce() -> Duration,
-    ) -> Option<WriterRequest> {
-        match channel.try_recv() {
-            Ok(next) => Some(next),
-            Err(_) if self.is_due() => None,
-            Err(_) => channel.recv_timeout(left()).ok(),
-        }
     }
 
     fn push(&mut self, request: WriterRequest, shared: &StoreShared) {

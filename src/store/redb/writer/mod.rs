@@ -6,6 +6,7 @@ pub(crate) mod delivery_notify;
 pub(crate) mod group;
 pub(crate) mod health;
 pub(crate) mod job_removals;
+pub(crate) mod linger;
 pub(crate) mod recovery;
 pub(crate) mod shared;
 pub(crate) mod slow_commits;

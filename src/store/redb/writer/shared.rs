@@ -14,6 +14,7 @@ use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::job_removals::JobRemovals;
+use crate::store::redb::writer::linger::Linger;
 use crate::store::redb::writer::transaction::StoreLimits;
 use crate::store::redb::writer::waiting_claims::WaitingClaims;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,7 @@ pub(crate) struct StoreShared {
     pub(crate) watches: ChangeWatches<JobId>,
     pub(crate) batch_watches: ChangeWatches<BatchId>,
     pub(crate) claims: WaitingClaims,
+    pub(crate) linger: Linger,
     pub(crate) deliveries: DeliveryNotify,
     pub(crate) job_removals: JobRemovals,
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,
@@ -120,8 +122,13 @@ pub(crate) struct WriteBacklog(AtomicUsize);
 impl WriteBacklog {
     /// Whether a client's write fits. A single one always does.
     pub(crate) fn has_room(&self, weight: usize) -> bool {
-        let waiting = self.0.load(Ordering::Relaxed);
+        let waiting = self.weight();
         waiting == 0 || waiting.saturating_add(weight) <= BACKLOG_BYTES
+    }
+
+    /// Weight of the writes that wait, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
     }
 
     /// Adds a write that enters the channel.
