@@ -59,3 +59,25 @@ impl ActiveLeases {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The lease that came with the end of a worker's last job, until the worker begins with it.
+#[derive(Default)]
+pub(super) struct NextLease(Mutex<Option<Lease>>);
+
+impl NextLease {
+    pub(super) fn put(&self, lease: Option<Lease>) {
+        *self.lock() = lease;
+    }
+
+    pub(super) fn take(&self) -> Option<Lease> {
+        self.lock().take()
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Lease>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

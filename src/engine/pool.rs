@@ -121,7 +121,7 @@ impl WorkerPool {
 }
 
 fn run(worker: &Worker, ports: &EnginePorts, draining: &CancelToken) {
-    while draining.reason().is_none() {
+    while draining.reason().is_none() || worker.holds_lease() {
         match worker.tick(IDLE_WAIT) {
             WorkerTick::Idle => {}
             WorkerTick::Drove(job, outcome) => tracing::debug!(%job, ?outcome, "worker left job"),

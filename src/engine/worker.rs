@@ -1,7 +1,7 @@
 //! Claims and runs one job at a time. A lease lasts until the store has accepted the job's end or release.
 //! If the store cannot write either, the lease stays until the next start, which counts a crash (P4).
 
-use super::active_leases::ActiveLeases;
+use super::active_leases::{ActiveLeases, NextLease};
 use super::driver::{DriveOutcome, Driver};
 use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts};
@@ -62,6 +62,7 @@ pub struct Worker {
     limits: EngineLimits,
     draining: CancelToken,
     leases: ActiveLeases,
+    next_lease: NextLease,
 }
 
 impl Worker {
@@ -72,14 +73,22 @@ impl Worker {
         draining: CancelToken,
         leases: ActiveLeases,
     ) -> Self {
-        Self { ports, limits, draining, leases }
+        Self { ports, limits, draining, leases, next_lease: NextLease::default() }
     }
 
-    /// Claims at most one job, for which it waits up to `max_wait` or until the workers drain, and works on
-    /// it until it ends, is released, or its lease is lost:
-    /// 1. claim (the attempt is counted, durably); 2. fold the log; 3. take steps; 4. finish or release.
+    /// Whether the end of the last job brought the lease of the next one. Such a worker needs another tick,
+    /// also while it drains: that releases the lease.
+    pub fn holds_lease(&self) -> bool {
+        self.next_lease.is_held()
+    }
+
+    /// Works on the job that it holds. Holds it none, it claims at most one, for which it waits up to
+    /// `max_wait` or until the workers drain. Ends when the job ends, is released, or its lease is lost:
+    /// 1. claim (the attempt is counted, durably); 2. fold the log; 3. take steps; 4. finish or release. An
+    ///    end brings the lease of the next ready job.
     pub fn tick(&self, max_wait: Duration) -> WorkerTick {
-        let lease = match self.ports.store.claim_next(&self.draining, max_wait) {
+        let claim = || self.ports.store.claim_next(&self.draining, max_wait);
+        let lease = match self.next_lease.take().map_or_else(claim, |lease| Ok(Some(lease))) {
             Ok(Some(lease)) => lease,
             Ok(None) => return WorkerTick::Idle,
             Err(error) => return WorkerTick::StoreFailed(error),
@@ -101,7 +110,8 @@ impl Worker {
     fn work(&self, lease: &Lease, progress: &Arc<RunProgress>) -> Result<DriveOutcome, StoreError> {
         let job = lease.job.id;
         let run = || -> Result<DriveOutcome, LeaseError> {
-            self.open(lease)?.observed(progress, self.leases.end_log_limit()).run()
+            let driver = self.open(lease)?.observed(progress, self.leases.end_log_limit());
+            driver.claiming_next(&self.next_lease).run()
         };
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => Ok(outcome),

@@ -204,6 +204,14 @@ pub trait Store: Send + Sync {
     /// Appends the records and the terminal event, ends the job and frees its conversation, in one
     /// transaction.
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError>;
+    /// [`Store::finish`] with a claim of the next ready job, which the same commit serves if it can: a busy
+    /// worker needs one commit less for each job. Blocks. The lease is valid even if the end failed.
+    fn finish_and_claim(
+        &self,
+        fence: Fence,
+        records: Vec<Record>,
+        ending: JobOutcome,
+    ) -> (Result<(), LeaseError>, Option<Lease>);
     /// Returns a leased job to the queue; the attempt does not count.
     fn release(&self, fence: Fence) -> Ticket<(), LeaseError>;
     /// Returns a leased job to the queue for another attempt after `delay_ms`; the failed attempt counts.

@@ -81,6 +81,8 @@ impl ServerProcess {
 
     /// The next process, on the disk of this one.
     pub(crate) fn next(&self, world: &Arc<World>) -> Arc<Self> {
+        // A drain lets workers release the leases that came with their last ends.
+        while self.draining.reason().is_some() && self.tick().is_some() {}
         // SIGTERM closes the store; the process may still die here.
         self.store.close();
         let image = self.faults.image();
@@ -166,12 +168,16 @@ impl ServerProcess {
         }
     }
 
-    /// Runs a tick of a free worker; `None` when all are busy or the server stops.
+    /// Runs a tick of a free worker, first of one that holds a lease; `None` when all are busy or the server
+    /// stops.
     pub(crate) fn tick(&self) -> Option<WorkerTick> {
-        if self.draining.reason().is_some() || self.faults.is_dead() {
+        if self.faults.is_dead() {
             return None;
         }
-        let (worker, is_busy) = self.workers.iter().find(|(_, is_busy)| !is_busy.load(Ordering::SeqCst))?;
+        let free = || self.workers.iter().filter(|(_, is_busy)| !is_busy.load(Ordering::SeqCst));
+        let holder = free().find(|(worker, _)| worker.holds_lease());
+        let any = || free().next().filter(|_| self.draining.reason().is_none());
+        let (worker, is_busy) = holder.or_else(any)?;
         is_busy.store(true, Ordering::SeqCst);
         let tick = worker.tick(Duration::ZERO);
         is_busy.store(false, Ordering::SeqCst);

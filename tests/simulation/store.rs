@@ -106,6 +106,24 @@ impl SimStore {
         }
     }
 
+    fn end(
+        &self,
+        fence: Fence,
+        ending: JobOutcome,
+        send: impl FnOnce(&RedbStore, JobOutcome) -> Ticket<(), LeaseError>,
+    ) -> Result<(), LeaseError> {
+        if self.world.flaw == Flaw::SplitEnd {
+            self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
+            // A following reader sees the end at once.
+            self.world.oracle(|oracle| oracle.read(self, fence.job, 100_000));
+            self.world.point();
+        }
+        self.world.oracle(|oracle| oracle.lets_go(fence.job));
+        let result = self.write(&format!("finish {}", fence.job), |store| send(store, ending));
+        self.early_ends.lock().unwrap().remove(&fence.job);
+        result
+    }
+
     fn leave(&self, fence: Fence, result: Result<(), LeaseError>, has_ended: bool) -> Ticket<(), LeaseError> {
         if result.is_ok() {
             self.world.oracle(|oracle| oracle.left(fence.job, has_ended));
@@ -245,17 +263,37 @@ impl Store for SimStore {
     }
 
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
-        if self.world.flaw == Flaw::SplitEnd {
-            self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
-            // A following reader sees the end at once.
-            self.world.oracle(|oracle| oracle.read(self, fence.job, 100_000));
-            self.world.point();
-        }
-        self.world.oracle(|oracle| oracle.lets_go(fence.job));
-        let result =
-            self.write(&format!("finish {}", fence.job), |store| store.finish(fence, records, ending));
-        self.early_ends.lock().unwrap().remove(&fence.job);
+        let result = self.end(fence, ending, |store, ending| store.finish(fence, records, ending));
         self.leave(fence, result, true)
+    }
+
+    fn finish_and_claim(
+        &self,
+        fence: Fence,
+        records: Vec<Record>,
+        ending: JobOutcome,
+    ) -> (Result<(), LeaseError>, Option<Lease>) {
+        let (mut claims, mut lease) = (false, None);
+        let result = self.end(fence, ending, |store, ending| {
+            claims = true;
+            self.world.oracle(|oracle| oracle.claims_at(self.world.clock.now_ms()));
+            let (ended, found) = store.finish_and_claim(fence, records, ending);
+            lease = found;
+            Ticket::resolved(ended)
+        });
+        let ended = self.leave(fence, result, true).wait();
+        if self.faults.is_dead() {
+            self.lost_claims.fetch_or(claims, Ordering::SeqCst);
+            return (ended, None);
+        }
+        // The commit that failed may have leased a job.
+        self.lost_claims.fetch_or(claims && ended.is_err() && lease.is_none(), Ordering::SeqCst);
+        if let Some(lease) = &lease {
+            self.world.tell(|| format!("leases {:?} with it", lease.job.id));
+            let now_ms = self.world.clock.now_ms();
+            self.world.oracle(|oracle| oracle.claimed(&self.inner, lease, now_ms));
+        }
+        (ended, lease)
     }
 
     fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {

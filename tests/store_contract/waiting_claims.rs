@@ -3,7 +3,7 @@
 use super::fixture::Fixture;
 use crate::support::store::{ANN, done, id, job};
 use nanoclaw::app::system::SystemClock;
-use nanoclaw::ports::{CancelToken, Lease, Measurement, Meter, Store, StoreError};
+use nanoclaw::ports::{CancelToken, Lease, LeaseError, Measurement, Meter, Store, StoreError};
 use nanoclaw::store::RedbStore;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -67,6 +67,36 @@ fn the_end_of_a_job_leases_the_next_of_its_conversation_to_a_waiting_worker() {
     let next = claims.recv_timeout(LONG).unwrap().unwrap().expect("the next job");
     assert_eq!(next.job.id, id(2));
     worker.join().unwrap();
+}
+
+#[test]
+fn the_end_of_a_job_and_the_claim_of_the_next_share_a_commit() {
+    let fixture = Fixture::new();
+    let commits = Arc::new(Commits::default());
+    fixture.store.set_meter(Arc::clone(&commits) as Arc<dyn Meter>);
+    fixture.submit([1, 2].map(|n| crate::support::store::turn(n, ANN, "talk")));
+    let first = fixture.claim();
+    let before = commits.0.load(Ordering::SeqCst);
+    let (ended, next) = fixture.store.finish_and_claim(first.fence(), vec![], done(id(1), "one"));
+    ended.unwrap();
+    let next = next.expect("the next job of the conversation");
+    assert_eq!((next.job.id, next.job.attempt), (id(2), 1));
+    assert_eq!(commits.0.load(Ordering::SeqCst), before + 1);
+    let (ended, none) = fixture.store.finish_and_claim(next.fence(), vec![], done(id(2), "two"));
+    ended.unwrap();
+    assert!(none.is_none(), "no job is left");
+}
+
+#[test]
+fn an_end_that_fails_may_still_bring_a_lease() {
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN), job(2, ANN)]);
+    let stale = fixture.claim().fence();
+    fixture.store.release(stale).wait().unwrap();
+    let (ended, next) = fixture.store.finish_and_claim(stale, vec![], done(id(1), "one"));
+    assert_eq!(ended, Err(LeaseError::Fenced { job: id(1) }));
+    let next = next.expect("a job is ready");
+    fixture.store.finish(next.fence(), vec![], done(next.job.id, "two")).wait().unwrap();
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod summary;
 mod title;
 mod tool_calls;
 
+use super::active_leases::NextLease;
 use super::preamble::{PreambleFacts, preamble};
 use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
@@ -63,6 +64,8 @@ pub struct Driver<'a> {
     progress: Arc<RunProgress>,
     began_ms: u64,
     end_log_limit: Arc<LogRateLimit>,
+    /// Where the lease goes that comes with the job's end.
+    next_lease: Option<&'a NextLease>,
 }
 
 impl<'a> Driver<'a> {
@@ -118,7 +121,14 @@ impl<'a> Driver<'a> {
             progress: Arc::new(RunProgress::begin(&ports.clock)),
             began_ms,
             end_log_limit: Arc::default(),
+            next_lease: None,
         })
+    }
+
+    /// The same driver that claims the next job with the end of this one.
+    #[must_use]
+    pub(super) fn claiming_next(self, next_lease: &'a NextLease) -> Self {
+        Self { next_lease: Some(next_lease), ..self }
     }
 
     /// The same driver that reports to `progress` and logs the ends of jobs within `end_log_limit`.
@@ -275,10 +285,20 @@ impl<'a> Driver<'a> {
         };
         let (status, code) = (ending.status(), ending.error().map(|error| error.code));
         let usage = usage_in(&records, &self.lease.spec.model);
-        self.ports.store.finish(self.lease.fence(), records, ending).wait()?;
+        self.write_end(records, ending)?;
         self.ports.record_usage(&usage);
         self.log_end(status, code);
         Ok(DriveOutcome::Finished)
+    }
+
+    fn write_end(&self, records: Vec<Record>, ending: JobOutcome) -> Result<(), LeaseError> {
+        let (store, fence) = (&self.ports.store, self.lease.fence());
+        let Some(next_lease) = self.next_lease.filter(|_| self.draining.reason().is_none()) else {
+            return store.finish(fence, records, ending).wait();
+        };
+        let (ended, lease) = store.finish_and_claim(fence, records, ending);
+        next_lease.put(lease);
+        ended
     }
 
     /// Logs the end of the job. Failures are always logged; other ends are rate-limited. The error text is

@@ -1,14 +1,18 @@
 //! Every reason to stop, in every phase of a job.
 
-use super::fixture::{DeferredAction, Fixture, answers, two_batches};
+use super::fixture::{DeferredAction, Fixture, LIMITS, answers, two_batches};
 use super::store::{Op, TIMEOUT_S};
 use crate::app::system::SystemClock;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record};
+use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
+use crate::engine::active_leases::ActiveLeases;
 use crate::engine::driver::DriveOutcome;
+use crate::engine::worker::{Worker, WorkerTick};
 use crate::ports::{CancelReason, CancelToken, Chunk, ModelError, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -181,4 +185,20 @@ fn p3_an_effect_that_ended_during_shutdown_keeps_its_result() {
         assert_eq!(fixture.tools.runs().iter().filter(|run| run.id_ref == effect).count(), 1, "{effect}");
     }
     assert_eq!(fixture.status(), JobStatus::Succeeded);
+}
+
+#[test]
+fn the_lease_that_came_with_an_end_is_worked_on_or_released_by_a_drain() {
+    let fixture = Fixture::new(two_batches);
+    let worker = Worker::new(fixture.ports(), LIMITS, fixture.draining.clone(), ActiveLeases::default());
+    let job = JobId::from_bits(7);
+    for _ in 0..2 {
+        fixture.store.start_anew();
+        assert_eq!(worker.tick(Duration::ZERO), WorkerTick::Drove(job, DriveOutcome::Finished));
+        assert!(worker.holds_lease());
+    }
+    assert_eq!(fixture.store.count(Op::Finish), 2);
+    fixture.draining.cancel(CancelReason::Shutdown);
+    assert_eq!(worker.tick(Duration::ZERO), WorkerTick::Drove(job, DriveOutcome::Released));
+    assert!(!worker.holds_lease() && fixture.store.is_ready());
 }

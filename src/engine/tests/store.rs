@@ -45,6 +45,8 @@ struct State {
     counts: HashMap<Op, usize>,
     /// Writes that may linger are acknowledged with the next urgent one.
     lingers: bool,
+    /// Ends that also make the job claimable again, with an empty log.
+    restarting_ends: usize,
     writes_left: Option<usize>,
     postponed_ms: Vec<u64>,
     ending: Option<JobOutcome>,
@@ -77,6 +79,7 @@ impl FakeStore {
             ready: true,
             counts: HashMap::new(),
             lingers: false,
+            restarting_ends: 0,
             writes_left: None,
             postponed_ms: Vec::new(),
             ending: None,
@@ -112,6 +115,11 @@ impl FakeStore {
     /// Acknowledges streamed pieces with the next urgent write only. They fail if none follows.
     pub(super) fn linger(&self) {
         self.state().lingers = true;
+    }
+
+    /// The next end brings the lease of another run of the job.
+    pub(super) fn start_anew(&self) {
+        self.state().restarting_ends += 1;
     }
 
     /// The process dies after `writes` more writes: only data on the disk survives.
@@ -368,6 +376,22 @@ impl Store for FakeStore {
             state.ending = Some(ending);
             state.stop = None;
         }))
+    }
+
+    fn finish_and_claim(
+        &self,
+        fence: Fence,
+        records: Vec<Record>,
+        ending: JobOutcome,
+    ) -> (Result<(), LeaseError>, Option<Lease>) {
+        let ended = self.finish(fence, records, ending).wait();
+        let mut state = self.state();
+        let Some(left) = state.restarting_ends.checked_sub(1) else { return (ended, None) };
+        state.restarting_ends = left;
+        state.ready = true;
+        state.log.truncate(1);
+        drop(state);
+        (ended, self.claim(1).wait().ok().and_then(|mut leases| leases.pop()))
     }
 
     fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {

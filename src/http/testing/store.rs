@@ -359,6 +359,14 @@ impl Store for MemoryStore {
     fn finish(&self, _: Fence, _: Vec<Record>, _: JobOutcome) -> Ticket<(), LeaseError> {
         unreachable!("HTTP ends no job")
     }
+    fn finish_and_claim(
+        &self,
+        _: Fence,
+        _: Vec<Record>,
+        _: JobOutcome,
+    ) -> (Result<(), LeaseError>, Option<Lease>) {
+        unreachable!("HTTP ends no job")
+    }
     fn wait_for_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<(), LeaseError> {
         unreachable!("HTTP holds no lease")
     }

@@ -76,6 +76,20 @@ impl Store for RedbStore {
         self.push(options, move |transaction| transaction.finish_job(fence, &records, &ending))
     }
 
+    fn finish_and_claim(
+        &self,
+        fence: Fence,
+        records: Vec<Record>,
+        ending: JobOutcome,
+    ) -> (Result<(), LeaseError>, Option<Lease>) {
+        let claims = &self.shared.claims;
+        let claim = claims.join();
+        let ended = self.finish(fence, records, ending).wait();
+        // The worker learns of a failed claim when it claims again.
+        let lease = claim.and_then(|id| claims.leave(id)).ok().flatten();
+        (ended, lease)
+    }
+
     fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {
         self.push(WriteOptions::of(fence.job), move |transaction| transaction.release_job(fence))
     }

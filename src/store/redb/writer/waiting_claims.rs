@@ -60,8 +60,8 @@ impl WaitingClaims {
         wake_writer: impl FnOnce(),
     ) -> Result<Option<Lease>, StoreError> {
         let began_ms = clock.monotonic_ms();
-        let (id, has_work) = self.join(clock.now_ms())?;
-        if has_work {
+        let id = self.join()?;
+        if self.may_have_work(clock.now_ms()) {
             wake_writer();
         }
         loop {
@@ -77,8 +77,8 @@ impl WaitingClaims {
         }
     }
 
-    /// Adds a claim of this thread. Returns its id and whether there may be work for it.
-    fn join(&self, now_ms: u64) -> Result<(u64, bool), StoreError> {
+    /// Adds a claim of this thread, which the next commit serves. Returns its id.
+    pub(crate) fn join(&self) -> Result<u64, StoreError> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(StoreError::Closed);
@@ -87,7 +87,17 @@ impl WaitingClaims {
         state.has_joined = true;
         let claim = WaitingClaim { id: state.last_id, worker: std::thread::current() };
         state.waiting.push(claim);
-        Ok((state.last_id, state.may_have_work(now_ms)))
+        Ok(state.last_id)
+    }
+
+    /// Ends a claim: its lease, if the writer has one for it. Blocks while the writer works on it.
+    pub(crate) fn leave(&self, id: u64) -> Result<Option<Lease>, StoreError> {
+        loop {
+            if let Some(result) = self.fetch(id, true) {
+                return result;
+            }
+            std::thread::park_timeout(CHECK_CANCEL_EVERY);
+        }
     }
 
     /// The result of a claim. `None`: it still waits, or the writer has taken it.
@@ -250,16 +260,27 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_ends_brings_its_lease_or_none() {
+        let claims = WaitingClaims::default();
+        let (served, unserved) = (claims.join().unwrap(), claims.join().unwrap());
+        assert!(claims.leave(unserved).unwrap().is_none());
+        claims.resolve(claims.take(), vec![lease(3)]);
+        let found = claims.leave(served).unwrap();
+        assert_eq!(found.map(|lease| lease.job.id), Some(JobId::from_bits(3)));
+        assert!(claims.lock().waiting.is_empty() && claims.lock().results.is_empty());
+    }
+
+    #[test]
     fn a_claim_that_joins_during_a_transaction_is_served_by_the_next_one() {
         let claims = WaitingClaims::default();
-        let (_, has_work) = claims.join(0).unwrap();
-        assert!(!has_work);
+        claims.join().unwrap();
+        assert!(!claims.may_have_work(0));
         let taken = claims.take();
         claims.publish(1, None);
         claims.resolve(taken, Vec::new());
         assert!(!claims.has_unserved(), "a transaction has looked, and its user may run no more");
-        let (_, has_work) = claims.join(0).unwrap();
-        assert!(has_work && claims.has_unserved());
+        claims.join().unwrap();
+        assert!(claims.may_have_work(0) && claims.has_unserved());
         claims.put_back(claims.take(), true);
         assert!(claims.has_unserved(), "the transaction failed");
     }
@@ -269,10 +290,11 @@ mod tests {
         let claims = WaitingClaims::default();
         claims.publish(0, Some(30));
         assert_eq!(claims.due_in(10), None);
-        assert!(!claims.join(29).unwrap().1);
+        claims.join().unwrap();
+        assert!(!claims.may_have_work(29));
         assert_eq!(claims.due_in(10), Some(Duration::from_millis(20)));
         assert_eq!(claims.due_in(31), Some(Duration::ZERO));
-        assert!(claims.join(30).unwrap().1);
+        assert!(claims.may_have_work(30));
     }
 
     #[test]
