@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_
 use std::fs::read_to_string;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// The unit of processor time in `/proc/PID/stat`.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -35,6 +36,12 @@ impl ChildProcess {
 
     pub(crate) fn resident_kib(&self) -> f64 {
         self.status_kib("VmRSS:")
+    }
+
+    /// The same once a new server is at rest: 2 s after its start it has returned the memory of its start.
+    pub(crate) fn resting_kib(&self) -> f64 {
+        std::thread::sleep(Duration::from_secs(2));
+        self.resident_kib()
     }
 
     pub(crate) fn resident_mib(&self) -> f64 {

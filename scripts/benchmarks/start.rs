@@ -35,8 +35,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     let mut times: Vec<f64> = (0..9).map(|_| Server::start("").ready_ms).collect();
     run.results.record("start.ready", median(&mut times));
     let server = Server::start("");
-    std::thread::sleep(Duration::from_secs(2));
-    run.results.record("start.idle", server.process.resident_mib());
+    run.results.record("start.idle", server.process.resting_kib() / 1024.0);
     run.results.record("start.idle_all", server.process.family_mib());
     drop(server);
     let mut times: Vec<f64> = (0..FIRST_USES).map(|_| first_python_ms()).collect();

@@ -95,7 +95,7 @@ fn fan_out(results: &mut Results, count: usize) {
     let mut connection = Connection::open(&server.address);
     let busy = submit_one(&mut connection, &json!({"input": "stream: 100000 words, 60000 ms"}));
     let id = submit_one(&mut connection, &json!({"input": "stream: 1000 words, 2 ms"}));
-    let before_kib = server.process.resident_kib();
+    let before_kib = server.process.resting_kib();
     runtime().block_on(async {
         let path = format!("/v1/jobs/{id}/events?format=delta");
         let sockets = open_idle_streams(&server.address, &path, count).await;

@@ -69,9 +69,10 @@ fn store(gigabytes: f64) -> Point {
 /// The measures of a server with these queued jobs.
 fn filled(jobs: usize, input_bytes: usize) -> Vec<f64> {
     let server = Server::start(CONFIG);
-    let mut connection = Connection::open(&server.address);
-    let mut running = submit(&mut connection, ENDLESS_JOB);
+    let mut running = submit(&mut Connection::open(&server.address), ENDLESS_JOB);
     fill(&server.address, jobs, input_bytes);
+    // The filling may take longer than the server keeps an idle connection.
+    let mut connection = Connection::open(&server.address);
     let memory = server.process.resident_mib();
     let first = first_event_ms(&server.address, SAMPLES, PAUSE);
     let mut starts: Vec<f64> = (0..SAMPLES)

@@ -50,7 +50,7 @@ fn measure(readers: f64) -> Point {
     let mut connection = Connection::open(&server.address);
     let busy = submit(&mut connection, r#"{"input": "stream: 100000 words, 60000 ms", "model": "demo"}"#);
     let job = submit(&mut connection, &json!({"input": "go"}).to_string());
-    let before_kib = server.process.resident_kib();
+    let before_kib = server.process.resting_kib();
     let (each_kib, arrivals) = runtime().block_on(async {
         let path = format!("/v1/jobs/{job}/events?format=delta");
         let sockets = open_idle_streams(&server.address, &path, count).await;
