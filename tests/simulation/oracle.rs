@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     pub(crate) jobs: BTreeMap<JobId, Known>,
-    /// How often each call had its effect, over all processes.
-    runs: BTreeMap<(JobId, String), u64>,
+    /// How often each call had its effect, over all processes, by job, id and tool.
+    runs: BTreeMap<(JobId, String, String), u64>,
     /// Decisions about calls that need approval.
     pub(crate) verdicts: Verdicts,
     /// How often one user was served while another waited, by priority.
@@ -270,7 +270,9 @@ impl Oracle {
     pub(crate) fn runs(&mut self, store: &RedbStore, job: JobId, call: &ToolCall, is_idempotent: bool) {
         use nanoclaw::domain::event::{EngineMark, Record};
         self.counts.runs += 1;
-        let count = self.runs.entry((job, call.id_ref.clone())).or_default();
+        // A call that may run again can run before it is recorded. If its answer is then lost, the id returns
+        // with another call, so the name tells them apart.
+        let count = self.runs.entry((job, call.id_ref.clone(), call.name.clone())).or_default();
         *count += 1;
         if *count > 1 && !is_idempotent {
             let what = format!("{job}: {} ({}) had its effect {count} times", call.id_ref, call.name);
@@ -294,7 +296,7 @@ impl Oracle {
 
     /// How often this call had its effect.
     pub(crate) fn runs_of(&self, job: JobId, id_ref: &str) -> u64 {
-        self.runs.get(&(job, id_ref.to_owned())).copied().unwrap_or(0)
+        self.runs.iter().filter(|((of, id, _), _)| *of == job && id == id_ref).map(|(_, count)| count).sum()
     }
 
     /// Resumes the reader of a job.
