@@ -67,13 +67,13 @@ impl WaitingClaims {
         loop {
             let waited = Duration::from_millis(clock.monotonic_ms().saturating_sub(began_ms));
             let left = timeout.saturating_sub(waited);
-            let gives_up = left.is_zero() || stop.reason().is_some();
-            if let Some(result) = self.fetch(id, gives_up) {
+            if left.is_zero() || stop.reason().is_some() {
+                return self.leave(id);
+            }
+            if let Some(result) = self.fetch(id, false) {
                 return result;
             }
-            // The writer has taken the claim and resolves it soon.
-            let slice = if gives_up { CHECK_CANCEL_EVERY } else { left.min(CHECK_CANCEL_EVERY) };
-            std::thread::park_timeout(slice);
+            std::thread::park_timeout(left.min(CHECK_CANCEL_EVERY));
         }
     }
 
@@ -96,6 +96,7 @@ impl WaitingClaims {
             if let Some(result) = self.fetch(id, true) {
                 return result;
             }
+            // The writer has taken the claim and resolves it soon.
             std::thread::park_timeout(CHECK_CANCEL_EVERY);
         }
     }
