@@ -5,6 +5,7 @@ use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
+use nanoclaw::domain::model_settings::ModelSettings;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::llm::Router;
 use nanoclaw::ports::{CancelToken, Chunk, Clock, Model, ModelError, ModelRequest};
@@ -95,6 +96,7 @@ fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), Mode
         temperature: None,
         max_tokens: None,
         thinking: false,
+        settings: ModelSettings::default(),
     };
     let cancel = CancelToken::new(Arc::<TestClock>::clone(clock));
     let mut spent = None;

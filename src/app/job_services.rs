@@ -7,6 +7,7 @@ use crate::domain::id::{ConversationId, IdGenerator, JobId, ScheduleId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
     BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, MinInterval,
@@ -103,6 +104,9 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         webhook_url: None,
+        functions: Vec::new(),
+        settings: ModelSettings::default(),
+        is_plain: false,
         ..parent
     }
 }

@@ -5,6 +5,7 @@ use super::event::{Event, FailureCode};
 use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
 use super::job_input::InputPreview;
 use super::message::Message;
+use super::model_settings::{ClientFunction, ModelSettings};
 use super::tool::{Strictness, ToolCall, ToolChoice};
 use super::usage::Usage;
 use super::webhook::WebhookUrl;
@@ -174,6 +175,15 @@ pub struct JobSpec {
     pub thinking: bool,
     /// Tools that the model may call.
     pub tools: ToolChoice,
+    /// Functions that the client runs itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<ClientFunction>,
+    /// Further settings of the model calls.
+    #[serde(default, skip_serializing_if = "ModelSettings::is_default")]
+    pub settings: ModelSettings,
+    /// Whether the model gets the messages alone, without the preamble.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_plain: bool,
     /// Sandbox level for calls that name none.
     pub strictness: Option<Strictness>,
     /// Maximum model calls before the closing one.
@@ -218,6 +228,9 @@ impl JobSpec {
             max_tokens: None,
             thinking: false,
             tools: ToolChoice::Default,
+            functions: Vec::new(),
+            settings: ModelSettings::default(),
+            is_plain: false,
             strictness: None,
             max_steps,
             timeout_s,

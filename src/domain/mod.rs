@@ -21,6 +21,7 @@ pub mod job_object;
 pub mod limits;
 pub mod log_rate_limit;
 pub mod message;
+pub mod model_settings;
 pub mod nearest;
 pub mod project;
 pub mod schedule;

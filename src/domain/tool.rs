@@ -36,7 +36,7 @@ pub struct ToolSpec {
 #[derive(Debug, Clone)]
 pub struct ToolDefinition(Arc<Told>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Told {
     spec: ToolSpec,
     /// `"name":…,"description":…`
@@ -44,6 +44,7 @@ struct Told {
     schema: String,
     letters: CharacterCounts,
     bytes: usize,
+    strict: Option<bool>,
 }
 
 impl ToolDefinition {
@@ -66,6 +67,11 @@ impl ToolDefinition {
     pub fn schema(&self) -> &str {
         &self.0.schema
     }
+
+    /// Whether the provider must enforce the schema; `None` if nobody has said so.
+    pub fn strict(&self) -> Option<bool> {
+        self.0.strict
+    }
 }
 
 impl ToolDefinition {
@@ -81,7 +87,15 @@ impl ToolDefinition {
         let quoted = |text: &str| Value::from(text).to_string();
         let introduction =
             format!("\"name\":{},\"description\":{}", quoted(&spec.name), quoted(&spec.description));
-        Self(Arc::new(Told { spec, introduction, schema, letters, bytes }))
+        Self(Arc::new(Told { spec, introduction, schema, letters, bytes, strict: None }))
+    }
+
+    /// The same definition, which says whether the provider must enforce the schema.
+    #[must_use]
+    pub fn with_strict(self, strict: Option<bool>) -> Self {
+        let mut told = Arc::unwrap_or_clone(self.0);
+        told.strict = strict;
+        Self(Arc::new(told))
     }
 }
 

@@ -13,6 +13,12 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// Total as the provider counts it, or the sum of both.
     pub total_tokens: u64,
+    /// Prompt tokens that came from the provider's cache, where it reports them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+    /// Completion tokens of reasoning, where the provider reports them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
     /// Cost in millionths of the currency of the prices; 0 without a price.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost_micros: u64,
@@ -27,7 +33,7 @@ impl Usage {
     /// Usage with the sum as its total.
     pub fn new(prompt_tokens: u64, completion_tokens: u64) -> Self {
         let total_tokens = prompt_tokens.saturating_add(completion_tokens);
-        Self { prompt_tokens, completion_tokens, total_tokens, cost_micros: 0 }
+        Self { prompt_tokens, completion_tokens, total_tokens, ..Self::default() }
     }
 
     /// The same usage with its cost at this price.
@@ -47,6 +53,8 @@ impl Usage {
             prompt_tokens: self.prompt_tokens.saturating_sub(earlier.prompt_tokens),
             completion_tokens: self.completion_tokens.saturating_sub(earlier.completion_tokens),
             total_tokens: self.total_tokens.saturating_sub(earlier.total_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
             cost_micros: self.cost_micros.saturating_sub(earlier.cost_micros),
         }
     }
@@ -57,6 +65,8 @@ impl std::ops::AddAssign for Usage {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
         self.cost_micros = self.cost_micros.saturating_add(other.cost_micros);
     }
 }

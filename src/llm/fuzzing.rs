@@ -9,6 +9,7 @@ use super::transport::endpoint::{CHAT, Endpoint};
 use super::transport::error_mapper::ErrorMapper;
 use super::{anthropic, openai};
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::secret::Secret;
 use crate::domain::tool::ToolSpec;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
@@ -58,6 +59,7 @@ fn request() -> ModelRequest {
         temperature: None,
         max_tokens: None,
         thinking: false,
+        settings: ModelSettings::default(),
     }
 }
 

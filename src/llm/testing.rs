@@ -6,6 +6,7 @@ use super::dialect_options::call_timeouts;
 use super::transport::endpoint::{Endpoint, EndpointPath};
 use super::transport::error_mapper::ErrorMapper;
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::secret::Secret;
 use crate::ports::{Completion, ModelRequest};
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
         max_tokens: None,
         thinking: false,
         may_call: true,
+        settings: ModelSettings::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::clock::CancelToken;
 use crate::domain::event::FinishReason;
 use crate::domain::message::{Message, ProviderReplay};
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::domain::usage::{Price, Usage};
 use std::ops::ControlFlow;
@@ -25,6 +26,8 @@ pub struct ModelRequest {
     pub max_tokens: Option<u32>,
     /// Whether the model should think first.
     pub thinking: bool,
+    /// Further settings.
+    pub settings: ModelSettings,
 }
 
 /// A piece of a streamed answer. Texts are never empty.

@@ -3,6 +3,7 @@
 use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
+use nanoclaw::domain::model_settings::ModelSettings;
 use nanoclaw::llm::Router;
 use nanoclaw::ports::{CancelReason, CancelToken, Chunk, Clock, Completion, Model, ModelError, ModelRequest};
 use serde_json::json;
@@ -111,6 +112,7 @@ pub(super) fn request() -> ModelRequest {
         max_tokens: None,
         thinking: false,
         may_call: true,
+        settings: ModelSettings::default(),
     }
 }
 

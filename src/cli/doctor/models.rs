@@ -4,6 +4,7 @@ use super::check::DoctorCheck;
 use crate::app::system::SystemClock;
 use crate::config::Config;
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::llm::Router;
 use crate::ports::{CancelToken, Clock, Model, ModelError, ModelInfo, ModelRequest};
 use serde_json::json;
@@ -39,6 +40,7 @@ fn check_endpoint(router: &Router, info: &ModelInfo) -> DoctorCheck {
         temperature: None,
         max_tokens: Some(ANSWER_TOKENS),
         thinking: false,
+        settings: ModelSettings::default(),
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let began_ms = clock.monotonic_ms();

@@ -112,6 +112,7 @@ impl<'a> Driver<'a> {
                 temperature: spec.temperature,
                 max_tokens: spec.max_tokens,
                 thinking: spec.thinking,
+                settings: spec.settings.clone(),
             },
             tool_tokens: None,
             tools,

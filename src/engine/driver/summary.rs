@@ -5,6 +5,7 @@ use super::reply::PartialReply;
 use super::{DriveOutcome, Driver};
 use crate::domain::event::Event;
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::ports::{LeaseError, ModelError, ModelRequest};
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ impl Driver<'_> {
             temperature: None,
             max_tokens: Some(self.summary_tokens()),
             thinking: false,
+            settings: ModelSettings::default(),
         };
         let stub = earlier_summary.map(|text| format!("{text}{GAP}")).unwrap_or_default() + STUB;
         let answer = self.call_for_text(&request, SUMMARY_TIMEOUT, SUMMARY_BYTES)?;

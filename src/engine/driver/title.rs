@@ -3,6 +3,7 @@
 use super::Driver;
 use crate::domain::attachment::Attachment;
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::ports::{LeaseError, ModelRequest};
 use std::time::Duration;
 
@@ -72,6 +73,7 @@ fn title_request(model: &str, question: &str, answer: &str) -> ModelRequest {
         // Models that think first need room for it.
         max_tokens: Some(512),
         thinking: false,
+        settings: ModelSettings::default(),
     }
 }
 

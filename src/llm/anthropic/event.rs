@@ -184,6 +184,7 @@ impl AnthropicUsage {
     /// The usage as this server counts it: tokens of the cache belong to the prompt.
     pub(super) fn usage(self) -> Usage {
         let prompt = [self.input, self.cache_written, self.cache_read].into_iter().flatten();
-        Usage::new(prompt.fold(0, u64::saturating_add), self.output.unwrap_or(0))
+        let usage = Usage::new(prompt.fold(0, u64::saturating_add), self.output.unwrap_or(0));
+        Usage { cached_tokens: self.cache_read.unwrap_or(0), ..usage }
     }
 }

@@ -2,6 +2,7 @@
 //! combinations that providers refuse.
 
 use super::turns::{self, AnthropicMessages};
+use crate::domain::model_settings::{CallMode, ModelSettings, ReasoningEffort};
 use crate::domain::tool::ToolDefinition;
 use crate::llm::dialect_options::DialectOptions;
 use crate::llm::transport::request_body::ProviderRequestBody;
@@ -12,6 +13,9 @@ use serde_json::{Map, Value, json};
 const MAX_TOKENS: u32 = 8192;
 /// Tokens for reasoning, if the limit of the answer allows them.
 const BUDGET: u32 = 4096;
+/// The same for more effort.
+const BUDGET_HIGH: u32 = 10_000;
+const BUDGET_XHIGH: u32 = 20_000;
 /// The lowest budget that providers accept.
 const BUDGET_MIN: u32 = 1024;
 /// The limit of an answer with reasoning, if none is configured.
@@ -26,24 +30,32 @@ pub(super) fn body(request: &ModelRequest, options: &DialectOptions) -> Provider
     };
     put("model", json!(options.upstream_id));
     let limit = request.max_tokens.into_iter().chain(options.max_output_tokens).min().unwrap_or(MAX_TOKENS);
-    let budget_of_answer = AnswerBudget::of(limit, options.max_output_tokens);
-    match budget_of_answer.filter(|_| request.thinking && turns.may_think) {
+    let settings = &request.settings;
+    let budget_of_answer = AnswerBudget::of(limit, options.max_output_tokens, settings.reasoning_effort);
+    // Providers refuse a forced call together with reasoning.
+    let may_think = turns.may_think && settings.call_mode.is_none();
+    match budget_of_answer.filter(|_| request.thinking && may_think) {
         Some(AnswerBudget { max_tokens, budget }) => {
             put("max_tokens", json!(max_tokens));
             put("thinking", json!({"type": "enabled", "budget_tokens": budget}));
         }
         None => put("max_tokens", json!(limit)),
     }
-    if !turns.system.is_empty() {
-        put("system", json!(turns.system));
+    let format = settings.response_format.as_ref().map(|format| turns::text(&format.instruction()));
+    let system: Vec<Value> = turns.system.into_iter().chain(format).collect();
+    if !system.is_empty() {
+        put("system", json!(system));
     }
     let called = &turns.tools_called;
     put("messages", json!(turns.messages));
     // Tools that the history names must be listed even when none may be called.
     let offered = if request.may_call || !called.is_empty() { &request.tools[..] } else { &[] };
     let removed = if request.tools.is_empty() { removed_tools(called) } else { Vec::new() };
-    if (!offered.is_empty() || !removed.is_empty()) && (!request.may_call || offered.is_empty()) {
-        put("tool_choice", json!({"type": "none"}));
+    if !offered.is_empty() || !removed.is_empty() {
+        let may_call = request.may_call && !offered.is_empty();
+        if let Some(choice) = tool_choice(settings, may_call) {
+            put("tool_choice", choice);
+        }
     }
     if !removed.is_empty() {
         put("tools", json!(removed));
@@ -51,12 +63,38 @@ pub(super) fn body(request: &ModelRequest, options: &DialectOptions) -> Provider
     if let Some(temperature) = request.temperature {
         put("temperature", json!(temperature.clamp(0.0, 1.0)));
     }
+    if !settings.stop.is_empty() {
+        put("stop_sequences", json!(settings.stop));
+    }
+    // Newer models refuse both.
+    if let Some(top_p) = settings.top_p.filter(|_| request.temperature.is_none()) {
+        put("top_p", json!(top_p));
+    }
     put("stream", json!(true));
     body.extend(options.extra_body.clone());
-    if thinks(&body) && !options.extra_body.contains_key("temperature") {
-        body.shift_remove("temperature");
+    for field in ["temperature", "top_p"] {
+        if thinks(&body) && !options.extra_body.contains_key(field) {
+            body.shift_remove(field);
+        }
     }
     ProviderRequestBody::new(body).offering(offered, write_tool)
+}
+
+/// Whether the model must call something. `None`: as the provider does by itself.
+fn tool_choice(settings: &ModelSettings, may_call: bool) -> Option<Value> {
+    let single = settings.parallel_tool_calls == Some(false);
+    let (kind, name) = match &settings.call_mode {
+        _ if !may_call => return Some(json!({"type": "none"})),
+        None if single => ("auto", None),
+        None => return None,
+        Some(CallMode::Required) => ("any", None),
+        Some(CallMode::Named(name)) => ("tool", Some(name)),
+    };
+    let mut choice = Map::new();
+    choice.insert("type".to_owned(), json!(kind));
+    choice.extend(name.map(|name| ("name".to_owned(), json!(name))));
+    choice.extend(single.then(|| ("disable_parallel_tool_use".to_owned(), json!(true))));
+    Some(choice.into())
 }
 
 /// The request that continues an answer after its provider has paused.
@@ -98,11 +136,17 @@ struct AnswerBudget {
 impl AnswerBudget {
     /// The requested limit and the reasoning beside it, as far as the provider's limit allows; `None` if it
     /// leaves too little.
-    fn of(limit: u32, max_output_tokens: Option<u32>) -> Option<Self> {
+    fn of(limit: u32, max_output_tokens: Option<u32>, effort: Option<ReasoningEffort>) -> Option<Self> {
+        let wanted = match effort {
+            None | Some(ReasoningEffort::Medium) => BUDGET,
+            Some(ReasoningEffort::None | ReasoningEffort::Minimal | ReasoningEffort::Low) => BUDGET_MIN,
+            Some(ReasoningEffort::High) => BUDGET_HIGH,
+            Some(ReasoningEffort::Xhigh) => BUDGET_XHIGH,
+        };
         let ceiling = max_output_tokens.unwrap_or(CEILING).max(limit);
-        let max_tokens = limit.saturating_add(BUDGET).min(ceiling);
+        let max_tokens = limit.saturating_add(wanted).min(ceiling);
         // If the limit cannot be raised, reasoning gets half of it.
-        let budget = (max_tokens - limit).max(max_tokens / 2).clamp(BUDGET_MIN, BUDGET);
+        let budget = (max_tokens - limit).max(max_tokens / 2).clamp(BUDGET_MIN, wanted);
         (budget < max_tokens).then_some(Self { max_tokens, budget })
     }
 }

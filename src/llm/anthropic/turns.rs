@@ -83,7 +83,7 @@ fn trim_last(messages: &mut [Value]) {
     }
 }
 
-fn text(text: &str) -> Value {
+pub(super) fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 

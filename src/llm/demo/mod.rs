@@ -176,6 +176,10 @@ fn report(result: &Message) -> String {
     let Ok(result) = serde_json::from_str::<Value>(content) else {
         return format!("{name} answered:\n{content}");
     };
+    // A function of the client answers in a form of its own.
+    if result.get("success").is_none() {
+        return format!("{name} answered:\n{content}");
+    }
     let output = result.pointer("/data/output").and_then(Value::as_str).unwrap_or_default();
     if result.get("success") != Some(&Value::Bool(true)) {
         let error = result.get("error").and_then(Value::as_str).unwrap_or("no reason given");

@@ -1,6 +1,7 @@
 //! What the demo model says, chunk by chunk.
 
 use super::*;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::tool::ToolSpec;
 use crate::ports::{CancelReason, CancelToken, Clock};
 use serde_json::json;
@@ -52,6 +53,7 @@ fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
         max_tokens: None,
         thinking,
         may_call: true,
+        settings: ModelSettings::default(),
     };
     let cancel = CancelToken::new(Arc::new(clock)).with_deadline(10_000);
     let (mut text, mut thought, mut chunks) = (String::new(), String::new(), 0);
@@ -107,6 +109,7 @@ fn the_demo_model_computes_only_where_the_calculator_is_offered() {
         max_tokens: None,
         thinking: false,
         may_call: true,
+        settings: ModelSettings::default(),
     };
     let cancel = CancelToken::new(Arc::new(clock)).with_deadline(10_000);
     let completion = ask(&request, &cancel, &mut |_| ControlFlow::Continue(())).expect("answers");

@@ -54,7 +54,7 @@ impl OpenAiChunk {
         let timings = self.value.get("timings")?;
         let number = |key: &str| timings.get(key).and_then(json::count);
         let prompt = number("prompt_n").map(|new| new.saturating_add(number("cache_n").unwrap_or(0)));
-        ReportedUsage { prompt, completion: number("predicted_n"), total: None }.if_any()
+        ReportedUsage { prompt, completion: number("predicted_n"), ..ReportedUsage::default() }.if_any()
     }
 
     /// The reported error.
@@ -220,12 +220,25 @@ pub(super) struct ReportedUsage {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
+    cached: Option<u64>,
+    reasoning: Option<u64>,
 }
 
 impl ReportedUsage {
     fn read(usage: &Value) -> Option<Self> {
         let number = |keys: [&str; 2]| keys.iter().find_map(|key| json::count(usage.get(key)?));
+        let detail = |places: [&str; 3]| places.iter().find_map(|at| json::count(usage.pointer(at)?));
         let spent = Self {
+            cached: detail([
+                "/prompt_tokens_details/cached_tokens",
+                "/input_tokens_details/cached_tokens",
+                "/prompt_cache_hit_tokens",
+            ]),
+            reasoning: detail([
+                "/completion_tokens_details/reasoning_tokens",
+                "/output_tokens_details/reasoning_tokens",
+                "/reasoning_tokens",
+            ]),
             prompt: number(["prompt_tokens", "input_tokens"]),
             completion: number(["completion_tokens", "output_tokens"]),
             total: number(["total_tokens", "total"]),
@@ -243,6 +256,11 @@ impl ReportedUsage {
         let prompt = self.prompt.unwrap_or(earlier.prompt_tokens);
         let sum = Usage::new(prompt, self.completion.unwrap_or(earlier.completion_tokens));
         let total = self.total.unwrap_or(0);
-        Usage { total_tokens: sum.total_tokens.max(total), ..sum }
+        Usage {
+            total_tokens: sum.total_tokens.max(total),
+            cached_tokens: self.cached.unwrap_or(earlier.cached_tokens),
+            reasoning_tokens: self.reasoning.unwrap_or(earlier.reasoning_tokens),
+            ..sum
+        }
     }
 }

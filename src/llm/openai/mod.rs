@@ -8,6 +8,7 @@ mod naming;
 mod quirks;
 mod replay_data;
 mod request;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod unsupported;

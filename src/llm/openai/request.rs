@@ -1,9 +1,10 @@
 //! The request body in this dialect: fields, messages, tools.
 
 use super::naming;
-use super::quirks::{ProviderQuirks, ThinkingField};
+use super::quirks::ProviderQuirks;
 use super::replay_data;
-use super::unsupported::UnsupportedParameters;
+use super::settings::put_settings;
+use super::unsupported::{RESPONSE_FORMAT, UnsupportedParameters};
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::llm::transport::request_body::ProviderRequestBody;
@@ -37,7 +38,10 @@ pub(super) fn body(
         }
     };
     put("model", json!(shape.upstream_id));
-    put("messages", request.messages.iter().map(|m| message(m, request, quirks, unsupported)).collect());
+    let format = request.settings.response_format.as_ref().filter(|_| unsupported.has(RESPONSE_FORMAT));
+    let instructed = format.map(|format| with_instruction(&request.messages, &format.instruction()));
+    let messages = instructed.as_ref().unwrap_or(&request.messages);
+    put("messages", messages.iter().map(|m| message(m, request, quirks, unsupported)).collect());
     put("stream", json!(true));
     if quirks.reports_usage_on_demand {
         put("stream_options", json!({"include_usage": true}));
@@ -53,14 +57,9 @@ pub(super) fn body(
     if let (Some(limit), Some(field)) = (limit, unsupported.limit_field(quirks.max_tokens)) {
         put(field, json!(limit));
     }
-    match quirks.thinking {
-        ThinkingField::None => {}
-        ThinkingField::Type => {
-            let state = if request.thinking { "enabled" } else { "disabled" };
-            put("thinking", json!({"type": state}));
-        }
-        ThinkingField::Enabled => put("reasoning", json!({"enabled": request.thinking})),
-    }
+    let is_offer = request.may_call && !unsupported.has("tools") && !shape.extra.contains_key("tools");
+    let tools = if is_offer { &request.tools[..] } else { &[] };
+    put_settings(request, (quirks, &shape.upstream_id), !tools.is_empty(), &mut put);
     for (key, value) in &shape.extra {
         if value.is_null() {
             body.shift_remove(key);
@@ -68,8 +67,20 @@ pub(super) fn body(
             body.insert(key.clone(), value.clone());
         }
     }
-    let is_offer = request.may_call && !unsupported.has("tools") && !shape.extra.contains_key("tools");
-    ProviderRequestBody::new(body).offering(if is_offer { &request.tools } else { &[] }, write_tool)
+    ProviderRequestBody::new(body).offering(tools, write_tool)
+}
+
+/// The messages with an instruction at the end of the first one: some providers accept only one instruction.
+fn with_instruction(messages: &[Message], instruction: &str) -> Vec<Message> {
+    let mut messages = messages.to_vec();
+    match messages.first_mut() {
+        Some(Message::System { content }) => {
+            content.push_str("\n\n");
+            content.push_str(instruction);
+        }
+        _ => messages.insert(0, Message::System { content: instruction.to_owned() }),
+    }
+    messages
 }
 
 fn message(
@@ -134,6 +145,9 @@ fn write_tool(tool: &ToolDefinition, text: &mut String) {
     let parts = [tool.introduction(), ",\"parameters\":", tool.schema()];
     text.push_str("{\"type\":\"function\",\"function\":{");
     text.extend(parts);
+    if let Some(strict) = tool.strict() {
+        text.push_str(if strict { ",\"strict\":true" } else { ",\"strict\":false" });
+    }
     text.push_str("}}");
 }
 
@@ -141,6 +155,7 @@ fn write_tool(tool: &ToolDefinition, text: &mut String) {
 mod tests {
     use super::*;
     use crate::domain::message::ProviderReplay;
+    use crate::domain::model_settings::ModelSettings;
     use crate::domain::tool::ToolSpec;
     use crate::llm::options::Provider;
 
@@ -171,6 +186,7 @@ mod tests {
             temperature: Some(0.5),
             max_tokens: Some(100),
             thinking: true,
+            settings: ModelSettings::default(),
         }
     }
 

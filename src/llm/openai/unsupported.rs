@@ -1,12 +1,16 @@
-//! Optional request fields that a provider has refused, and what is sent instead.
+//! Optional request fields that a provider has refused, and what is sent instead. Fields that say what the
+//! answer must be (`stop`, `tool_choice`) are not optional: the refusal is an error.
 
 use super::quirks::{MAX_COMPLETION_TOKENS, MAX_TOKENS};
 use super::replay_data;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use ureq::http::StatusCode;
 
+/// Without it, the instructions say what the form of the answer is.
+pub(super) const RESPONSE_FORMAT: &str = "response_format";
+
 /// The optional fields; `max_tokens` and `max_completion_tokens` replace each other.
-pub(super) const FIELDS: [&str; 10] = [
+pub(super) const FIELDS: [&str; 16] = [
     "stream_options",
     MAX_TOKENS,
     MAX_COMPLETION_TOKENS,
@@ -14,12 +18,18 @@ pub(super) const FIELDS: [&str; 10] = [
     "thinking",
     "reasoning",
     "reasoning_content",
+    "reasoning_effort",
     "parallel_tool_calls",
+    "top_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    RESPONSE_FORMAT,
     replay_data::DETAILS,
     replay_data::EXTRA,
 ];
 /// Words of an error response about an unknown field. A bad value has other words.
-const UNKNOWN_WORDS: [&str; 18] = [
+const UNKNOWN_WORDS: [&str; 19] = [
     "unsupported",
     "not supported",
     "not support",
@@ -37,12 +47,13 @@ const UNKNOWN_WORDS: [&str; 18] = [
     "not a valid field",
     "cannot be disabled",
     "deprecated",
+    "unavailable",
     "instead",
 ];
 
 /// A set of such fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct UnsupportedParameters(u16);
+pub(super) struct UnsupportedParameters(u32);
 
 impl UnsupportedParameters {
     /// Whether the field is among them.
@@ -52,8 +63,10 @@ impl UnsupportedParameters {
 
     /// These fields and those that an error response with this status and these words (lower case) names.
     pub(super) fn with_named(self, status: StatusCode, words: &str) -> Self {
-        let is_about_fields =
-            matches!(status.as_u16(), 400 | 422) && UNKNOWN_WORDS.iter().any(|word| words.contains(word));
+        // A schema that the provider refuses is no field that it does not know.
+        let is_about_fields = matches!(status.as_u16(), 400 | 422)
+            && UNKNOWN_WORDS.iter().any(|word| words.contains(word))
+            && !words.contains("invalid schema");
         if !is_about_fields {
             return self;
         }
@@ -79,8 +92,8 @@ impl UnsupportedParameters {
     }
 }
 
-fn bit(at: usize) -> u16 {
-    1_u16.checked_shl(u32::try_from(at).unwrap_or(u32::MAX)).unwrap_or(0)
+fn bit(at: usize) -> u32 {
+    1_u32.checked_shl(u32::try_from(at).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
 /// Whether the field is named as a word of its own.
@@ -95,7 +108,7 @@ fn names(words: &str, field: &str) -> bool {
 
 /// The fields that a model is known not to support.
 #[derive(Debug, Default)]
-pub(super) struct KnownUnsupported(AtomicU16);
+pub(super) struct KnownUnsupported(AtomicU32);
 
 impl KnownUnsupported {
     /// The known fields.
@@ -137,6 +150,8 @@ mod tests {
             ("Reasoning is mandatory for this endpoint and cannot be disabled.", vec!["reasoning"]),
             ("max_tokens is too large: 100000. This model supports at most 4096", vec![]),
             ("unknown field `rethinking`", vec![]),
+            ("This response_format type is unavailable now", vec![RESPONSE_FORMAT]),
+            ("Invalid schema for response_format 'n': 'uniqueItems' is not permitted.", vec![]),
         ] {
             assert_eq!(named(400, words), fields, "{words}");
         }

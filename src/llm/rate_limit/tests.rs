@@ -6,6 +6,7 @@ use super::*;
 use crate::domain::event::FinishReason;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
@@ -76,6 +77,7 @@ fn request() -> ModelRequest {
         temperature: None,
         max_tokens: Some(50),
         thinking: false,
+        settings: ModelSettings::default(),
     }
 }
 

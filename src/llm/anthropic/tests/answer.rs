@@ -87,7 +87,8 @@ fn usage_is_reported_when_it_changes_and_a_zero_is_ignored() {
         json!({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}}),
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": zeros}),
     ]);
-    assert_eq!(outcome.spent, [Usage::new(432, 1), Usage::new(432, 7)]);
+    let cached = |usage| Usage { cached_tokens: 400, ..usage };
+    assert_eq!(outcome.spent, [cached(Usage::new(432, 1)), cached(Usage::new(432, 7))]);
 }
 
 #[test]

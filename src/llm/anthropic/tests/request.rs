@@ -1,6 +1,7 @@
 //! Request bodies: the conversation in turns, echoes, tools, thinking and configured fields.
 
 use crate::domain::message::{Message, ProviderReplay};
+use crate::domain::model_settings::{CallMode, ModelSettings, ReasoningEffort, ResponseFormat};
 use crate::domain::secret::Secret;
 use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
 use crate::llm::anthropic::request::{body, continuation};
@@ -335,4 +336,50 @@ fn recorded_requests_equal_ours() {
         assert_eq!(sent[field], recorded[field], "{field}");
     }
     assert_eq!(sent["thinking"]["budget_tokens"], 4000);
+}
+
+#[test]
+fn settings_are_sent_as_this_dialect_spells_them() {
+    let format = ResponseFormat::JsonSchema {
+        name: "n".into(),
+        description: None,
+        schema: json!({"type": "object"}),
+        strict: None,
+    };
+    let settings = ModelSettings {
+        call_mode: Some(CallMode::Named("t".into())),
+        parallel_tool_calls: Some(false),
+        response_format: Some(format),
+        stop: vec!["x".into()],
+        top_p: Some(0.5),
+        seed: Some(7),
+        ..ModelSettings::default()
+    };
+    let asked = ModelRequest {
+        settings,
+        tools: vec![spec()],
+        thinking: true,
+        ..request(vec![system("be brief"), Message::user("go")])
+    };
+    let body = posted(&asked, &terms());
+    let choice = json!({"type": "tool", "name": "t", "disable_parallel_tool_use": true});
+    assert_eq!(body["tool_choice"], choice);
+    assert!(body.get("thinking").is_none(), "a forced call excludes it");
+    assert_eq!((&body["stop_sequences"], &body["top_p"]), (&json!(["x"]), &json!(0.5)));
+    assert_eq!(body["system"][0], text("be brief"));
+    assert!(body["system"][1]["text"].as_str().expect("a text").contains("\"type\":\"object\""));
+    assert!(body.get("seed").is_none());
+    let both = posted(&ModelRequest { temperature: Some(0.5), ..asked }, &terms());
+    assert!(both.get("top_p").is_none(), "newer models refuse both");
+}
+
+#[test]
+fn more_effort_is_a_larger_budget() {
+    let budget = |effort| {
+        let settings = ModelSettings { reasoning_effort: Some(effort), ..ModelSettings::default() };
+        let asked = ModelRequest { settings, thinking: true, ..request(vec![Message::user("go")]) };
+        posted(&asked, &terms())["thinking"]["budget_tokens"].as_u64()
+    };
+    assert_eq!(budget(ReasoningEffort::Low), Some(1024));
+    assert_eq!(budget(ReasoningEffort::High), Some(10_000));
 }

@@ -3,6 +3,7 @@
 use super::options::SubAgentOptions;
 use super::reporter::{ResultCollector, StepReporter};
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
@@ -134,6 +135,7 @@ impl<'a> SubAgent<'a> {
             temperature: terms.temperature,
             max_tokens: terms.max_tokens,
             thinking: false,
+            settings: ModelSettings::default(),
         };
         let mut may_retry = true;
         loop {

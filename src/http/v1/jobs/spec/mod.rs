@@ -6,6 +6,7 @@ pub(crate) mod input;
 use crate::domain::id::{ConversationId, ProjectId, UserId};
 use crate::domain::job::{ApprovalMode, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::nearest::hint;
 use crate::domain::tool::{Strictness, ToolChoice};
 use crate::domain::webhook::WebhookUrl;
@@ -74,9 +75,19 @@ pub(crate) fn from_json(
 
 impl JobRequest {
     /// Checks the values against the limits of the server and fills in defaults.
-    pub(crate) fn into_spec(self, app: &AppDependencies, user: UserId) -> Result<JobSpec, ApiError> {
+    pub(crate) fn into_spec(mut self, app: &AppDependencies, user: UserId) -> Result<JobSpec, ApiError> {
+        let input = require_user_message(input::messages(self.input.take(), &app.limits)?)?;
+        self.with_messages(input, app, user)
+    }
+
+    /// The same for messages that were read in another form.
+    pub(crate) fn with_messages(
+        self,
+        input: Vec<Message>,
+        app: &AppDependencies,
+        user: UserId,
+    ) -> Result<JobSpec, ApiError> {
         let limits = &app.limits;
-        let input = input::messages(self.input, limits)?;
         input::check_size(&input, self.system_prompt.as_deref(), limits)?;
         let max_steps = up_to("max_steps", self.max_steps, u64::from(app.max_iterations))?;
         let timeout_s = up_to("timeout_s", self.timeout_s, limits.job_timeout_max_s)?;
@@ -101,8 +112,11 @@ impl JobRequest {
             webhook_url: self.webhook_url.map(|url| check_address(url, app)).transpose()?,
             approval: self.approval.unwrap_or_default(),
             origin: JobOrigin::Client,
-            input: require_user_message(input)?,
+            input,
             system_prompt: self.system_prompt,
+            functions: Vec::new(),
+            settings: ModelSettings::default(),
+            is_plain: false,
         })
     }
 }
