@@ -226,6 +226,9 @@ pub enum Event {
         /// The call.
         #[serde(flatten)]
         call: ToolCall,
+        /// The client runs it: the job ends with it, and there is no result.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_client: bool,
     },
     /// A tool returned a result.
     ToolResult {

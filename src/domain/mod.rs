@@ -8,6 +8,7 @@ pub mod batch;
 pub mod batch_object;
 pub mod canonical;
 pub mod characters;
+pub mod client_call_id;
 pub mod conversation;
 pub mod event;
 pub mod fair_share;

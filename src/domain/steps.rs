@@ -116,7 +116,7 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
                 }
                 _ => drop(parts.insert(index, text_step(kind, text))),
             },
-            Event::ToolCall { index, call } => drop(parts.insert(index, StepContent::ToolCall(call))),
+            Event::ToolCall { index, call, .. } => drop(parts.insert(index, StepContent::ToolCall(call))),
             Event::ToolResult { index, id_ref, name, content, skipped } => {
                 parts.insert(index, StepContent::ToolResult { id_ref, name, content, skipped });
             }
@@ -225,7 +225,8 @@ mod tests {
 
     fn call(index: u32, id_ref: &str) -> Event {
         let (name, arguments) = ("calculator".to_owned(), "{}".to_owned());
-        Event::ToolCall { index, call: ToolCall { id_ref: id_ref.to_owned(), name, arguments } }
+        let call = ToolCall { id_ref: id_ref.to_owned(), name, arguments };
+        Event::ToolCall { index, call, is_client: false }
     }
 
     fn result(index: u32, id_ref: &str, content: &str) -> Event {

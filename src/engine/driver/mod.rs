@@ -1,6 +1,7 @@
 //! Performs the steps that [`super::turn`] decides: `model_call`, `tool_calls`, `summary`, `title`. Every
 //! result is appended to the job's log before a client can see it.
 
+mod handed_calls;
 mod journal;
 mod model_call;
 mod prompt;
@@ -16,10 +17,11 @@ use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
 use super::turn::{NextStep, TurnApproval, TurnLimits, TurnState};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
-use crate::domain::job::{JobOutcome, JobStatus};
+use crate::domain::job::{JobOutcome, JobSpec, JobStatus};
 use crate::domain::log_rate_limit::LogRateLimit;
+use crate::domain::model_settings::ClientFunction;
 use crate::domain::tokens::TokenEstimator;
-use crate::domain::tool::ToolChoice;
+use crate::domain::tool::{ToolChoice, ToolDefinition};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
     CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, ToolScope, Urgency,
@@ -56,6 +58,8 @@ pub struct Driver<'a> {
     tool_tokens: Option<u64>,
     /// The job's tools, with the configured default set in place.
     tools: ToolChoice,
+    /// The client's functions.
+    functions: Vec<ToolDefinition>,
     estimator: TokenEstimator,
     /// The job's model, then its fallback models.
     models: Vec<String>,
@@ -95,14 +99,18 @@ impl<'a> Driver<'a> {
             has_project: spec.project_id.is_some(),
             has_tools: tools.offers_any(),
         };
-        let preamble = preamble(&limits.preamble, facts);
+        let preamble = if spec.is_plain { None } else { preamble(&limits.preamble, facts) };
+        let functions = spec.functions.iter().map(ClientFunction::definition).collect();
         Ok(Self {
             ports,
             limits,
             lease,
             draining,
             cancel,
-            base: PromptBase::new(spec, history, preamble),
+            base: match handed_calls::restored(&*ports.store, lease.job.user, &spec.input)? {
+                Some(input) => PromptBase::new(&JobSpec { input, ..JobSpec::clone(spec) }, history, preamble),
+                None => PromptBase::new(spec, history, preamble),
+            },
             estimator: TokenEstimator::of_model(&model),
             request: ModelRequest {
                 model,
@@ -114,6 +122,7 @@ impl<'a> Driver<'a> {
                 thinking: spec.thinking,
                 settings: spec.settings.clone(),
             },
+            functions,
             tool_tokens: None,
             tools,
             turn,

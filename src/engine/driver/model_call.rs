@@ -80,7 +80,12 @@ impl Driver<'_> {
     fn offer_tools(&mut self, with_tools: bool) {
         self.request.may_call = with_tools;
         // Usually the same as before, so that providers can reuse the beginning of the prompt.
-        let offered = self.ports.tools.offered(&self.scope());
+        let mut offered = self.ports.tools.offered(&self.scope());
+        offered.retain(|tool| self.functions.iter().all(|function| function.name != tool.name));
+        offered.extend(self.functions.iter().cloned());
+        if self.turn.steps() > 1 {
+            self.request.settings.call_mode = None;
+        }
         if self.tool_tokens.is_none() || offered != self.request.tools {
             self.tool_tokens = Some(self.estimator.tools(&offered));
             self.request.tools = offered;
@@ -186,7 +191,8 @@ impl Driver<'_> {
             let calls: String = completion.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
             self.estimate(&format!("{}{calls}", reply.text))
         };
-        let sealed = self.turn.seal(completion, with_tools, usage);
+        let is_client = |name: &str| self.functions.iter().any(|function| function.name == name);
+        let sealed = self.turn.seal(completion, with_tools, usage, &is_client);
         self.apply(&sealed);
         let mut records = unwritten;
         records.extend(sealed);

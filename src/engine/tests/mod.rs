@@ -3,6 +3,7 @@
 mod active_leases;
 mod answers;
 mod approvals;
+mod client_functions;
 mod context;
 mod crash;
 mod drive;

@@ -1,5 +1,5 @@
 //! The tool calls of the newest answer: which are started, settled and published. Results are published in
-//! call order.
+//! call order. Calls of the client's functions have no result here.
 
 use crate::domain::approval::denied_result;
 use crate::domain::event::{EngineMark, Event, Record};
@@ -26,6 +26,8 @@ pub(super) enum CallApproval {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CallState {
     call: ToolCall,
+    /// The client runs it, after the end of the job.
+    is_client: bool,
     decision: Option<CallApproval>,
     started: bool,
     outcome: Option<(String, bool)>,
@@ -45,11 +47,12 @@ pub(super) struct CallBatch {
 
 impl CallBatch {
     /// Adds a call of the current answer.
-    pub(super) fn add(&mut self, call: ToolCall) {
+    pub(super) fn add(&mut self, call: ToolCall, is_client: bool) {
         if std::mem::take(&mut self.sealed) {
             self.states.clear();
         }
-        self.states.push(CallState { call, decision: None, started: false, outcome: None, published: false });
+        let (decision, outcome) = (None, None);
+        self.states.push(CallState { call, is_client, decision, started: false, outcome, published: false });
     }
 
     /// Completes the answer and returns its calls.
@@ -135,8 +138,17 @@ impl CallBatch {
         self.without_outcome().map(|s| s.call.clone()).collect()
     }
 
+    /// Whether there are calls that only the client can answer.
+    pub(super) fn has_client_calls(&self) -> bool {
+        self.states.iter().any(|s| s.is_client)
+    }
+
     fn without_outcome(&self) -> impl Iterator<Item = &CallState> {
-        self.states.iter().filter(|s| !s.published && s.outcome.is_none())
+        self.server_calls().filter(|s| !s.published && s.outcome.is_none())
+    }
+
+    fn server_calls(&self) -> impl Iterator<Item = &CallState> {
+        self.states.iter().filter(|s| !s.is_client)
     }
 
     /// The results that may be published now, numbered from `first_index`: up to the first call without an
@@ -149,7 +161,7 @@ impl CallBatch {
             }
             _ => None,
         };
-        let ready = self.states.iter().filter(|s| !s.published).map_while(|s| Some((s, outcome(s)?)));
+        let ready = self.server_calls().filter(|s| !s.published).map_while(|s| Some((s, outcome(s)?)));
         (first_index..)
             .zip(ready)
             .map(|(index, (state, (content, skipped)))| {
@@ -159,9 +171,9 @@ impl CallBatch {
             .collect()
     }
 
-    /// The results that the conversation keeps for calls without a published one.
+    /// The results that the conversation keeps for calls without a published one. The client brings its own.
     pub(super) fn closing(&self) -> impl Iterator<Item = Message> {
-        self.states.iter().filter(|s| !s.published).map(|state| {
+        self.server_calls().filter(|s| !s.published).map(|state| {
             let content = state.outcome.as_ref().map_or(CANCELLED, |(content, _)| content).to_owned();
             result_message(&state.call, content)
         })

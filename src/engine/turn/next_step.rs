@@ -151,7 +151,11 @@ impl TurnState {
             });
         }
         let unsettled = self.calls.unsettled();
-        (!unsettled.is_empty()).then_some(NextStep::RunTools(unsettled))
+        if !unsettled.is_empty() {
+            return Some(NextStep::RunTools(unsettled));
+        }
+        // The client's calls are handed back once the server's own have their results.
+        self.calls.has_client_calls().then_some(NextStep::Finish(FinishReason::ToolCalls))
     }
 
     fn next_call(&self, limits: &TurnLimits<'_>) -> NextStep {

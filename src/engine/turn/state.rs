@@ -202,10 +202,10 @@ impl TurnState {
                     None => self.open.push(OpenStep { index: *index, kind: *kind, text: text.clone() }),
                 }
             }
-            Event::ToolCall { index, call } => {
+            Event::ToolCall { index, call, is_client } => {
                 self.reserve_index(*index);
                 self.used_refs.push(call.id_ref.clone());
-                self.calls.add(call.clone());
+                self.calls.add(call.clone(), *is_client);
             }
             Event::ToolResult { index, id_ref, content, skipped, .. } => {
                 self.reserve_index(*index);
@@ -398,8 +398,14 @@ impl TurnState {
     }
 
     /// The records that seal a completed model call. Tool calls of a closing answer (`with_tools: false`) are
-    /// dropped.
-    pub fn seal(&self, completion: Completion, with_tools: bool, usage: Usage) -> Vec<Record> {
+    /// dropped. `is_client` names the functions of the client.
+    pub fn seal(
+        &self,
+        completion: Completion,
+        with_tools: bool,
+        usage: Usage,
+        is_client: &dyn Fn(&str) -> bool,
+    ) -> Vec<Record> {
         let Completion { tool_calls, finish_reason, echo } = completion;
         let mut records: Vec<Record> = Vec::new();
         let mut used_refs = self.used_refs.clone();
@@ -411,7 +417,8 @@ impl TurnState {
                 call.id_ref = free_ref(index, &used_refs);
             }
             used_refs.push(call.id_ref.clone());
-            records.push(Event::ToolCall { index, call }.into());
+            let is_client = is_client(&call.name);
+            records.push(Event::ToolCall { index, call, is_client }.into());
         }
         let model = self.failures.model().map(str::to_owned);
         records.push(EngineMark::ModelFinished { finish_reason, usage, model, echo }.into());

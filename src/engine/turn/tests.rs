@@ -25,6 +25,11 @@ fn call(id: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }
 }
 
+/// The functions of the client.
+fn is_client(name: &str) -> bool {
+    name == "theirs"
+}
+
 fn completion(calls: Vec<ToolCall>) -> Completion {
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
     Completion { tool_calls: calls, finish_reason, echo: None }
@@ -54,7 +59,7 @@ fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, TurnState) {
     let (mut log, mut turn) = (Vec::new(), TurnState::default());
     let piece = turn.delta(StepKind::Text, "let me see");
     extend(&mut log, &mut turn, vec![piece]);
-    let sealed = turn.seal(completion(calls), true, Usage::new(10, 5));
+    let sealed = turn.seal(completion(calls), true, Usage::new(10, 5), &is_client);
     extend(&mut log, &mut turn, sealed);
     (log, turn)
 }
@@ -158,7 +163,7 @@ fn the_closing_call_has_no_tools_and_finishes_the_job() {
     let (mut log, mut turn) = (Vec::new(), TurnState::default());
     for step in 0..LIMITS.max_steps {
         assert_eq!(next(&turn), call_model(0), "call {step}");
-        let sealed = turn.seal(completion(vec![call("x", "pure")]), true, Usage::new(10, 5));
+        let sealed = turn.seal(completion(vec![call("x", "pure")]), true, Usage::new(10, 5), &is_client);
         extend(&mut log, &mut turn, sealed);
         let NextStep::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
         let settled = turn.settle(&calls[0].id_ref, "1", false);
@@ -167,7 +172,7 @@ fn the_closing_call_has_no_tools_and_finishes_the_job() {
     assert_eq!(next(&turn), closing());
     let piece = turn.delta(StepKind::Text, "so it is");
     extend(&mut log, &mut turn, vec![piece]);
-    let sealed = turn.seal(completion(vec![call("y", "pure")]), false, Usage::new(10, 5));
+    let sealed = turn.seal(completion(vec![call("y", "pure")]), false, Usage::new(10, 5), &is_client);
     extend(&mut log, &mut turn, sealed);
     assert_eq!(next(&turn), NextStep::Finish(FinishReason::MaxSteps));
 }
@@ -261,7 +266,8 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
                     turn = TurnState::fold(&log);
                     continue;
                 }
-                let sealed = turn.seal(completion(calls.collect()), closing.is_none(), Usage::new(10, 5));
+                let sealed =
+                    turn.seal(completion(calls.collect()), closing.is_none(), Usage::new(10, 5), &is_client);
                 extend(&mut log, &mut turn, sealed);
             }
             NextStep::RequestApproval(calls) => {
@@ -362,7 +368,7 @@ fn the_next_run_does_not_bill_a_failed_call_again() {
 fn the_next_run_repeats_an_empty_answer() {
     let mut turn = TurnState::default();
     for _ in 0..3 {
-        for record in turn.seal(completion(Vec::new()), true, Usage::new(10, 0)) {
+        for record in turn.seal(completion(Vec::new()), true, Usage::new(10, 0), &is_client) {
             turn.apply(&record);
         }
     }
@@ -406,4 +412,28 @@ fn a_retried_job_sees_messages_since_its_failure() {
     turn.apply(&Event::Error { content: "x".into(), code: FailureCode::Timeout }.into());
     turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_none());
+}
+
+#[test]
+fn a_call_of_a_client_function_ends_the_job_after_the_server_tools_of_its_answer() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "theirs"), call("b", "pure"), call("c", "theirs")]);
+    assert_eq!(next(&turn), NextStep::RunTools(vec![call("b", "pure")]));
+    let settled = turn.settle("b", "1", false);
+    assert!(matches!(&settled[..], [Record::Event(Event::ToolResult { .. })]), "it waits for no client");
+    extend(&mut log, &mut turn, settled);
+    assert_eq!(next(&turn), NextStep::Finish(FinishReason::ToolCalls));
+    assert_eq!(next(&TurnState::fold(&log)), NextStep::Finish(FinishReason::ToolCalls), "after a crash");
+    let results = turn.closing_messages().into_iter().filter(|m| matches!(m, Message::Tool { .. }));
+    assert_eq!(results.count(), 1, "the client brings the results of its own calls");
+}
+
+#[test]
+fn a_client_function_needs_no_approval_and_no_further_round() {
+    let is_client: &dyn Fn(&str) -> bool = &|_| true;
+    let mut turn = TurnState::default();
+    let limits = TurnLimits { max_steps: 1, ..LIMITS };
+    for record in turn.seal(completion(vec![call("a", "guarded")]), true, Usage::new(10, 5), is_client) {
+        turn.apply(&record);
+    }
+    assert_eq!(turn.next(&limits, &RULES), NextStep::Finish(FinishReason::ToolCalls));
 }

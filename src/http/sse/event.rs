@@ -67,10 +67,11 @@ pub(crate) fn write_event(
                 DeltaFrame { id: StepId(*index), index: *index, kind: *kind, delta: text, offset: *offset };
             write(out, wire, seq, "process_step", &delta)
         }
-        Event::ToolCall { index, call } => {
+        Event::ToolCall { index, call, is_client } => {
             let (id_ref, name, arguments) = (&*call.id_ref, &*call.name, &*call.arguments);
             let kind = "tool_call";
-            let step = ToolCallFrame { id: StepId(*index), index: *index, kind, id_ref, name, arguments };
+            let (id, index, is_client) = (StepId(*index), *index, *is_client);
+            let step = ToolCallFrame { id, index, kind, id_ref, name, arguments, is_client };
             write(out, wire, seq, "process_step", &step)
         }
         Event::ToolResult { index, id_ref, name, content, skipped } => {
@@ -199,6 +200,9 @@ pub(crate) struct ToolCallFrame<'a> {
     id_ref: &'a str,
     name: &'a str,
     arguments: &'a str,
+    /// The client runs it: there is no result.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_client: bool,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]

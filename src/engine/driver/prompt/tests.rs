@@ -55,7 +55,7 @@ fn rounds(count: usize, words: usize) -> TurnState {
     for n in 0..count {
         let index = u32::try_from(n * 2).expect("few");
         let id = format!("c{n}");
-        log.push(Event::ToolCall { index, call: call(&id) }.into());
+        log.push(Event::ToolCall { index, call: call(&id), is_client: false }.into());
         let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::new(1, 1));
         log.push(EngineMark::ModelFinished { finish_reason, usage, model: None, echo: None }.into());
         let content = text.clone();

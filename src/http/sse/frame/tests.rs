@@ -33,7 +33,7 @@ fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<SequencedEvent> {
         if *tool {
             let call =
                 Call { id_ref: format!("call_{index}"), name: "calculator".into(), arguments: "{}".into() };
-            push(Event::ToolCall { index, call });
+            push(Event::ToolCall { index, call, is_client: false });
             index += 1;
         }
     }
@@ -325,7 +325,7 @@ fn every_event_frame_has_the_documented_fields() {
             json!({"status":"waiting_approval","attempt":0,"reason":"bash (c1) waits","calls":["c1"]}),
         ),
         (
-            Event::ToolCall { index: 1, call },
+            Event::ToolCall { index: 1, call, is_client: false },
             "process_step",
             json!({"id":"step-1","index":1,"type":"tool_call","id_ref":"c1","name":"n","arguments":"{\"a\":1}"}),
         ),
