@@ -334,6 +334,12 @@ pub enum EngineMark {
         /// Configured model id.
         model: String,
     },
+    /// The newest answer does not have the form that the request wants: its text is discarded, and the model
+    /// is asked for another one.
+    AnswerRefused {
+        /// What is wrong with it, for the model.
+        fault: String,
+    },
     /// Tokens that belong to no step: a summary, a title, an answer lost in a crash.
     Spent {
         /// Configured model id.

@@ -384,6 +384,11 @@ pub trait Toolbox: Send + Sync {
     fn reach(&self, _name: &str) -> ToolReach {
         ToolReach::Here
     }
+    /// Why a value does not match a JSON Schema, for a model; `None` if it does, or if the schema cannot be
+    /// used. With the validator of the tools' arguments.
+    fn mismatch(&self, _schema: &Value, _value: &Value) -> Option<String> {
+        None
+    }
     /// All tools for people, in stable order.
     fn tool_infos(&self) -> Vec<ToolInfo> {
         Vec::new()

@@ -1,6 +1,7 @@
 //! Performs the steps that [`super::turn`] decides: `model_call`, `tool_calls`, `summary`, `title`. Every
 //! result is appended to the job's log before a client can see it.
 
+mod answer_check;
 mod handed_calls;
 mod journal;
 mod model_call;
@@ -15,7 +16,7 @@ use super::active_leases::NextLease;
 use super::preamble::{PreambleFacts, preamble};
 use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
-use super::turn::{NextStep, TurnApproval, TurnLimits, TurnState};
+use super::turn::{NextStep, TurnLimits, TurnRules, TurnState};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobOutcome, JobSpec, JobStatus};
 use crate::domain::log_rate_limit::LogRateLimit;
@@ -185,7 +186,11 @@ impl<'a> Driver<'a> {
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
         let needs_approval =
             |name: &str| tools.needs_approval(name) && !tools.is_refused(name, &self.scope());
-        let rules = TurnApproval { needs_approval: &needs_approval, approval: spec.approval };
+        let rules = TurnRules {
+            needs_approval: &needs_approval,
+            approval: spec.approval,
+            answer_fault: &|answer| self.answer_fault(answer),
+        };
         self.turn.next(&self.turn_limits(), &rules)
     }
 

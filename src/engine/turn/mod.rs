@@ -4,13 +4,15 @@
 mod calls;
 mod failures;
 mod next_step;
+mod refused_answer;
 mod repeated_failures;
 mod stand_in;
 mod state;
 
 pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
-pub use next_step::{NextStep, TurnApproval, TurnLimits};
+pub use next_step::{NextStep, TurnLimits, TurnRules};
+pub use refused_answer::RefusedAnswer;
 pub use state::{ShortenedContext, TurnState};
 
 #[cfg(test)]

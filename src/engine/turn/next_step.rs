@@ -29,13 +29,15 @@ pub struct TurnLimits<'a> {
     pub models: &'a [String],
 }
 
-/// Which tools need approval, and whether a user can give it.
+/// Which tools need approval, whether a user can give it, and which answers are refused.
 #[derive(Clone, Copy)]
-pub struct TurnApproval<'a> {
+pub struct TurnRules<'a> {
     /// Whether calls of this tool need approval.
     pub needs_approval: &'a dyn Fn(&str) -> bool,
     /// Whether to wait for approval or to deny.
     pub approval: ApprovalMode,
+    /// Why an answer does not have the form that the request wants.
+    pub answer_fault: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// The next step of a job.
@@ -94,7 +96,7 @@ fn auto_denied(calls: &[ToolCall]) -> Record {
 impl TurnState {
     /// The next step. Must be called only while no step is running: a step that the log shows as started and
     /// not ended counts as interrupted.
-    pub fn next(&self, limits: &TurnLimits<'_>, rules: &TurnApproval<'_>) -> NextStep {
+    pub fn next(&self, limits: &TurnLimits<'_>, rules: &TurnRules<'_>) -> NextStep {
         if self.is_ended {
             return NextStep::AlreadyEnded;
         }
@@ -104,7 +106,7 @@ impl TurnState {
         if let Some(step) = self.next_in_batch(rules) {
             return step;
         }
-        self.next_call(limits)
+        self.next_repair(limits, rules).unwrap_or_else(|| self.next_call(limits))
     }
 
     fn next_discard(&self) -> Option<NextStep> {
@@ -130,7 +132,7 @@ impl TurnState {
 
     /// The step that the batch of tool calls still needs: marks for interrupted and denied calls, results,
     /// approval, or runs.
-    fn next_in_batch(&self, rules: &TurnApproval<'_>) -> Option<NextStep> {
+    fn next_in_batch(&self, rules: &TurnRules<'_>) -> Option<NextStep> {
         let interrupted = self.calls.interrupted();
         if !interrupted.is_empty() {
             return Some(NextStep::Append(interrupted));
@@ -158,9 +160,19 @@ impl TurnState {
         self.calls.has_client_calls().then_some(NextStep::Finish(FinishReason::ToolCalls))
     }
 
+    /// Refuses an answer in another form than the request wants, if the model may be asked again.
+    fn next_repair(&self, limits: &TurnLimits<'_>, rules: &TurnRules<'_>) -> Option<NextStep> {
+        let is_last = self.is_budget_spent(limits) || self.closing_reason(limits).is_some();
+        if is_last { None } else { self.refuse_answer(rules.answer_fault).map(NextStep::Append) }
+    }
+
+    fn is_budget_spent(&self, limits: &TurnLimits<'_>) -> bool {
+        limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max)
+    }
+
     fn next_call(&self, limits: &TurnLimits<'_>) -> NextStep {
         let closing = self.closing_reason(limits);
-        let is_budget_spent = limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max);
+        let is_budget_spent = self.is_budget_spent(limits);
         match self.last_reply {
             LastReply::Complete(reason) if self.has_no_answer() => {
                 NextStep::Append(self.stand_in_answer(closing.unwrap_or(reason), limits))

@@ -2,6 +2,7 @@
 
 use super::calls::{CallApproval, CallBatch, finished_mark, result_message};
 use super::failures::{ModelFailure, ModelFailures};
+use super::refused_answer::{AnswerRepairs, RefusedAnswer};
 use super::repeated_failures::RepeatedFailures;
 use crate::domain::event::{EngineMark, Event, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::message::{Message, ProviderReplay};
@@ -68,6 +69,7 @@ pub struct TurnState {
     pub(super) repeats: RepeatedFailures,
     messages: Vec<Message>,
     shortened: Option<ShortenedContext>,
+    pub(super) repairs: AnswerRepairs,
     used_refs: Vec<String>,
     /// Versions of files that the model has seen, by path.
     seen_files: BTreeMap<String, String>,
@@ -94,6 +96,11 @@ impl TurnState {
     /// The summary that replaces the oldest messages, if they are left out.
     pub fn shortened(&self) -> Option<&ShortenedContext> {
         self.shortened.as_ref()
+    }
+
+    /// The newest answer, if it was refused.
+    pub fn refused(&self) -> Option<&RefusedAnswer> {
+        self.repairs.refused()
     }
 
     /// Prompts in a row that did not fit.
@@ -168,6 +175,16 @@ impl TurnState {
     /// Whether the newest answer ended without any text.
     pub(super) fn has_no_answer(&self) -> bool {
         self.answer.trim().is_empty()
+    }
+
+    /// The records that refuse the newest complete answer, if it has a fault and another one may be asked
+    /// for.
+    pub(super) fn refuse_answer(&self, fault_of: &dyn Fn(&str) -> Option<String>) -> Option<Vec<Record>> {
+        let is_answer = self.last_reply == LastReply::Complete(FinishReason::Stop) && !self.has_no_answer();
+        if !is_answer || !self.repairs.are_left() {
+            return None;
+        }
+        Some(self.repairs.refuse(fault_of(&self.answer)?))
     }
 
     /// The messages that the conversation keeps when the job ends now: partial text included, every call with
@@ -269,6 +286,7 @@ impl TurnState {
                 self.is_billed = !self.open.is_empty();
             }
             EngineMark::Deferred => self.failures.defer(),
+            EngineMark::AnswerRefused { fault } => self.note_refused(fault),
             EngineMark::ToolWhole { .. } => self.has_results = true,
             EngineMark::FileSeen { path, version } => {
                 self.seen_files.insert(path.clone(), version.clone());
@@ -293,6 +311,8 @@ impl TurnState {
         let previous = self.last_reply;
         self.usage += usage;
         self.failures.reset();
+        let steps = self.open.iter().map(|step| step.index);
+        self.repairs.note_answer(steps, previous == LastReply::Truncated);
         self.open.clear();
         self.is_billed = false;
         self.last_reply = match finish_reason {
@@ -328,6 +348,14 @@ impl TurnState {
             }
             _ => self.messages.push(Message::Assistant { content, thinking, tool_calls, echo }),
         }
+    }
+
+    /// Takes the newest answer out of the conversation.
+    fn note_refused(&mut self, fault: &str) {
+        let is_answer = |message: &mut Message| matches!(message, Message::Assistant { .. });
+        drop(self.messages.pop_if(is_answer));
+        self.repairs.note_refused(std::mem::take(&mut self.answer), fault);
+        self.last_reply = LastReply::None;
     }
 
     /// Counts rounds, continuations and empty answers.

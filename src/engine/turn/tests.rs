@@ -18,8 +18,11 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     models: &[],
 };
 
-const RULES: TurnApproval<'_> =
-    TurnApproval { needs_approval: &|name| name == "guarded", approval: ApprovalMode::Wait };
+const RULES: TurnRules<'_> = TurnRules {
+    needs_approval: &|name| name == "guarded",
+    approval: ApprovalMode::Wait,
+    answer_fault: &|answer| (answer == "wrong").then(|| "it is wrong".to_owned()),
+};
 
 fn call(id: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }
@@ -436,4 +439,40 @@ fn a_client_function_needs_no_approval_and_no_further_round() {
         turn.apply(&record);
     }
     assert_eq!(turn.next(&limits, &RULES), NextStep::Finish(FinishReason::ToolCalls));
+}
+
+/// Answers with a text.
+fn say(log: &mut Vec<Record>, turn: &mut TurnState, text: &str) {
+    let piece = turn.delta(StepKind::Text, text);
+    extend(log, turn, vec![piece]);
+    let sealed = turn.seal(completion(Vec::new()), true, Usage::new(10, 5), &is_client);
+    extend(log, turn, sealed);
+}
+
+#[test]
+fn an_answer_in_another_form_is_refused_once() {
+    let (mut log, mut turn) = (Vec::new(), TurnState::default());
+    say(&mut log, &mut turn, "wrong");
+    let NextStep::Append(records) = next(&turn) else { panic!("refuses it") };
+    assert!(matches!(
+        &records[..],
+        [Record::Event(Event::StepDiscarded { index: 0 }), Record::Mark(EngineMark::AnswerRefused { .. })]
+    ));
+    extend(&mut log, &mut turn, records);
+    assert_eq!((next(&turn), turn.messages()), (call_model(0), &[][..]));
+    let [answer, request] = turn.refused().expect("a refused answer").messages();
+    assert_eq!(answer, Message::assistant("wrong"));
+    assert!(matches!(request, Message::User { content, .. } if content.contains("it is wrong")));
+    say(&mut log, &mut turn, "wrong");
+    assert_eq!(next(&turn), NextStep::Finish(FinishReason::Stop), "once");
+    assert_eq!((turn.refused(), turn.answer().as_str()), (None, "wrong"));
+    assert_eq!(turn, TurnState::fold(&log));
+}
+
+#[test]
+fn the_last_answer_of_a_job_is_not_refused() {
+    let (mut log, mut turn) = (Vec::new(), TurnState::default());
+    say(&mut log, &mut turn, "wrong");
+    let limits = TurnLimits { max_total_tokens: Some(15), ..LIMITS };
+    assert_eq!(turn.next(&limits, &RULES), NextStep::Finish(FinishReason::Stop));
 }

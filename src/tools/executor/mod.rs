@@ -33,6 +33,7 @@ use batch::{CallPreparer, PreparedBatch};
 use cache::ResultCache;
 use catalogue::{CurrentCatalogue, RegisteredTool};
 use run::BatchRun;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Runs the tools.
@@ -126,6 +127,10 @@ impl Toolbox for Executor {
 
     fn reach(&self, name: &str) -> ToolReach {
         self.catalogue.current().find(name).map_or(ToolReach::Here, |tool| tool.tool.reach())
+    }
+
+    fn mismatch(&self, schema: &Value, value: &Value) -> Option<String> {
+        schema::mismatch(schema, value)
     }
 
     fn tool_infos(&self) -> Vec<ToolInfo> {

@@ -115,6 +115,15 @@ impl ParameterSchema {
     }
 }
 
+/// Why a value does not match this schema. A schema that cannot be compiled refuses nothing.
+pub(super) fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+    let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
+    let validator = options.build(schema).ok()?;
+    let faults = validator.iter_errors(value).take(MAX_ERRORS).flat_map(|error| describe(&error));
+    let faults: Vec<String> = faults.collect();
+    (!faults.is_empty()).then(|| faults.join("; "))
+}
+
 /// A value that shows the form of this parameter. A text names the parameter, so that a model does not take
 /// it for an answer.
 fn placeholder(name: &str, schema: &Value, depth: usize) -> Value {

@@ -7,7 +7,7 @@ use crate::domain::event::FinishReason;
 use crate::domain::job::{ConversationSummary, History, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tokens::TokenEstimator;
-use crate::engine::turn::{ShortenedContext, TurnState};
+use crate::engine::turn::{RefusedAnswer, ShortenedContext, TurnState};
 
 /// The user message that continues a truncated answer.
 pub(super) const CONTINUE: &str = "Your answer was cut off because it reached the length limit. Go on exactly where it stops. \
@@ -94,6 +94,7 @@ impl PromptBase {
             Some(summary) => messages.extend(with_summary(summary, conversation)),
             None => messages.extend(conversation),
         }
+        messages.extend(turn.refused().into_iter().flat_map(RefusedAnswer::messages));
         match instruction {
             FinalInstruction::None => {}
             FinalInstruction::Continue => messages.push(Message::user(CONTINUE)),
