@@ -42,6 +42,7 @@ mod mcp;
 mod messages;
 mod metrics;
 mod model_failures;
+mod openai_chat;
 mod original_nanoclaw;
 mod own_programs;
 mod power_loss;

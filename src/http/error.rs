@@ -179,9 +179,10 @@ impl ApiError {
     pub(crate) fn param(&self) -> Option<&str> {
         match self {
             Self::Invalid { param, .. } => param.as_deref(),
-            Self::ModelNotFound { .. } => Some("model"),
+            Self::ModelNotFound { .. } | Self::Refused { code: "model_not_found", .. } => Some("model"),
             Self::InputTooLarge(_) => Some("input"),
             Self::Refused { code: "not_pending", .. } => Some("calls"),
+            Self::Refused { code: "context_length_exceeded", .. } => Some("messages"),
             Self::Refused { code: "idempotency_key_reused" | "idempotency_key_spent", .. } => {
                 Some("Idempotency-Key")
             }

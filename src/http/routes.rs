@@ -79,6 +79,10 @@ routes! {
     POST "/v1/jobs/{id}/deny" User [] => body v1::jobs::approval::deny;
     POST "/v1/jobs/{id}/retry" User [] => async v1::jobs::retry;
 
+    GET "/v1/models" User [] => plain v1::openai::models::list;
+    GET "/v1/models/{*id}" User [] => sync v1::openai::models::show;
+    POST "/v1/chat/completions" User [] => body v1::openai::chat::create;
+
     GET "/v1/batches" User ["limit", "cursor"] => async v1::batches::list;
     POST "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;
     // `curl -T file URL` sends PUT.

@@ -43,6 +43,7 @@ pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, ModelConfigError> 
         max_output_tokens: model.max_output_tokens,
         fallback: model.fallback.clone(),
         price: price(model)?,
+        is_agent: model.agent,
     })
 }
 

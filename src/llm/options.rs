@@ -56,6 +56,9 @@ pub struct ModelOptions {
     /// Whether tool calls that the model writes as text (`<tool_call>…`, bare JSON) are recognized.
     #[serde(default)]
     pub text_tool_calls: bool,
+    /// Whether chat requests (`/v1/chat/completions`) that name no tools get the server's tools.
+    #[serde(default)]
+    pub agent: bool,
     /// Fields that are added to every request, or replace what the dialect would send; `null` takes one away.
     #[serde(default, serialize_with = "without_secrets")]
     pub extra_body: Map<String, Value>,

@@ -113,6 +113,8 @@ pub struct ModelInfo {
     pub fallback: Vec<String>,
     /// Price of its tokens.
     pub price: Price,
+    /// Whether chat requests that name no tools get the server's tools.
+    pub is_agent: bool,
 }
 
 impl ModelInfo {

@@ -4,8 +4,8 @@ use hyper::HeaderMap;
 use hyper::header::{self, HeaderValue};
 
 /// Request headers that such a page may send.
-const MAY_SEND: &str =
-    "authorization, content-type, idempotency-key, last-event-id, x-filename, x-request-id";
+const MAY_SEND: &str = "authorization, content-type, idempotency-key, last-event-id, nanoclaw-priority, nanoclaw-project, \
+     nanoclaw-strictness, nanoclaw-tools, x-filename, x-request-id";
 /// Response headers that it may read.
 const MAY_READ: &str = "x-job-id, x-request-id, idempotency-replayed, location, retry-after, ratelimit, ratelimit-policy, content-disposition";
 /// How long a browser may cache a preflight, seconds.

@@ -44,6 +44,28 @@ impl<'de> Deserialize<'de> for Temperature {
     }
 }
 
+/// A number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AnyNumber(pub(crate) f64);
+
+impl<'de> Deserialize<'de> for AnyNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        value.as_f64().map(Self).ok_or_else(|| D::Error::custom(must_be("a number", &value)))
+    }
+}
+
+/// A whole number of either sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SignedNumber(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for SignedNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        value.as_i64().map(Self).ok_or_else(|| D::Error::custom(must_be("a whole number", &value)))
+    }
+}
+
 /// A text with a bounded number of characters; a plain one has no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -139,6 +161,8 @@ mod schemas {
     }
 
     schema!([const MIN: u64, const MAX: u64] WholeNumber<MIN, MAX>, "WholeNumber", {"type": "integer", "minimum": MIN, "maximum": MAX});
+    schema!([] AnyNumber, "AnyNumber", {"type": "number"});
+    schema!([] SignedNumber, "SignedNumber", {"type": "integer"});
     schema!([] Temperature, "Temperature", {"type": "number", "minimum": 0.0, "maximum": 2.0});
     schema!([const MIN: usize, const MAX: usize] BoundedText<MIN, MAX>, "BoundedText", {"type": "string", "minLength": MIN, "maxLength": MAX});
     schema!([const MIN: usize, const MAX: usize] PlainText<MIN, MAX>, "PlainText", {

@@ -45,21 +45,26 @@ pub(crate) struct ErrorDetail<'a> {
     code: &'a str,
 }
 
-impl ApiError {
-    /// The response.
-    pub(crate) fn into_response(self, dialect: ErrorFormat) -> HttpResponse {
-        let (status, code) = self.class();
+impl<'a> ErrorResponse<'a> {
+    /// The error in the plain format.
+    pub(crate) fn of(error: &'a ApiError) -> Self {
+        let (status, code) = error.class();
         let kind = match status {
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
             status if status.is_server_error() => "server_error",
             _ => "invalid_request_error",
         };
+        Self { error: ErrorDetail { message: error.message(), kind, param: error.param(), code } }
+    }
+}
+
+impl ApiError {
+    /// The response.
+    pub(crate) fn into_response(self, dialect: ErrorFormat) -> HttpResponse {
+        let (status, _) = self.class();
         let message = self.message();
         let mut response = match dialect {
-            ErrorFormat::Plain => json(
-                status,
-                &ErrorResponse { error: ErrorDetail { message, kind, param: self.param(), code } },
-            ),
+            ErrorFormat::Plain => json(status, &ErrorResponse::of(&self)),
             ErrorFormat::Coded => {
                 let message = self.short().unwrap_or(message);
                 json(status, &ApiErrorResponse { code: status.as_u16(), message })

@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod batches;
 pub(crate) mod idempotency;
 pub(crate) mod jobs;
+pub(crate) mod openai;
 pub(crate) mod page;
 pub(crate) mod schedules;
 pub(crate) mod tools;

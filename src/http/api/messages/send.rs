@@ -23,7 +23,7 @@ use crate::http::sse::frame::TextMode;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::jobs::events;
 use crate::http::v1::jobs::store::store;
-use crate::http::v1::jobs::stream::{JobStreamRequest, streamed};
+use crate::http::v1::jobs::stream::{NewJobReader, streamed};
 use crate::ports::{ConversationError, MessageRef, NewJob, NewWork, RegenerateRequest};
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ pub(crate) async fn send(
     quota::check(context, conversation.user, given, NewWork::job(bytes)).await?;
     let job = job::job(context, conversation, vec![message], &options).await?;
     let on_disconnect = options.on_disconnect;
-    let reader = JobStreamRequest { caller, job: job.id, on_disconnect, socket, wire, text };
-    streamed(context, reader, store(context, job, key)).await
+    let reader = NewJobReader { caller, job: job.id, on_disconnect, socket };
+    streamed(context, reader, (wire, text), store(context, job, key)).await
 }
 
 pub(crate) fn stream_options(request: &RequestContext) -> Result<(StreamFormat, TextMode), ApiError> {
@@ -78,8 +78,8 @@ pub(crate) async fn regenerate(
     quota::check(context, conversation.user, None, NewWork::job(0)).await?;
     let job = job::job(context, conversation, Vec::new(), &options).await?;
     let on_disconnect = options.on_disconnect;
-    let reader = JobStreamRequest { caller, job: job.id, on_disconnect, socket, wire, text };
-    streamed(context, reader, store_regenerated(context, id, answer, job)).await
+    let reader = NewJobReader { caller, job: job.id, on_disconnect, socket };
+    streamed(context, reader, (wire, text), store_regenerated(context, id, answer, job)).await
 }
 
 async fn store_regenerated(

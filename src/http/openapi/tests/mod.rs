@@ -2,6 +2,7 @@
 
 mod api;
 mod bodies;
+mod openai;
 mod operation;
 mod v1;
 
@@ -82,6 +83,7 @@ fn drawn() -> Value {
     let mut drawing = Drawing::new();
     let app = app(&Arc::new(MemoryStore::default()));
     v1::draw(&mut drawing, &app);
+    openai::draw(&mut drawing);
     api::draw(&mut drawing, &app);
     drawing.shape::<ErrorResponse<'_>>();
     drawing.shape::<ApiErrorResponse>();

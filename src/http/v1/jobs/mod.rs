@@ -4,7 +4,7 @@
 pub(crate) mod approval;
 pub(crate) mod events;
 mod filter;
-mod on_disconnect;
+pub(crate) mod on_disconnect;
 pub(crate) mod spec;
 pub(crate) mod store;
 pub(crate) mod stream;

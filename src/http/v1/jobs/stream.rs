@@ -16,37 +16,37 @@ use crate::http::sse::stream::{self, DisconnectGuard, StreamRequest};
 use crate::ports::StoreError;
 use std::sync::Arc;
 
+/// The client that a new job is stored for.
 #[derive(Debug)]
-pub(crate) struct JobStreamRequest {
+pub(crate) struct NewJobReader {
     pub(crate) caller: Caller,
     pub(crate) job: JobId,
     pub(crate) on_disconnect: OnDisconnect,
     pub(crate) socket: SocketState,
-    pub(crate) wire: StreamFormat,
-    pub(crate) text: TextMode,
+}
+
+/// A stored job.
+pub(crate) struct StoredJob {
+    pub(crate) job: Job,
+    /// An earlier request with the same key stored it.
+    pub(crate) is_replayed: bool,
+    /// Cancels the job when the client leaves, if that is wanted.
+    pub(crate) guard: Option<Box<dyn DisconnectGuard>>,
 }
 
 /// Streams the job that `storing` stores. It resolves to the job and whether it is a replay.
 pub(crate) async fn streamed<F>(
     context: &Arc<ServerContext>,
-    reader: JobStreamRequest,
+    reader: NewJobReader,
+    (wire, text): (StreamFormat, TextMode),
     storing: F,
 ) -> HandlerResult
 where
     F: Future<Output = Result<(Job, bool), ApiError>>,
 {
-    let mut guard = disconnect_guard(context, &reader); // before the job is stored
-    let JobStreamRequest { caller, wire, text, .. } = reader;
-    let stored = storing.await.inspect_err(|error| {
-        if let (Some(guard), true) = (&mut guard, is_refusal(error)) {
-            guard.disarm();
-        }
-    });
-    let (Job { id, .. }, is_replayed) = stored?;
-    if let (Some(made), true) = (&mut guard, is_replayed) {
-        made.disarm(); // that job was not stored
-        guard = Some(Box::new(CancelOnDisconnect::new(context, caller.user, id)));
-    }
+    let StoredJob { job: Job { id, .. }, is_replayed, guard } =
+        store_guarded(context, &reader, storing).await?;
+    let caller = reader.caller;
     let opened =
         stream::open(context, StreamRequest { caller, job: id, after: 0, wire, text, follow: true }).await?;
     let mut response = events::answer(id, wire, opened.into_body(guard));
@@ -54,7 +54,30 @@ where
     Ok(response)
 }
 
-fn disconnect_guard(context: &ServerContext, reader: &JobStreamRequest) -> Option<Box<dyn DisconnectGuard>> {
+/// Stores the job, and cancels it if its client leaves, already while it is being stored.
+pub(crate) async fn store_guarded<F>(
+    context: &Arc<ServerContext>,
+    reader: &NewJobReader,
+    storing: F,
+) -> Result<StoredJob, ApiError>
+where
+    F: Future<Output = Result<(Job, bool), ApiError>>,
+{
+    let mut guard = disconnect_guard(context, reader); // before the job is stored
+    let stored = storing.await.inspect_err(|error| {
+        if let (Some(guard), true) = (&mut guard, is_refusal(error)) {
+            guard.disarm();
+        }
+    });
+    let (job, is_replayed) = stored?;
+    if let (Some(made), true) = (&mut guard, is_replayed) {
+        made.disarm(); // that job was not stored
+        guard = Some(Box::new(CancelOnDisconnect::new(context, reader.caller.user, job.id)));
+    }
+    Ok(StoredJob { job, is_replayed, guard })
+}
+
+fn disconnect_guard(context: &ServerContext, reader: &NewJobReader) -> Option<Box<dyn DisconnectGuard>> {
     match reader.on_disconnect {
         OnDisconnect::Continue => None,
         OnDisconnect::Cancel => {

@@ -2,7 +2,7 @@
 //! means that the job is on the disk (P1).
 
 use super::store::{name, store};
-use super::stream::{JobStreamRequest, streamed};
+use super::stream::{NewJobReader, streamed};
 use super::{events, spec, view};
 use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
@@ -57,8 +57,8 @@ pub(crate) async fn submit(
         ResponseMode::Held { wait_s } => held(context, job, key, wait_s).await,
         ResponseMode::Stream { wire, text } => {
             let on_disconnect = job.spec.on_disconnect;
-            let reader = JobStreamRequest { caller, job: job.id, on_disconnect, socket, wire, text };
-            streamed(context, reader, store(context, job, key)).await
+            let reader = NewJobReader { caller, job: job.id, on_disconnect, socket };
+            streamed(context, reader, (wire, text), store(context, job, key)).await
         }
     }
 }

@@ -1,0 +1,67 @@
+//! Reads the body of a request, and its key.
+
+use crate::domain::id::UserId;
+use crate::domain::idempotency::IdempotencyKey;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::quota;
+use crate::http::request::body::{self, BufferedBody, RequestBody};
+use crate::http::request::json;
+use crate::http::v1::idempotency::{self, RequestFingerprint};
+use crate::ports::NewWork;
+use hyper::HeaderMap;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Larger bodies are parsed on a thread that may block.
+const INLINE_BYTES: usize = 64 * 1024;
+/// JSON values of a body for each that a job may have: messages consist of parts, and functions of schemas.
+const VALUES_FACTOR: usize = 8;
+
+/// A body that was not parsed yet, and the key of its request.
+pub(super) struct KeyedBody {
+    body: BufferedBody,
+    pub(super) key: Option<IdempotencyKey>,
+}
+
+impl KeyedBody {
+    /// Reads the body. `kind` separates routes under the same key. Fails when the user's quota is used up.
+    pub(super) async fn read(
+        context: &ServerContext,
+        (user, headers): (UserId, &HeaderMap),
+        body: RequestBody,
+        kind: &str,
+    ) -> Result<Self, ApiError> {
+        let given = idempotency::key(headers)?;
+        let body = body::read(context, headers, body).await?;
+        let key = given.map(|key| {
+            let mut fingerprint = RequestFingerprint::new(kind);
+            fingerprint.update(&body.bytes);
+            key.of(fingerprint)
+        });
+        quota::check(context, user, given, NewWork::job(body.bytes.len())).await?;
+        Ok(Self { body, key })
+    }
+
+    /// Parses the body, a large one on a thread that may block. The body counts against
+    /// `limits.bodies_bytes` until then.
+    pub(super) async fn parse<T: Send + 'static>(
+        self,
+        context: &Arc<ServerContext>,
+        convert: impl FnOnce(Map<String, Value>, &AppDependencies) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let app = Arc::clone(&context.app);
+        let BufferedBody { bytes, place } = self.body;
+        let is_small = bytes.len() <= INLINE_BYTES;
+        let parse = move || {
+            let most = json::most_values(&app.limits).saturating_mul(VALUES_FACTOR);
+            let parsed =
+                json::object(&bytes, most).map_err(ApiError::from).and_then(|map| convert(map, &app));
+            drop(place);
+            parsed
+        };
+        if is_small { parse() } else { blocking(parse).await? }
+    }
+}

@@ -1,0 +1,97 @@
+//! The object of a whole chat completion.
+
+use super::super::usage::CompletionUsage;
+use super::steps::{AnswerParts, completion_id};
+use crate::domain::event::FinishReason;
+use crate::domain::job::Job;
+use crate::domain::tool::ToolCall;
+use serde::Serialize;
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct ChatCompletion {
+    /// `chatcmpl-` and the id of the job.
+    id: String,
+    object: &'static str,
+    created: u64,
+    model: String,
+    choices: Vec<ChatChoice>,
+    usage: CompletionUsage,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+struct ChatChoice {
+    index: u32,
+    message: ChatAnswer,
+    logprobs: Option<bool>,
+    finish_reason: &'static str,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+struct ChatAnswer {
+    role: &'static str,
+    content: Option<String>,
+    refusal: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reasoning_content: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ChatAnswerCall>,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(super) struct ChatAnswerCall {
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) function: ChatAnswerFunction,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(super) struct ChatAnswerFunction {
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+impl From<ToolCall> for ChatAnswerCall {
+    fn from(call: ToolCall) -> Self {
+        let function = ChatAnswerFunction { name: call.name, arguments: call.arguments };
+        Self { id: call.id_ref, kind: "function", function }
+    }
+}
+
+impl ChatCompletion {
+    pub(super) fn new(job: Job, parts: AnswerParts, reason: FinishReason) -> Self {
+        let AnswerParts { text, reasoning, calls } = parts;
+        let content = (!text.is_empty() || calls.is_empty()).then_some(text);
+        let message = ChatAnswer {
+            role: "assistant",
+            content,
+            refusal: None,
+            reasoning_content: reasoning,
+            tool_calls: calls.into_iter().map(ChatAnswerCall::from).collect(),
+        };
+        let choice = ChatChoice { index: 0, message, logprobs: None, finish_reason: finish_reason(reason) };
+        Self {
+            id: completion_id(job.id),
+            object: "chat.completion",
+            created: job.created_at_ms / 1_000,
+            model: job.model,
+            choices: vec![choice],
+            usage: job.usage.into(),
+        }
+    }
+}
+
+/// The reason in the words of chat completions. A closing answer is an answer.
+pub(super) fn finish_reason(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop | FinishReason::MaxSteps | FinishReason::RepeatedFailure => "stop",
+        FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+    }
+}

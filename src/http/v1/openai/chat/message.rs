@@ -1,0 +1,182 @@
+//! Messages of a chat: roles, parts of content, calls and their results.
+
+use super::super::failure::unsupported;
+use crate::domain::limits::Limits;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// A message. Clients send back whole messages of the assistant, so their other fields are accepted, too.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChatMessageRequest {
+    role: ChatRole,
+    content: Option<ChatContent>,
+    tool_calls: Option<Vec<ChatToolCall>>,
+    tool_call_id: Option<String>,
+    /// Reasoning of the assistant.
+    reasoning_content: Option<String>,
+    /// The same, as other providers name it.
+    reasoning: Option<String>,
+    refusal: Option<String>,
+    #[serde(rename = "name")]
+    _name: Option<String>,
+    #[serde(rename = "annotations")]
+    #[cfg_attr(test, schemars(with = "Option<Vec<Value>>"))]
+    _annotations: Option<IgnoredAny>,
+    /// Refused unless `null`.
+    function_call: Option<Value>,
+    /// Refused unless `null`.
+    audio: Option<Value>,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ChatRole {
+    System,
+    Developer,
+    User,
+    Assistant,
+    Tool,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
+#[derive(Debug, Deserialize)]
+enum ChatContent {
+    #[serde(rename = "a string")]
+    Text(String),
+    #[serde(rename = "a list")]
+    Parts(Vec<Value>),
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChatToolCall {
+    id: String,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    function: ChatCalledFunction,
+    /// Clients that gather chunks may leave it.
+    #[serde(rename = "index")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    _index: Option<IgnoredAny>,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChatCalledFunction {
+    name: String,
+    arguments: String,
+}
+
+/// The messages as the engine has them.
+pub(super) fn messages(list: Vec<ChatMessageRequest>, limits: &Limits) -> Result<Vec<Message>, ApiError> {
+    let most = limits.input_messages;
+    if list.is_empty() {
+        return Err(ApiError::value("messages", "'messages' is an empty list"));
+    }
+    if list.len() > most {
+        let text = format!("'messages' has more than limits.input_messages = {most} messages");
+        return Err(ApiError::value("messages", text));
+    }
+    // The names of the functions that were called, by call.
+    let mut called = HashMap::new();
+    list.into_iter().enumerate().map(|(index, given)| message(index, given, &mut called)).collect()
+}
+
+fn message(
+    index: usize,
+    given: ChatMessageRequest,
+    called: &mut HashMap<String, String>,
+) -> Result<Message, ApiError> {
+    let path = |field: &str| format!("messages[{index}].{field}");
+    for (field, value) in [("function_call", &given.function_call), ("audio", &given.audio)] {
+        if value.is_some() {
+            return Err(unsupported(&path(field), format!("'{}' is not supported", path(field))));
+        }
+    }
+    let is_assistant = given.role == ChatRole::Assistant;
+    if given.tool_calls.is_some() && !is_assistant {
+        let text = format!("'{}' belongs to messages of role assistant alone", path("tool_calls"));
+        return Err(ApiError::value(&path("tool_calls"), text));
+    }
+    let content = given.content.map(|content| content.text(&path("content"))).transpose()?;
+    let has_calls = given.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+    let Some(content) = content.or(given.refusal).or_else(|| has_calls.then(String::new)) else {
+        return Err(ApiError::value(&path("content"), format!("'{}' is missing", path("content"))));
+    };
+    Ok(match given.role {
+        ChatRole::System | ChatRole::Developer => Message::System { content },
+        ChatRole::User => Message::user(content),
+        ChatRole::Assistant => {
+            let mut tool_calls = Vec::new();
+            for (at, call) in given.tool_calls.unwrap_or_default().into_iter().enumerate() {
+                let call = tool_call(&format!("{}[{at}]", path("tool_calls")), call)?;
+                called.insert(call.id_ref.clone(), call.name.clone());
+                tool_calls.push(call);
+            }
+            let thinking = given.reasoning_content.or(given.reasoning).unwrap_or_default();
+            Message::Assistant { content, thinking, tool_calls, echo: None }
+        }
+        ChatRole::Tool => {
+            let id_ref = given.tool_call_id.ok_or_else(|| {
+                ApiError::value(&path("tool_call_id"), format!("'{}' is missing", path("tool_call_id")))
+            })?;
+            let Some(name) = called.get(&id_ref).cloned() else {
+                let text = format!("no message before this one has a call with the id {}", quoted(&id_ref));
+                return Err(ApiError::value(&path("tool_call_id"), text));
+            };
+            Message::Tool { id_ref, name, content }
+        }
+    })
+}
+
+fn tool_call(path: &str, call: ChatToolCall) -> Result<ToolCall, ApiError> {
+    if call.kind.as_deref().is_some_and(|kind| kind != "function") {
+        let text = format!("'{path}.type' must be function");
+        return Err(unsupported(&format!("{path}.type"), text));
+    }
+    let ChatCalledFunction { name, arguments } = call.function;
+    Ok(ToolCall { id_ref: call.id, name, arguments })
+}
+
+impl ChatContent {
+    /// The text of all parts. Other parts than text are refused.
+    fn text(self, path: &str) -> Result<String, ApiError> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text),
+            Self::Parts(parts) => parts,
+        };
+        let mut whole = String::new();
+        for (index, part) in parts.iter().enumerate() {
+            let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+            let field = match kind {
+                "text" | "refusal" => kind,
+                "image_url" | "input_audio" | "file" => {
+                    let text =
+                        format!("'{path}[{index}]': parts of type {kind} are not supported yet; send text");
+                    return Err(unsupported(&format!("{path}[{index}].type"), text));
+                }
+                _ => {
+                    let text = format!("'{path}[{index}].type' must be text, not {}", quoted(kind));
+                    return Err(ApiError::value(&format!("{path}[{index}].type"), text));
+                }
+            };
+            let Some(text) = part.get(field).and_then(Value::as_str) else {
+                let path = format!("{path}[{index}].{field}");
+                return Err(ApiError::value(&path, format!("'{path}' must be a string")));
+            };
+            whole.push_str(text);
+        }
+        Ok(whole)
+    }
+}

@@ -1,0 +1,113 @@
+//! A chat completion as a stream of chunks. Its head is held back until the model's first token, so that a
+//! failure before it has a status of its own.
+
+use super::super::failure;
+use super::super::log_reader::{LogNews, LogReader};
+use super::chunk::{ChunkEnd, ChunkWriter};
+use super::request::ChunkOptions;
+use crate::domain::event::SequencedEvent;
+use crate::http::auth::Caller;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::middleware::measurement::MeasuredLifetime;
+use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::response::{self, HandlerResult};
+use crate::http::sse::stream::DisconnectGuard;
+use crate::http::v1::jobs::stream::StoredJob;
+use bytes::Bytes;
+use futures_util::stream::try_unfold;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest time that the head is held back: proxies end connections that stay silent.
+const HEAD_WAIT: Duration = Duration::from_secs(15);
+
+struct ChunkStream {
+    context: Arc<ServerContext>,
+    reader: LogReader,
+    writer: ChunkWriter,
+    /// Chunks that the socket has not asked for yet.
+    ready: Vec<u8>,
+    has_ended: bool,
+    guard: Option<Box<dyn DisconnectGuard>>,
+    _lasting: MeasuredLifetime,
+}
+
+/// Streams the answer of the job.
+pub(super) async fn open(
+    context: &Arc<ServerContext>,
+    caller: Caller,
+    stored: StoredJob,
+    options: ChunkOptions,
+) -> HandlerResult {
+    let StoredJob { job, guard, .. } = stored;
+    let mut stream = Box::new(ChunkStream {
+        context: Arc::clone(context),
+        reader: LogReader::new(context, caller, job.id),
+        writer: ChunkWriter::new(&job, options),
+        ready: Vec::new(),
+        has_ended: false,
+        guard,
+        _lasting: MeasuredLifetime::stream(&context.app.meter),
+    });
+    let begun = tokio::time::timeout(HEAD_WAIT, stream.advance()).await;
+    if let Ok(Err(error)) = begun {
+        return Err(error);
+    }
+    let body = StreamBody::new(try_unfold(stream, ChunkStream::next));
+    Ok(response::events("text/event-stream", body))
+}
+
+impl ChunkStream {
+    /// The next chunks.
+    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
+        if self.ready.is_empty() && !self.has_ended {
+            match self.advance().await {
+                Ok(()) => {}
+                Err(error) => self.ready.extend(failure::frame(&error)),
+            }
+        }
+        let ready = std::mem::take(&mut self.ready);
+        if ready.is_empty() { Ok(None) } else { Ok(Some((ready.into(), self))) }
+    }
+
+    /// Reads on until there is something to send. An error ends the stream.
+    async fn advance(&mut self) -> Result<(), ApiError> {
+        while self.ready.is_empty() {
+            match self.reader.next().await {
+                Ok(LogNews::Events(events)) => match self.write(events) {
+                    None => {}
+                    Some(ChunkEnd::Complete) => {
+                        self.end();
+                        return Ok(());
+                    }
+                    Some(ChunkEnd::Failed(error)) => return Err(self.fail(error)),
+                },
+                Ok(LogNews::Silence) => self.ready.extend_from_slice(b": keep-alive\n\n"),
+                Ok(LogNews::Closing) => {
+                    let error = failure::interrupted(&self.context, self.reader.job());
+                    return Err(self.fail(error));
+                }
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, events: Vec<SequencedEvent>) -> Option<ChunkEnd> {
+        let ready = &mut self.ready;
+        events.into_iter().find_map(|numbered| self.writer.write(ready, numbered.event))
+    }
+
+    fn end(&mut self) {
+        self.has_ended = true;
+        if let Some(mut guard) = self.guard.take() {
+            guard.disarm();
+        }
+    }
+
+    fn fail(&mut self, error: ApiError) -> ApiError {
+        self.end();
+        error
+    }
+}

@@ -1,0 +1,66 @@
+//! A chat completion as one object, once its job has ended.
+
+use super::super::failure;
+use super::completion::ChatCompletion;
+use super::steps::AnswerParts;
+use crate::domain::event::{Event, FailureCode, SequencedEvent};
+use crate::domain::id::JobId;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::jobs::stream::StoredJob;
+use crate::http::v1::wait;
+use crate::ports::{Store, StoreError};
+use hyper::StatusCode;
+use std::sync::Arc;
+
+/// Events read at once.
+const PAGE_EVENTS: usize = 1_024;
+
+/// Waits for the end of the job and answers with its completion. The job's own limits bound the wait.
+pub(super) async fn completed(
+    context: &Arc<ServerContext>,
+    stored: StoredJob,
+    final_text_only: bool,
+) -> HandlerResult {
+    let StoredJob { job, mut guard, .. } = stored;
+    let (user, id) = (job.user, job.id);
+    wait::for_job(context, user, id, u32::MAX.into()).await?;
+    let Some(job) = context.app.store.job(user, id)? else { return Err(ApiError::NotFound("job")) };
+    if let Some(guard) = &mut guard {
+        guard.disarm();
+    }
+    if !job.status.is_terminal() {
+        return Err(failure::interrupted(context, id));
+    }
+    let (events, output) = context.read(move |store| Ok((log(store, id)?, store.output(id)?))).await?;
+    let end = events.last().map(|last| last.event.clone());
+    let mut parts = AnswerParts::of(id, events, final_text_only);
+    if parts.text.is_empty() {
+        // Retention may have removed the events of an old job.
+        parts.text = output.unwrap_or_default();
+    }
+    match end {
+        Some(Event::Done { finish_reason, .. }) => {
+            Ok(response::json(StatusCode::OK, &ChatCompletion::new(job, parts, finish_reason)))
+        }
+        Some(Event::Error { content, code }) => Err(failure::of_job(code, content)),
+        _ => {
+            let error = job.error.map_or((FailureCode::Internal, String::new()), |e| (e.code, e.message));
+            Err(failure::of_job(error.0, error.1))
+        }
+    }
+}
+
+fn log(store: &dyn Store, job: JobId) -> Result<Vec<SequencedEvent>, StoreError> {
+    let mut events = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |last: &SequencedEvent| last.seq);
+        let page = store.events(job, after, PAGE_EVENTS)?;
+        let is_last = page.events.last().is_none_or(|last| last.seq >= page.last_seq);
+        events.extend(page.events);
+        if is_last {
+            return Ok(events);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Routes of `OpenAI`'s API, so that its clients work unchanged. Each request is a job underneath: the same
+//! store, queue, limits and accounts as `/v1/jobs`.
+//!
+//! A field that is not supported is refused by name. Fields that change no answer are accepted and unused.
+
+mod body;
+pub(crate) mod chat;
+pub(crate) mod failure;
+mod fields;
+mod headers;
+mod log_reader;
+pub(crate) mod models;
+pub(crate) mod usage;
