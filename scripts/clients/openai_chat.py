@@ -1,0 +1,124 @@
+"""openai-python: chat completions, with responses that must match the package's types."""
+import asyncio, json
+
+import openai
+from pydantic import BaseModel
+
+
+class Event(BaseModel):
+    name: str
+    day: str
+    guests: list[str]
+
+
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "d", "parameters": PARAMETERS}}
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+def answered(message):
+    """The message and a result for each of its calls, as a client sends them back."""
+    results = [{"role": "tool", "tool_call_id": c.id, "content": f"mild {n}"} for n, c in enumerate(message.tool_calls)]
+    return [message.model_dump(), *results]
+
+
+def options(url):
+    return {"base_url": url, "api_key": "unused", "max_retries": 0, "_strict_response_validation": True}
+
+
+def models(client):
+    ids = [model.id for model in client.models.list()]
+    assert ids == ["scripted", "org/agent"], ids
+    assert client.models.retrieve("org/agent").id == "org/agent"
+    try:
+        client.models.retrieve("gone")
+    except openai.NotFoundError as error:
+        assert error.code == "model_not_found", error
+    else:
+        raise AssertionError("a model that is not configured was found")
+
+
+def whole(client):
+    answer = client.chat.completions.create(model="scripted", messages=user("hello"), metadata={"a": "b"}, seed=1)
+    choice = answer.choices[0]
+    assert choice.message.content == "You said: hello" and choice.finish_reason == "stop", choice
+    assert answer.usage.prompt_tokens_details.cached_tokens == 4, answer.usage
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 2, answer.usage
+    cut = client.chat.completions.create(model="scripted", messages=user("long"), max_tokens=5)
+    assert cut.choices[0].finish_reason == "length", cut
+
+
+def streamed(client):
+    stream = client.chat.completions.create(
+        model="scripted", messages=user("hello"), stream=True, stream_options={"include_usage": True}
+    )
+    chunks = list(stream)
+    texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert "".join(texts) == "You said: hello", texts
+    assert chunks[-1].usage.total_tokens == 15 and not chunks[-1].choices, chunks[-1]
+    reasoning = [getattr(chunk.choices[0].delta, "reasoning_content", None) for chunk in chunks if chunk.choices]
+    assert "hm" in reasoning, reasoning
+
+
+def functions(client):
+    ask = lambda messages: client.chat.completions.create(model="scripted", messages=messages, tools=[WEATHER])
+    messages = user("weather Rome Oslo")
+    first = ask(messages).choices[0]
+    assert first.finish_reason == "tool_calls" and len(first.message.tool_calls) == 2, first
+    assert json.loads(first.message.tool_calls[1].function.arguments) == {"city": "Oslo"}
+    second = ask(messages + answered(first.message)).choices[0]
+    assert second.message.content == "2 results: mild 1", second
+    with client.chat.completions.stream(model="scripted", messages=messages, tools=[WEATHER]) as stream:
+        kinds = {event.type for event in stream}
+        final = stream.get_final_completion().choices[0]
+    assert "tool_calls.function.arguments.done" in kinds, kinds
+    assert [call.function.name for call in final.message.tool_calls] == ["weather", "weather"], final
+
+
+def mixed(client):
+    ask = lambda messages: client.chat.completions.create(model="org/agent", messages=messages, tools=[WEATHER])
+    messages = user("compute")
+    first = ask(messages).choices[0]
+    assert [call.function.name for call in first.message.tool_calls] == ["weather"], first
+    second = ask(messages + answered(first.message)).choices[0]
+    assert second.message.content == "2 results: mild 0", "the model has the result of the server's tool, too"
+
+
+def structured(client):
+    parsed = client.chat.completions.parse(model="scripted", messages=user("event"), response_format=Event)
+    assert parsed.choices[0].message.parsed.guests == ["Ann", "Bob"], parsed
+    with client.chat.completions.stream(model="scripted", messages=user("event"), response_format=Event) as stream:
+        for _ in stream:
+            pass
+        assert stream.get_final_completion().choices[0].message.parsed.day == "Friday"
+
+
+def refused(client):
+    for fields, param in [({"n": 2}, "n"), ({"logprobs": True}, "logprobs"), ({"extra_body": {"x": 1}}, "x")]:
+        try:
+            client.chat.completions.create(model="scripted", messages=user("x"), **fields)
+        except openai.BadRequestError as error:
+            assert (error.code, error.param) == ("unsupported_parameter", param), error
+        else:
+            raise AssertionError(f"{param} was accepted")
+
+
+async def asynchronous(url):
+    async with openai.AsyncOpenAI(**options(url)) as client:
+        answer = await client.chat.completions.create(model="scripted", messages=user("hello"))
+        assert answer.choices[0].message.content == "You said: hello", answer
+        stream = await client.chat.completions.create(model="scripted", messages=user("hello"), stream=True)
+        texts = [chunk.choices[0].delta.content or "" async for chunk in stream]
+        assert "".join(texts) == "You said: hello", texts
+
+
+def run(url):
+    with openai.OpenAI(**options(url)) as client:
+        for part in (models, whole, streamed, functions, mixed, structured, refused):
+            part(client)
+            yield part.__name__
+    asyncio.run(asynchronous(url))
+    yield asynchronous.__name__
