@@ -43,6 +43,7 @@ mod messages;
 mod metrics;
 mod model_failures;
 mod openai_chat;
+mod openai_responses;
 mod original_nanoclaw;
 mod own_programs;
 mod power_loss;

@@ -81,6 +81,8 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let job =
         json!({"input": MARK, "webhook_url": hook, "metadata": {"note": MARK}, "conversation_id": "chat"});
     let job = ann.json("POST", "/v1/jobs?wait=30", &job)["id"].as_str().expect("an id").to_owned();
+    let response = ann.json("POST", "/v1/responses", &json!({"model": "demo", "input": MARK}));
+    let response = response["id"].as_str().expect("an id").to_owned();
     let line = json!({"custom_id": MARK, "body": {"input": MARK}}).to_string();
     let (status, batch) = ann.send("POST", "/v1/batches", ("application/jsonl", &line));
     assert_eq!(status, 202, "{batch}");
@@ -92,6 +94,7 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let profile: Value = serde_json::from_str(&ann.get("/api/auth/profile").1).expect("a profile");
     let ids = [
         ("/v1/jobs", job),
+        ("/v1/responses", response),
         ("/v1/batches", batch["id"].as_str().expect("an id").to_owned()),
         ("/v1/schedules", schedule),
         ("/v1/webhooks", delivery(ann)),
@@ -217,6 +220,7 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
     let id = |place: &str| anns.ids[place].clone();
     let paths = [
         format!("/v1/jobs/{}", id("/v1/jobs")),
+        format!("/v1/responses/{}", id("/v1/responses")),
         format!("/v1/schedules/{}", id("/v1/schedules")),
         format!("/api/conversations/{}", id("/api/conversations")),
         format!("/api/conversations/{}/messages", id("/api/conversations")),

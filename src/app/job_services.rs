@@ -107,6 +107,7 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         functions: Vec::new(),
         settings: ModelSettings::default(),
         is_plain: false,
+        response: None,
         ..parent
     }
 }

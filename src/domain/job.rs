@@ -6,6 +6,7 @@ use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
 use super::job_input::InputPreview;
 use super::message::Message;
 use super::model_settings::{ClientFunction, ModelSettings};
+use super::response_request::ResponseRequest;
 use super::tool::{Strictness, ToolCall, ToolChoice};
 use super::usage::Usage;
 use super::webhook::WebhookUrl;
@@ -184,6 +185,9 @@ pub struct JobSpec {
     /// Whether the model gets the messages alone, without the preamble.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_plain: bool,
+    /// The request to `/v1/responses` that it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<ResponseRequest>,
     /// Sandbox level for calls that name none.
     pub strictness: Option<Strictness>,
     /// Maximum model calls before the closing one.
@@ -231,6 +235,7 @@ impl JobSpec {
             functions: Vec::new(),
             settings: ModelSettings::default(),
             is_plain: false,
+            response: None,
             strictness: None,
             max_steps,
             timeout_s,

@@ -82,6 +82,13 @@ routes! {
     GET "/v1/models" User [] => plain v1::openai::models::list;
     GET "/v1/models/{*id}" User [] => sync v1::openai::models::show;
     POST "/v1/chat/completions" User [] => body v1::openai::chat::create;
+    POST "/v1/responses" User [] => body v1::openai::responses::create;
+    POST "/v1/responses/compact" User [] => body v1::openai::responses::compact;
+    POST "/v1/responses/input_tokens" User [] => body v1::openai::responses::input_tokens;
+    GET "/v1/responses/{id}" Stream ["stream", "starting_after", "include", "include[]", "include_obfuscation"] => async v1::openai::responses::stored::show;
+    DELETE "/v1/responses/{id}" User [] => async v1::openai::responses::stored::delete;
+    POST "/v1/responses/{id}/cancel" User [] => async v1::openai::responses::stored::cancel;
+    GET "/v1/responses/{id}/input_items" User ["after", "limit", "order", "include", "include[]"] => async v1::openai::responses::stored::input_items;
 
     GET "/v1/batches" User ["limit", "cursor"] => async v1::batches::list;
     POST "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;

@@ -252,6 +252,8 @@ pub trait Store: Send + Sync {
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;
     /// Whole input of a job.
     fn input(&self, job: JobId) -> Result<Option<Vec<Message>>, StoreError>;
+    /// The request of a job, or `None` when it is not this user's.
+    fn request(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError>;
     /// A page of a user's jobs, newest first.
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
     /// Whether the user's idempotency key is known, for any request. `key` is its digest.

@@ -8,7 +8,7 @@ use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::event::{Event, Record, SequencedEvent};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
-use nanoclaw::domain::job::{History, Job, JobOutcome};
+use nanoclaw::domain::job::{History, Job, JobOutcome, JobSpec};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
@@ -320,6 +320,10 @@ impl Store for SimStore {
 
     fn input(&self, job: JobId) -> Result<Option<Vec<Message>>, StoreError> {
         self.read(|store| store.input(job))
+    }
+
+    fn request(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+        self.read(|store| store.request(user, job))
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {

@@ -425,6 +425,10 @@ impl Store for FakeStore {
         unreachable!("workers read the whole spec")
     }
 
+    fn request(&self, _: UserId, _: JobId) -> Result<Option<JobSpec>, StoreError> {
+        unreachable!("workers read the whole spec")
+    }
+
     fn jobs(&self, _: &JobQuery) -> Result<JobPage, StoreError> {
         unreachable!("workers list nothing")
     }

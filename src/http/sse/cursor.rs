@@ -6,7 +6,8 @@ use crate::http::request::query::{QueryString, digits};
 use crate::http::request::quoted::quoted;
 use hyper::HeaderMap;
 
-const LAST_EVENT_ID: &str = "last-event-id";
+/// The header of clients that reconnect.
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// The `seq` to continue after: `Last-Event-ID`, else `?after=`, else its alias `?starting_after=`, else 0.
 pub(crate) fn cursor(headers: &HeaderMap, query: &QueryString) -> Result<u64, ApiError> {

@@ -5,7 +5,7 @@ use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::{Event, FailureCode, FinishReason, Record, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
-use crate::domain::job::{History, Job, JobOutcome, JobStatus, PendingApproval};
+use crate::domain::job::{History, Job, JobOutcome, JobSpec, JobStatus, PendingApproval};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -304,6 +304,11 @@ impl Store for MemoryStore {
     fn input(&self, id: JobId) -> Result<Option<Vec<Message>>, StoreError> {
         let jobs = self.jobs.lock().expect("lock");
         Ok(jobs.get(&id).map(|entry| entry.new.spec.input.clone()))
+    }
+
+    fn request(&self, user: UserId, id: JobId) -> Result<Option<JobSpec>, StoreError> {
+        let jobs = self.jobs.lock().expect("lock");
+        Ok(jobs.get(&id).filter(|entry| entry.job.user == user).map(|entry| entry.new.spec.clone()))
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {

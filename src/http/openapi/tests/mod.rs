@@ -4,6 +4,7 @@ mod api;
 mod bodies;
 mod openai;
 mod operation;
+mod responses;
 mod v1;
 
 use crate::http::auth::RouteAccess;
@@ -84,6 +85,7 @@ fn drawn() -> Value {
     let app = app(&Arc::new(MemoryStore::default()));
     v1::draw(&mut drawing, &app);
     openai::draw(&mut drawing);
+    responses::draw(&mut drawing);
     api::draw(&mut drawing, &app);
     drawing.shape::<ErrorResponse<'_>>();
     drawing.shape::<ApiErrorResponse>();

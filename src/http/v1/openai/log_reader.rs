@@ -69,6 +69,12 @@ impl LogReader {
         }
     }
 
+    /// The same reader, from behind this event.
+    pub(super) fn after(mut self, seq: u64) -> Self {
+        (self.cursor, self.last_seq) = (seq, seq);
+        self
+    }
+
     /// The job.
     pub(super) fn job(&self) -> JobId {
         self.job

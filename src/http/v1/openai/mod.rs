@@ -10,4 +10,5 @@ mod fields;
 mod headers;
 mod log_reader;
 pub(crate) mod models;
+pub(crate) mod responses;
 pub(crate) mod usage;

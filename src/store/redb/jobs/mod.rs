@@ -158,6 +158,10 @@ impl Store for RedbStore {
         Ok(spec.map(|spec| spec.input))
     }
 
+    fn request(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+        BackgroundJobs::spec(self, user, job)
+    }
+
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         self.read(|reading| read::jobs(reading, query))
     }

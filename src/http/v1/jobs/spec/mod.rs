@@ -117,6 +117,7 @@ impl JobRequest {
             functions: Vec::new(),
             settings: ModelSettings::default(),
             is_plain: false,
+            response: None,
         })
     }
 }

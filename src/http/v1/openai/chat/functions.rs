@@ -121,7 +121,7 @@ impl FunctionChoice {
 
 /// Fails if a function has the name of a tool that the server offers in the same request, or if the model
 /// must call what is not offered.
-pub(super) fn check_names(
+pub(in crate::http::v1::openai) fn check_names(
     (functions, mode): (&[ClientFunction], Option<&CallMode>),
     (choice, model): (&ToolChoice, &str),
     app: &AppDependencies,

@@ -5,7 +5,7 @@
 
 mod chunk;
 pub(crate) mod completion;
-mod functions;
+pub(super) mod functions;
 mod message;
 pub(crate) mod request;
 mod steps;

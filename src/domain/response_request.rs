@@ -1,0 +1,17 @@
+//! What a request to `/v1/responses` said beside the job that it became.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Marks a job as a response and holds what its response object repeats.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResponseRequest {
+    /// The input items as given, without those of earlier responses.
+    pub input: Vec<Value>,
+    /// Fields of the response object that repeat the request.
+    pub shown: Map<String, Value>,
+    /// Whether the response can be read after its end.
+    pub is_stored: bool,
+    /// Whether the request was answered before the job began.
+    pub is_background: bool,
+}

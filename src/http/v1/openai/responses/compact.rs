@@ -1,0 +1,118 @@
+//! `/v1/responses/input_tokens` and `/v1/responses/compact`.
+
+use super::request::{ResponsesRequest, required_model};
+use super::{compaction, ids, object, request, tools};
+use crate::domain::id::UserId;
+use crate::domain::job::{ApprovalMode, Job, JobSpec, OnDisconnect};
+use crate::domain::message::Message;
+use crate::domain::model_settings::ClientFunction;
+use crate::domain::tokens::TokenEstimator;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::jobs::spec::{JobRequest, ToolsRequest};
+use crate::http::v1::jobs::store::store;
+use crate::http::v1::jobs::stream::{NewJobReader, store_guarded};
+use crate::http::v1::openai::body::KeyedBody;
+use crate::http::v1::openai::failure;
+use crate::http::v1::wait;
+use crate::ports::NewJob;
+use hyper::StatusCode;
+use serde_json::json;
+use std::sync::Arc;
+
+/// What the model is asked for.
+const INSTRUCTION: &str = "Summarise the conversation above so that it can go on from your summary alone. Keep \
+                           every fact, decision, name, number and open task. Answer with the summary alone.";
+
+/// `POST /v1/responses/input_tokens`: an estimate, as no tokenizer is here.
+pub(crate) async fn input_tokens(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let user = request.user;
+    let body = KeyedBody::read(context, (user, &request.headers), body, "input_tokens").await?;
+    let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
+    let app = Arc::clone(&context.app);
+    let tokens = blocking(move || count(asked, &app, user)).await?.map_err(failure::of_request)?;
+    let counted = json!({"object": "response.input_tokens", "input_tokens": tokens});
+    Ok(response::json(StatusCode::OK, &counted))
+}
+
+fn count(mut asked: ResponsesRequest, app: &AppDependencies, user: UserId) -> Result<u64, ApiError> {
+    let model = crate::http::v1::jobs::spec::model(asked.model.take(), app)?;
+    let offered = tools::read(&asked.tools.take().unwrap_or_default(), None, app)?;
+    let (messages, _) = asked.messages(app, user)?;
+    let estimator = TokenEstimator::of_model(&model);
+    let instructions = asked.instructions.map(|content| Message::System { content });
+    let functions: Vec<_> = offered.functions.iter().map(ClientFunction::definition).collect();
+    let messages = estimator.messages(instructions.iter().chain(&messages));
+    Ok(messages.saturating_add(estimator.tools(&functions)))
+}
+
+/// `POST /v1/responses/compact`: asks the model for a summary and answers with the item that stands for it.
+pub(crate) async fn compact(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
+    let body = KeyedBody::read(context, (user, &request.headers), body, "compact").await?;
+    let key = body.key;
+    let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
+    let app = Arc::clone(&context.app);
+    let spec = blocking(move || summary_job(asked, &app, user)).await?.map_err(failure::of_request)?;
+    let created_at_ms = context.app.clock.now_ms();
+    let id = context.app.job_id(created_at_ms);
+    let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
+    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
+    let mut stored = store_guarded(context, &reader, store(context, job, key)).await?;
+    let id = stored.job.id;
+    wait::for_job(context, user, id, u32::MAX.into()).await?;
+    if let Some(guard) = &mut stored.guard {
+        guard.disarm();
+    }
+    let job = context.app.store.job(user, id)?.ok_or(ApiError::NotFound("job"))?;
+    let summary = context.read(move |store| store.output(id)).await?;
+    answer(context, &job, &summary.unwrap_or_default())
+}
+
+fn answer(context: &Arc<ServerContext>, job: &Job, summary: &str) -> HandlerResult {
+    if !job.status.is_terminal() {
+        return Err(failure::interrupted(context, job.id));
+    }
+    if let Some(error) = &job.error {
+        return Err(failure::of_job(error.code, error.message.clone()));
+    }
+    let compacted = json!({
+        "id": ids::response_id(job.id), "object": "response.compaction", "created_at": job.created_at_ms / 1_000,
+        "output": [compaction::item(job.id, summary)], "usage": object::usage_json(job.usage),
+    });
+    Ok(response::json(StatusCode::OK, &compacted))
+}
+
+fn summary_job(
+    mut asked: ResponsesRequest,
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<JobSpec, ApiError> {
+    let model = required_model(asked.model.take())?;
+    let (mut messages, _) = asked.messages(app, user)?;
+    messages.push(Message::user(INSTRUCTION));
+    let job = JobRequest {
+        model: Some(model),
+        system_prompt: asked.instructions,
+        tools: Some(ToolsRequest::All(false)),
+        approval: Some(ApprovalMode::AutoDeny),
+        on_disconnect: Some(OnDisconnect::Cancel),
+        ..JobRequest::default()
+    };
+    let mut spec = job.with_messages(messages, app, user)?;
+    spec.is_plain = true;
+    Ok(spec)
+}

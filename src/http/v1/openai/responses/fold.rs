@@ -1,0 +1,373 @@
+//! Folds the log of a job, from its first event, into a response and its stream.
+//!
+//! Each event of the log stands for a number of events of the stream that depends on the events before it
+//! alone. So a stream has the same numbers whenever and however often it is read.
+
+use super::item::{ItemContent, ItemStatus, OutputItem, code, summary_part, text_part};
+use super::object::{ResponseEnd, ResponseHead};
+use crate::domain::client_call_id::ClientCallId;
+use crate::domain::event::{Event, FinishReason, SequencedEvent, StatusPhase, StepKind};
+use crate::domain::hosted_tool::HostedTool;
+use crate::domain::id::JobId;
+use crate::domain::job::Job;
+use crate::domain::response_request::ResponseRequest;
+use crate::domain::tool::ToolCall;
+use serde_json::{Value, json};
+
+/// The log has a gap: retention has removed or joined events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LogCut;
+
+/// Frames of a stream that were not sent yet.
+#[derive(Debug, Default)]
+struct Frames {
+    out: Vec<u8>,
+    /// The number of the last event that the client has.
+    after: Option<u64>,
+}
+
+/// A response as far as its log was read.
+#[derive(Debug)]
+pub(super) struct ResponseFold {
+    head: ResponseHead,
+    items: Vec<OutputItem>,
+    /// The place of the text or reasoning that is being written.
+    open: Option<usize>,
+    client_calls: u32,
+    /// The last event of the log that was read.
+    last_seq: u64,
+    /// The number of the stream's next event.
+    next: u64,
+    frames: Option<Frames>,
+}
+
+impl ResponseFold {
+    pub(super) fn new(job: &Job, request: &ResponseRequest) -> Self {
+        Self {
+            head: ResponseHead::new(job, request),
+            items: Vec::new(),
+            open: None,
+            client_calls: 0,
+            last_seq: 0,
+            next: 0,
+            frames: None,
+        }
+    }
+
+    /// Writes frames, too, behind the event of this number.
+    pub(super) fn streamed(mut self, after: Option<u64>) -> Self {
+        self.frames = Some(Frames { out: Vec::new(), after });
+        self
+    }
+
+    /// The frames since the last call.
+    pub(super) fn take_frames(&mut self) -> Vec<u8> {
+        self.frames.as_mut().map(|frames| std::mem::take(&mut frames.out)).unwrap_or_default()
+    }
+
+    pub(super) fn job(&self) -> JobId {
+        self.head.job
+    }
+
+    /// The status in `OpenAI`'s words.
+    pub(super) fn state(&self) -> &'static str {
+        self.head.state()
+    }
+
+    /// The number of the next event.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The last event of the log that was read.
+    pub(super) fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// How the job ended.
+    pub(super) fn end(&self) -> Option<&ResponseEnd> {
+        self.head.end.as_ref()
+    }
+
+    /// Takes what the row alone has: the time of the end, and the tokens of a failed job.
+    pub(super) fn see_row(&mut self, job: &Job) {
+        if job.status.is_terminal() {
+            (self.head.finished_at_ms, self.head.usage) = (job.finished_at_ms, Some(job.usage));
+        }
+    }
+
+    /// The items of the response, without those that were cut off.
+    pub(super) fn items(&self) -> impl Iterator<Item = &OutputItem> {
+        self.items.iter().filter(|item| !item.is_dropped)
+    }
+
+    /// Uses this text, if the log no longer has any.
+    pub(super) fn restore_text(&mut self, text: String) {
+        let has_text = self.items().any(|item| matches!(item.content, ItemContent::Text(_)));
+        if !has_text && !text.is_empty() {
+            self.push(u32::MAX, ItemContent::Text(text));
+            if let Some(item) = self.items.last_mut() {
+                item.status = ItemStatus::Completed;
+            }
+        }
+    }
+
+    /// Takes the next event of the log.
+    pub(super) fn apply(&mut self, numbered: SequencedEvent) -> Result<(), LogCut> {
+        if numbered.seq != self.last_seq.saturating_add(1) {
+            return Err(LogCut);
+        }
+        self.take(numbered);
+        Ok(())
+    }
+
+    /// The same without a look at gaps, for reads of what is left of an old log.
+    pub(super) fn take(&mut self, SequencedEvent { seq, event }: SequencedEvent) {
+        self.last_seq = seq;
+        self.head.end = None; // a failed job may be retried
+        match event {
+            Event::Status { status, .. } => self.status(status),
+            Event::Delta { index, kind, text, .. } => self.delta(index, kind, &text),
+            Event::ToolCall { call, is_client: true, index } => self.function_call(index, call),
+            Event::ToolCall { call, index, .. } => self.hosted_call(index, call),
+            Event::ToolResult { id_ref, content, .. } => self.hosted_result(&id_ref, content),
+            Event::StepDiscarded { index } => self.discard(index),
+            Event::Done { finish_reason, usage, .. } => {
+                let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+                let status = if is_cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
+                self.finish(ResponseEnd::Answered { reason: finish_reason, usage }, status);
+            }
+            Event::Error { content, code } => {
+                self.finish(ResponseEnd::Failed { code, message: content }, ItemStatus::Incomplete);
+            }
+            Event::WaitingApproval { .. } | Event::Summary { .. } | Event::AgentStep(_) => {}
+        }
+    }
+
+    fn status(&mut self, status: StatusPhase) {
+        match status {
+            StatusPhase::Queued if self.next == 0 => {
+                self.emit("response.created", &|fold| json!({"response": fold.to_json()}));
+                if self.head.is_background {
+                    self.emit("response.queued", &|fold| json!({"response": fold.to_json()}));
+                }
+            }
+            StatusPhase::Running if !self.head.has_started => {
+                self.head.has_started = true;
+                self.emit("response.in_progress", &|fold| json!({"response": fold.to_json()}));
+            }
+            _ => {}
+        }
+    }
+
+    fn delta(&mut self, index: u32, kind: StepKind, text: &str) {
+        let open = self.open.and_then(|place| self.items.get(place)).filter(|item| item.step == index);
+        let place = match (open, kind) {
+            (Some(item), _) => item.place,
+            (None, StepKind::Text) => self.open(index, ItemContent::Text(String::new())),
+            (None, StepKind::Thinking) => self.open(index, ItemContent::Reasoning(String::new())),
+        };
+        let Some(item) = self.items.get_mut(place) else { return };
+        match &mut item.content {
+            ItemContent::Text(whole) => {
+                whole.push_str(text);
+                self.emit_at(place, "response.output_text.delta", json!({"delta": text, "logprobs": []}));
+            }
+            ItemContent::Reasoning(whole) => {
+                whole.push_str(text);
+                self.emit_at(place, "response.reasoning_summary_text.delta", json!({"delta": text}));
+            }
+            ItemContent::Function(_) | ItemContent::Hosted { .. } => {}
+        }
+    }
+
+    /// Begins an item of text or reasoning.
+    fn open(&mut self, step: u32, content: ItemContent) -> usize {
+        self.close(ItemStatus::Completed);
+        let place = self.push(step, content);
+        self.open = Some(place);
+        self.added(place);
+        let (kind, part) = self.part(place);
+        self.emit_at(place, if kind == SUMMARY { SUMMARY_ADDED } else { PART_ADDED }, json!({"part": part}));
+        place
+    }
+
+    fn push(&mut self, step: u32, content: ItemContent) -> usize {
+        let place = self.items.len();
+        let status = ItemStatus::InProgress;
+        self.items.push(OutputItem { step, place, content, status, is_dropped: false });
+        place
+    }
+
+    /// Ends the open item, if there is one.
+    fn close(&mut self, status: ItemStatus) {
+        let Some(place) = self.open.take() else { return };
+        let text = self.items.get(place).map(|item| item.text().to_owned()).unwrap_or_default();
+        let (kind, part) = self.part(place);
+        if kind == SUMMARY {
+            self.emit_at(place, "response.reasoning_summary_text.done", json!({"text": text}));
+            self.emit_at(place, "response.reasoning_summary_part.done", json!({"part": part}));
+        } else {
+            self.emit_at(place, "response.output_text.done", json!({"text": text, "logprobs": []}));
+            self.emit_at(place, "response.content_part.done", json!({"part": part}));
+        }
+        self.done(place, status);
+    }
+
+    /// The kind of an item's part, and the part.
+    fn part(&self, place: usize) -> (&'static str, Value) {
+        match self.items.get(place).map(|item| &item.content) {
+            Some(ItemContent::Reasoning(text)) => (SUMMARY, summary_part(text)),
+            Some(ItemContent::Text(text)) => (CONTENT, text_part(text)),
+            _ => (CONTENT, text_part("")),
+        }
+    }
+
+    fn function_call(&mut self, index: u32, call: ToolCall) {
+        self.close(ItemStatus::Completed);
+        let id = ClientCallId { job: self.head.job, place: self.client_calls };
+        self.client_calls = self.client_calls.saturating_add(1);
+        let (name, arguments) = (call.name.clone(), call.arguments.clone());
+        let empty = ToolCall { id_ref: id.to_string(), arguments: String::new(), ..call };
+        let place = self.push(index, ItemContent::Function(empty));
+        self.added(place);
+        if let Some(OutputItem { content: ItemContent::Function(call), .. }) = self.items.get_mut(place) {
+            call.arguments.clone_from(&arguments);
+        }
+        self.emit_at(place, "response.function_call_arguments.delta", json!({"delta": arguments}));
+        let whole = json!({"arguments": arguments, "name": name});
+        self.emit_at(place, "response.function_call_arguments.done", whole);
+        self.done(place, ItemStatus::Completed);
+    }
+
+    fn hosted_call(&mut self, index: u32, call: ToolCall) {
+        self.close(ItemStatus::Completed);
+        let (tool, arguments, code) = (HostedTool::of_tool(&call.name), call.arguments.clone(), code(&call));
+        let place = self.push(index, ItemContent::Hosted { call, result: None });
+        let event = |state: &str| format!("response.{}{state}", tool.item_type());
+        self.added(place);
+        self.emit_at(place, &event(".in_progress"), json!({}));
+        match tool {
+            HostedTool::Code => {
+                self.emit_at(place, &event("_code.delta"), json!({"delta": code}));
+                self.emit_at(place, &event("_code.done"), json!({"code": code}));
+                self.emit_at(place, &event(".interpreting"), json!({}));
+            }
+            HostedTool::Search => self.emit_at(place, &event(".searching"), json!({})),
+            HostedTool::Shell | HostedTool::Other => {
+                self.emit_at(place, &event("_arguments.delta"), json!({"delta": arguments}));
+                self.emit_at(place, &event("_arguments.done"), json!({"arguments": arguments}));
+            }
+        }
+    }
+
+    fn hosted_result(&mut self, id_ref: &str, content: String) {
+        let waits = |item: &&mut OutputItem| match &item.content {
+            ItemContent::Hosted { call, result } => {
+                call.id_ref == id_ref && result.is_none() && !item.is_dropped
+            }
+            _ => false,
+        };
+        let Some(item) = self.items.iter_mut().find(waits) else { return };
+        let place = item.place;
+        let has_failed = serde_json::from_str::<Value>(&content)
+            .is_ok_and(|result| result.get("success").is_some_and(|success| *success == Value::Bool(false)));
+        let mut tool = HostedTool::Other;
+        if let ItemContent::Hosted { call, result } = &mut item.content {
+            *result = Some(content);
+            tool = HostedTool::of_tool(&call.name);
+        }
+        // The two other types have no event for a failure that the model was told.
+        let (state, status) = match tool {
+            HostedTool::Shell | HostedTool::Other if has_failed => ("failed", ItemStatus::Failed),
+            _ => ("completed", ItemStatus::Completed),
+        };
+        self.emit_at(place, &format!("response.{}.{state}", tool.item_type()), json!({}));
+        self.done(place, status);
+    }
+
+    fn discard(&mut self, index: u32) {
+        if self.open.and_then(|place| self.items.get(place)).is_some_and(|item| item.step == index) {
+            self.close(ItemStatus::Incomplete);
+        }
+        for item in self.items.iter_mut().filter(|item| item.step == index) {
+            item.is_dropped = true;
+        }
+    }
+
+    fn finish(&mut self, end: ResponseEnd, status: ItemStatus) {
+        self.close(status);
+        let waiting = self.items.iter().filter(|item| item.status == ItemStatus::InProgress);
+        for place in waiting.map(|item| item.place).collect::<Vec<_>>() {
+            self.done(place, ItemStatus::Failed);
+        }
+        self.head.end = Some(end);
+        let event = match self.head.state() {
+            "completed" => "response.completed",
+            "failed" => "response.failed",
+            _ => "response.incomplete",
+        };
+        self.emit(event, &|fold| json!({"response": fold.to_json()}));
+    }
+
+    fn added(&mut self, place: usize) {
+        let item = self.items.get(place).map(|item| item.to_json(self.head.job));
+        self.emit("response.output_item.added", &|_| json!({"output_index": place, "item": item}));
+    }
+
+    fn done(&mut self, place: usize, status: ItemStatus) {
+        let Some(item) = self.items.get_mut(place) else { return };
+        item.status = status;
+        let item = item.to_json(self.head.job);
+        self.emit("response.output_item.done", &|_| json!({"output_index": place, "item": item}));
+    }
+
+    /// Emits an event of an item.
+    fn emit_at(&mut self, place: usize, kind: &str, mut fields: Value) {
+        let id = self.items.get(place).map(|item| item.id(self.head.job)).unwrap_or_default();
+        let index = if kind.starts_with("response.reasoning_summary") {
+            Some("summary_index")
+        } else if kind.starts_with("response.output_text") || kind.starts_with("response.content_part") {
+            Some("content_index")
+        } else {
+            None
+        };
+        if let Value::Object(fields) = &mut fields {
+            fields.insert("item_id".to_owned(), id.into());
+            fields.insert("output_index".to_owned(), place.into());
+            fields.extend(index.map(|name| (name.to_owned(), json!(0))));
+        }
+        self.emit(kind, &|_| fields.clone());
+    }
+
+    /// Counts an event, and writes its frame if the client does not have it.
+    fn emit(&mut self, kind: &str, fields: &dyn Fn(&Self) -> Value) {
+        let number = self.next;
+        self.next = number.saturating_add(1);
+        let after = match &self.frames {
+            Some(frames) => frames.after,
+            None => return,
+        };
+        if after.is_some_and(|after| number <= after) {
+            return;
+        }
+        let mut data = fields(self);
+        if let Value::Object(map) = &mut data {
+            map.insert("type".to_owned(), kind.into());
+            map.insert("sequence_number".to_owned(), number.into());
+        }
+        if let Some(frames) = &mut self.frames {
+            frames.out.extend(format!("event: {kind}\nid: {number}\ndata: {data}\n\n").into_bytes());
+        }
+    }
+
+    /// The response object.
+    pub(super) fn to_json(&self) -> Value {
+        self.head.to_json(&self.items().map(|item| item.to_json(self.head.job)).collect::<Vec<_>>())
+    }
+}
+
+const SUMMARY: &str = "summary";
+const CONTENT: &str = "content";
+const SUMMARY_ADDED: &str = "response.reasoning_summary_part.added";
+const PART_ADDED: &str = "response.content_part.added";

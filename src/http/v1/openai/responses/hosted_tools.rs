@@ -1,0 +1,64 @@
+//! Entries of `tools` that name tools of this server.
+
+use crate::domain::hosted_tool::HostedTool;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use crate::http::v1::openai::failure::unsupported;
+use crate::ports::ToolScope;
+use serde_json::Value;
+
+/// The names of this server's tools that an entry of `tools` asks for.
+pub(super) fn names(path: &str, tool: &Value, app: &AppDependencies) -> Result<Vec<String>, ApiError> {
+    let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
+    if kind == "mcp" {
+        return mcp(path, tool, app);
+    }
+    let Some(name) = HostedTool::of_type(kind).and_then(HostedTool::tool) else {
+        let text = format!(
+            "a tool of type {} is not supported: 'type' may be function, {}; the header NanoClaw-Tools offers other \
+             tools of this server",
+            quoted(kind),
+            HostedTool::TYPES
+        );
+        return Err(unsupported(&format!("{path}.type"), text));
+    };
+    if !app.toolbox.has_tool(name) {
+        let text = format!("{kind} is not possible on this server: it has no tool {name}");
+        return Err(unsupported(&format!("{path}.type"), text));
+    }
+    Ok(vec![name.to_owned()])
+}
+
+/// The tools of a configured MCP server, found by its label.
+fn mcp(path: &str, tool: &Value, app: &AppDependencies) -> Result<Vec<String>, ApiError> {
+    for field in ["server_url", "connector_id", "authorization", "headers"] {
+        if tool.get(field).is_some_and(|value| !value.is_null()) {
+            let text = format!("'{path}.{field}' is not supported: the operator configures MCP servers");
+            return Err(unsupported(&format!("{path}.{field}"), text));
+        }
+    }
+    let label = tool.get("server_label").and_then(Value::as_str).unwrap_or_default();
+    let prefix = format!("mcp_{label}_");
+    let known = app.toolbox.offered(&ToolScope::EVERY);
+    let of_server = known.iter().filter_map(|tool| {
+        let short = tool.name.strip_prefix(prefix.as_str())?;
+        Some((short.to_owned(), tool.name.to_string()))
+    });
+    let allowed = allowed_tools(tool);
+    let names: Vec<String> = of_server
+        .filter(|(short, _)| allowed.as_ref().is_none_or(|names| names.contains(&short.as_str())))
+        .map(|(_, name)| name)
+        .collect();
+    if label.is_empty() || names.is_empty() {
+        let text = format!("no configured MCP server {} has tools that this asks for", quoted(label));
+        return Err(ApiError::value(&format!("{path}.server_label"), text));
+    }
+    Ok(names)
+}
+
+fn allowed_tools(tool: &Value) -> Option<Vec<&str>> {
+    let allowed = tool.get("allowed_tools")?;
+    let list = allowed.as_array().or_else(|| allowed.get("tool_names").and_then(Value::as_array))?;
+    Some(list.iter().filter_map(Value::as_str).collect())
+}

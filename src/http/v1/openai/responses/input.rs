@@ -1,0 +1,269 @@
+//! Input items and the messages that the model gets of them.
+
+use super::{compaction, ids};
+use crate::domain::client_call_id::ClientCallId;
+use crate::domain::hosted_tool::HostedTool;
+use crate::domain::id::JobId;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use crate::http::v1::openai::failure::unsupported;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// `input` as items: a string is a message of the user.
+pub(super) fn items(input: Option<Value>) -> Result<Vec<Value>, ApiError> {
+    match input {
+        None => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(vec![json!({"type": "message", "role": "user", "content": text})]),
+        Some(Value::Array(items)) => Ok(items),
+        Some(_) => Err(ApiError::value("input", "'input' must be a string or a list of items")),
+    }
+}
+
+/// The type of an item; clients leave it out for messages.
+pub(super) fn kind(item: &Value) -> &str {
+    match item.get("type").and_then(Value::as_str) {
+        Some(kind) => kind,
+        None if item.get("role").is_some() => "message",
+        None if item.get("id").is_some() => "item_reference",
+        None => "",
+    }
+}
+
+/// An answer of the model that is being put together.
+#[derive(Debug, Default)]
+struct AnswerDraft {
+    content: String,
+    thinking: String,
+    calls: Vec<ToolCall>,
+}
+
+/// Makes messages of items.
+#[derive(Debug, Default)]
+pub(super) struct MessageBuilder {
+    messages: Vec<Message>,
+    draft: AnswerDraft,
+    /// The names of the called functions, by call.
+    called: HashMap<String, String>,
+    /// Jobs whose calls were handed to the client: the engine restores the rest of their answers.
+    handed: HashSet<JobId>,
+}
+
+impl MessageBuilder {
+    /// A builder behind the messages of earlier responses.
+    pub(super) fn after(messages: Vec<Message>) -> Self {
+        let mut called = HashMap::new();
+        for message in &messages {
+            if let Message::Assistant { tool_calls, .. } = message {
+                called.extend(tool_calls.iter().map(|call| (call.id_ref.clone(), call.name.clone())));
+            }
+        }
+        Self { messages, called, ..Self::default() }
+    }
+
+    /// Adds the items; `path` names them in errors.
+    pub(super) fn extend(mut self, path: &str, items: &[Value]) -> Result<Self, ApiError> {
+        let calls = items.iter().filter_map(|item| item.get("call_id")?.as_str()?.parse().ok());
+        self.handed.extend(calls.map(|id: ClientCallId| id.job));
+        for (index, item) in items.iter().enumerate() {
+            self.item(&format!("{path}[{index}]"), item)?;
+        }
+        Ok(self)
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Message> {
+        self.flush();
+        self.messages
+    }
+
+    fn item(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        if let Some(tool) = HostedTool::of_item(kind(item)) {
+            self.hosted_call(tool, item);
+            return Ok(());
+        }
+        match kind(item) {
+            "message" => self.message(path, item),
+            "reasoning" => {
+                self.begin_text();
+                self.draft.thinking.push_str(&reasoning(item));
+                Ok(())
+            }
+            "function_call" => self.function_call(path, item),
+            "function_call_output" => self.function_result(path, item),
+            "compaction" => {
+                let summary = compaction::open(path, item)?;
+                self.push(Message::System { content: summary });
+                Ok(())
+            }
+            "" => Err(ApiError::value(&format!("{path}.type"), format!("'{path}.type' is missing"))),
+            other => {
+                let text = format!("'{path}': items of type {} are not supported", quoted(other));
+                Err(unsupported(&format!("{path}.type"), text))
+            }
+        }
+    }
+
+    fn message(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        let role = item.get("role").and_then(Value::as_str).unwrap_or_default();
+        let content = text(&format!("{path}.content"), item.get("content"))?;
+        match role {
+            "user" => self.push(Message::user(content)),
+            "system" | "developer" => self.push(Message::System { content }),
+            "assistant" => {
+                self.begin_text();
+                if !self.draft.content.is_empty() && !content.is_empty() {
+                    self.draft.content.push_str("\n\n");
+                }
+                self.draft.content.push_str(&content);
+            }
+            _ => {
+                let text = format!(
+                    "'{path}.role' must be user, assistant, system or developer, not {}",
+                    quoted(role)
+                );
+                return Err(ApiError::value(&format!("{path}.role"), text));
+            }
+        }
+        Ok(())
+    }
+
+    fn function_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        let (id_ref, name) = (string(path, item, "call_id")?, string(path, item, "name")?);
+        let arguments = string(path, item, "arguments")?;
+        self.called.insert(id_ref.clone(), name.clone());
+        self.draft.calls.push(ToolCall { id_ref, name, arguments });
+        Ok(())
+    }
+
+    fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        let id_ref = string(path, item, "call_id")?;
+        let content = text(&format!("{path}.output"), item.get("output"))?;
+        let Some(name) = self.called.get(&id_ref).cloned() else {
+            let text = format!("no function_call before this item has the call_id {}", quoted(&id_ref));
+            return Err(ApiError::value(&format!("{path}.call_id"), text));
+        };
+        self.push(Message::Tool { id_ref, name, content });
+        Ok(())
+    }
+
+    /// A call of this server's tool with its result, as the client had it.
+    fn hosted_call(&mut self, tool: HostedTool, item: &Value) {
+        let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+        if ids::item_place(id).is_some_and(|(job, _)| self.handed.contains(&job)) {
+            return;
+        }
+        let field = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = tool.tool().map_or_else(|| field("name"), str::to_owned);
+        let (arguments, content) = match tool {
+            HostedTool::Code => {
+                let logs = item.pointer("/outputs/0/logs").and_then(Value::as_str).unwrap_or_default();
+                (json!({"code": field("code")}).to_string(), logs.to_owned())
+            }
+            HostedTool::Search => {
+                let query = item.pointer("/action/query").cloned().unwrap_or_default();
+                let lost = "the results of this search are no longer here".to_owned();
+                (json!({"query": query}).to_string(), lost)
+            }
+            HostedTool::Shell | HostedTool::Other => (field("arguments"), field("output")),
+        };
+        let id_ref = id.to_owned();
+        self.draft.calls.push(ToolCall { id_ref: id_ref.clone(), name: name.clone(), arguments });
+        self.push(Message::Tool { id_ref, name, content });
+    }
+
+    /// Text after calls begins another answer.
+    fn begin_text(&mut self) {
+        if !self.draft.calls.is_empty() {
+            self.flush();
+        }
+    }
+
+    fn push(&mut self, message: Message) {
+        self.flush();
+        self.messages.push(message);
+    }
+
+    fn flush(&mut self) {
+        let AnswerDraft { content, thinking, calls } = std::mem::take(&mut self.draft);
+        if !content.is_empty() || !calls.is_empty() {
+            self.messages.push(Message::Assistant { content, thinking, tool_calls: calls, echo: None });
+        }
+    }
+}
+
+fn string(path: &str, item: &Value, field: &str) -> Result<String, ApiError> {
+    let found = item.get(field).and_then(Value::as_str).map(str::to_owned);
+    let path = format!("{path}.{field}");
+    found.ok_or_else(|| ApiError::value(&path, format!("'{path}' must be a string")))
+}
+
+/// The reasoning in the summary of an item, else in its content.
+fn reasoning(item: &Value) -> String {
+    let of = |field: &str| {
+        let parts = item.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        parts.iter().filter_map(|part| part.get("text")?.as_str()).collect::<Vec<_>>().join("\n\n")
+    };
+    let summary = of("summary");
+    if summary.is_empty() { of("content") } else { summary }
+}
+
+/// The text of a content: a string, or parts.
+fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
+    let parts = match content {
+        Some(Value::String(text)) => return Ok(text.clone()),
+        Some(Value::Array(parts)) => parts,
+        _ => return Err(ApiError::value(path, format!("'{path}' must be a string or a list of parts"))),
+    };
+    let mut whole = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+        let field = match kind {
+            "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => "text",
+            "refusal" => "refusal",
+            "input_image" | "input_file" | "input_video" | "input_audio" => {
+                let text =
+                    format!("'{path}[{index}]': parts of type {kind} are not supported yet; send text");
+                return Err(unsupported(&format!("{path}[{index}].type"), text));
+            }
+            _ => {
+                let text = format!("'{path}[{index}].type' must be input_text, not {}", quoted(kind));
+                return Err(ApiError::value(&format!("{path}[{index}].type"), text));
+            }
+        };
+        whole.push_str(&string(&format!("{path}[{index}]"), part, field)?);
+    }
+    Ok(whole)
+}
+
+/// An input item as the list of input items shows it: with an id, a type, and parts.
+pub(super) fn shown(job: JobId, place: usize, mut item: Value) -> Value {
+    let kind = kind(&item).to_owned();
+    let prefix = match kind.as_str() {
+        "function_call" => "fc",
+        "function_call_output" => "fco",
+        "reasoning" => "rs",
+        "compaction" => "cmp",
+        _ => "msg",
+    };
+    let Value::Object(map) = &mut item else { return item };
+    let is_answer = map.get("role").and_then(Value::as_str) == Some("assistant");
+    if let Some(Value::String(text)) = map.get("content") {
+        let part = if is_answer {
+            json!({"type": "output_text", "text": text, "annotations": []})
+        } else {
+            json!({"type": "input_text", "text": text})
+        };
+        map.insert("content".to_owned(), json!([part]));
+    }
+    if map.get("id").is_none_or(Value::is_null) {
+        // Not the id of an output item of this job.
+        map.insert("id".to_owned(), format!("{}_in", ids::item_id(prefix, job, place)).into());
+    }
+    if kind != "reasoning" && kind != "compaction" {
+        map.entry("status").or_insert_with(|| "completed".into());
+    }
+    map.insert("type".to_owned(), kind.into());
+    item
+}

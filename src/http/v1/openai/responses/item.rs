@@ -1,0 +1,143 @@
+//! Items of a response's output, and the JSON of each kind.
+//!
+//! Calls of this server's tools have a type of their own for code and searches. All others are `mcp_call`,
+//! which no client runs itself.
+
+use super::ids::item_id;
+use crate::domain::hosted_tool::HostedTool;
+use crate::domain::id::JobId;
+use crate::domain::tool::ToolCall;
+use serde_json::{Value, json};
+
+/// The label of this server's own tools in `mcp_call` items.
+const OWN_LABEL: &str = "nanoclaw";
+
+/// How far an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ItemStatus {
+    InProgress,
+    Completed,
+    Incomplete,
+    Failed,
+}
+
+impl ItemStatus {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The content of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ItemContent {
+    Text(String),
+    Reasoning(String),
+    /// A call of the client's function.
+    Function(ToolCall),
+    /// A call of this server's tool, and its result once there is one.
+    Hosted {
+        call: ToolCall,
+        result: Option<String>,
+    },
+}
+
+/// An item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OutputItem {
+    /// Index of the job's step.
+    pub(super) step: u32,
+    /// Index in the stream.
+    pub(super) place: usize,
+    pub(super) content: ItemContent,
+    pub(super) status: ItemStatus,
+    /// The step was cut off: the item was streamed, but is not part of the response.
+    pub(super) is_dropped: bool,
+}
+
+impl OutputItem {
+    pub(super) fn id(&self, job: JobId) -> String {
+        let prefix = match &self.content {
+            ItemContent::Text(_) => "msg",
+            ItemContent::Reasoning(_) => "rs",
+            ItemContent::Function(_) => "fc",
+            ItemContent::Hosted { call, .. } => HostedTool::of_tool(&call.name).id_prefix(),
+        };
+        item_id(prefix, job, self.place)
+    }
+
+    /// The text so far.
+    pub(super) fn text(&self) -> &str {
+        match &self.content {
+            ItemContent::Text(text) | ItemContent::Reasoning(text) => text,
+            ItemContent::Function(call) | ItemContent::Hosted { call, .. } => &call.arguments,
+        }
+    }
+
+    /// The item as clients get it.
+    pub(super) fn to_json(&self, job: JobId) -> Value {
+        let (id, status) = (self.id(job), self.status.as_str());
+        let has_part = !self.text().is_empty() || self.status != ItemStatus::InProgress;
+        match &self.content {
+            ItemContent::Text(text) => {
+                let content = if has_part { vec![text_part(text)] } else { Vec::new() };
+                json!({"type": "message", "id": id, "status": status, "role": "assistant", "content": content})
+            }
+            ItemContent::Reasoning(text) => {
+                let summary = if has_part { vec![summary_part(text)] } else { Vec::new() };
+                json!({"type": "reasoning", "id": id, "summary": summary})
+            }
+            ItemContent::Function(call) => json!({
+                "type": "function_call", "id": id, "call_id": call.id_ref, "name": call.name,
+                "arguments": call.arguments, "status": status,
+            }),
+            ItemContent::Hosted { call, result } => hosted((id, status), call, result.as_deref()),
+        }
+    }
+}
+
+/// A part with text of the answer.
+pub(super) fn text_part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
+}
+
+/// A part with reasoning.
+pub(super) fn summary_part(text: &str) -> Value {
+    json!({"type": "summary_text", "text": text})
+}
+
+/// The code of a `code_interpreter_call`.
+pub(super) fn code(call: &ToolCall) -> String {
+    argument(call, "code").unwrap_or_else(|| call.arguments.clone())
+}
+
+fn argument(call: &ToolCall, name: &str) -> Option<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
+    arguments.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn hosted((id, status): (String, &str), call: &ToolCall, result: Option<&str>) -> Value {
+    let tool = HostedTool::of_tool(&call.name);
+    let kind = tool.item_type();
+    match tool {
+        HostedTool::Code => {
+            let outputs = result.map(|logs| vec![json!({"type": "logs", "logs": logs})]);
+            json!({
+                "type": kind, "id": id, "status": status, "code": code(call), "container_id": OWN_LABEL,
+                "outputs": outputs,
+            })
+        }
+        HostedTool::Search => {
+            let query = argument(call, "query").unwrap_or_default();
+            json!({"type": kind, "id": id, "status": status, "action": {"type": "search", "query": query}})
+        }
+        HostedTool::Shell | HostedTool::Other => json!({
+            "type": kind, "id": id, "status": status, "server_label": OWN_LABEL, "name": call.name,
+            "arguments": call.arguments, "output": result, "error": null, "approval_request_id": null,
+        }),
+    }
+}

@@ -1,0 +1,145 @@
+//! `/v1/responses`: `OpenAI`'s responses and the Open Responses specification. A response is a job; its id is
+//! `resp_` and the id of the job.
+//!
+//! The request is stored with the job ([`ResponseRequest`]), so only jobs that came this way are found here.
+//! A response with `store: false` is not found after it was answered: its job is deleted then.
+
+mod compact;
+mod compaction;
+mod fold;
+mod history;
+mod hosted_tools;
+mod ids;
+mod input;
+mod item;
+mod object;
+pub(crate) mod options;
+pub(crate) mod request;
+pub(crate) mod stored;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+pub(crate) use compact::{compact, input_tokens};
+
+use super::body::KeyedBody;
+use super::failure;
+use super::headers::JobHeaders;
+use crate::domain::id::{JobId, UserId};
+use crate::domain::response_request::ResponseRequest;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::response::error::ErrorFormat;
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::jobs::store::{name, store};
+use crate::http::v1::jobs::stream::{NewJobReader, StoredJob, store_guarded};
+use crate::http::v1::wait;
+use crate::ports::NewJob;
+use fold::ResponseFold;
+use hyper::StatusCode;
+use object::ResponseEnd;
+use request::{ResponseJob, ResponsesRequest};
+use std::sync::Arc;
+use stream::StreamReader;
+
+/// Stores the job and answers with its response, at its end, at once, or as a stream.
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
+    let body = KeyedBody::read(context, (user, &request.headers), body, "responses").await?;
+    let headers = JobHeaders::of(&request.headers)?;
+    drop(request); // frees the headers while the job runs
+    let key = body.key;
+    let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
+    let ResponseJob { spec, request, is_stream } =
+        job(context, (asked, headers), user).await.map_err(failure::of_request)?;
+    let created_at_ms = context.app.clock.now_ms();
+    let id = context.app.job_id(created_at_ms);
+    let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
+    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
+    let stored = store_guarded(context, &reader, store(context, job, key)).await?;
+    let (id, is_replayed) = (stored.job.id, stored.is_replayed);
+    let at_end = forget_at_end(context, user, id, &request);
+    let answer = if is_stream {
+        let fold = ResponseFold::new(&stored.job, &request).streamed(None);
+        Ok(stream::open(context, fold, StreamReader { caller, guard: stored.guard, at_end }))
+    } else if request.is_background {
+        let fold = ResponseFold::new(&stored.job, &request);
+        Ok(response::json(StatusCode::OK, &fold.to_json()))
+    } else {
+        let answer = whole(context, stored, &request).await;
+        if let Some(act) = at_end {
+            act();
+        }
+        answer
+    };
+    // Errors, too, name the job.
+    let mut response = answer.unwrap_or_else(|error| error.into_response(ErrorFormat::Plain));
+    name(&mut response, id, is_replayed);
+    Ok(response)
+}
+
+async fn job(
+    context: &Arc<ServerContext>,
+    (asked, headers): (ResponsesRequest, JobHeaders),
+    user: UserId,
+) -> Result<ResponseJob, ApiError> {
+    if !asked.reads_history() {
+        return asked.into_job(headers, &context.app, user);
+    }
+    let app: Arc<AppDependencies> = Arc::clone(&context.app);
+    blocking(move || asked.into_job(headers, &app, user)).await?
+}
+
+/// Waits for the end of the job and answers with its response.
+async fn whole(context: &Arc<ServerContext>, stored: StoredJob, request: &ResponseRequest) -> HandlerResult {
+    let StoredJob { job, mut guard, .. } = stored;
+    let (user, id) = (job.user, job.id);
+    wait::for_job(context, user, id, u32::MAX.into()).await?;
+    let Some(job) = context.app.store.job(user, id)? else { return Err(ApiError::NotFound("response")) };
+    if let Some(guard) = &mut guard {
+        guard.disarm();
+    }
+    if !job.status.is_terminal() {
+        return Err(failure::interrupted(context, id));
+    }
+    let fold = ResponseFold::new(&job, request);
+    let fold = context.read(move |store| history::fold(store, fold, &job)).await?;
+    match fold.end() {
+        Some(ResponseEnd::Failed { code, message }) if fold.state() == "failed" => {
+            Err(failure::of_job(*code, message.clone()))
+        }
+        _ => Ok(response::json(StatusCode::OK, &fold.to_json())),
+    }
+}
+
+/// Deletes the job of a response that is not stored. After a crash before that, or when the client left, its
+/// job stays in `/v1/jobs` until its retention ends.
+fn forget_at_end(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    job: JobId,
+    request: &ResponseRequest,
+) -> Option<Box<dyn FnOnce() + Send>> {
+    if request.is_stored {
+        return None;
+    }
+    let app = Arc::clone(&context.app);
+    Some(Box::new(move || {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(async move {
+                if let Err(error) = app.store.delete(user, job).await {
+                    tracing::warn!(%job, %error, "the job of a response that is not stored was not deleted");
+                }
+            }));
+        }
+    }))
+}

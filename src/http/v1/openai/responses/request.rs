@@ -1,0 +1,289 @@
+//! From the body of `POST /v1/responses` to a job: type, range and meaning of every field.
+
+use super::input::{self, MessageBuilder};
+use super::tools::{self, OfferedTools};
+use super::{history, options};
+use crate::domain::hosted_tool::HostedTool;
+use crate::domain::id::UserId;
+use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
+use crate::domain::message::Message;
+use crate::domain::model_settings::{ModelSettings, ReasoningEffort};
+use crate::domain::response_request::ResponseRequest;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::typed;
+use crate::http::request::values::{AnyNumber, MaxTokens, Temperature, WholeNumber};
+use crate::http::v1::jobs::spec::JobRequest;
+use crate::http::v1::openai::chat::functions;
+use crate::http::v1::openai::failure::unsupported;
+use crate::http::v1::openai::fields::Fields;
+use crate::http::v1::openai::headers::{JobHeaders, ServerTools};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What is read, unused, and refused.
+pub(crate) const FIELDS: Fields = Fields {
+    read: &[
+        "input",
+        "model",
+        "instructions",
+        "previous_response_id",
+        "include",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "text",
+        "reasoning",
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "max_output_tokens",
+        "max_tool_calls",
+        "truncation",
+        "metadata",
+        "store",
+        "background",
+        "stream",
+        "stream_options",
+        "service_tier",
+        "safety_identifier",
+        "prompt_cache_key",
+    ],
+    unused: &["user", "prompt_cache_retention"],
+    refused: &[
+        ("top_logprobs", |value| value.as_u64() == Some(0), "this server passes on no probabilities"),
+        ("conversation", |_| false, "use 'previous_response_id'"),
+        ("prompt", |_| false, "this server stores no prompts; use 'instructions'"),
+        (
+            "context_management",
+            |_| false,
+            "long contexts are summarised by this server, or use /v1/responses/compact",
+        ),
+    ],
+};
+
+/// The body, without fields that are unused or refused.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResponsesRequest {
+    pub(super) input: Option<Value>,
+    pub(super) model: Option<String>,
+    pub(super) instructions: Option<String>,
+    pub(super) previous_response_id: Option<String>,
+    include: Option<Vec<String>>,
+    pub(super) tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
+    text: Option<options::TextRequest>,
+    reasoning: Option<options::ReasoningOptions>,
+    temperature: Option<Temperature>,
+    top_p: Option<AnyNumber>,
+    presence_penalty: Option<AnyNumber>,
+    frequency_penalty: Option<AnyNumber>,
+    max_output_tokens: Option<MaxTokens>,
+    max_tool_calls: Option<WholeNumber<1, { u32::MAX as u64 }>>,
+    truncation: Option<options::Truncation>,
+    metadata: Option<BTreeMap<String, String>>,
+    store: Option<bool>,
+    background: Option<bool>,
+    stream: Option<bool>,
+    stream_options: Option<options::ResponseStreamOptions>,
+    service_tier: Option<String>,
+    safety_identifier: Option<String>,
+    prompt_cache_key: Option<String>,
+}
+
+/// A job, and how it is answered.
+#[derive(Debug)]
+pub(super) struct ResponseJob {
+    pub(super) spec: JobSpec,
+    pub(super) request: ResponseRequest,
+    pub(super) is_stream: bool,
+}
+
+/// Reads the body.
+pub(super) fn read(body: Map<String, Value>) -> Result<ResponsesRequest, ApiError> {
+    typed::from_map(FIELDS.supported(body)?)
+}
+
+impl ResponsesRequest {
+    /// Whether the store is read for earlier responses.
+    pub(super) fn reads_history(&self) -> bool {
+        let items = self.input.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        self.previous_response_id.is_some() || items.iter().any(|item| input::kind(item) == "item_reference")
+    }
+
+    pub(super) fn into_job(
+        mut self,
+        headers: JobHeaders,
+        app: &AppDependencies,
+        user: UserId,
+    ) -> Result<ResponseJob, ApiError> {
+        self.check()?;
+        let (is_stored, is_background) = (self.store.unwrap_or(true), self.background.unwrap_or(false));
+        let model = required_model(self.model.take())?;
+        let tools = self.tools.take().unwrap_or_default();
+        let offered = tools::read(&tools, self.tool_choice.as_ref(), app)?;
+        let settings = self.settings(&offered)?;
+        let shown = self.shown(&tools, (is_stored, is_background));
+        let (messages, input) = self.messages(app, user)?;
+        let is_agent = app.model.model(&model).is_some_and(|model| model.is_agent);
+        let choice = server_tools(offered.hosted, headers.tools, (offered.is_none, is_agent));
+        let is_plain = matches!(choice, ServerTools::None);
+        let is_kept = is_stored || is_background;
+        let job = JobRequest {
+            model: Some(model),
+            project_id: headers.project_id,
+            system_prompt: self.instructions,
+            temperature: self.temperature,
+            max_tokens: self.max_output_tokens,
+            thinking: settings.reasoning_effort.map(ReasoningEffort::thinks),
+            tools: choice.into_request(),
+            strictness: headers.strictness,
+            // Nobody who waits for this answer can decide.
+            approval: Some(ApprovalMode::AutoDeny),
+            // One more call of the model gives the answer.
+            max_steps: self
+                .max_tool_calls
+                .map(|most| most.0.saturating_add(1).min(u64::from(app.max_iterations))),
+            metadata: self.metadata,
+            on_disconnect: Some(if is_kept { OnDisconnect::Continue } else { OnDisconnect::Cancel }),
+            ..JobRequest::default()
+        };
+        let mut spec = job.with_messages(messages, app, user).map_err(JobHeaders::name)?;
+        functions::check_names(
+            (&offered.functions, settings.call_mode.as_ref()),
+            (&spec.tools, &spec.model),
+            app,
+        )?;
+        spec.priority = headers.priority.unwrap_or(spec.priority);
+        (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
+        let request = ResponseRequest { input, shown, is_stored, is_background };
+        spec.response = Some(request.clone());
+        Ok(ResponseJob { spec, request, is_stream: self.stream.unwrap_or(false) })
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        if self.background == Some(true) && self.store == Some(false) {
+            return Err(ApiError::value(
+                "background",
+                "'background' needs 'store': its answer is read later",
+            ));
+        }
+        if self.stream_options.is_some() && self.stream != Some(true) {
+            let text = "'stream_options' may only be set when 'stream' is true";
+            return Err(ApiError::value("stream_options", text));
+        }
+        for name in self.include.iter().flatten() {
+            if !HostedTool::INCLUDES.contains(&name.as_str()) {
+                let text = format!("'include' may hold {}", HostedTool::INCLUDES.join(", "));
+                return Err(ApiError::value("include", text));
+            }
+            if name.ends_with("logprobs") {
+                return Err(unsupported("include", "this server passes on no probabilities"));
+            }
+        }
+        Ok(())
+    }
+
+    fn settings(&self, offered: &OfferedTools) -> Result<ModelSettings, ApiError> {
+        let format = self.text.as_ref().map(options::TextRequest::format).transpose()?.flatten();
+        Ok(ModelSettings {
+            call_mode: offered.mode.clone(),
+            parallel_tool_calls: self.parallel_tool_calls,
+            // What was streamed cannot be taken back.
+            checks_answer: format.is_some() && self.stream != Some(true),
+            response_format: format,
+            top_p: options::in_range("top_p", self.top_p, 0.0, 1.0)?,
+            frequency_penalty: options::in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?,
+            presence_penalty: options::in_range("presence_penalty", self.presence_penalty, -2.0, 2.0)?,
+            reasoning_effort: self.reasoning.as_ref().and_then(|reasoning| reasoning.effort),
+            ..ModelSettings::default()
+        })
+    }
+
+    /// The messages for the model, history first, and the input items as given.
+    pub(super) fn messages(
+        &mut self,
+        app: &AppDependencies,
+        user: UserId,
+    ) -> Result<(Vec<Message>, Vec<Value>), ApiError> {
+        let items = input::items(self.input.take())?;
+        let most = app.limits.input_messages;
+        if items.len() > most {
+            let text = format!("'input' has more than limits.input_messages = {most} items");
+            return Err(ApiError::value("input", text));
+        }
+        let earlier = match &self.previous_response_id {
+            Some(id) => history::messages(&*app.store, user, id)?,
+            None => Vec::new(),
+        };
+        let items = history::resolved(&*app.store, user, items)?;
+        let messages = MessageBuilder::after(earlier).extend("input", &items)?.finish();
+        if messages.is_empty() {
+            return Err(ApiError::value("input", "'input' is missing or empty"));
+        }
+        Ok((messages, items))
+    }
+
+    /// The fields that the response repeats.
+    fn shown(&self, tools: &[Value], (is_stored, is_background): (bool, bool)) -> Map<String, Value> {
+        let number = |given: Option<AnyNumber>, usual: f64| json!(given.map_or(usual, |number| number.0));
+        let tier = self.service_tier.as_deref().filter(|tier| *tier != "auto").unwrap_or("default");
+        let shown = [
+            ("previous_response_id", json!(self.previous_response_id)),
+            ("instructions", json!(self.instructions)),
+            ("tools", tools.iter().map(options::shown_tool).collect()),
+            ("tool_choice", self.tool_choice.clone().unwrap_or_else(|| "auto".into())),
+            ("truncation", json!(self.truncation.map_or("disabled", options::Truncation::as_str))),
+            ("parallel_tool_calls", json!(self.parallel_tool_calls.unwrap_or(true))),
+            ("text", self.text.as_ref().map_or_else(options::plain_text, options::TextRequest::shown)),
+            ("top_p", number(self.top_p, 1.0)),
+            ("presence_penalty", number(self.presence_penalty, 0.0)),
+            ("frequency_penalty", number(self.frequency_penalty, 0.0)),
+            ("top_logprobs", json!(0)),
+            ("temperature", json!(self.temperature.map_or(1.0, |temperature| temperature.0))),
+            ("reasoning", options::shown_reasoning(self.reasoning.as_ref())),
+            ("max_output_tokens", json!(self.max_output_tokens.map(|most| most.0))),
+            ("max_tool_calls", json!(self.max_tool_calls.map(|most| most.0))),
+            ("store", json!(is_stored)),
+            ("background", json!(is_background)),
+            ("service_tier", json!(tier)),
+            ("metadata", json!(self.metadata.clone().unwrap_or_default())),
+            ("safety_identifier", json!(self.safety_identifier)),
+            ("prompt_cache_key", json!(self.prompt_cache_key)),
+        ];
+        shown.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// The model, which must be named here.
+pub(super) fn required_model(model: Option<String>) -> Result<String, ApiError> {
+    model.ok_or_else(|| ApiError::Invalid {
+        message: "'model' is missing: name one of GET /v1/models".to_owned(),
+        param: Some("model".to_owned()),
+        code: "missing_required_parameter",
+    })
+}
+
+/// The tools of `tools`, and those of the header.
+fn server_tools(
+    hosted: Vec<String>,
+    header: Option<ServerTools>,
+    (is_none, is_agent): (bool, bool),
+) -> ServerTools {
+    match header {
+        _ if is_none => ServerTools::None,
+        Some(ServerTools::Named(mut names)) => {
+            names.extend(hosted);
+            ServerTools::Named(names)
+        }
+        Some(ServerTools::Default) => ServerTools::Default,
+        Some(ServerTools::None) | None if !hosted.is_empty() => ServerTools::Named(hosted),
+        None if is_agent => ServerTools::Default,
+        Some(ServerTools::None) | None => ServerTools::None,
+    }
+}

@@ -1,0 +1,127 @@
+//! `tools` and `tool_choice` of a response.
+
+use super::hosted_tools;
+use crate::domain::hosted_tool::HostedTool;
+use crate::domain::model_settings::{CallMode, ClientFunction};
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use crate::http::request::typed::must_be;
+use serde_json::{Value, json};
+
+/// The most entries of `tools`.
+const TOOLS: usize = 128;
+/// The longest name of a function, characters.
+const NAME_CHARS: usize = 64;
+
+/// What a request offers to the model.
+#[derive(Debug, Default)]
+pub(super) struct OfferedTools {
+    pub(super) functions: Vec<ClientFunction>,
+    /// Names of this server's tools.
+    pub(super) hosted: Vec<String>,
+    /// Whether the model must call something.
+    pub(super) mode: Option<CallMode>,
+    /// Nothing may be called.
+    pub(super) is_none: bool,
+}
+
+/// Reads both fields.
+pub(super) fn read(
+    tools: &[Value],
+    choice: Option<&Value>,
+    app: &AppDependencies,
+) -> Result<OfferedTools, ApiError> {
+    if tools.len() > TOOLS {
+        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} entries")));
+    }
+    let mut offered = OfferedTools::default();
+    for (index, tool) in tools.iter().enumerate() {
+        let path = format!("tools[{index}]");
+        if tool.get("type").and_then(Value::as_str) == Some("function") {
+            let function = function(&path, tool)?;
+            if offered.functions.iter().any(|earlier| earlier.name == function.name) {
+                let text = format!("two functions have the name {}", quoted(&function.name));
+                return Err(ApiError::value(&format!("{path}.name"), text));
+            }
+            offered.functions.push(function);
+        } else {
+            offered.hosted.extend(hosted_tools::names(&path, tool, app)?);
+        }
+    }
+    offered.choose(choice)
+}
+
+fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !(1..=NAME_CHARS).contains(&name.len()) || !name.chars().all(is_part) {
+        let path = format!("{path}.name");
+        let text = format!("'{path}' must have 1 to {NAME_CHARS} letters, digits, '_' or '-'");
+        return Err(ApiError::value(&path, text));
+    }
+    let parameters = match tool.get("parameters") {
+        None | Some(Value::Null) => json!({"type": "object", "properties": {}}),
+        Some(schema @ Value::Object(_)) => schema.clone(),
+        Some(other) => {
+            let path = format!("{path}.parameters");
+            return Err(ApiError::value(&path, format!("'{path}' {}", must_be("an object", other))));
+        }
+    };
+    let description = tool.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(ClientFunction { name, description, parameters, strict: tool.get("strict").and_then(Value::as_bool) })
+}
+
+impl OfferedTools {
+    fn choose(mut self, choice: Option<&Value>) -> Result<Self, ApiError> {
+        let Some(choice) = choice else { return Ok(self) };
+        let kind = choice.get("type").and_then(Value::as_str).unwrap_or_default();
+        match choice.as_str().unwrap_or_default() {
+            "auto" => return Ok(self),
+            "required" => {
+                self.mode = Some(CallMode::Required);
+                return Ok(self);
+            }
+            "none" => return Ok(Self { is_none: true, ..Self::default() }),
+            _ => {}
+        }
+        match (kind, choice.get("name").and_then(Value::as_str), choice.get("tools")) {
+            ("function", Some(name), _) => self.mode = Some(CallMode::Named(name.to_owned())),
+            ("allowed_tools", _, Some(Value::Array(allowed))) => {
+                self.allow(allowed);
+                match choice.get("mode").and_then(Value::as_str) {
+                    Some("required") => self.mode = Some(CallMode::Required),
+                    Some("none") => return Ok(Self { is_none: true, ..Self::default() }),
+                    _ => {}
+                }
+            }
+            (kind, _, _) if hosted(kind).is_some() => {
+                self.mode = hosted(kind).map(|name| CallMode::Named(name.to_owned()));
+            }
+            _ => {
+                let wanted = "none, auto, required, or an object of type function or allowed_tools";
+                let text = format!("'tool_choice' {}", must_be(wanted, choice));
+                return Err(ApiError::value("tool_choice", text));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Keeps these tools alone.
+    fn allow(&mut self, allowed: &[Value]) {
+        let text = |tool: &Value, field: &str| tool.get(field).and_then(Value::as_str).map(str::to_owned);
+        let functions: Vec<String> = allowed.iter().filter_map(|tool| text(tool, "name")).collect();
+        self.functions.retain(|function| functions.contains(&function.name));
+        let types: Vec<String> = allowed.iter().filter_map(|tool| text(tool, "type")).collect();
+        let labels: Vec<String> = allowed.iter().filter_map(|tool| text(tool, "server_label")).collect();
+        self.hosted.retain(|name| {
+            types.iter().any(|kind| hosted(kind) == Some(name.as_str()))
+                || labels.iter().any(|label| name.starts_with(&format!("mcp_{label}_")))
+        });
+    }
+}
+
+/// The tool of a type.
+fn hosted(kind: &str) -> Option<&'static str> {
+    HostedTool::of_type(kind)?.tool()
+}
