@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod context;
+pub(crate) mod form;
 pub(crate) mod json;
 pub(crate) mod peer;
 pub(crate) mod percent;

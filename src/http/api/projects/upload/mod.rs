@@ -3,7 +3,6 @@
 //! Files are written as they arrive. Either all of them are there in the end or none: a new project becomes
 //! visible when it is complete, and files added to a project are removed again after a failure.
 
-mod form;
 mod path;
 mod writer;
 
@@ -18,13 +17,15 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
+use crate::http::request::form::{FormPart, MultipartForm};
 use crate::http::request::typed::unknown;
 use crate::http::response::HandlerResult;
-use form::{FormPart, MultipartForm};
 use path::UploadPath;
 use std::sync::Arc;
 use writer::{AddedFiles, UploadTarget, UploadWriter};
 
+/// Arguments of curl.
+const EXAMPLE: &str = "-F 'files=@a.txt;filename=folder/a.txt'";
 /// The directory of a project whose name is not known yet.
 const NAMELESS: &str = "upload";
 
@@ -50,7 +51,7 @@ pub(crate) async fn create(
     body: RequestBody,
 ) -> HandlerResult {
     let sender = body.sender();
-    let mut form = MultipartForm::of_request(context, &request.headers, body)?;
+    let mut form = MultipartForm::of_request(context, &request.headers, body, EXAMPLE)?;
     let kind = UploadKind::New(request.user);
     drop(request); // frees the headers while the job runs
     let (fields, intake) = read_form(context, &kind, &mut form).await?;
@@ -77,7 +78,7 @@ pub(crate) async fn add(
 ) -> HandlerResult {
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let sender = body.sender();
-    let mut form = MultipartForm::of_request(context, &request.headers, body)?;
+    let mut form = MultipartForm::of_request(context, &request.headers, body, EXAMPLE)?;
     drop(request); // frees the headers while the job runs
     let (_, intake) = read_form(context, &UploadKind::Into(project.clone()), &mut form).await?;
     sender.confirm(context)?;

@@ -50,13 +50,15 @@ pub(crate) struct MultipartForm {
 }
 
 impl MultipartForm {
+    /// The form in a body. `example` are arguments of curl that send one.
     pub(crate) fn of_request(
         context: &ServerContext,
         headers: &HeaderMap,
         body: RequestBody,
+        example: &str,
     ) -> Result<Self, ApiError> {
         body::refuse_encoding(headers)?;
-        let boundary = boundary(headers)?;
+        let boundary = boundary(headers, example)?;
         let limits = &context.app.limits;
         if body.size_hint().lower() > limits.upload_bytes {
             return Err(too_large(limits.upload_bytes));
@@ -125,14 +127,12 @@ impl UploadDeadline {
     }
 }
 
-fn boundary(headers: &HeaderMap) -> Result<String, ApiError> {
+fn boundary(headers: &HeaderMap, example: &str) -> Result<String, ApiError> {
     let announced = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
     let boundary = multer::parse_boundary(announced).ok().filter(|found| !found.is_empty());
     boundary.filter(|found| found.len() <= BOUNDARY_BYTES).ok_or_else(|| {
-        ApiError::value(
-            "Content-Type",
-            "the files must come as multipart/form-data with a boundary (curl -F 'files=@a.txt;filename=folder/a.txt')",
-        )
+        let rule = format!("the body must be multipart/form-data with a boundary (curl {example})");
+        ApiError::value("Content-Type", rule)
     })
 }
 

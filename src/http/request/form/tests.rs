@@ -178,12 +178,12 @@ fn only_form_data_boundaries_are_accepted() {
     let read = |line: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, line.parse().expect("a header"));
-        boundary(&headers)
+        boundary(&headers, "-F a=b")
     };
     assert_eq!(read("multipart/form-data; boundary=xyz").expect("a boundary"), "xyz");
     let long = format!("multipart/form-data; boundary={}", "x".repeat(71));
     for bad in ["text/plain", "multipart/form-data", "multipart/mixed; boundary=x", &long] {
         assert!(read(bad).is_err(), "{bad}");
     }
-    assert!(boundary(&HeaderMap::new()).is_err());
+    assert!(boundary(&HeaderMap::new(), "-F a=b").is_err());
 }
