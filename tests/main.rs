@@ -31,6 +31,7 @@ mod event_streams;
 mod fair_shares;
 mod file_changes;
 mod file_tools;
+mod files;
 mod install;
 mod job_directories;
 mod jobs;

@@ -87,6 +87,10 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let (status, batch) = ann.send("POST", "/v1/batches", ("application/jsonl", &line));
     assert_eq!(status, 202, "{batch}");
     let batch: Value = serde_json::from_str(&batch).expect("a batch");
+    let (kind, form) = body("POST", "/v1/files");
+    let (status, file) = ann.send("POST", "/v1/files", (kind, &form.replace("bobs", MARK)));
+    assert_eq!(status, 200, "{file}");
+    let file: Value = serde_json::from_str(&file).expect("a file");
     let schedule = json!({"name": MARK, "every_s": 3_600, "job": {"input": MARK}});
     let schedule = ann.json("POST", "/v1/schedules", &schedule)["id"].as_str().expect("an id").to_owned();
     let token = ann.json("POST", "/api/tokens", &json!({"name": MARK}))["data"].clone();
@@ -96,6 +100,7 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
         ("/v1/jobs", job),
         ("/v1/responses", response),
         ("/v1/batches", batch["id"].as_str().expect("an id").to_owned()),
+        ("/v1/files", file["id"].as_str().expect("an id").to_owned()),
         ("/v1/schedules", schedule),
         ("/v1/webhooks", delivery(ann)),
         ("/api/conversations", conversation),
@@ -139,6 +144,11 @@ fn body(method: &str, path: &str) -> (&'static str, String) {
         "upload" => {
             let part = "--b\r\ncontent-disposition: form-data; name=\"files\"; filename=\"top/a.txt\"\r\n\r\nx\r\n--b--\r\n";
             ("multipart/form-data; boundary=b", part.to_owned())
+        }
+        "files" => {
+            let field = "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nuser_data\r\n";
+            let file = "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"bobs\"\r\n\r\nbobs\r\n--b--\r\n";
+            ("multipart/form-data; boundary=b", format!("{field}{file}"))
         }
         "messages" => json(json!({"text": "mine now"})),
         "directories" => json(json!({"path": "mine"})),
@@ -221,6 +231,8 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
     let paths = [
         format!("/v1/jobs/{}", id("/v1/jobs")),
         format!("/v1/responses/{}", id("/v1/responses")),
+        format!("/v1/files/{}", id("/v1/files")),
+        format!("/v1/files/{}/content", id("/v1/files")),
         format!("/v1/schedules/{}", id("/v1/schedules")),
         format!("/api/conversations/{}", id("/api/conversations")),
         format!("/api/conversations/{}/messages", id("/api/conversations")),

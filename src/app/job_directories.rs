@@ -1,9 +1,10 @@
 //! Removes the directories of deleted jobs: at once when the store reports a deletion, and by comparing the
 //! disk with the store at the start and every minute, so that a crash or a failure leaves nothing behind.
+//! Contents of deleted files are swept with them.
 
 use super::job_usages::JobUsages;
 use crate::domain::workspace::{Workspace, WorkspaceId};
-use crate::ports::{Clock, FileError, Store, Workspaces};
+use crate::ports::{Clock, Contents, FileError, Store, Workspaces};
 use crate::store::{RedbStore, RetentionAge};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ const WORK_SHARE: u64 = 100;
 pub(super) struct CleanerPorts {
     pub(super) store: Arc<RedbStore>,
     pub(super) workspaces: Arc<dyn Workspaces>,
+    pub(super) contents: Arc<dyn Contents>,
     pub(super) usages: Arc<JobUsages>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -76,6 +78,9 @@ impl Cleaner {
         let begin_ms = clock.monotonic_ms();
         if begin_ms >= self.next_ms {
             self.compare(is_ended);
+            if let Err(error) = self.ports.contents.sweep() {
+                tracing::warn!(%error, "cannot remove the contents of deleted files; trying again later");
+            }
             let end_ms = clock.monotonic_ms();
             let pause_ms = end_ms.saturating_sub(begin_ms).saturating_mul(WORK_SHARE).max(INTERVAL_MS);
             self.next_ms = end_ms.saturating_add(pause_ms);
@@ -148,6 +153,7 @@ mod tests {
     use crate::domain::id::{JobId, UserId};
     use crate::domain::limits::Limits;
     use crate::ports::CancelToken;
+    use crate::store::ContentDirectory;
     use crate::workspace::HostFiles;
     use std::sync::atomic::AtomicU64;
 
@@ -161,7 +167,8 @@ mod tests {
             Arc::new(HostFiles::new(home.join("ws"), &limits, Arc::clone(&clock)));
         let usages = Arc::new(JobUsages::new(&limits, &workspaces));
         let store = RedbStore::in_memory(Arc::clone(&clock));
-        Cleaner::new(CleanerPorts { store, workspaces, usages, clock }, RetentionAge::For(0))
+        let contents = Arc::new(ContentDirectory::open(&home.join("files"), Arc::<RedbStore>::clone(&store)));
+        Cleaner::new(CleanerPorts { store, workspaces, contents, usages, clock }, RetentionAge::For(0))
     }
 
     #[test]

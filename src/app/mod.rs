@@ -37,7 +37,7 @@ use crate::store::RedbStore;
 use crate::webhooks::DispatcherThreads;
 use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
-pub use data_dir::{STORE_FILE, open_store, provide_data_dir};
+pub use data_dir::{CONTENTS_DIRECTORY, STORE_FILE, open_store, provide_data_dir};
 pub use error::AppError;
 pub use first_invite::FirstInvite;
 use free_memory::FreeMemoryReleaser;

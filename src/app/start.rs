@@ -2,7 +2,7 @@
 
 use super::App;
 use super::control_file::ControlFile;
-use super::data_dir::open_store;
+use super::data_dir::{self, open_store};
 use super::error::AppError;
 use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
@@ -32,7 +32,8 @@ use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
-    Audit, Clock, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store, Workspaces,
+    Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store,
+    Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::BashRules;
@@ -74,6 +75,7 @@ impl App {
         let secrets = PendingSecrets::start(config, &entropy)?;
         let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
         let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
+        let contents = data_dir::open_contents(config, &store);
         let audit = audit::open(config)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
@@ -93,8 +95,8 @@ impl App {
             meter: &meter,
         };
         let tools = tools::executor(config, tool_dependencies)?;
-        let cleaner =
-            start_cleaner(config, &store, &workspaces, &files, &clock).map_err(AppError::Runtime)?;
+        let cleaner = start_cleaner(config, &store, (&workspaces, &contents, &files), &clock)
+            .map_err(AppError::Runtime)?;
         let ports =
             EnginePorts { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
@@ -108,7 +110,7 @@ impl App {
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let keys = (secrets.session_key.wait().map_err(AppError::SessionKey)?, control_key);
-        let http = HttpParts { probes, addresses, workspaces, audit, keys, metrics, sandbox };
+        let http = HttpParts { probes, addresses, workspaces, contents, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
@@ -149,18 +151,19 @@ fn open_measured_store(
     Ok(store)
 }
 
-/// Removes the directories of deleted projects and jobs, now and from then on.
+/// Removes the directories of deleted projects and jobs and the contents of deleted files, now and from then
+/// on.
 fn start_cleaner(
     config: &Config,
     store: &Arc<RedbStore>,
-    workspaces: &Arc<dyn Workspaces>,
-    files: &StoreWorkspaceFiles,
+    (workspaces, contents, files): (&Arc<dyn Workspaces>, &Arc<dyn Contents>, &StoreWorkspaceFiles),
     clock: &Arc<dyn Clock>,
 ) -> std::io::Result<JobDirectoryCleaner> {
     project_cleanup::remove_leftovers(Arc::<RedbStore>::clone(store), Arc::clone(workspaces))?;
     let ports = CleanerPorts {
         store: Arc::clone(store),
         workspaces: Arc::clone(workspaces),
+        contents: Arc::clone(contents),
         usages: Arc::clone(files.usages()),
         clock: Arc::clone(clock),
     };
@@ -252,6 +255,7 @@ struct HttpParts {
     probes: Vec<Box<dyn ReadinessProbe>>,
     addresses: AddressPolicy,
     workspaces: Arc<dyn Workspaces>,
+    contents: Arc<dyn Contents>,
     audit: Arc<dyn Audit>,
     /// Of sessions, and of the control file.
     keys: (Vec<u8>, SecretDigest),
@@ -293,7 +297,7 @@ fn http_dependencies(
     http: HttpParts,
     is_public: bool,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, workspaces, audit, keys, metrics, sandbox } = http;
+    let HttpParts { probes, addresses, workspaces, contents, audit, keys, metrics, sandbox } = http;
     let (session_key, control_key) = keys;
     let by_address = if is_public { Registration::Invite } else { Registration::Open };
     AppDependencies {
@@ -301,6 +305,8 @@ fn http_dependencies(
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces,
+        files: Arc::<RedbStore>::clone(store),
+        contents,
         audit,
         auth: AuthSettings {
             mode: config.auth_mode,

@@ -1,11 +1,12 @@
-//! `nanoclaw check`: reads a closed store completely and names damaged rows.
+//! `nanoclaw check`: reads a closed store and the contents of uploaded files completely, and names what is
+//! damaged.
 
 use super::backup::explain;
 use super::error::CliError;
 use super::terminal::Terminal;
 use super::terminal::progress::TaskProgress;
-use crate::app::STORE_FILE;
-use crate::store::check as check_store;
+use crate::app::{CONTENTS_DIRECTORY, STORE_FILE};
+use crate::store::{ContentDirectory, check as check_store};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,23 +29,39 @@ pub(super) fn check(
     std::panic::set_hook(Box::new(|_| {}));
     let progress = TaskProgress::time("reading the store", terminal);
     let checked = check_store(&store).map_err(|error| explain(&error))?;
+    let damaged_contents = checked.as_ref().map_or_else(Vec::new, |report| {
+        ContentDirectory::check(&data_dir.join(CONTENTS_DIRECTORY), &report.contents)
+    });
     progress.end();
     let Some(report) = checked else {
         return Err(CliError::failed(format!("there is no store at '{}'", store.display()))
             .hint("name its directory with --data-dir"));
     };
+    let damaged = report.damaged.saturating_add(damaged_contents.len() as u64);
+    let places: Vec<&String> = report.places.iter().chain(&damaged_contents).collect();
     if args.json {
-        let (rows, damaged, places) = (report.rows, report.damaged, &report.places);
+        let rows = report.rows;
         let result = json!({"store": store, "rows": rows, "damaged": damaged, "places": places});
         terminal.line(&result.to_string())?;
     } else {
-        report.places.iter().try_for_each(|place| terminal.line(place))?;
+        places.iter().try_for_each(|place| terminal.line(place))?;
     }
-    if report.damaged == 0 {
+    if damaged == 0 {
         terminal.info(&format!("{} rows, none is damaged", report.rows));
         return Ok(ExitCode::SUCCESS);
     }
-    terminal.info(&format!("{} of {} rows or tables are damaged", report.damaged, report.rows));
-    terminal.info("hint: restore a backup from before: nanoclaw restore FILE");
+    if report.damaged > 0 {
+        terminal.info(&format!("{} of {} rows or tables are damaged", report.damaged, report.rows));
+        terminal.info("hint: restore a backup from before: nanoclaw restore FILE");
+    }
+    if !damaged_contents.is_empty() {
+        let all = report.contents.len();
+        terminal
+            .info(&format!("{} of {all} contents of files are missing or damaged", damaged_contents.len()));
+        terminal.info(&format!(
+            "hint: backups have no contents; copy them back from a copy of '{}'",
+            data_dir.join(CONTENTS_DIRECTORY).display()
+        ));
+    }
     Ok(ExitCode::FAILURE)
 }

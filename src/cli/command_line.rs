@@ -87,7 +87,7 @@ pub(super) enum Command {
     Chat(chat::ChatArgs),
     /// List jobs, newest first
     Jobs(list::JobsArgs),
-    /// List conversations, projects, schedules, batches, webhooks, models, tools or usage
+    /// List conversations, projects, schedules, batches, files, webhooks, models, tools or usage
     List(resources::ResourceListArgs),
     /// Print a job, conversation, project, schedule, batch or webhook delivery as JSON
     Show(resources::ItemArgs),

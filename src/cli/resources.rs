@@ -19,7 +19,7 @@ struct Resource {
     fields: &'static [&'static str],
 }
 
-const RESOURCES: [Resource; 9] = [
+const RESOURCES: [Resource; 10] = [
     Resource { kind: "jobs", prefix: "job_", path: "/v1/jobs", fields: &["/id", "/status", "/input"] },
     Resource {
         kind: "conversations",
@@ -44,6 +44,12 @@ const RESOURCES: [Resource; 9] = [
         prefix: "batch_",
         path: "/v1/batches",
         fields: &["/id", "/status", "/request_counts/completed", "/request_counts/total"],
+    },
+    Resource {
+        kind: "files",
+        prefix: "file-",
+        path: "/v1/files",
+        fields: &["/id", "/purpose", "/bytes", "/filename"],
     },
     Resource {
         kind: "webhooks",

@@ -483,12 +483,16 @@ fn default_yml_states_the_range_of_every_number() {
 
 #[test]
 fn a_retention_time_needs_a_unit_or_the_word_never() {
-    let config = load("config.yml", "retention: {deltas: never, events: 90s, jobs: 30d, job_files: 7d}", &[])
-        .expect("loads");
+    let config = load(
+        "config.yml",
+        "retention: {deltas: never, events: 90s, jobs: 30d, job_files: 7d, files: 12h}",
+        &[],
+    )
+    .expect("loads");
     let written = serde_json::to_value(&config.retention).expect("JSON");
     assert_eq!(
         written,
-        serde_json::json!({"deltas": "never", "events": "90s", "jobs": "30d", "job_files": "7d"})
+        serde_json::json!({"deltas": "never", "events": "90s", "jobs": "30d", "job_files": "7d", "files": "12h"})
     );
     for text in ["retention: {jobs: 30}", "retention: {jobs: 30 days}", "retention: {jobs: -1d}"] {
         let error = complaint(text);

@@ -121,6 +121,11 @@ prefixed_id!(
     BatchId,
     "batch_"
 );
+prefixed_id!(
+    /// Id of an uploaded file, `file-…`, as clients of `OpenAI` expect it.
+    FileId,
+    "file-"
+);
 
 impl JobId {
     /// Id of the job's answer: the same bits, so that a retry keeps it.

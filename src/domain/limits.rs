@@ -185,6 +185,10 @@ limits! {
     upload_bytes: u64 = 200 * 1024 * 1024, KIB..=64 * GIB;
     /// Maximum files of an upload; else 413.
     upload_files: u64 = 10_000, 1..=1_000_000;
+    /// Maximum files of `/v1/files` of one user; else 429.
+    user_files: u64 = 10_000, 0..=1_000_000;
+    /// Maximum bytes of the files of `/v1/files` of one user together; else 413.
+    user_files_bytes: u64 = 10 * 1024 * 1024 * 1024, 0..=EIB;
     /// Maximum files that a search reads.
     search_files: u64 = 20_000, 1..=10_000_000;
     /// Timeout of a search, milliseconds.

@@ -32,6 +32,7 @@ mod script;
 pub mod secret;
 pub mod secret_names;
 pub mod steps;
+pub mod stored_file;
 pub mod timing;
 pub mod tokens;
 pub mod tool;

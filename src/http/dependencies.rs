@@ -6,8 +6,9 @@ use crate::domain::id::{ConversationId, IdGenerator, JobId};
 use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
-    Accounts, Audit, Backup, Batches, Clock, Conversations, Entropy, Exposition, KernelTables, Meter, Model,
-    Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users, Workspaces,
+    Accounts, Audit, Backup, Batches, Clock, Contents, Conversations, Entropy, Exposition, KernelTables,
+    Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store, StoredFiles, Toolbox,
+    Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -31,6 +32,10 @@ pub struct AppDependencies {
     pub projects: Arc<dyn Projects>,
     /// Files of projects.
     pub workspaces: Arc<dyn Workspaces>,
+    /// Rows of `/v1/files`.
+    pub files: Arc<dyn StoredFiles>,
+    /// Their contents.
+    pub contents: Arc<dyn Contents>,
     /// The audit log.
     pub audit: Arc<dyn Audit>,
     /// Authentication.

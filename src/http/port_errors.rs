@@ -3,7 +3,8 @@
 
 use super::error::ApiError;
 use crate::ports::{
-    AccountError, BatchError, ConversationError, JobChangeError, ProjectError, ScheduleError, SubmitError,
+    AccountError, BatchError, ConversationError, JobChangeError, ProjectError, ScheduleError,
+    StoredFileError, SubmitError,
 };
 use hyper::StatusCode;
 use std::fmt::Display;
@@ -94,6 +95,20 @@ impl From<ProjectError> for ApiError {
             ProjectError::NameTaken => Self::value("name", "a project of this name exists already"),
             ProjectError::ProjectsFull { .. } => {
                 Self::refused(StatusCode::TOO_MANY_REQUESTS, "projects_full", &error)
+            }
+        }
+    }
+}
+
+impl From<StoredFileError> for ApiError {
+    fn from(error: StoredFileError) -> Self {
+        match error {
+            StoredFileError::Store(error) => error.into(),
+            StoredFileError::FilesFull { .. } => {
+                Self::refused(StatusCode::TOO_MANY_REQUESTS, "files_full", &error)
+            }
+            StoredFileError::BytesFull { .. } => {
+                Self::refused(StatusCode::PAYLOAD_TOO_LARGE, "quota_exceeded", &error)
             }
         }
     }

@@ -99,6 +99,12 @@ routes! {
     GET "/v1/batches/{id}/results" User ["follow", "after"] => async v1::batches::results::results;
     POST "/v1/batches/{id}/cancel" User [] => async v1::batches::cancel;
 
+    GET "/v1/files" User ["after", "limit", "order", "purpose"] => async v1::files::list;
+    POST "/v1/files" User [] => body v1::files::upload::upload;
+    GET "/v1/files/{id}" User [] => async v1::files::show;
+    DELETE "/v1/files/{id}" User [] => async v1::files::delete;
+    GET "/v1/files/{id}/content" User [] => async v1::files::content;
+
     GET "/v1/schedules" User ["limit", "cursor"] => async v1::schedules::list;
     POST "/v1/schedules" User [] => body v1::schedules::create;
     GET "/v1/schedules/{id}" User [] => async v1::schedules::show;

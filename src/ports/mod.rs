@@ -7,6 +7,7 @@ mod backup;
 mod batch;
 mod budget;
 mod clock;
+mod contents;
 mod conversations;
 mod files;
 mod job_services;
@@ -24,6 +25,7 @@ mod seen_files;
 mod semaphore;
 mod store;
 mod store_error;
+mod stored_files;
 mod ticket;
 mod tool;
 mod users;
@@ -36,6 +38,7 @@ pub use backup::Backup;
 pub use batch::{BatchError, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use budget::TokenBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
+pub use contents::{Contents, IncomingContent, PinnedContent};
 pub use conversations::{
     ChatMessage, ConversationCursor, ConversationError, ConversationPage, ConversationQuery, Conversations,
     MessagePage, MessageRef, RegenerateRequest,
@@ -63,6 +66,7 @@ pub use store::{
     Store, SubmitError, Urgency,
 };
 pub use store_error::StoreError;
+pub use stored_files::{StoredFileError, StoredFilePage, StoredFileQuery, StoredFiles};
 pub use ticket::Ticket;
 pub use tool::{
     ApprovedCalls, FullResult, Journal, ModelParameters, ProgressReporter, Tool, ToolContext, ToolError,

@@ -34,6 +34,12 @@ impl AtomicFile {
         &self.part
     }
 
+    /// The same with a name that was not known before.
+    pub(super) fn finish_as(mut self, target: &Path) -> io::Result<()> {
+        target.clone_into(&mut self.target);
+        self.finish()
+    }
+
     /// Gives the complete file its name, safe against a power loss.
     pub fn finish(self) -> io::Result<()> {
         self.file.sync_all()?;

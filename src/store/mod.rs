@@ -1,7 +1,8 @@
-//! The embedded store behind [`crate::ports::Store`]: jobs, events, batches, schedules, accounts and
-//! projects.
+//! The embedded store behind [`crate::ports::Store`]: jobs, events, batches, schedules, accounts,
+//! projects and uploaded files.
 
 mod atomic_file;
+mod contents;
 mod file_probe;
 pub mod options;
 mod redb;
@@ -11,6 +12,7 @@ pub use self::redb::{
     LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, backup_closed, check, file_advice, layout, restore,
 };
 pub use atomic_file::AtomicFile;
+pub use contents::ContentDirectory;
 use file_probe::mark_store;
 pub use file_probe::{FileProbe, had_store, probe_file};
 pub use retention_age::{InvalidRetentionAge, RetentionAge};

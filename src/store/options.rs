@@ -32,7 +32,7 @@ pub struct StoreOptions {
     pub has_quotas: bool,
 }
 
-/// Retention of ended jobs.
+/// Retention of ended jobs and of uploaded files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOptions {
@@ -44,6 +44,8 @@ pub struct RetentionOptions {
     pub jobs: RetentionAge,
     /// The directory of a job without a project is removed; the job stays.
     pub job_files: RetentionAge,
+    /// A file of `/v1/files` is removed so long after its upload, if it does not expire earlier.
+    pub files: RetentionAge,
 }
 
 impl Default for RetentionOptions {
@@ -53,6 +55,7 @@ impl Default for RetentionOptions {
             events: RetentionAge::Forever,
             jobs: RetentionAge::Forever,
             job_files: RetentionAge::For(30 * 24 * 3_600_000),
+            files: RetentionAge::Forever,
         }
     }
 }

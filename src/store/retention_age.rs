@@ -22,12 +22,17 @@ pub enum RetentionAge {
 }
 
 impl RetentionAge {
-    /// Jobs that ended before this time are due; `None` when no job ever is.
-    pub fn cutoff_ms(self, now_ms: u64) -> Option<u64> {
+    /// The age, milliseconds; `None` for never.
+    pub fn age_ms(self) -> Option<u64> {
         match self {
             Self::Forever => None,
-            Self::For(ms) => now_ms.checked_sub(ms),
+            Self::For(ms) => Some(ms),
         }
+    }
+
+    /// Jobs that ended before this time are due; `None` when no job ever is.
+    pub fn cutoff_ms(self, now_ms: u64) -> Option<u64> {
+        self.age_ms().and_then(|ms| now_ms.checked_sub(ms))
     }
 }
 

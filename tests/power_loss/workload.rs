@@ -37,6 +37,7 @@ impl<'a> Workload<'a> {
     /// All kinds of requests; `round` makes their names unique.
     pub(super) fn round(&mut self, round: usize) {
         self.files(round);
+        self.stored_files(round);
         self.jobs(round);
         self.approvals(round);
         self.accounts(round);
@@ -169,6 +170,35 @@ impl<'a> Workload<'a> {
         for path in &paths {
             self.acknowledged_file(path);
         }
+    }
+
+    /// Files of `/v1/files`; the second of a round has the content of the first.
+    fn stored_files(&mut self, round: usize) {
+        let content = format!("{round}").repeat(40_000);
+        let head = "Content-Disposition: form-data; name";
+        let purpose = format!("--cut\r\n{head}=\"purpose\"\r\n\r\nuser_data\r\n");
+        let body =
+            format!("{purpose}--cut\r\n{head}=\"file\"; filename=\"a\"\r\n\r\n{content}\r\n--cut--\r\n");
+        let form = [("content-type", "multipart/form-data; boundary=cut")];
+        let mut ids = Vec::new();
+        for _ in 0..2 {
+            let reply = self.client.ask_with("POST /v1/files", &form, &body);
+            self.mark_answer();
+            assert_eq!(reply.status, 200, "{}", reply.body);
+            let id = reply.json()["id"].as_str().expect("an id").to_owned();
+            self.acknowledged_get(&id, &format!("/v1/files/{id}"), &["/bytes", "/filename", "/created_at"]);
+            let (line, expected) = (format!("GET /v1/files/{id}/content"), content.clone());
+            self.acknowledged(&id, move |client| {
+                let reply = client.ask(&line, &Value::Null);
+                let is_whole = reply.status == 200 && reply.body == expected;
+                is_whole.then_some(()).ok_or_else(|| format!("{line}: {} {}", reply.status, reply.body.len()))
+            });
+            ids.push(id);
+        }
+        let first = ids.remove(0);
+        self.changes(&first);
+        self.answered(&format!("DELETE /v1/files/{first}"), &Value::Null, 200);
+        self.acknowledged_status(&first, format!("GET /v1/files/{first}"), 404);
     }
 
     pub(super) fn submit(&mut self, body: &Value) -> String {

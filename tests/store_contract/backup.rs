@@ -3,6 +3,7 @@
 use super::fixture::{Fixture, open};
 use super::projects;
 use super::schedules::{every, order, schedule};
+use super::stored_files;
 use super::users::{newcomer, token};
 use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done, id, job, name, turn};
 use nanoclaw::domain::account::Quota;
@@ -93,6 +94,7 @@ fn fill_the_other_tables(fixture: &Fixture) {
         projects::found(fixture, number, ANN, &format!("project {number}")).unwrap();
     }
     fixture.store.remove_project(ANN, projects::pid(2)).wait().unwrap();
+    stored_files::add_expiring(&fixture.store, 1, ANN);
 }
 
 /// The tables of a file and how many rows each has.

@@ -26,6 +26,7 @@ mod retention;
 mod retries;
 mod schedules;
 mod stored_bytes;
+mod stored_files;
 mod summaries;
 mod tool_results;
 mod usage;

@@ -24,8 +24,8 @@ pub(crate) struct FileBody {
 }
 
 impl FileBody {
-    /// The whole file. The permit is released with the body.
-    pub(crate) fn new(file: File, turn: OwnedSemaphorePermit) -> io::Result<Self> {
+    /// The whole file. A permit is released with the body.
+    pub(crate) fn new(file: File, turn: Option<OwnedSemaphorePermit>) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
         let place = FilePosition { file: Arc::new(file), at: 0, end: bytes, _turn: turn };
         Ok(Self { pieces: Box::pin(try_unfold(place, FilePosition::next)), left: bytes })
@@ -52,7 +52,7 @@ struct FilePosition {
     file: Arc<File>,
     at: u64,
     end: u64,
-    _turn: OwnedSemaphorePermit,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl FilePosition {

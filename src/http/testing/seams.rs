@@ -18,7 +18,7 @@ use crate::ports::{
     KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ReadinessProbe,
     ResultPage, Store, StoreError, Ticket, ToolContext, ToolScope, Toolbox,
 };
-use crate::store::RedbStore;
+use crate::store::{ContentDirectory, RedbStore};
 use crate::workspace::HostFiles;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -245,7 +245,12 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         schedules: Arc::new(NoSchedules),
         users: Arc::<RedbStore>::clone(&side),
         conversations: Arc::<RedbStore>::clone(&side),
-        projects: side,
+        projects: Arc::<RedbStore>::clone(&side),
+        contents: Arc::new(ContentDirectory::open(
+            "/nonexistent/files".as_ref(),
+            Arc::<RedbStore>::clone(&side),
+        )),
+        files: side,
         workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
         audit: Arc::new(Rest),
         auth: AuthSettings {

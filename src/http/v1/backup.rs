@@ -26,7 +26,7 @@ pub(crate) async fn backup(context: &Arc<ServerContext>, _: &RequestContext) -> 
         }
         error => error.into(),
     });
-    let body = FileBody::new(copied?, turn).map_err(|error| {
+    let body = FileBody::new(copied?, Some(turn)).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
         ApiError::Internal
     })?;

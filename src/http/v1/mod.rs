@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod batches;
+pub(crate) mod files;
 pub(crate) mod idempotency;
 pub(crate) mod jobs;
 pub(crate) mod openai;

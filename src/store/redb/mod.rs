@@ -14,6 +14,7 @@ mod queue;
 mod retention;
 mod schedules;
 mod store;
+mod stored_files;
 mod webhooks;
 mod writer;
 

@@ -3,6 +3,7 @@
 mod api;
 mod bodies;
 mod openai;
+mod files;
 mod operation;
 mod responses;
 mod v1;
@@ -86,6 +87,7 @@ fn drawn() -> Value {
     v1::draw(&mut drawing, &app);
     openai::draw(&mut drawing);
     responses::draw(&mut drawing);
+    files::draw(&mut drawing);
     api::draw(&mut drawing, &app);
     drawing.shape::<ErrorResponse<'_>>();
     drawing.shape::<ApiErrorResponse>();

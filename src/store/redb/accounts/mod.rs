@@ -6,7 +6,7 @@ use crate::ports::{Accounts, DayUsage, HourUsage, StoreError};
 use crate::store::redb::accounts::hourly_usage::hourly_usage;
 use crate::store::redb::accounts::usage::{UsageRow, lines};
 use crate::store::redb::codec::keys::conversations::TurnKey;
-use crate::store::redb::codec::tables::{CONVERSATION_USAGE, STORED_BYTES, USAGE};
+use crate::store::redb::codec::tables::{CONVERSATION_USAGE, FILE_TOTALS, STORED_BYTES, USAGE};
 use crate::store::redb::store::RedbStore;
 
 mod hourly_usage;
@@ -45,6 +45,8 @@ impl Accounts for RedbStore {
     }
 
     fn stored_bytes(&self, user: UserId) -> Result<u64, StoreError> {
-        self.read(|reading| stored_bytes::of_user(&STORED_BYTES.read(reading)?, user))
+        self.read(|reading| {
+            stored_bytes::with_files(&STORED_BYTES.read(reading)?, &FILE_TOTALS.read(reading)?, user)
+        })
     }
 }

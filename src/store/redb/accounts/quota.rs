@@ -46,6 +46,6 @@ impl Transaction<'_> {
             let booked = lines(&self.tables.usage, user, today, today)?;
             Ok(booked.iter().fold(0, |sum: u64, (_, row)| sum.saturating_add(row.usage.total_tokens)))
         };
-        WorkQuota::count(quota, unfinished_jobs, tokens_today, || self.stored_bytes(user))
+        WorkQuota::count(quota, unfinished_jobs, tokens_today, || self.stored_bytes_with_files(user))
     }
 }

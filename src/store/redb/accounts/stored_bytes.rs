@@ -6,23 +6,36 @@ use crate::domain::id::UserId;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, account_key};
 use crate::store::redb::codec::keys::batches::OwnedBatchKey;
+use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::META_STORED_BYTES;
+use crate::store::redb::stored_files::FileTotals;
 use crate::store::redb::writer::transaction::Transaction;
 use std::collections::HashMap;
 
-/// The bytes of a user.
-pub(crate) fn of_user(
+/// All bytes of a user: rows, and contents of uploaded files.
+pub(crate) fn with_files(
     sums: &impl ReadableTable<&'static AccountBytes, u64>,
+    totals: &impl ReadableTable<&'static AccountBytes, RawBytes>,
     user: UserId,
 ) -> Result<u64, StoreError> {
+    Ok(of_user(sums, user)?.saturating_add(FileTotals::of_user(totals, user)?.bytes))
+}
+
+/// The bytes of a user's rows.
+fn of_user(sums: &impl ReadableTable<&'static AccountBytes, u64>, user: UserId) -> Result<u64, StoreError> {
     Ok(sums.get(&account_key(user))?.map_or(0, |sum| sum.value()))
 }
 
 impl Transaction<'_> {
-    /// The bytes of a user before this transaction.
-    pub(crate) fn stored_bytes(&self, user: UserId) -> Result<u64, StoreError> {
+    /// All bytes of a user; those of rows as before this transaction.
+    pub(crate) fn stored_bytes_with_files(&self, user: UserId) -> Result<u64, StoreError> {
+        with_files(&self.tables.stored_bytes, &self.tables.file_totals, user)
+    }
+
+    /// The bytes of a user's rows before this transaction.
+    fn stored_bytes(&self, user: UserId) -> Result<u64, StoreError> {
         of_user(&self.tables.stored_bytes, user)
     }
 

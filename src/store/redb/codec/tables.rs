@@ -13,6 +13,7 @@ use crate::store::redb::codec::keys::jobs::{
 };
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
+use crate::store::redb::codec::keys::stored_files::{FileContentBytes, FileExpiryBytes, OwnedFileBytes};
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::malformed_rows::quarantine_key;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
@@ -231,6 +232,14 @@ tables! {
     projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => ();
     /// Projects being created or removed, of which only the directory may exist.
     pending_directories PENDING_DIRECTORIES: &'static ProjectBytes => RawBytes;
+    /// Files of `/v1/files`: [`crate::domain::stored_file::StoredFile`].
+    files FILES: &'static OwnedFileBytes => RawBytes, of user;
+    /// Those that expire, by time.
+    files_expiring FILES_EXPIRING: &'static FileExpiryBytes => ();
+    /// All by content, with empty values: a damaged one still counts, so that its content stays.
+    file_contents FILE_CONTENTS: &'static FileContentBytes => RawBytes;
+    /// Files of each user together: [`crate::store::redb::stored_files::FileTotals`].
+    file_totals FILE_TOTALS: &'static AccountBytes => RawBytes;
     /// Malformed rows of all tables: [`quarantine_key`].
     quarantine QUARANTINE: RawBytes => RawBytes;
 }

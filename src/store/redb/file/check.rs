@@ -1,12 +1,15 @@
 //! Checks a whole store: redb's page checksums, each row's own checksum, and that each table has as many rows
 //! as it says. Changes nothing: what redb repairs on the way stays in memory.
 
+use crate::domain::stored_file::{ContentDigest, StoredFile};
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::HiddenRow;
 use crate::store::redb::codec::malformed_rows::Hex;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
-use crate::store::redb::codec::tables::{self, NAMES, StoredLayout};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{self, FILES, NAMES, StoredLayout};
+use crate::store::redb::codec::values;
 use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::migration::refuse_newer;
@@ -15,6 +18,7 @@ use crate::store::redb::file::overlay::Overlay;
 use crate::store::redb::file::restore::lock;
 use crate::store::redb::store::RedbStore;
 use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _, TableError};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::ops::Bound;
@@ -37,6 +41,8 @@ pub struct StoreCheck {
     pub damaged: u64,
     /// Each is a table with the hexadecimal key of a row, or a table with what is wrong with it.
     pub places: Vec<String>,
+    /// Contents that files of users have, and their lengths. They are kept outside of the store.
+    pub contents: BTreeMap<ContentDigest, u64>,
     /// Tables that lack rows.
     pub(crate) short_tables: Vec<&'static str>,
     /// Rows that a lookup by their key may miss, and their tables.
@@ -116,9 +122,18 @@ fn check_file(file: File, store: &Path) -> Result<StoreCheck, OpenError> {
     if tables::inspect(&database).map_err(unusable)? == StoredLayout::Known(tables::VERSION) {
         let reading = database.begin_read().map_err(|error| unusable(error.into()))?.into();
         report = check_rows(&reading, &|| true).map_err(unusable)?;
+        report.contents = catch_unwind(AssertUnwindSafe(|| contents(&reading))).unwrap_or_default();
     }
     check_pages(&mut database, &mut report);
     Ok(report)
+}
+
+/// The contents of all readable files.
+fn contents(reading: &ReadTransaction) -> BTreeMap<ContentDigest, u64> {
+    let Ok(rows) = FILES.read(reading) else { return BTreeMap::new() };
+    let Ok(rows) = rows.iter() else { return BTreeMap::new() };
+    let files = rows.filter_map(|row| values::decode::<StoredFile>(row.ok()?.1.value()).ok());
+    files.map(|file| (file.content, file.bytes)).collect()
 }
 
 fn check_pages(database: &mut Database, report: &mut StoreCheck) {

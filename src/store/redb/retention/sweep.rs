@@ -1,5 +1,5 @@
-//! Shrinks ended jobs by stages: complete, deltas folded, log cut, removed. One call does the work of one
-//! small transaction; [`super::sweeper`] decides when.
+//! Shrinks ended jobs by stages: complete, deltas folded, log cut, removed. Removes expired files, too. One
+//! call does the work of one small transaction; [`super::sweeper`] decides when.
 //!
 //! The index of ended jobs is sorted by stage, then by end: due jobs are found quickly among any number of
 //! jobs. An entry whose job was deleted or runs again is dropped when it is due.
@@ -36,6 +36,8 @@ pub(crate) struct RetentionSweep {
     pub(crate) deltas_before_ms: Option<u64>,
     pub(crate) events_before_ms: Option<u64>,
     pub(crate) jobs_before_ms: Option<u64>,
+    /// Uploaded files that expire before this time are due.
+    pub(crate) files_before_ms: Option<u64>,
 }
 
 /// Data that retention removes from a job.
@@ -68,6 +70,9 @@ impl Transaction<'_> {
         let mut more = self.clear_removed_batches()? | self.clear_removed_conversations()?;
         if let Some(before_ms) = sweep.jobs_before_ms {
             more |= self.forget_batches(before_ms)?;
+        }
+        if let Some(before_ms) = sweep.files_before_ms {
+            more |= self.forget_expired_files(before_ms)?;
         }
         for (action, stage, before_ms) in sweep.due_actions() {
             for key in self.due(stage, before_ms)? {

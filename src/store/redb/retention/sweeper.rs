@@ -46,6 +46,7 @@ impl Sweeper {
             deltas_before_ms: before(*deltas),
             events_before_ms: before(*events),
             jobs_before_ms: before(*jobs),
+            files_before_ms: Some(wall_ms),
         }
     }
 
@@ -75,8 +76,12 @@ mod tests {
         assert!(!sweeper.is_due(FIRST_MS - 1) && sweeper.is_due(FIRST_MS));
         assert_eq!(sweeper.wait(FIRST_MS - 5), Duration::from_millis(5));
         let (deltas, jobs) = (Some(NOW - HOUR), Some(NOW - 2 * HOUR));
-        let expected =
-            RetentionSweep { deltas_before_ms: deltas, events_before_ms: None, jobs_before_ms: jobs };
+        let expected = RetentionSweep {
+            deltas_before_ms: deltas,
+            events_before_ms: None,
+            jobs_before_ms: jobs,
+            files_before_ms: Some(NOW),
+        };
         assert_eq!(sweeper.sweep(NOW), expected);
         sweeper.postpone(FIRST_MS);
         let next_ms = FIRST_MS + INTERVAL_MS;

@@ -32,6 +32,11 @@ pub(crate) struct StoreLimits {
     pub(crate) accounts: u64,
     /// Maximum conversations of one user.
     pub(crate) conversations: u64,
+    /// Maximum files of one user, and their bytes together.
+    pub(crate) user_files: u64,
+    pub(crate) user_files_bytes: u64,
+    /// Age after which a file of a user is removed, milliseconds; `None`: never.
+    pub(crate) files_ms: Option<u64>,
     /// Maximum schedules of one user that models have made, and the tokens that their jobs may spend a day; 0
     /// turns the tokens off.
     pub(crate) model_schedules: u64,
@@ -318,6 +323,9 @@ mod tests {
             ageing_ms: 1,
             accounts: 10_000,
             conversations: 1,
+            user_files: 1,
+            user_files_bytes: 1,
+            files_ms: None,
             model_schedules: 1,
             model_schedule_tokens: 0,
             share: None,

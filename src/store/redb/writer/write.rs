@@ -3,7 +3,7 @@
 use crate::domain::id::JobId;
 use crate::ports::{
     AccountError, BatchError, ConversationError, JobChangeError, LeaseError, ProjectError, ScheduleError,
-    SpawnError, StoreError, SubmitError, Ticket, Urgency,
+    SpawnError, StoreError, StoredFileError, SubmitError, Ticket, Urgency,
 };
 use crate::store::redb::writer::transaction::Transaction;
 use tokio::sync::oneshot;
@@ -78,7 +78,8 @@ port_errors!(
     ScheduleError,
     AccountError,
     ProjectError,
-    BatchError
+    BatchError,
+    StoredFileError
 );
 
 /// A write and the ticket of its caller.

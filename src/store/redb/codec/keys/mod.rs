@@ -8,5 +8,6 @@ pub(crate) mod jobs;
 pub(crate) mod projects;
 mod reader;
 pub(crate) mod schedules;
+pub(crate) mod stored_files;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The parts of keys: joins them, and defines keys as structs of parts.
 
-use crate::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
+use crate::domain::id::{BatchId, DeliveryId, FileId, JobId, ScheduleId, UserId};
 
 pub(crate) fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     debug_assert_eq!(parts.iter().map(|p| p.len()).sum::<usize>(), N, "parts fill the key");
@@ -57,6 +57,7 @@ key_parts! {
     [u8; 32]: |digest| digest, |bytes| bytes;
     UserId: |user| user.0.to_be_bytes(), |bytes| UserId(u32::from_be_bytes(bytes));
     BatchId: |id| id.to_bytes(), |bytes| BatchId::from_bytes(bytes);
+    FileId: |id| id.to_bytes(), |bytes| FileId::from_bytes(bytes);
     DeliveryId: |id| id.to_bytes(), |bytes| DeliveryId::from_bytes(bytes);
     JobId: |id| id.to_bytes(), |bytes| JobId::from_bytes(bytes);
     ScheduleId: |id| id.to_bytes(), |bytes| ScheduleId::from_bytes(bytes);

@@ -1,0 +1,80 @@
+//! Keys of uploaded files.
+
+use crate::domain::id::{FileId, UserId};
+use crate::domain::stored_file::ContentDigest;
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
+
+key! {
+    /// A file of a user.
+    OwnedFileKey, OwnedFileBytes = 20 {
+        user: UserId,
+        id: FileId,
+    }
+}
+
+impl OwnedFileKey {
+    /// The first and the last key that a user's files can have.
+    pub(crate) fn ends(user: UserId) -> (Self, Self) {
+        let key = |bits| Self { user, id: FileId::from_bits(bits) };
+        (key(u128::MIN), key(u128::MAX))
+    }
+}
+
+key! {
+    /// A file at the time when it expires.
+    FileExpiryKey, FileExpiryBytes = 28 {
+        at_ms: u64,
+        user: UserId,
+        id: FileId,
+    }
+}
+
+/// Bytes of the key of a file under its content's digest.
+pub(crate) type FileContentBytes = [u8; 52];
+
+/// The key of a file under its content's digest.
+pub(crate) fn content_key(content: ContentDigest, user: UserId, id: FileId) -> FileContentBytes {
+    join(&[&content.to_bytes(), &user.0.to_be_bytes(), &id.to_bytes()])
+}
+
+/// The first and the last key that files with this content can have.
+pub(crate) fn content_ends(content: ContentDigest) -> (FileContentBytes, FileContentBytes) {
+    let key = |user, bits| content_key(content, UserId(user), FileId::from_bits(bits));
+    (key(u32::MIN, u128::MIN), key(u32::MAX, u128::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn p7_file_keys_round_trip_and_sort_by_user(a: (u32, u128), b: (u32, u128), same: bool) {
+            let key = |(user, bits)| OwnedFileKey { user: UserId(user), id: FileId::from_bits(bits) };
+            let (a, b) = (key(a), key(if same { (a.0, b.1) } else { b }));
+            prop_assert_eq!(OwnedFileKey::decode(&a.encode()), a);
+            prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
+            let (first, last) = OwnedFileKey::ends(a.user);
+            prop_assert_eq!((first..=last).contains(&b), a.user == b.user);
+        }
+
+        #[test]
+        fn file_expiry_keys_sort_by_time_and_content_keys_by_content(a: (u64, u32, u128), b: (u64, u32, u128), same: bool) {
+            let b = if same { (a.0, b.1, b.2) } else { b };
+            let expiry = |(at_ms, user, bits): (u64, u32, u128)| {
+                FileExpiryKey { at_ms, user: UserId(user), id: FileId::from_bits(bits) }
+            };
+            prop_assert_eq!(FileExpiryKey::decode(&expiry(a).encode()), expiry(a));
+            prop_assert_eq!(expiry(a).encode().cmp(&expiry(b).encode()), expiry(a).cmp(&expiry(b)));
+            let digest = |(start, ..): (u64, u32, u128)| {
+                let mut bytes = [7; 32];
+                bytes[..8].copy_from_slice(&start.to_be_bytes());
+                ContentDigest::from_bytes(bytes)
+            };
+            let (first, last) = content_ends(digest(a));
+            let key = content_key(digest(b), UserId(b.1), FileId::from_bits(b.2));
+            prop_assert_eq!((first..=last).contains(&key), a.0 == b.0);
+        }
+    }
+}
