@@ -106,7 +106,7 @@ fn a_bad_line_rejects_the_whole_batch_and_names_its_number() {
         (r#"{"custom_id":"x","body":{"input":"x","priority":10}}"#, "'priority'"),
         (r#"{"custom_id":"x","url":"/v1/embeddings","body":{"input":"x"}}"#, "/v1/chat/completions"),
         (r#"{"custom_id":"x","method":"GET","url":"/v1/responses","body":{"input":"x"}}"#, "POST"),
-        (r#"{"input_file_id":"file-1"}"#, "curl -T"),
+        (r#"{"input_file_id":"file-1"}"#, "application/json"),
         (r#"{"custom_id":"x","body":{"input":"x"},"bodi":1}"#, "did you mean 'body'"),
     ] {
         let reply = upload(&server, "", &format!("{good}\n{line}\n{}", lines(1)));

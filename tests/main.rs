@@ -17,6 +17,7 @@ mod approvals;
 mod ask;
 mod attacks;
 mod batch_cli;
+mod batch_files;
 mod batches;
 mod bit_rot;
 mod cli;

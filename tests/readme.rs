@@ -10,7 +10,7 @@ const CHINESE: &str = include_str!("../README.zh-CN.md");
 const BENCHMARKS: &str = include_str!("../BENCHMARKS.md");
 
 /// The output of the lines if the text around them is true.
-const EXPECTED_OUTPUT: [&str; 13] = [
+const EXPECTED_OUTPUT: [&str; 14] = [
     "HTTP/1.1 202",
     "391",
     "5050",
@@ -22,6 +22,7 @@ const EXPECTED_OUTPUT: [&str; 13] = [
     "\"cron\":\"30 7 * * MON-FRI\"",
     "msg_",
     "user_1/uploaded",
+    "\"object\":\"chat.completion\"",
     "nanoclaw_jobs_",
     "\"status\":\"ok\"",
 ];

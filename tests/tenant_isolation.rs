@@ -328,3 +328,31 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
     submit_with_key(&ann, "one");
     submit_with_key(&bob, "two");
 }
+
+#[test]
+fn p7_a_batch_cannot_be_made_of_a_file_of_another_user() {
+    let server = Server::start_with(CONFIG);
+    let _root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let line = json!({"custom_id": MARK, "url": "/v1/jobs", "body": {"input": MARK}}).to_string();
+    let (kind, form) = body("POST", "/v1/files");
+    let form = form.replace("user_data", "batch").replace("\r\n\r\nbobs\r\n", &format!("\r\n\r\n{line}\r\n"));
+    let (status, file) = ann.send("POST", "/v1/files", (kind, &form));
+    assert_eq!(status, 200, "{file}");
+    let file: Value = serde_json::from_str(&file).expect("a file");
+    let file = file["id"].as_str().expect("an id");
+    let make = |person: &Client<'_>, file: &str| {
+        let order = json!({"input_file_id": file, "endpoint": "/v1/jobs", "completion_window": "24h"});
+        person.send("POST", "/v1/batches", ("application/json", &order.to_string()))
+    };
+    let foreign = make(&bob, file);
+    assert_eq!((foreign.0, &foreign), (404, &make(&bob, &unknown_id(file))));
+    let batch: Value = serde_json::from_str(&make(&ann, file).1).expect("a batch");
+    let ended = ann.get(&format!("/v1/batches/{}?wait=30", batch["id"].as_str().expect("an id"))).1;
+    let ended: Value = serde_json::from_str(&ended).expect("a batch");
+    let results = ended["output_file_id"].as_str().expect("a file");
+    for path in [format!("/v1/files/{results}"), format!("/v1/files/{results}/content")] {
+        assert_eq!((ann.get(&path).0, bob.get(&path).0), (200, 404), "{path}");
+    }
+    assert!(!bob.get("/v1/files").1.contains(results));
+}

@@ -8,6 +8,7 @@ use super::error::ApiError;
 use super::middleware::access_log::LogThrottle;
 use super::middleware::host_origin::HostOriginGuard;
 use super::readiness::ReadinessCache;
+use super::result_file_tasks::ResultFileTasks;
 use super::searches::SearchThreads;
 use super::server::shutdown::Shutdown;
 use super::shares::SharedBudget;
@@ -42,6 +43,8 @@ pub(crate) struct ServerContext {
     pub(crate) backups: Arc<Semaphore>,
     /// One permit: scrapes of `/metrics` run one at a time.
     pub(crate) scrapes: Arc<Semaphore>,
+    /// Tasks that write files with the results of batches.
+    pub(crate) result_files: ResultFileTasks,
     /// Permits for tool calls of operators.
     pub(crate) trials: Arc<Semaphore>,
     /// Pages that the readers of a job share.
@@ -76,6 +79,7 @@ impl ServerContext {
             searches: Arc::default(),
             backups,
             scrapes,
+            result_files: ResultFileTasks::default(),
             trials,
             pages: Arc::default(),
             log_throttle,

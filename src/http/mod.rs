@@ -19,6 +19,7 @@ mod quota;
 mod readiness;
 mod request;
 mod response;
+mod result_file_tasks;
 mod router;
 mod routes;
 mod searches;

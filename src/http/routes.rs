@@ -90,7 +90,7 @@ routes! {
     POST "/v1/responses/{id}/cancel" User [] => async v1::openai::responses::stored::cancel;
     GET "/v1/responses/{id}/input_items" User ["after", "limit", "order", "include", "include[]"] => async v1::openai::responses::stored::input_items;
 
-    GET "/v1/batches" User ["limit", "cursor"] => async v1::batches::list;
+    GET "/v1/batches" User ["limit", "cursor", "after"] => async v1::batches::list;
     POST "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;
     // `curl -T file URL` sends PUT.
     PUT "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;

@@ -4,10 +4,11 @@
 use super::store::{ChangeWatch, Idempotent};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
-use crate::domain::batch::Batch;
+use crate::domain::batch::{Batch, BatchSource};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
+use crate::domain::stored_file::StoredFile;
 use crate::domain::webhook::WebhookUrl;
 
 /// Why a batch was not accepted or not deleted. The texts are for the caller, but for
@@ -61,6 +62,19 @@ pub struct NewBatch {
     pub concurrency: u32,
     /// Receives a webhook when the batch ends.
     pub webhook_url: Option<WebhookUrl>,
+    /// The file that it is made from. If that has faults, the batch is stored as failed, without lines.
+    pub source: Option<BatchSource>,
+}
+
+/// The files with the results of a batch. Their contents are on the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchFiles {
+    /// The time of the end that they are about: [`Batch::finished_at_ms`].
+    pub finished_at_ms: u64,
+    /// Results of lines that succeeded.
+    pub output: Option<StoredFile>,
+    /// Results of other lines.
+    pub errors: Option<StoredFile>,
 }
 
 /// Result of one line.
@@ -125,12 +139,17 @@ pub trait Batches: Send + Sync {
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>>;
     /// Deletes an ended batch; its jobs stay. Returns whether the user had it.
     fn delete_batch(&self, user: UserId, batch: BatchId) -> Ticket<bool, BatchError>;
+    /// Stores the files with the results of a batch, unless it was deleted or a line was retried meanwhile.
+    /// Returns the batch if they were stored.
+    fn attach_files(&self, user: UserId, batch: BatchId, files: BatchFiles) -> Ticket<Option<Batch>>;
     /// Starts lines of batches that waited for a quota which has room again. Returns whether there may be
     /// more of them.
     fn resume_waiting(&self) -> Ticket<bool>;
 
     /// The batch, or `None` when it is not this user's.
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError>;
+    /// Batches of all users whose files with results are not written, open ones included.
+    fn batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError>;
     /// A page of a user's batches before `before`, newest first.
     fn batches(&self, user: UserId, before: Option<BatchId>, limit: usize) -> Result<BatchPage, StoreError>;
     /// Ended lines in input order, among the `max` lines from number `from` on.

@@ -35,7 +35,9 @@ mod workspaces;
 pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
 pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
-pub use batch::{BatchError, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
+pub use batch::{
+    BatchError, BatchFiles, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage,
+};
 pub use budget::TokenBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
 pub use contents::{Contents, IncomingContent, PinnedContent};

@@ -280,7 +280,15 @@ fn a_batch_waits_for_the_approval_of_a_line() {
     let line = |n: u32| NewLine { custom_id: n.to_string(), spec: spec.clone() };
     fixture.store.fill((ANN, batch), 0, vec![line(0), line(1)]).wait().unwrap();
     let created_at_ms = 1_000_000;
-    let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 2, concurrency: 1, webhook_url: None };
+    let new = NewBatch {
+        id: batch,
+        user: ANN,
+        created_at_ms,
+        lines: 2,
+        concurrency: 1,
+        webhook_url: None,
+        source: None,
+    };
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
     let first = ask(&fixture);
     assert_eq!(fixture.claim_all(), [], "a waiting line still counts for the concurrency");
@@ -299,6 +307,7 @@ fn a_batch_waits_for_the_approval_of_a_line() {
         lines: 1,
         concurrency: 1,
         webhook_url: None,
+        source: None,
     };
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
     let waits = ask(&fixture);

@@ -1,5 +1,6 @@
 //! Backup and restore: complete snapshots while writes continue, and restores that keep the old file.
 
+use super::batches::source;
 use super::fixture::{Fixture, open};
 use super::projects;
 use super::schedules::{every, order, schedule};
@@ -56,8 +57,15 @@ fn fill_the_other_tables(fixture: &Fixture) {
     }
     fixture.store.abandon(BatchId::from_bits(3)).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
-    let batch =
-        NewBatch { id: BatchId::from_bits(1), user, created_at_ms, lines: 2, concurrency: 1, webhook_url };
+    let batch = NewBatch {
+        id: BatchId::from_bits(1),
+        user,
+        created_at_ms,
+        lines: 2,
+        concurrency: 1,
+        webhook_url,
+        source: None,
+    };
     fixture.store.accept(batch, Some(IdempotencyKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
@@ -87,7 +95,8 @@ fn fill_the_other_tables(fixture: &Fixture) {
     fixture.store.change_account(user, change).wait().unwrap();
     let (id, webhook_url) = (BatchId::from_bits(4), None);
     fixture.store.fill((ANN, id), 0, vec![line(0)]).wait().unwrap();
-    let waiting = NewBatch { id, user, created_at_ms, lines: 1, concurrency: 1, webhook_url };
+    let waiting =
+        NewBatch { id, user, created_at_ms, lines: 1, concurrency: 1, webhook_url, source: Some(source()) };
     fixture.store.accept(waiting, None).wait().unwrap();
     fixture.store.store_token(token(1, ANN), 10).wait().unwrap();
     for number in [1, 2] {

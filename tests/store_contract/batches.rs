@@ -3,16 +3,18 @@
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cost, done, id, job};
 use nanoclaw::domain::account::{Quota, QuotaKind};
-use nanoclaw::domain::batch::{Batch, BatchCounts, BatchStatus};
-use nanoclaw::domain::id::{BatchId, UserId};
+use nanoclaw::domain::batch::{Batch, BatchCounts, BatchEndpoint, BatchFault, BatchSource, BatchStatus};
+use nanoclaw::domain::id::{BatchId, FileId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    AccountChange, BatchError, Batches, Idempotent, Lease, LineOutcome, NewBatch, NewLine, Store,
-    SubmitError, Users,
+    AccountChange, BatchError, BatchFiles, Batches, Idempotent, Lease, LineOutcome, NewBatch, NewLine, Store,
+    StoredFiles, SubmitError, Users,
 };
+use std::collections::BTreeMap;
 
 fn batch(number: u128) -> BatchId {
     BatchId::from_bits(number)
@@ -25,7 +27,21 @@ fn lines(from: u32, count: u32) -> Vec<NewLine> {
 
 fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
     let created_at_ms = 1_000_000;
-    NewBatch { id: batch(number), user, created_at_ms, lines, concurrency, webhook_url: None }
+    NewBatch { id: batch(number), user, created_at_ms, lines, concurrency, webhook_url: None, source: None }
+}
+
+/// The source of a batch of a file.
+pub(crate) fn source() -> BatchSource {
+    BatchSource {
+        input_file: FileId::from_bits(9),
+        endpoint: BatchEndpoint::Jobs,
+        metadata: BTreeMap::new(),
+        output_expires_after_s: None,
+        faults: Vec::new(),
+        files_at_ms: None,
+        output_file: None,
+        error_file: None,
+    }
 }
 
 /// Accepts a batch of `count` lines.
@@ -419,4 +435,86 @@ fn p8_lines_without_a_job_count_as_unfinished_jobs_of_their_user() {
     assert!(count(ANN, 100) <= 1, "a cancelled batch has no open lines");
     work_off(&fixture);
     assert_eq!((count(ANN, 100), count(BOB, 100)), (0, 0));
+}
+
+/// Accepts a batch of a file with `count` lines.
+fn accept_of_file(fixture: &Fixture, number: u128, count: u32) {
+    fixture.store.fill((ANN, batch(number)), 0, lines(0, count)).wait().unwrap();
+    let new = NewBatch { source: Some(source()), ..new(number, ANN, count, 9) };
+    fixture.store.accept(new, None).wait().unwrap();
+}
+
+fn result_file(number: u128) -> StoredFile {
+    StoredFile {
+        id: FileId::from_bits(number),
+        user: ANN,
+        name: "results.jsonl".to_owned(),
+        purpose: FilePurpose::BatchOutput,
+        bytes: 5,
+        content: ContentDigest::from_bytes([1; 32]),
+        created_at_ms: 1,
+        expires_at_ms: None,
+    }
+}
+
+#[test]
+fn a_batch_of_a_file_gets_the_files_of_its_last_end_once() {
+    let fixture = Fixture::with(&Limits { user_files: 0, ..Limits::default() });
+    let store = &fixture.store;
+    accept_of_file(&fixture, 1, 2);
+    assert_eq!(store.batches_without_files(), Ok(vec![(ANN, batch(1))]));
+    let job = fail(&fixture);
+    work_off(&fixture);
+    let first_end = shown(&fixture, 1).finished_at_ms.expect("an end");
+    assert!(shown(&fixture, 1).lacks_files());
+    let files = |finished_at_ms, number| BatchFiles {
+        finished_at_ms,
+        output: Some(result_file(number)),
+        errors: Some(result_file(number + 1)),
+    };
+    let attach = |user, files| store.attach_files(user, batch(1), files).wait().unwrap().is_some();
+    assert!(!attach(BOB, files(first_end, 10)), "P7");
+    assert!(!attach(ANN, files(first_end + 1, 10)), "files of another end");
+    assert!(attach(ANN, files(first_end, 10)), "no limit refuses them");
+    assert!(!attach(ANN, files(first_end, 20)), "once");
+    assert_eq!(store.batches_without_files(), Ok(vec![]));
+    assert_eq!(store.file(ANN, FileId::from_bits(11)).unwrap(), Some(result_file(11)));
+    fixture.clock.advance(5);
+    store.retry(ANN, job).wait().unwrap().unwrap();
+    assert!(!shown(&fixture, 1).lacks_files(), "it is open");
+    assert_eq!(store.batches_without_files(), Ok(vec![(ANN, batch(1))]));
+    work_off(&fixture);
+    let second_end = shown(&fixture, 1).finished_at_ms.expect("an end");
+    assert!(attach(ANN, BatchFiles { errors: None, ..files(second_end, 30) }));
+    let ids = [10, 11, 30].map(|number| store.file(ANN, FileId::from_bits(number)).unwrap().is_some());
+    assert_eq!(ids, [false, false, true], "the files of the first end are replaced");
+    accept_of_file(&fixture, 2, 1);
+    work_off(&fixture);
+    store.delete_batch(ANN, batch(2)).wait().unwrap();
+    assert_eq!(store.batches_without_files(), Ok(vec![]));
+}
+
+#[test]
+fn a_refused_file_makes_a_failed_batch_without_lines() {
+    let fixture = Fixture::new();
+    let store = &fixture.store;
+    store.fill((ANN, batch(1)), 0, lines(0, 3)).wait().unwrap();
+    let fault = BatchFault { code: "c".to_owned(), line: Some(4), message: "m".to_owned(), param: None };
+    let source = BatchSource { faults: vec![fault.clone()], ..source() };
+    store.accept(NewBatch { source: Some(source), ..new(1, ANN, 0, 9) }, None).wait().unwrap();
+    assert_eq!(work_off(&fixture), 0);
+    let failed = shown(&fixture, 1);
+    assert_eq!((failed.status, failed.counts), (BatchStatus::Failed, counts(0, 0, 0)));
+    assert_eq!(failed.source.map(|source| source.faults), Some(vec![fault]));
+    assert_eq!(store.batches_without_files(), Ok(vec![]));
+    assert_eq!(
+        store.cancel_batch(ANN, batch(1)).wait().unwrap().map(|b| b.status),
+        Some(BatchStatus::Failed)
+    );
+    assert_eq!(
+        fixture.crash().store.batch(ANN, batch(1)).unwrap().map(|b| b.status),
+        Some(BatchStatus::Failed)
+    );
+    assert_eq!(store.delete_batch(ANN, batch(1)).wait(), Ok(true));
+    assert_eq!(store.batch(ANN, batch(1)), Ok(None));
 }

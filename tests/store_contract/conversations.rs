@@ -209,7 +209,8 @@ fn a_batch_line_over_the_conversation_limit_fails_alone() {
     let batch = BatchId::from_bits(1);
     fixture.store.fill((ANN, batch), 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
-    let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 3, concurrency: 9, webhook_url };
+    let new =
+        NewBatch { id: batch, user: ANN, created_at_ms, lines: 3, concurrency: 9, webhook_url, source: None };
     drop(fixture.store.accept(new, None).wait().unwrap());
     assert_eq!(names(&fixture, &query(ANN, 9)), ["a"]);
     for _ in 0..2 {

@@ -46,7 +46,15 @@ fn lines(count: u32, bytes: usize) -> Vec<NewLine> {
 
 fn batch(number: u128, lines: u32) -> NewBatch {
     let (created_at_ms, webhook_url) = (1_000_000, None);
-    NewBatch { id: BatchId::from_bits(number), user: ANN, created_at_ms, lines, concurrency: 2, webhook_url }
+    NewBatch {
+        id: BatchId::from_bits(number),
+        user: ANN,
+        created_at_ms,
+        lines,
+        concurrency: 2,
+        webhook_url,
+        source: None,
+    }
 }
 
 fn schedule(number: u128, now_ms: u64) -> (Schedule, ScheduledRequest) {

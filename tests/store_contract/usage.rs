@@ -164,8 +164,15 @@ fn usage_of_batch_lines_is_recorded_like_that_of_other_jobs() {
     let batch = BatchId::from_bits(1);
     let lines = (0..3).map(|n: u32| NewLine { custom_id: n.to_string(), spec: job(1, BOB).spec }).collect();
     fixture.store.fill((ANN, batch), 0, lines).wait().unwrap();
-    let new =
-        NewBatch { id: batch, user: BOB, created_at_ms: 0, lines: 3, concurrency: 1, webhook_url: None };
+    let new = NewBatch {
+        id: batch,
+        user: BOB,
+        created_at_ms: 0,
+        lines: 3,
+        concurrency: 1,
+        webhook_url: None,
+        source: None,
+    };
     drop(fixture.store.accept(new, None).wait().unwrap());
     for _ in 0..2 {
         let lease = fixture.claim();

@@ -268,6 +268,7 @@ impl Workload {
             lines: count,
             concurrency: 1 + u32::try_from(self.random.below(3)).unwrap(),
             webhook_url: hook,
+            source: None,
         };
         drop(self.store.accept(new, None).wait().unwrap());
         self.oracle.lock().unwrap().accepted(batch, count);

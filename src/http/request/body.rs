@@ -3,6 +3,7 @@
 
 use super::context::RequestContext;
 use super::quoted::quoted;
+use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
 use crate::http::auth;
 use crate::http::auth::Caller;
@@ -35,6 +36,10 @@ pub(crate) struct RequestBody {
 pub(crate) struct BodySender(Caller);
 
 impl BodySender {
+    pub(crate) fn user(self) -> UserId {
+        self.0.user
+    }
+
     /// Fails when the sender would no longer be admitted.
     pub(crate) fn confirm(self, context: &ServerContext) -> Result<(), ApiError> {
         auth::confirm(context, self.0)

@@ -49,12 +49,22 @@ impl<'a> ErrorResponse<'a> {
     /// The error in the plain format.
     pub(crate) fn of(error: &'a ApiError) -> Self {
         let (status, code) = error.class();
-        let kind = match status {
-            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            status if status.is_server_error() => "server_error",
-            _ => "invalid_request_error",
-        };
-        Self { error: ErrorDetail { message: error.message(), kind, param: error.param(), code } }
+        Self {
+            error: ErrorDetail { message: error.message(), kind: kind(status), param: error.param(), code },
+        }
+    }
+
+    /// The body of a failed request with this status.
+    pub(crate) fn of_failure(status: StatusCode, code: &'a str, message: String) -> Self {
+        Self { error: ErrorDetail { message, kind: kind(status), param: None, code } }
+    }
+}
+
+fn kind(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+        status if status.is_server_error() => "server_error",
+        _ => "invalid_request_error",
     }
 }
 

@@ -15,6 +15,7 @@ use crate::http::middleware::host_origin::HostOriginGuard;
 use crate::http::middleware::measurement::MeasuredLifetime;
 use crate::http::request::peer::{ClientAddress, Peer};
 use crate::http::shares::{HeldShare, ShareOwner, ShareRefusal};
+use crate::http::v1::batches::result_files;
 use accept::{IncomingConnection, accept};
 use hyper::HeaderMap;
 use kernel_reserve::KernelReserve;
@@ -32,6 +33,7 @@ pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdo
     let free = Arc::new(Semaphore::new(places));
     let mut reserve = KernelReserve::new(Arc::clone(&app.kernel_tables));
     let context = Arc::new(ServerContext::new(app, guard, shutdown.clone()));
+    drop(tokio::spawn(result_files::resume(Arc::clone(&context))));
     loop {
         // The permit comes first: without one, new connections wait in the kernel's backlog.
         let next = async {

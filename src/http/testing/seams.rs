@@ -13,8 +13,8 @@ use crate::domain::tool::{Strictness, ToolCall, ToolDefinition, ToolSpec};
 use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
-    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchPage, Batches, CancelToken, ChangeWatch,
-    ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
+    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchFiles, BatchPage, Batches, CancelToken,
+    ChangeWatch, ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
     KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ReadinessProbe,
     ResultPage, Store, StoreError, Ticket, ToolContext, ToolScope, Toolbox,
 };
@@ -52,6 +52,12 @@ impl Batches for Rest {
     }
     fn delete_batch(&self, _: UserId, _: BatchId) -> Ticket<bool, BatchError> {
         unreachable!("batches are tested against the real store")
+    }
+    fn attach_files(&self, _: UserId, _: BatchId, _: BatchFiles) -> Ticket<Option<Batch>> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError> {
+        Ok(Vec::new())
     }
     fn resume_waiting(&self) -> Ticket<bool> {
         unreachable!("batches are tested against the real store")

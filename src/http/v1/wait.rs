@@ -1,5 +1,6 @@
 //! `?wait=SECONDS`: holds the answer back until a job or batch has ended.
 
+use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -31,8 +32,20 @@ pub(crate) async fn for_batch(
     seconds: u64,
 ) -> Result<(), ApiError> {
     let batches = &context.app.batches;
-    let is_over = || Ok(batches.batch(user, id)?.is_none_or(|batch| batch.status.is_terminal()));
+    let has_ended = |batch: Batch| batch.status.is_terminal() && !batch.lacks_files();
+    let is_over = || Ok(batches.batch(user, id)?.is_none_or(has_ended));
     held(context, seconds, || batches.watch_batch(id), is_over).await
+}
+
+/// Returns when all lines of a batch have ended, or when the server closes.
+pub(crate) async fn for_lines(context: &ServerContext, user: UserId, id: BatchId) -> Result<(), ApiError> {
+    let batches = &context.app.batches;
+    let is_over = || Ok(batches.batch(user, id)?.is_none_or(|batch| batch.status.is_terminal()));
+    let mut shutdown = context.shutdown.clone();
+    tokio::select! {
+        over = over(|| batches.watch_batch(id), is_over) => over,
+        () = shutdown.reached(ShutdownStage::Closing) => Ok(()),
+    }
 }
 
 async fn held(

@@ -2,8 +2,8 @@
 
 mod api;
 mod bodies;
-mod openai;
 mod files;
+mod openai;
 mod operation;
 mod responses;
 mod v1;

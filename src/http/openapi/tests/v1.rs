@@ -3,14 +3,15 @@
 use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
-use crate::domain::batch_object::BatchObject;
+use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW};
 use crate::domain::id::{ConversationId, JobId};
 use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
 use crate::http::dependencies::AppDependencies;
 use crate::http::health::{HealthResponse, ReadinessResponse};
-use crate::http::v1::batches::DeletedBatchResponse;
+use crate::http::v1::batches::from_file::FileBatchRequest;
 use crate::http::v1::batches::results::BatchResultLine;
+use crate::http::v1::batches::{BatchListResponse, DeletedBatchResponse};
 use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
 use crate::http::v1::jobs::spec::JobRequest;
@@ -327,15 +328,23 @@ fn batches(drawing: &mut Drawing, app: &AppDependencies) {
     let list = Operation::new("GET", "/v1/batches", "Your batches, newest first")
         .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^batch_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
-        .answers::<ListResponse<BatchObject, String>>(drawing, 200, "A page");
+        .query("after", json!({"type": "string", "pattern": "^batch_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
+        .answers::<BatchListResponse>(drawing, 200, "A page");
     drawing.add(list);
+    let window = json!({"enum": [COMPLETION_WINDOW]});
+    let required = ["input_file_id", "endpoint", "completion_window"];
+    drawing.component("FileBatch", body::<FileBatchRequest>(&[("completion_window", window)], &required));
     for method in ["POST", "PUT"] {
-        let lines = json!({"application/jsonl": {"schema": named("BatchLines")}});
+        let lines = json!({
+            "application/jsonl": {"schema": named("BatchLines")},
+            "application/json": {"schema": named("FileBatch")},
+        });
         let accept = Operation::new(method, "/v1/batches", "Stores a batch of jobs, all or none")
             .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": app.limits.batch_concurrency, "x-limit": "batch_concurrency"}))
             .query("webhook_url", json!({"type": "string", "format": "uri"}))
             .header("Idempotency-Key", key())
             .takes(lines)
+            .answers::<BatchObject>(drawing, 200, "The batch of a file is stored, or has failed and says why")
             .answers::<BatchObject>(drawing, 202, "The batch is stored");
         drawing.add(accept);
     }

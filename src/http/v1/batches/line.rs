@@ -1,7 +1,8 @@
 //! A line of a batch: `{"custom_id","body":{job}}`, or a line of `OpenAI` with `method` and `url`. Errors
-//! name the line.
+//! get the number of the line from the caller.
 
 use super::openai;
+use crate::domain::batch::BatchEndpoint;
 use crate::domain::id::UserId;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -27,16 +28,13 @@ struct LineRequest {
     body: Map<String, Value>,
 }
 
+/// A line. One of a file has to name the endpoint of its batch.
 pub(crate) fn parse(
-    number: u64,
     text: &[u8],
     app: &AppDependencies,
     user: UserId,
+    endpoint: Option<BatchEndpoint>,
 ) -> Result<NewLine, ApiError> {
-    read(text, app, user).map_err(|error| error.at_line(number))
-}
-
-fn read(text: &[u8], app: &AppDependencies, user: UserId) -> Result<NewLine, ApiError> {
     let map = json::object(text, json::most_values(&app.limits)).map_err(|fault| match fault {
         JsonObjectError::Syntax(error) => ApiError::malformed(format!("it is not JSON: {error}")),
         JsonObjectError::NoObject => ApiError::malformed("it must be a JSON object"),
@@ -47,10 +45,14 @@ fn read(text: &[u8], app: &AppDependencies, user: UserId) -> Result<NewLine, Api
     if map.contains_key("input_file_id") {
         return Err(ApiError::value(
             "input_file_id",
-            "there are no uploaded files here: send the lines themselves (curl -T jobs.jsonl …/v1/batches)",
+            "a batch of an uploaded file is a request of its own: send it alone, as application/json with its length",
         ));
     }
     let LineRequest { custom_id, method, url, body } = typed::from_map(map)?;
+    if let Some(endpoint) = endpoint.filter(|endpoint| url.as_deref() != Some(endpoint.as_str())) {
+        let rule = format!("'url' must be {}, the endpoint of the batch", endpoint.as_str());
+        return Err(ApiError::value("url", rule));
+    }
     let mut job = job(method.as_deref(), url.as_deref(), body)?;
     job.priority.get_or_insert(WholeNumber(PRIORITY));
     Ok(NewLine { custom_id: custom_id.0, spec: job.into_spec(app, user)? })

@@ -1,9 +1,14 @@
 //! `/v1/batches` (DESIGN §3). Lines go to the store as they arrive and come out of it page by page, so a
 //! batch is never held in memory.
 
+mod answer;
+pub(crate) mod from_file;
+mod intake;
 mod jsonl;
 mod line;
 mod openai;
+mod options;
+pub(crate) mod result_files;
 pub(crate) mod results;
 pub(crate) mod upload;
 
@@ -13,8 +18,9 @@ use crate::domain::id::{BatchId, UserId};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
+use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HandlerResult};
-use crate::http::v1::page::{self, ListResponse};
+use crate::http::v1::page;
 use crate::http::v1::wait;
 use hyper::StatusCode;
 use serde::Serialize;
@@ -25,13 +31,42 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let limits = &context.app.limits;
     let query = &request.query;
     let limit = page::limit(query, limits)?;
-    let before = page::cursor(query)?;
+    let before = match query.text("after") {
+        // As clients of OpenAI name it.
+        Some(text) => Some(after(text)?),
+        None => page::cursor(query)?,
+    };
     let user = request.user;
     let batches = Arc::clone(&context.app.batches);
     let page = context.read(move |_| batches.batches(user, before, limit)).await?;
-    let next_cursor = page.batches.last().filter(|_| page.has_more).map(|batch| batch.id);
-    let data = page.batches.into_iter().map(BatchObject::from).collect();
-    Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
+    let ids = (page.batches.first().map(|batch| batch.id), page.batches.last().map(|batch| batch.id));
+    let list = BatchListResponse {
+        object: "list",
+        first_id: ids.0,
+        last_id: ids.1,
+        has_more: page.has_more,
+        next_cursor: ids.1.filter(|_| page.has_more),
+        data: page.batches.into_iter().map(BatchObject::from).collect(),
+    };
+    Ok(response::json(StatusCode::OK, &list))
+}
+
+/// A page; `next_cursor` is `last_id` if another one follows.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct BatchListResponse {
+    object: &'static str,
+    data: Vec<BatchObject>,
+    first_id: Option<BatchId>,
+    last_id: Option<BatchId>,
+    has_more: bool,
+    next_cursor: Option<BatchId>,
+}
+
+fn after(text: &str) -> Result<BatchId, ApiError> {
+    text.parse().map_err(|_| {
+        ApiError::value("after", format!("'after' must be the id of a batch, not {}", quoted(text)))
+    })
 }
 
 /// `GET /v1/batches/{id}`, at once or after `?wait=`.
@@ -40,7 +75,8 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
     let query = &request.query;
     let wait_s = query.whole("wait", 0..=context.app.limits.wait_s)?.unwrap_or(0);
     wait::for_batch(context, request.user, id, wait_s).await?;
-    Ok(response::json(StatusCode::OK, &BatchObject::from(owned(context, request.user, id).await?)))
+    let batch = owned(context, request.user, id).await?;
+    Ok(response::json(StatusCode::OK, &BatchObject::from(batch)))
 }
 
 pub(crate) async fn owned(

@@ -1,8 +1,8 @@
 //! `GET /v1/batches/{id}/results` as JSON lines: ended lines in input order, or with `?follow=true` all
 //! lines in the order in which they end. A slow reader costs one page of memory.
 
-use crate::domain::id::{BatchId, JobId};
-use crate::domain::job::{Job, JobStatus};
+use super::answer::{request_id, status_code};
+use crate::domain::id::BatchId;
 use crate::domain::job_object::JobObject;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
@@ -197,17 +197,4 @@ fn line(text: &mut Vec<u8>, told: &BatchResultLine<'_>) -> Result<(), StoreError
     serde_json::to_writer(&mut *text, told).map_err(|error| StoreError::Corrupt(error.to_string()))?;
     text.push(b'\n');
     Ok(())
-}
-
-/// The form of request ids in results of `OpenAI`.
-fn request_id(job: JobId) -> String {
-    job.to_string().replacen(JobId::PREFIX, "batch_req_", 1)
-}
-
-fn status_code(job: &Job) -> u16 {
-    match job.status {
-        JobStatus::Succeeded => 200,
-        JobStatus::Cancelled => 499,
-        _ => 500,
-    }
 }

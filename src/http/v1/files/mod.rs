@@ -18,6 +18,7 @@ use crate::ports::StoredFileQuery;
 use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use serde::Serialize;
+use std::fs::File;
 use std::sync::Arc;
 use view::{FileListResponse, FileObject};
 
@@ -48,13 +49,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
 /// `GET /v1/files/{id}/content`. A page that a browser shows never runs what it holds.
 pub(crate) async fn content(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let file = owned(context, request).await?;
-    let contents = Arc::clone(&context.app.contents);
-    let opened = blocking(move || contents.open(file.content)).await??;
-    let opened = opened.filter(|opened| opened.metadata().is_ok_and(|found| found.len() == file.bytes));
-    let opened = opened.ok_or_else(|| {
-        tracing::error!(file = %file.id, content = %file.content, "the content of a file is missing or cut");
-        missing_content()
-    })?;
+    let opened = open_content(context, &file).await?;
     let body = FileBody::new(opened, None).map_err(|error| {
         tracing::error!(file = %file.id, %error, "the content of a file cannot be read");
         ApiError::Internal
@@ -80,6 +75,16 @@ pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContex
     let contents = Arc::clone(&context.app.contents);
     blocking(move || contents.remove_unused(deleted.content)).await?;
     Ok(response::json(StatusCode::OK, &DeletedFileResponse { id, object: "file", deleted: true }))
+}
+
+/// The content of a file, of its full length.
+pub(crate) async fn open_content(context: &ServerContext, file: &StoredFile) -> Result<File, ApiError> {
+    let (contents, digest, bytes) = (Arc::clone(&context.app.contents), file.content, file.bytes);
+    let opened = blocking(move || contents.open(digest)).await??;
+    opened.filter(|opened| opened.metadata().is_ok_and(|found| found.len() == bytes)).ok_or_else(|| {
+        tracing::error!(file = %file.id, content = %digest, "the content of a file is missing or cut");
+        missing_content()
+    })
 }
 
 /// The file that the path names, if it is this user's (P7).

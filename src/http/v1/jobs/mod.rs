@@ -23,6 +23,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
 use crate::http::response::{self, HandlerResult};
+use crate::http::v1::batches::result_files;
 use crate::http::v1::page::{self, ListResponse};
 use crate::http::v1::wait;
 use crate::ports::{AuditEntry, AuditPage, JobChangeError, JobQuery, NewWork};
@@ -143,6 +144,9 @@ pub(crate) async fn retry(context: &Arc<ServerContext>, request: &RequestContext
         Err(JobChangeError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
         found => found?.ok_or(ApiError::NotFound("job"))?,
     };
+    if let Some(line) = &job.batch {
+        result_files::write_at_end(context, request.user, line.batch);
+    }
     Ok(response::json(StatusCode::ACCEPTED, &JobObject::fresh(job)))
 }
 

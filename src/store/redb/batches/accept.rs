@@ -56,31 +56,42 @@ impl Transaction<'_> {
                 KeyUse::Never => {}
             }
         }
-        if self.tables.unaccepted_batches.get(&id.to_bytes())?.is_none() {
+        let is_refused = batch.source.as_ref().is_some_and(|source| !source.faults.is_empty());
+        if !is_refused && self.tables.unaccepted_batches.get(&id.to_bytes())?.is_none() {
             return Err(BatchError::Abandoned);
         }
         self.check_queue_limit(u64::from(batch.lines), |limit| BatchError::QueueFull { limit })?;
         if let Some(key) = key {
             self.remember(user, key, WebhookSubject::Batch(id))?;
         }
-        Ok(Idempotent::New(self.start_batch(batch)?))
+        let started = if is_refused { self.refuse_batch(batch) } else { self.start_batch(batch) };
+        Ok(Idempotent::New(started?))
+    }
+
+    /// Stores a batch whose file was refused.
+    fn refuse_batch(&mut self, new: &NewBatch) -> Result<Batch, StoreError> {
+        self.abandon(new.id)?;
+        let batch = Batch {
+            status: BatchStatus::Failed,
+            finished_at_ms: Some(self.now_ms),
+            counts: BatchCounts::default(),
+            ..accepted(new)
+        };
+        self.tables.batch_owners.insert(&new.id.to_bytes(), &new.user.0)?;
+        self.tables.batches_owned.insert(&OwnedBatchKey { user: new.user, batch: new.id }.encode(), ())?;
+        let row = BatchRow { batch, next_line: 0, active: 0, ended: 0, retried: 0 };
+        self.put_batch(&row)?;
+        Ok(row.batch)
     }
 
     fn start_batch(&mut self, new: &NewBatch) -> Result<Batch, StoreError> {
         self.tables.unaccepted_batches.remove(&new.id.to_bytes())?;
-        let batch = Batch {
-            id: new.id,
-            user: new.user,
-            status: BatchStatus::InProgress,
-            created_at_ms: new.created_at_ms,
-            cancelling_at_ms: None,
-            finished_at_ms: None,
-            counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
-            concurrency: new.concurrency.max(1),
-            webhook_url: new.webhook_url.clone(),
-            waiting_for: None,
-        };
-        self.tables.batches_owned.insert(&OwnedBatchKey { user: new.user, batch: new.id }.encode(), ())?;
+        let owned = OwnedBatchKey { user: new.user, batch: new.id }.encode();
+        let batch = accepted(new);
+        if batch.source.is_some() {
+            self.tables.batches_without_files.insert(&owned, ())?;
+        }
+        self.tables.batches_owned.insert(&owned, ())?;
         // Lines count as unfinished jobs from here on; each hands its share over to its job.
         self.counters.unfinished = self.counters.unfinished.saturating_add(u64::from(new.lines));
         let mut row = BatchRow { batch, next_line: 0, active: 0, ended: 0, retried: 0 };
@@ -93,5 +104,22 @@ impl Transaction<'_> {
     pub(crate) fn put_line(&mut self, key: BatchLineKey, row: &BatchLineRow) -> Result<(), StoreError> {
         self.tables.batch_lines.put_row(&key.encode(), row)?;
         Ok(())
+    }
+}
+
+/// The state of a new batch.
+fn accepted(new: &NewBatch) -> Batch {
+    Batch {
+        id: new.id,
+        user: new.user,
+        status: BatchStatus::InProgress,
+        created_at_ms: new.created_at_ms,
+        cancelling_at_ms: None,
+        finished_at_ms: None,
+        counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
+        concurrency: new.concurrency.max(1),
+        webhook_url: new.webhook_url.clone(),
+        waiting_for: None,
+        source: new.source.clone(),
     }
 }

@@ -7,7 +7,7 @@ use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{NewWork, StoreError, WorkQuota};
 use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
-use crate::store::redb::codec::keys::batches::BatchLineKey;
+use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
@@ -66,7 +66,8 @@ impl Transaction<'_> {
 
     /// Queues the webhook of an ended batch, if one was requested.
     fn settle_batch(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
-        let has_ended = row.settle(self.now_ms);
+        // One from a file is reported when the files with its results are written.
+        let has_ended = row.settle(self.now_ms) && row.batch.source.is_none();
         match row.batch.webhook_url.clone().filter(|_| has_ended) {
             Some(url) => self.report(row.batch.user, WebhookSubject::Batch(row.batch.id), &url),
             None => Ok(()),
@@ -156,6 +157,10 @@ impl Transaction<'_> {
         let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
         let Some(mut row) = self.find_batch(batch)? else { return Ok(()) };
         row.reopen();
+        if row.batch.source.is_some() {
+            let owned = OwnedBatchKey { user: row.batch.user, batch }.encode();
+            self.tables.batches_without_files.insert(&owned, ())?;
+        }
         self.tables.batch_active.insert(&BatchLineKey { batch, line }.encode(), &job.id.to_bytes())?;
         self.put_batch(&row)
     }

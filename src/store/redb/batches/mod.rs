@@ -4,8 +4,8 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::ports::{
-    BatchError, BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage, StoreError,
-    Ticket,
+    BatchError, BatchFiles, BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage,
+    StoreError, Ticket,
 };
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::WAITING_BATCHES;
@@ -14,6 +14,7 @@ use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::{BASE_WEIGHT, WriteOptions};
 
 pub(crate) mod accept;
+mod files;
 pub(crate) mod lines;
 pub(crate) mod read;
 pub(crate) mod removal;
@@ -35,6 +36,12 @@ impl Batches for RedbStore {
         self.push(WriteOptions::default(), move |transaction| transaction.accept_batch(&batch, key.as_ref()))
     }
 
+    fn attach_files(&self, user: UserId, batch: BatchId, files: BatchFiles) -> Ticket<Option<Batch>> {
+        self.push(WriteOptions::default(), move |transaction| {
+            transaction.attach_batch_files((user, batch), &files)
+        })
+    }
+
     fn resume_waiting(&self) -> Ticket<bool> {
         match self.read(|reading| Ok(WAITING_BATCHES.read(reading)?.skipping_damaged().first()?.is_none())) {
             Ok(true) => Ticket::resolved(Ok(false)),
@@ -54,6 +61,10 @@ impl Batches for RedbStore {
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError> {
         let row = self.read(|reading| read::row(reading, batch))?;
         Ok(row.map(|row| row.batch).filter(|batch| batch.user == user))
+    }
+
+    fn batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError> {
+        self.read(files::without_files)
     }
 
     fn batches(&self, user: UserId, before: Option<BatchId>, limit: usize) -> Result<BatchPage, StoreError> {

@@ -64,7 +64,9 @@ impl Transaction<'_> {
     /// Removes the row of a batch. Its lines are removed later.
     fn forget_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
         let (batch, user) = (row.batch.id, row.batch.user);
-        self.tables.batches_owned.remove(&OwnedBatchKey { user, batch }.encode())?;
+        let owned = OwnedBatchKey { user, batch }.encode();
+        self.tables.batches_owned.remove(&owned)?;
+        self.tables.batches_without_files.remove(&owned)?;
         self.tables.batches.remove(&batch.to_bytes())?;
         self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
         self.mark_dirty();

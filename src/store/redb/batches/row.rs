@@ -35,7 +35,9 @@ impl BatchRow {
 
     /// Rises with every change that a reader may wait for.
     pub(crate) fn new_seqs(&self) -> u64 {
-        u64::from(self.ended).saturating_add(self.retried) * 2 + u64::from(self.batch.status.is_terminal())
+        let has_files = self.batch.source.as_ref().is_some_and(|source| source.files_at_ms.is_some());
+        let ends = u64::from(self.batch.status.is_terminal()) * 2 + u64::from(has_files);
+        u64::from(self.ended).saturating_add(self.retried) * 4 + ends
     }
 
     /// Reopens one line. An ended batch continues and ends again later.
@@ -44,6 +46,9 @@ impl BatchRow {
         self.active = self.active.saturating_add(1);
         self.batch.counts.failed = self.batch.counts.failed.saturating_sub(1);
         self.batch.finished_at_ms = None;
+        if let Some(source) = &mut self.batch.source {
+            source.files_at_ms = None;
+        }
         self.batch.status = match self.batch.status {
             BatchStatus::Completed => BatchStatus::InProgress,
             BatchStatus::Cancelled => BatchStatus::Cancelling,

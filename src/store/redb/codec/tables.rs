@@ -180,6 +180,8 @@ tables! {
     batches BATCHES: &'static BatchBytes => RawBytes;
     /// Batches by owner.
     batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
+    /// Those from files whose files with results are not written, by owner.
+    batches_without_files BATCHES_WITHOUT_FILES: &'static OwnedBatchBytes => ();
     /// Those that wait for a quota, by owner.
     waiting_batches WAITING_BATCHES: &'static OwnedBatchBytes => ();
     /// Their lines: [`crate::store::redb::batches::row::BatchLineRow`].

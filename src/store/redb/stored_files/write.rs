@@ -18,8 +18,13 @@ impl Transaction<'_> {
     /// Stores a new file.
     pub(crate) fn add_file(&mut self, file: &StoredFile) -> Result<StoredFile, StoredFileError> {
         self.refuse_low_disk()?;
+        self.file_totals(file.user)?.admit(file.bytes, &self.bounds)?;
+        Ok(self.put_file(file)?)
+    }
+
+    /// Stores a new file that the server itself made; no limit refuses it.
+    pub(crate) fn put_file(&mut self, file: &StoredFile) -> Result<StoredFile, StoreError> {
         let (user, totals) = (file.user, self.file_totals(file.user)?);
-        totals.admit(file.bytes, &self.bounds)?;
         let at_most_ms = self.bounds.files_ms.map(|age_ms| file.created_at_ms.saturating_add(age_ms));
         let expires_at_ms = file.expires_at_ms.into_iter().chain(at_most_ms).min();
         let file = StoredFile { expires_at_ms, ..file.clone() };

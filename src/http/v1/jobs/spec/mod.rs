@@ -218,7 +218,8 @@ fn strictness(given: Option<Strictness>, app: &AppDependencies) -> Result<Option
     }
 }
 
-fn metadata(
+/// Pairs of a client within the limits.
+pub(crate) fn metadata(
     pairs: BTreeMap<String, String>,
     app: &AppDependencies,
 ) -> Result<BTreeMap<String, String>, ApiError> {

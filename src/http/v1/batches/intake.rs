@@ -1,0 +1,232 @@
+//! The lines of a new batch: checked and stored as they arrive, from a request or from a file. Dropped before
+//! the batch is accepted, they are abandoned.
+
+use super::jsonl::{LineSplitter, NumberedLine};
+use super::line;
+use crate::domain::batch::{Batch, BatchEndpoint, BatchFault};
+use crate::domain::id::{BatchId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::limits::Limits;
+use crate::http::blocking::blocking;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Lines are handed to the store in pieces of this many bytes or lines.
+const PIECE_BYTES: usize = 512 * 1024;
+const PIECE_LINES: usize = 256;
+/// Faults of a file that are collected; reading ends at the last one.
+const FAULTS: usize = 100;
+
+/// Whose lines they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewBatchLines {
+    pub(crate) id: BatchId,
+    pub(crate) user: UserId,
+    /// The route that all lines of a file have to name, in the format of `OpenAI`. Its faults are collected.
+    /// Without a file the first fault is an error.
+    pub(crate) file: Option<BatchEndpoint>,
+}
+
+/// The lines of a batch that is not accepted yet.
+pub(crate) struct BatchIntake {
+    app: Arc<AppDependencies>,
+    batch: NewBatchLines,
+    splitter: LineSplitter,
+    /// Lines that are not stored yet, and the bytes since the last ones were.
+    waiting: Vec<NumberedLine>,
+    waiting_bytes: usize,
+    bytes: u64,
+    stored: u32,
+    /// Half of the SHA-256 of each `custom_id` so far.
+    names: HashSet<[u8; 16]>,
+    faults: Vec<BatchFault>,
+    is_given_up: bool,
+    has_begun: bool,
+    is_accepted: bool,
+}
+
+impl BatchIntake {
+    pub(crate) fn new(app: &Arc<AppDependencies>, batch: NewBatchLines) -> Self {
+        Self {
+            app: Arc::clone(app),
+            batch,
+            splitter: LineSplitter::new(app.limits.body_bytes),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            bytes: 0,
+            stored: 0,
+            names: HashSet::new(),
+            faults: Vec::new(),
+            is_given_up: false,
+            has_begun: false,
+            is_accepted: false,
+        }
+    }
+
+    /// The owner.
+    pub(crate) fn user(&self) -> UserId {
+        self.batch.user
+    }
+
+    /// Number of stored lines.
+    pub(crate) fn stored(&self) -> u32 {
+        self.stored
+    }
+
+    /// Whether so many faults are known that no more is read.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up || self.faults.len() >= FAULTS
+    }
+
+    /// Takes the faults of the file.
+    pub(crate) fn take_faults(&mut self) -> Vec<BatchFault> {
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Takes more of the text. Returns whether the lines should be stored now.
+    pub(crate) fn push(&mut self, data: &[u8]) -> Result<bool, ApiError> {
+        let most = self.app.limits.batch_bytes;
+        self.bytes = self.bytes.saturating_add(data.len() as u64);
+        if self.bytes > most {
+            return self.fail_whole(ApiError::BatchTooLarge(most)).map(|()| false);
+        }
+        if let Err(long) = self.splitter.push(data, &mut self.waiting) {
+            return self.fail_whole(ApiError::malformed(long.to_string())).map(|()| false);
+        }
+        self.waiting_bytes = self.waiting_bytes.saturating_add(data.len());
+        let is_full = self.waiting_bytes >= PIECE_BYTES && !self.waiting.is_empty();
+        Ok(is_full || self.waiting.len() >= PIECE_LINES)
+    }
+
+    /// Checks and stores the complete lines on a thread that may block.
+    pub(crate) async fn store(mut self) -> Result<Self, ApiError> {
+        let storing = blocking(move || {
+            self.check_and_store()?;
+            Ok(self)
+        });
+        storing.await?
+    }
+
+    /// Stores the last lines. A batch without lines is an error.
+    pub(crate) async fn finish(mut self) -> Result<Self, ApiError> {
+        let Self { splitter, waiting, .. } = &mut self;
+        splitter.finish(waiting);
+        let mut whole = self.store().await?;
+        if whole.stored == 0 && whole.faults.is_empty() {
+            let rule =
+                "the batch is empty: send one JSON object a line, {\"custom_id\":…,\"body\":{\"input\":…}}";
+            whole.fail_whole(ApiError::malformed(rule))?;
+        }
+        Ok(whole)
+    }
+
+    /// Accepts the batch on a thread that may block. The lines move there, so that a client that leaves now
+    /// cannot abandon a batch that is being accepted.
+    pub(crate) async fn accept(
+        self,
+        new: NewBatch,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Idempotent<Batch>, ApiError> {
+        Ok(blocking(move || self.accept_now(new, key)).await??)
+    }
+
+    fn accept_now(
+        mut self,
+        new: NewBatch,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Idempotent<Batch>, BatchError> {
+        let accepted = self.app.batches.accept(new, key).wait()?;
+        self.is_accepted = true;
+        Ok(accepted)
+    }
+
+    fn check_and_store(&mut self) -> Result<(), ApiError> {
+        self.waiting_bytes = 0;
+        let lines = std::mem::take(&mut self.waiting);
+        let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
+        for (number, text) in lines {
+            match self.check(&text) {
+                Ok(line) => new.push(line),
+                Err(error) => self.fail(Some(number), error)?,
+            }
+            if let Err(error) = check_line_count(self.names.len(), &self.app.limits) {
+                self.fail_whole(error)?;
+            }
+            if self.is_given_up() {
+                return Ok(());
+            }
+        }
+        let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
+        if count > 0 && self.faults.is_empty() {
+            self.has_begun = true;
+            self.app.batches.fill((self.batch.user, self.batch.id), self.stored, new).wait()?;
+            self.stored = self.stored.saturating_add(count);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, text: &[u8]) -> Result<NewLine, ApiError> {
+        let line = line::parse(text, &self.app, self.batch.user, self.batch.file)?;
+        if !self.names.insert(name_digest(&line.custom_id)) {
+            let rule = format!("the custom_id '{}' is used twice", line.custom_id);
+            return Err(ApiError::value("custom_id", rule));
+        }
+        Ok(line)
+    }
+
+    /// A fault of the whole text: nothing more is read.
+    fn fail_whole(&mut self, error: ApiError) -> Result<(), ApiError> {
+        self.fail(None, error)?;
+        self.is_given_up = true;
+        Ok(())
+    }
+
+    fn fail(&mut self, line: Option<u64>, error: ApiError) -> Result<(), ApiError> {
+        if self.batch.file.is_none() || error.class().0.is_server_error() {
+            return Err(match line {
+                Some(number) if !error.class().0.is_server_error() => error.at_line(number),
+                _ => error,
+            });
+        }
+        let (code, message, param) = (error.code().to_owned(), error.message(), error.param());
+        self.faults.push(BatchFault { code, line, message, param: param.map(str::to_owned) });
+        Ok(())
+    }
+}
+
+fn name_digest(name: &str) -> [u8; 16] {
+    let digest: [u8; 32] = Sha256::digest(name).into();
+    digest.first_chunk().copied().unwrap_or_default()
+}
+
+fn check_line_count(lines: usize, limits: &Limits) -> Result<(), ApiError> {
+    if lines > limits.batch_lines {
+        let most = limits.batch_lines;
+        return Err(ApiError::malformed(format!(
+            "the batch has more than limits.batch_lines = {most} lines"
+        )));
+    }
+    Ok(())
+}
+
+impl Drop for BatchIntake {
+    fn drop(&mut self) {
+        if self.is_accepted || !self.has_begun {
+            return;
+        }
+        let (batches, id) = (Arc::clone(&self.app.batches), self.batch.id);
+        let forget = move || {
+            if let Err(error) = batches.abandon(id).wait() {
+                tracing::warn!(batch = %id, %error, "lines of a refused batch stay until the next start");
+            }
+        };
+        // Without a runtime the process is ending; the next start abandons them.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(forget));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What the query and the headers of a request say about a new batch.
+
+use super::intake::NewBatchLines;
+use crate::domain::id::{BatchId, UserId};
+use crate::domain::webhook::WebhookUrl;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::v1::idempotency::{self, KeyDigest};
+use crate::http::v1::webhook_url::check_address;
+use crate::ports::NewBatch;
+
+/// Default of `concurrency`: jobs of the batch in the queue at the same time.
+const CONCURRENCY: u32 = 64;
+
+/// A new batch without its lines.
+pub(crate) struct BatchOptions {
+    pub(crate) user: UserId,
+    pub(crate) concurrency: u32,
+    pub(crate) webhook_url: Option<WebhookUrl>,
+    pub(crate) key: Option<KeyDigest>,
+}
+
+impl BatchOptions {
+    pub(crate) fn read(app: &AppDependencies, request: &RequestContext) -> Result<Self, ApiError> {
+        let (limits, query) = (&app.limits, &request.query);
+        let concurrency = query.whole("concurrency", 1..=u64::from(limits.batch_concurrency))?;
+        let concurrency = concurrency.and_then(|n| u32::try_from(n).ok()).unwrap_or(CONCURRENCY);
+        let url = query.text("webhook_url").map(|url| WebhookUrl::try_from(url.to_owned())).transpose();
+        let url = url.map_err(|rule| ApiError::value("webhook_url", format!("'webhook_url' {rule}")))?;
+        Ok(Self {
+            user: request.user,
+            concurrency: concurrency.min(limits.batch_concurrency),
+            webhook_url: url.map(|url| check_address(url, app)).transpose()?,
+            key: idempotency::key(&request.headers)?,
+        })
+    }
+
+    /// The batch without its lines.
+    pub(crate) fn new_batch(self, app: &AppDependencies) -> (NewBatch, NewBatchLines) {
+        let created_at_ms = app.clock.now_ms();
+        let id = BatchId::from_bits(app.mint.mint(created_at_ms, app.entropy.random()));
+        let Self { user, concurrency, webhook_url, .. } = self;
+        let new = NewBatch { id, user, created_at_ms, lines: 0, concurrency, webhook_url, source: None };
+        (new, NewBatchLines { id, user, file: None })
+    }
+}
