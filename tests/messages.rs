@@ -190,14 +190,14 @@ fn a_partial_answer_is_kept_when_the_provider_fails() {
     let id = new(&server);
     let events = say(&server, &id, &json!({"text": "go"}));
     let end = events.last().expect("an end");
-    assert_eq!((end.name.as_str(), &end.data["code"]), ("error", &json!("provider_error")));
+    assert_eq!((end.name.as_str(), &end.data["code"]), ("error", &json!("invalid_request")));
     let found = messages(&server, &id);
     let answer = &found[1];
     assert_eq!((&answer["status"], &answer["text"]), (&json!("failed"), &json!("Let me see. ")));
     assert_eq!(answer["process_steps"], json!(seen(&events)), "{events:?}");
     assert_eq!(
         (&answer["error"]["code"], &answer["tool_calls"][0]["success"]),
-        (&json!("provider_error"), &json!(true))
+        (&json!("invalid_request"), &json!(true))
     );
     assert_eq!(show(&server, &id)["message_count"], 2);
 }

@@ -112,7 +112,7 @@ fn counters_count_events_and_contain_no_user_data() {
     for (name, labels, value) in [
         ("nanoclaw_jobs_accepted_total", vec![], 2.0),
         ("nanoclaw_jobs_ended_total", vec![("outcome", "succeeded"), ("code", "none")], 1.0),
-        ("nanoclaw_jobs_ended_total", vec![("outcome", "failed"), ("code", "provider_error")], 1.0),
+        ("nanoclaw_jobs_ended_total", vec![("outcome", "failed"), ("code", "invalid_request")], 1.0),
         ("nanoclaw_job_duration_seconds_count", vec![], 2.0),
         ("nanoclaw_job_queue_wait_seconds_count", vec![], 2.0),
         ("nanoclaw_model_call_duration_seconds_count", vec![model, ("outcome", "ok")], 2.0),

@@ -344,9 +344,9 @@ fn unsupported_fields_are_refused_by_name() {
     }
 }
 
-#[test]
-fn failures_before_the_first_token_have_a_status_and_later_ones_end_the_stream() {
-    let upstream = Upstream::start(|request, _| {
+/// A model that fails as the prompt says.
+fn failing() -> Upstream {
+    Upstream::start(|request, _| {
         let text = request["messages"][0]["content"].as_str().unwrap_or_default();
         match text {
             "long" => Answer::error(400, "This model's maximum context length is 8192 tokens"),
@@ -358,17 +358,67 @@ fn failures_before_the_first_token_have_a_status_and_later_ones_end_the_stream()
                 ],
                 ..Answer::text("")
             },
-            _ => Answer::error(400, "no such thing"),
+            "refused" => Answer::error(400, "'seed' must be positive, not at https://provider.test/docs"),
+            "filtered" => Answer::error(400, "the prompt triggered the content management policy"),
+            "key" => Answer::error(401, "bad key sk-secret"),
+            "forbidden" => Answer::error(403, "not for you"),
+            "model" => Answer::error(404, "The model 'x' does not exist"),
+            "path" => Answer::error(404, "nothing here"),
+            "large" => Answer::error(413, "too large"),
+            "down" => Answer::error(503, "down"),
+            "late refusal" => Answer {
+                acts: vec![
+                    Act::Data(content("half an ")),
+                    Act::Pause(Duration::from_millis(300)),
+                    Act::Data(json!({"error": {"code": 400, "message": "no such thing"}})),
+                ],
+                ..Answer::text("")
+            },
+            _ => Answer::error(429, "slow down").with_header("retry-after", "1"),
         }
-    });
-    let server = Server::start_against(&upstream, "limits: {model_failures: 1}\n");
+    })
+}
+
+#[test]
+fn failures_before_the_first_token_have_a_status_and_later_ones_end_the_stream() {
+    let upstream = failing();
+    let server = Server::start_against(&upstream, "limits: {model_failures: 1, model_circuit_failures: 0}\n");
     for stream in [false, true] {
         let ask = |text: &str| server.post(CHAT, &with(user(text), &json!({"stream": stream})));
         assert_error(&ask("long"), 400, "context_length_exceeded", &json!("messages"));
-        let refused = ask("refused");
-        assert_error(&refused, 502, "provider_error", &Value::Null);
-        assert!(refused.header("x-job-id").is_some(), "errors name the job, too");
+        assert_error(&ask("large"), 400, "context_length_exceeded", &json!("messages"));
+        assert_error(&ask("model"), 404, "model_not_found", &json!("model"));
+        for (text, status, code, kind) in [
+            ("refused", 400, "invalid_request", "invalid_request_error"),
+            ("filtered", 400, "content_filter", "invalid_request_error"),
+            ("key", 502, "provider_error", "server_error"),
+            ("forbidden", 502, "provider_error", "server_error"),
+            ("path", 502, "provider_error", "server_error"),
+            ("down", 502, "provider_error", "server_error"),
+            ("busy", 429, "rate_limited", "rate_limit_error"),
+        ] {
+            let reply = ask(text);
+            assert_error(&reply, status, code, &Value::Null);
+            let error = &reply.json()["error"];
+            assert_eq!(error["type"], kind, "{error}");
+            assert_eq!(reply.header("retry-after").is_some(), status == 429, "{error}");
+            for secret in ["sk-secret", "provider.test"] {
+                assert!(!reply.body.contains(secret), "P9: {error}");
+            }
+            let job = reply.header("x-job-id").expect("errors name the job, too");
+            let job = server.get(&format!("/v1/jobs/{job}")).json();
+            assert_eq!(job["error"], json!({"code": code, "message": error["message"]}), "{job}");
+        }
+        let message = ask("refused").json()["error"]["message"].clone();
+        let expected = "refused the request (HTTP 400): 'seed' must be positive, not at [url]";
+        assert!(message.as_str().is_some_and(|text| text.ends_with(expected)), "{message}");
     }
+    let late = frames(&server.post(CHAT, &with(user("late refusal"), &json!({"stream": true}))));
+    let error = &late.last().expect("an end")["error"];
+    assert_eq!(
+        (&error["code"], &error["type"]),
+        (&json!("invalid_request"), &json!("invalid_request_error"))
+    );
     let frames = frames(&server.post(CHAT, &with(user("broken"), &json!({"stream": true}))));
     assert_eq!(delta_text(&frames, "content"), "half an ");
     let last = frames.last().expect("an end");

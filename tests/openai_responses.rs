@@ -283,3 +283,25 @@ fn tokens_are_estimated_and_a_conversation_is_compacted() {
         "model",
     );
 }
+
+#[test]
+fn a_refusal_of_the_provider_is_a_400_or_a_failed_response() {
+    let upstream = Upstream::start(|request, _| match request["messages"].to_string() {
+        text if text.contains("too often") => Answer::error(429, "slow down").with_header("retry-after", "1"),
+        _ => Answer::error(400, "no such thing"),
+    });
+    let server = Server::start_against(&upstream, "limits: {model_failures: 1}\n");
+    for (input, status, code, streamed_code) in [
+        ("go", 400, "invalid_request", "invalid_prompt"),
+        ("too often", 429, "rate_limited", "rate_limit_exceeded"),
+    ] {
+        let refused = server.post(RESPONSES, &ask(&json!({"input": input})));
+        let error = &refused.json()["error"];
+        assert_eq!((refused.status, &error["code"]), (status, &json!(code)), "{error}");
+        assert_eq!(refused.header("retry-after").is_some(), status == 429, "{error}");
+        let streamed = frames(&server.post(RESPONSES, &ask(&json!({"input": input, "stream": true}))).body);
+        let last = streamed.last().expect("frames");
+        assert_eq!(last["type"], "response.failed", "{last}");
+        assert_eq!(last["response"]["error"]["code"], streamed_code, "{last}");
+    }
+}

@@ -144,7 +144,7 @@ fn a_rate_limit_applies_to_all_models_of_a_provider_without_opening_the_circuit(
     let url = format!("{}/v1", upstream.url);
     let router = router(json!([{"id": "a", "api_url": url}, {"id": "b", "api_url": url}]));
     let clock = clock();
-    assert!(matches!(ask(&router, "a", &clock).0, Err(ModelError::Unavailable { .. })));
+    assert!(matches!(ask(&router, "a", &clock).0, Err(ModelError::RateLimited { .. })));
     let (result, _) = ask(&router, "b", &clock);
     assert!(
         matches!(result, Err(ModelError::Busy { retry_after_ms: 300_000..=900_000, .. })),
@@ -154,7 +154,7 @@ fn a_rate_limit_applies_to_all_models_of_a_provider_without_opening_the_circuit(
     clock.ahead_ms.store(600_000, Ordering::SeqCst);
     for _ in 0..8 {
         let (result, _) = ask(&router, "a", &clock);
-        assert!(matches!(result, Err(ModelError::Unavailable { .. })), "{result:?}");
+        assert!(matches!(result, Err(ModelError::RateLimited { .. })), "{result:?}");
     }
     assert_eq!(
         ask(&router, "a", &clock).0,

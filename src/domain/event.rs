@@ -146,9 +146,15 @@ pub enum FailureCode {
     Cancelled,
     /// `timeout_s` was reached.
     Timeout,
-    /// The provider refused, or failed more often than the retry limit.
+    /// The provider failed more often than the retry limit, or refused this server: key, account.
     ProviderError,
-    /// The model is no longer configured.
+    /// The provider refused the request and would refuse it again.
+    InvalidRequest,
+    /// The provider's content filter refused the request.
+    ContentFilter,
+    /// The provider limited requests more often than the retry limit.
+    RateLimited,
+    /// The model is no longer configured, or its provider does not know it.
     ModelNotFound,
     /// The prompt exceeds the model's context window, and nothing may be left out.
     ContextTooLong,
@@ -171,6 +177,9 @@ impl FailureCode {
             Self::Cancelled => "cancelled",
             Self::Timeout => "timeout",
             Self::ProviderError => "provider_error",
+            Self::InvalidRequest => "invalid_request",
+            Self::ContentFilter => "content_filter",
+            Self::RateLimited => "rate_limited",
             Self::ModelNotFound => "model_not_found",
             Self::ContextTooLong => "context_too_long",
             Self::MaxTotalTokens => "max_total_tokens",

@@ -54,9 +54,12 @@ fn outcome_of(error: &ModelError) -> &'static str {
     match error {
         ModelError::NotFound(_) => "not_found",
         ModelError::Refused(_) => "refused",
+        ModelError::Filtered(_) => "filtered",
         ModelError::Denied(_) => "denied",
+        ModelError::UnknownModel(_) => "unknown_model",
         ModelError::ContextTooLong(_) => "context_too_long",
         ModelError::Busy { .. } => "busy",
+        ModelError::RateLimited { .. } => "rate_limited",
         ModelError::Unavailable { .. } => "unavailable",
         ModelError::TooLarge(_) => "too_large",
         ModelError::Stopped => "stopped",

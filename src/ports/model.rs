@@ -66,9 +66,15 @@ pub enum ModelError {
     /// The provider rejected the request and would reject it again.
     #[error("{0}")]
     Refused(String),
-    /// The provider rejected this server: bad key, spent quota, unknown model. Another model may answer.
+    /// The provider's content filter rejected the request.
+    #[error("{0}")]
+    Filtered(String),
+    /// The provider rejected this server: bad key, spent quota. Another model may answer.
     #[error("{0}")]
     Denied(String),
+    /// The provider does not know the model. Another model may answer.
+    #[error("{0}")]
+    UnknownModel(String),
     /// The request exceeds the context window; a shorter one may fit.
     #[error("{0}")]
     ContextTooLong(String),
@@ -79,6 +85,14 @@ pub enum ModelError {
         message: String,
         /// Suggested delay, milliseconds.
         retry_after_ms: u64,
+    },
+    /// The provider limits requests. A later call may be answered.
+    #[error("{message}")]
+    RateLimited {
+        /// The failure.
+        message: String,
+        /// Delay that the provider requested, milliseconds.
+        retry_after_ms: Option<u64>,
     },
     /// The provider was unreachable or busy, or broke off. A retry may help.
     #[error("{message}")]
@@ -134,10 +148,15 @@ impl ModelError {
         let named = |text: String| format!("{}: {text}", model.place());
         match self {
             Self::Refused(text) => Self::Refused(named(text)),
+            Self::Filtered(text) => Self::Filtered(named(text)),
             Self::Denied(text) => Self::Denied(named(text)),
+            Self::UnknownModel(text) => Self::UnknownModel(named(text)),
             Self::ContextTooLong(text) => Self::ContextTooLong(named(text)),
             Self::TooLarge(text) => Self::TooLarge(named(text)),
             Self::Busy { message, retry_after_ms } => Self::Busy { message: named(message), retry_after_ms },
+            Self::RateLimited { message, retry_after_ms } => {
+                Self::RateLimited { message: named(message), retry_after_ms }
+            }
             Self::Unavailable { message, retry_after_ms } => {
                 Self::Unavailable { message: named(message), retry_after_ms }
             }

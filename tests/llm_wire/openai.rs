@@ -366,11 +366,11 @@ fn provider_errors_are_mapped_to_model_errors() {
         "the model's provider refused the request (HTTP 400): the key [key] at [url] is bad"
     );
     let busy = error_for(answer("429 Too Many Requests\r\nretry-after: 3", "{}"));
-    assert!(matches!(busy, ModelError::Unavailable { retry_after_ms: Some(3_000), .. }), "{busy:?}");
+    assert!(matches!(busy, ModelError::RateLimited { retry_after_ms: Some(3_000), .. }), "{busy:?}");
     let moved = error_for(answer("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""));
     assert!(matches!(moved, ModelError::Denied(_)), "{moved:?}");
     let reset = error_for(answer("429 Too Many Requests\r\nx-ratelimit-reset-tokens: 6m0s", "{}"));
-    assert!(matches!(reset, ModelError::Unavailable { retry_after_ms: Some(360_000), .. }), "{reset:?}");
+    assert!(matches!(reset, ModelError::RateLimited { retry_after_ms: Some(360_000), .. }), "{reset:?}");
     let long = error_for(answer("400 Bad Request", r#"{"error":{"code":"context_length_exceeded"}}"#));
     assert!(matches!(long, ModelError::ContextTooLong(_)), "{long:?}");
     let page = error_for(answer("502 Bad Gateway", "<html><body>nginx</body></html>"));

@@ -263,17 +263,20 @@ impl Driver<'_> {
     fn record_named_failure(&mut self, error: &ModelError, reply: &PartialReply) -> Result<(), LeaseError> {
         let message = error.to_string();
         let (code, retryable, elsewhere) = match error {
-            ModelError::NotFound(_) => (FailureCode::ModelNotFound, false, true),
+            ModelError::NotFound(_) | ModelError::UnknownModel(_) => {
+                (FailureCode::ModelNotFound, false, true)
+            }
             ModelError::TooLarge(_) => (FailureCode::OutputTooLarge, false, false),
             ModelError::Denied(_) => (FailureCode::ProviderError, false, true),
             ModelError::ContextTooLong(_) => (FailureCode::ContextTooLong, self.can_shorten(), true),
-            ModelError::Refused(_) | ModelError::Stopped | ModelError::Busy { .. } => {
-                (FailureCode::ProviderError, false, false)
+            ModelError::Refused(_) => (FailureCode::InvalidRequest, false, false),
+            ModelError::Filtered(_) => (FailureCode::ContentFilter, false, false),
+            ModelError::Stopped | ModelError::Busy { .. } => (FailureCode::ProviderError, false, false),
+            ModelError::RateLimited { retry_after_ms, .. } => {
+                (FailureCode::RateLimited, true, self.note_wait(*retry_after_ms))
             }
             ModelError::Unavailable { retry_after_ms, .. } => {
-                self.retry_after_ms = *retry_after_ms;
-                let prefers_fallback = retry_after_ms.is_some_and(|wait_ms| wait_ms > FALLBACK_AFTER_MS);
-                (FailureCode::ProviderError, true, prefers_fallback)
+                (FailureCode::ProviderError, true, self.note_wait(*retry_after_ms))
             }
         };
         // A shorter prompt for the same model is tried before another model.
@@ -283,6 +286,12 @@ impl Driver<'_> {
         self.append(vec![
             EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, model }.into(),
         ])
+    }
+
+    /// Notes the delay that the provider requested. Returns whether a fallback model is called instead.
+    fn note_wait(&mut self, retry_after_ms: Option<u64>) -> bool {
+        self.retry_after_ms = retry_after_ms;
+        retry_after_ms.is_some_and(|wait_ms| wait_ms > FALLBACK_AFTER_MS)
     }
 
     /// Waits 1, 2, 4 … s plus jitter, or as long as the provider asked, before the next call. Breaks when the

@@ -68,7 +68,9 @@ fn error_kind(error: &ModelError) -> &'static str {
         ModelError::ContextTooLong(_) => "prompt too long",
         ModelError::Refused(_) => "provider refused the request",
         ModelError::Stopped => "stopped",
-        ModelError::Busy { .. } => "provider rate-limited",
+        ModelError::Filtered(_) => "provider filtered the content",
+        ModelError::UnknownModel(_) => "model unknown to the provider",
+        ModelError::Busy { .. } | ModelError::RateLimited { .. } => "provider rate-limited",
         ModelError::Unavailable { .. } => "provider unavailable",
     }
 }

@@ -68,7 +68,9 @@ impl Driver<'_> {
                 return self.defer(message, retry_after_ms).map(ShortenOutcome::Deferred);
             }
             // A temporary error is retried like any other call; permanent errors fall back to a stub summary.
-            Err(error @ ModelError::Unavailable { .. }) if !self.turn.has_failed() => {
+            Err(error @ (ModelError::Unavailable { .. } | ModelError::RateLimited { .. }))
+                if !self.turn.has_failed() =>
+            {
                 self.record_failure(error, &PartialReply::default())?;
                 return Ok(ShortenOutcome::Shortened);
             }

@@ -48,9 +48,8 @@ impl CallPermit<'_> {
 
     /// Notes the result of the call.
     pub(in crate::llm) fn finish(&mut self, result: &Result<Completion, ProviderFailure>) {
-        let is_rate_limited = result.as_ref().is_err_and(|failure| failure.is_rate_limited);
         self.outcome = match result.as_ref().map_err(|failure| &failure.error) {
-            Err(ModelError::Unavailable { retry_after_ms, .. }) if is_rate_limited => {
+            Err(ModelError::RateLimited { retry_after_ms, .. }) => {
                 ProviderCallOutcome::RateLimited(*retry_after_ms)
             }
             Err(ModelError::Unavailable { .. }) => ProviderCallOutcome::Failed,
@@ -60,7 +59,9 @@ impl CallPermit<'_> {
             Ok(_)
             | Err(
                 ModelError::Refused(_)
+                | ModelError::Filtered(_)
                 | ModelError::Denied(_)
+                | ModelError::UnknownModel(_)
                 | ModelError::ContextTooLong(_)
                 | ModelError::TooLarge(_),
             ) => ProviderCallOutcome::Answered,

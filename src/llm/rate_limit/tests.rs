@@ -94,11 +94,8 @@ fn unavailable(retry_after_ms: Option<u64>) -> Result<Completion, ModelError> {
     outcome(Some(ModelError::Unavailable { message: "x".into(), retry_after_ms }))
 }
 
-fn with_limit(
-    result: &Result<Completion, ModelError>,
-    is_rate_limited: bool,
-) -> Result<Completion, ProviderFailure> {
-    result.clone().map_err(|error| ProviderFailure { is_rate_limited, ..error.into() })
+fn as_failure(result: &Result<Completion, ModelError>) -> Result<Completion, ProviderFailure> {
+    result.clone().map_err(ProviderFailure::from)
 }
 
 impl LimiterFixture {
@@ -110,8 +107,8 @@ impl LimiterFixture {
         self.limiter.acquire(&request(), &self.cancel)
     }
 
-    fn call(&self, result: &Result<Completion, ModelError>, is_rate_limited: bool) -> Result<(), ModelError> {
-        self.acquire()?.finish(&with_limit(result, is_rate_limited));
+    fn call(&self, result: &Result<Completion, ModelError>) -> Result<(), ModelError> {
+        self.acquire()?.finish(&as_failure(result));
         Ok(())
     }
 
@@ -172,14 +169,14 @@ fn a_call_without_a_permit_in_time_is_deferred() {
 #[test]
 fn a_wait_that_is_known_to_be_long_is_deferred_at_once() {
     let fixture = fixture(None, Some(1), None);
-    fixture.call(&answered(), false).expect("the first of this minute");
+    fixture.call(&answered()).expect("the first of this minute");
     let (message, wait_ms) = fixture.busy();
     assert_eq!(message, "the provider of model 'm' has had its 1 calls a minute; the next in 61 s");
     assert_eq!(fixture.now_ms(), 0);
     fixture.clock.now_ms.store(wait_ms, Ordering::SeqCst);
-    fixture.call(&answered(), false).expect("the estimate is honest");
+    fixture.call(&answered()).expect("the estimate is honest");
     fixture.clock.now_ms.store(wait_ms + 57_000, Ordering::SeqCst);
-    fixture.call(&answered(), false).expect("3 s are waited for");
+    fixture.call(&answered()).expect("3 s are waited for");
     assert_eq!(fixture.now_ms(), wait_ms + 60_001);
 }
 
@@ -214,16 +211,18 @@ fn reserved_tokens_are_replaced_by_the_usage() {
     let (message, _) = fixture.busy();
     assert!(message.starts_with("the provider of model 'm' has had its 200 tokens a minute"), "{message}");
     permit.report_usage(Usage::new(20, 10));
-    permit.finish(&with_limit(&answered(), false));
+    permit.finish(&as_failure(&answered()));
     drop(permit);
-    fixture.call(&answered(), false).expect("150 and 30 are less than 200");
+    fixture.call(&answered()).expect("150 and 30 are less than 200");
     fixture.busy();
 }
 
 #[test]
 fn a_rate_limit_of_the_provider_pauses_all_calls() {
     let fixture = fixture(None, None, None);
-    fixture.call(&unavailable(Some(20_000)), true).expect("called");
+    let limited =
+        outcome(Some(ModelError::RateLimited { message: "x".into(), retry_after_ms: Some(20_000) }));
+    fixture.call(&limited).expect("called");
     let (message, wait_ms) = fixture.busy();
     assert_eq!(message, "the provider of model 'm' asked for a pause; 20 s of it are left");
     assert!((20_000..22_000).contains(&wait_ms), "{wait_ms}");
@@ -237,7 +236,7 @@ fn a_failed_provider_is_not_called_until_a_probe_succeeds() {
     let fixture = fixture(None, None, None);
     let reached = AtomicU32::new(0);
     let ask = |result: &Result<Completion, ModelError>| {
-        fixture.call(result, false).inspect(|()| {
+        fixture.call(result).inspect(|()| {
             reached.fetch_add(1, Ordering::SeqCst);
         })
     };
@@ -280,7 +279,7 @@ fn answers_of_any_kind_keep_the_circuit_closed() {
             [&unavailable(None), &unavailable(None), &unavailable(None), &unavailable(None), &answer]
                 .repeat(3)
         {
-            fixture.call(result, false).expect("called");
+            fixture.call(result).expect("called");
         }
     }
 }

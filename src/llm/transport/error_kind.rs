@@ -7,10 +7,16 @@ use serde_json::Value;
 pub(super) enum ProviderErrorKind {
     /// The request is refused.
     Refused,
-    /// This server is refused: key, quota or model.
+    /// The content filter refuses the request.
+    Filtered,
+    /// This server is refused: key or quota.
     Denied,
+    /// The model is not known.
+    UnknownModel,
     /// The request is too long for the model.
     ContextTooLong,
+    /// Too many calls arrive. That is no failure of the provider.
+    RateLimited,
     /// Another try may succeed.
     Unavailable,
 }
@@ -64,8 +70,8 @@ const CONTEXT_WORDS: [&[&str]; 18] = [
 /// Statuses of a request that is too long. Older llama.cpp servers send 500.
 const CONTEXT_STATUSES: [u16; 4] = [400, 413, 422, 500];
 
-/// Words for a key, an account or a model that the provider does not serve.
-const DENIED_WORDS: [&str; 22] = [
+/// Words for a model that the provider does not serve.
+const MODEL_WORDS: [&str; 9] = [
     "model_not_found",
     "model not found",
     "no such model",
@@ -75,6 +81,22 @@ const DENIED_WORDS: [&str; 22] = [
     "invalid model",
     "model_not_supported",
     "unsupported_model",
+];
+
+/// Words of a content filter.
+const FILTER_WORDS: [&str; 8] = [
+    "content_filter",
+    "content filter",
+    "contentfilter",
+    "content_policy",
+    "content policy",
+    "content management policy",
+    "moderation",
+    "data_inspection_failed",
+];
+
+/// Words for a key or an account that the provider does not serve.
+const DENIED_WORDS: [&str; 13] = [
     "invalid_api_key",
     "invalid api key",
     "incorrect api key",
@@ -112,28 +134,23 @@ const TRANSIENT_WORDS: [&str; 17] = [
 ];
 
 /// Words of an error in the request.
-const REFUSED_WORDS: [&str; 8] = [
-    "invalid",
-    "bad_request",
-    "bad request",
-    "not supported",
-    "unsupported",
-    "content_filter",
-    "content policy",
-    "moderation",
-];
+const REFUSED_WORDS: [&str; 5] = ["invalid", "bad_request", "bad request", "not supported", "unsupported"];
 
 /// The kind of an error response with this status and these words (lower case).
 pub(super) fn of_status(status: u16, words: &str) -> ProviderErrorKind {
     let is_quota_spent = is_quota(words);
     match status {
+        400 | 403 | 422 | 451 if has(words, &FILTER_WORDS) => ProviderErrorKind::Filtered,
+        404 if words.contains("model") => ProviderErrorKind::UnknownModel,
         401..=404 => ProviderErrorKind::Denied,
         429 if is_quota_spent => ProviderErrorKind::Denied,
         _ if CONTEXT_STATUSES.contains(&status) && is_too_long(words) => ProviderErrorKind::ContextTooLong,
         // A shorter request may fit.
         413 => ProviderErrorKind::ContextTooLong,
-        408 | 409 | 425 | 429 | 498 | 500..=599 => ProviderErrorKind::Unavailable,
+        429 => ProviderErrorKind::RateLimited,
+        408 | 409 | 425 | 498 | 500..=599 => ProviderErrorKind::Unavailable,
         300..=399 => ProviderErrorKind::Denied,
+        _ if has(words, &MODEL_WORDS) => ProviderErrorKind::UnknownModel,
         _ if is_quota_spent || has(words, &DENIED_WORDS) => ProviderErrorKind::Denied,
         _ => ProviderErrorKind::Refused,
     }
@@ -150,6 +167,12 @@ pub(super) fn of_error(error: &Value, words: &str) -> ProviderErrorKind {
         ProviderErrorKind::Denied
     } else if is_too_long(words) {
         ProviderErrorKind::ContextTooLong
+    } else if is_rate_limit(error) {
+        ProviderErrorKind::RateLimited
+    } else if has(words, &FILTER_WORDS) {
+        ProviderErrorKind::Filtered
+    } else if has(words, &MODEL_WORDS) {
+        ProviderErrorKind::UnknownModel
     } else if has(words, &DENIED_WORDS) {
         ProviderErrorKind::Denied
     } else if has(words, &TRANSIENT_WORDS) || !has(words, &REFUSED_WORDS) {
@@ -170,6 +193,16 @@ fn is_quota(words: &str) -> bool {
     let is_balance =
         || words.contains("balance") && !words.contains("balancer") && !words.contains("load balance");
     (has(words, &QUOTA_WORDS) || is_code() || is_balance()) && !has(words, &WINDOW_WORDS)
+}
+
+/// Whether an error object names a rate limit.
+fn is_rate_limit(error: &Value) -> bool {
+    let says = |key: &str| match error.get(key) {
+        Some(Value::Number(number)) => number.as_u64() == Some(429),
+        Some(Value::String(text)) => text == "429" || text.to_ascii_lowercase().contains("rate_limit"),
+        _ => false,
+    };
+    says("code") || says("status") || says("type")
 }
 
 fn is_too_long(words: &str) -> bool {
@@ -245,7 +278,9 @@ mod tests {
 
     #[test]
     fn statuses_and_words_determine_the_kind() {
-        use ProviderErrorKind::{ContextTooLong, Denied, Refused, Unavailable};
+        use ProviderErrorKind::{
+            ContextTooLong, Denied, Filtered, RateLimited, Refused, Unavailable, UnknownModel,
+        };
         for (status, words, kind) in [
             (400, "", Refused),
             (422, "missing field", Refused),
@@ -256,20 +291,24 @@ mod tests {
             (500, "the request exceeds the available context size", ContextTooLong),
             (422, "input length 9000 exceeds the maximum of 8000", ContextTooLong),
             (413, "", ContextTooLong),
-            (429, "too many tokens per minute", Unavailable),
+            (429, "too many tokens per minute", RateLimited),
             (401, "", Denied),
             (402, "insufficient balance", Denied),
             (403, "", Denied),
-            (404, "the model x does not exist", Denied),
+            (404, "the model x does not exist", UnknownModel),
+            (404, "not found", Denied),
+            (404, "", Denied),
+            (400, "the prompt triggered the content management policy content_filter", Filtered),
+            (403, "your chosen model requires moderation", Filtered),
             (400, "api key not valid. please pass a valid api key. api_key_invalid", Denied),
-            (400, "openai/x is not a valid model id", Denied),
+            (400, "openai/x is not a valid model id", UnknownModel),
             (429, "insufficient_quota", Denied),
             (429, "1113 余额不足或无可用资源包,请充值。", Denied),
             (429, "your account is suspended due to insufficient balance", Denied),
             (429, "exceeded_current_quota_error", Denied),
             (429, "you exceeded your current quota, please check your plan", Denied),
-            (429, "you exceeded your current quota generaterequestsperminuteperproject", Unavailable),
-            (429, "rate_limit_exceeded", Unavailable),
+            (429, "you exceeded your current quota generaterequestsperminuteperproject", RateLimited),
+            (429, "rate_limit_exceeded", RateLimited),
             (503, "the load balancer has no backend", Unavailable),
             (408, "", Unavailable),
             (409, "", Unavailable),
@@ -284,10 +323,16 @@ mod tests {
 
     #[test]
     fn error_objects_determine_the_kind() {
-        use ProviderErrorKind::{ContextTooLong, Denied, Refused, Unavailable};
+        use ProviderErrorKind::{
+            ContextTooLong, Denied, Filtered, RateLimited, Refused, Unavailable, UnknownModel,
+        };
         for (error, kind) in [
             (json!({"code": 400, "message": "Token limit reached"}), Refused),
-            (json!({"code": "429", "message": "slow"}), Unavailable),
+            (json!({"code": "429", "message": "slow"}), RateLimited),
+            (json!({"type": "rate_limit_error", "message": "slow"}), RateLimited),
+            (json!({"code": "rate_limit_exceeded"}), RateLimited),
+            (json!({"code": "content_filter", "message": "no"}), Filtered),
+            (json!("rate_limit"), Unavailable),
             (json!({"code": 502, "message": "provider"}), Unavailable),
             (json!({"type": "overloaded_error", "message": "busy"}), Unavailable),
             (json!({"type": "insufficient_quota"}), Denied),
@@ -295,7 +340,7 @@ mod tests {
             (json!({"status_code": 1008, "status_msg": "insufficient balance"}), Denied),
             (json!({"code": "context_length_exceeded"}), ContextTooLong),
             (json!({"code": 400, "message": "context window exceeded"}), ContextTooLong),
-            (json!({"code": "model_not_found", "message": "no such model"}), Denied),
+            (json!({"code": "model_not_found", "message": "no such model"}), UnknownModel),
             (json!({"message": "Please try again later"}), Unavailable),
             (json!({"type": "invalid_request_error", "message": "no such field"}), Refused),
             (json!({"message": "The model has crashed without additional information"}), Unavailable),

@@ -25,13 +25,11 @@ pub(crate) struct ProviderFailure {
     pub(crate) status: Option<StatusCode>,
     /// The text of the response in lower case, for classification only.
     pub(crate) words: String,
-    /// The provider receives too many calls.
-    pub(crate) is_rate_limited: bool,
 }
 
 impl From<ModelError> for ProviderFailure {
     fn from(error: ModelError) -> Self {
-        Self { error, status: None, words: String::new(), is_rate_limited: false }
+        Self { error, status: None, words: String::new() }
     }
 }
 
@@ -121,6 +119,11 @@ impl ErrorMapper {
         let kind = error_kind::of_status(code, &words);
         let message = match (code, kind) {
             (401, _) => "the model's provider does not accept the configured key (HTTP 401)".to_owned(),
+            (403, ProviderErrorKind::Denied) => {
+                format!(
+                    "the model's provider does not permit this with the configured key (HTTP 403){detail}"
+                )
+            }
             (300..=399, _) => {
                 format!("the model's provider redirects (HTTP {code}); api_url must name the final address")
             }
@@ -128,6 +131,14 @@ impl ErrorMapper {
                 format!("the quota at the model's provider is spent (HTTP 429){detail}")
             }
             (429, _) => format!("the model's provider is limiting requests (HTTP 429){detail}"),
+            (_, ProviderErrorKind::Filtered) => {
+                format!(
+                    "the content filter of the model's provider refused the request (HTTP {code}){detail}"
+                )
+            }
+            (_, ProviderErrorKind::UnknownModel) => {
+                format!("the provider does not know the model that is configured (HTTP {code}){detail}")
+            }
             (_, ProviderErrorKind::ContextTooLong) => {
                 format!("the request is too long for the model (HTTP {code}){detail}")
             }
@@ -144,19 +155,18 @@ impl ErrorMapper {
         let error = inner(error);
         let reason = error_kind::message_of(error).unwrap_or("no reason given");
         let message = format!("the model's provider reports an error: {}", self.quote(reason));
-        let error_kind = error_kind::of_error(error, &error_kind::words(error));
-        ProviderFailure {
-            is_rate_limited: is_rate_limit(error),
-            ..ProviderFailure::from(failed(error_kind, message, None))
-        }
+        failed(error_kind::of_error(error, &error_kind::words(error)), message, None).into()
     }
 }
 
 fn failed(kind: ProviderErrorKind, message: String, retry_after_ms: Option<u64>) -> ModelError {
     match kind {
         ProviderErrorKind::Refused => ModelError::Refused(message),
+        ProviderErrorKind::Filtered => ModelError::Filtered(message),
         ProviderErrorKind::Denied => ModelError::Denied(message),
+        ProviderErrorKind::UnknownModel => ModelError::UnknownModel(message),
         ProviderErrorKind::ContextTooLong => ModelError::ContextTooLong(message),
+        ProviderErrorKind::RateLimited => ModelError::RateLimited { message, retry_after_ms },
         ProviderErrorKind::Unavailable => ModelError::Unavailable { message, retry_after_ms },
     }
 }
@@ -175,16 +185,6 @@ pub(crate) fn words_of(body: &str) -> String {
 /// An error after which another try may succeed.
 pub(crate) fn unavailable(message: impl Into<String>) -> ModelError {
     ModelError::Unavailable { message: message.into(), retry_after_ms: None }
-}
-
-/// Whether the provider receives too many calls. That is no failure of the provider.
-fn is_rate_limit(error: &Value) -> bool {
-    let says = |key: &str| match error.get(key) {
-        Some(Value::Number(number)) => number.as_u64() == Some(429),
-        Some(Value::String(text)) => text == "429" || text.to_ascii_lowercase().contains("rate_limit"),
-        _ => false,
-    };
-    says("code") || says("status") || says("type")
 }
 
 #[cfg(test)]
@@ -237,21 +237,6 @@ mod tests {
             for secret in ["topsecret", "headersecret", "secret.test"] {
                 assert!(!text.contains(secret), "{text}");
             }
-        }
-    }
-
-    #[test]
-    fn error_objects_report_a_rate_limit() {
-        for (error, is_limited) in [
-            (json!({"code": 429, "message": "slow"}), true),
-            (json!({"code": "429"}), true),
-            (json!({"type": "rate_limit_error"}), true),
-            (json!({"code": "rate_limit_exceeded"}), true),
-            (json!({"type": "overloaded_error"}), false),
-            (json!({"code": 502}), false),
-            (json!("rate_limit"), false),
-        ] {
-            assert_eq!(errors().error_object(&error).is_rate_limited, is_limited, "{error}");
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::sync::Arc;
 use ureq::Body;
-use ureq::http::{Response, StatusCode};
+use ureq::http::Response;
 
 /// Bytes that are read of an error response.
 const ERROR_BODY_BYTES: u64 = 64 * 1024;
@@ -96,12 +96,7 @@ impl ProviderClient {
             _ => {
                 let body = String::from_utf8_lossy(&body);
                 let error = self.errors.status(status, wait, &body);
-                ProviderFailure {
-                    error,
-                    status: Some(status),
-                    words: error_mapper::words_of(&body),
-                    is_rate_limited: status == StatusCode::TOO_MANY_REQUESTS,
-                }
+                ProviderFailure { error, status: Some(status), words: error_mapper::words_of(&body) }
             }
         }
     }

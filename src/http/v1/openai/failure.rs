@@ -8,6 +8,9 @@ use crate::http::response::error::ErrorResponse;
 use crate::http::server::shutdown::ShutdownStage;
 use hyper::StatusCode;
 
+/// `Retry-After` of a job whose provider limits requests, seconds. Their windows are mostly a minute.
+const PROVIDER_WAIT_S: u64 = 20;
+
 /// The error of a job that ended without an answer.
 pub(crate) fn of_job(code: FailureCode, message: String) -> ApiError {
     let (status, code) = match code {
@@ -15,6 +18,11 @@ pub(crate) fn of_job(code: FailureCode, message: String) -> ApiError {
         FailureCode::MaxTotalTokens => (StatusCode::BAD_REQUEST, "max_total_tokens"),
         // Not a 409: clients repeat these by themselves.
         FailureCode::Cancelled => (StatusCode::BAD_REQUEST, "cancelled"),
+        FailureCode::InvalidRequest => (StatusCode::BAD_REQUEST, "invalid_request"),
+        FailureCode::ContentFilter => (StatusCode::BAD_REQUEST, "content_filter"),
+        FailureCode::RateLimited => {
+            return ApiError::TooMany { message, retry_after_s: PROVIDER_WAIT_S };
+        }
         FailureCode::ModelNotFound => (StatusCode::NOT_FOUND, "model_not_found"),
         FailureCode::ProviderError => (StatusCode::BAD_GATEWAY, "provider_error"),
         FailureCode::OutputTooLarge => (StatusCode::BAD_GATEWAY, "output_too_large"),

@@ -250,9 +250,11 @@ fn errors_are_distinguished() {
         assert!(!error.to_string().contains("topsecret"), "P9: {error}");
         error
     };
-    for kind in ["overloaded_error", "rate_limit_error", "api_error", "timeout_error"] {
+    for kind in ["overloaded_error", "api_error", "timeout_error"] {
         assert!(matches!(error_of(kind, "Overloaded"), ModelError::Unavailable { .. }), "{kind}");
     }
+    let limited = error_of("rate_limit_error", "Overloaded");
+    assert!(matches!(limited, ModelError::RateLimited { .. }), "{limited:?}");
     for kind in ["authentication_error", "permission_error", "billing_error", "not_found_error"] {
         assert!(matches!(error_of(kind, "key topsecret"), ModelError::Denied(_)), "{kind}");
     }

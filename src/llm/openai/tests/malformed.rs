@@ -248,7 +248,9 @@ fn errors_of_any_shape_in_a_200_response_are_errors() {
     ] {
         for stream in [chunk.to_string(), stream_of(&[chunk.clone(), end()])] {
             let result = replay(&stream).result;
-            assert!(matches!(result, Err(ModelError::Unavailable { .. })), "{chunk}: {result:?}");
+            let may_succeed_later =
+                matches!(result, Err(ModelError::Unavailable { .. } | ModelError::RateLimited { .. }));
+            assert!(may_succeed_later, "{chunk}: {result:?}");
         }
     }
 }

@@ -156,10 +156,11 @@ fn an_answer_is_complete_with_a_finish_reason_or_done() {
 #[test]
 fn errors_in_a_200_response_are_errors() {
     let error = json!({"error": {"message": "slow down", "code": 429}});
-    assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::Unavailable { .. })));
+    assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::RateLimited { .. })));
     let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
     let failure = replay(&error).result.expect_err("an error object instead of a stream");
-    assert_eq!(failure, ModelError::Denied("the model's provider reports an error: no such model".into()));
+    let message = "the model's provider reports an error: no such model".to_owned();
+    assert_eq!(failure, ModelError::UnknownModel(message));
     let bare = json!({"object": "error", "message": "too long", "code": 400}).to_string();
     for body in [bare.clone(), format!("event: error\ndata: {bare}\n\n")] {
         assert!(matches!(replay(&body).result, Err(ModelError::Refused(_))), "{body}");

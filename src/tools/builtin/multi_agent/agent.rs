@@ -259,7 +259,7 @@ impl<'a> SubAgent<'a> {
 fn retry_wait(error: &ModelError) -> Option<Duration> {
     let wait = match error {
         ModelError::Busy { retry_after_ms, .. } => Duration::from_millis(*retry_after_ms),
-        ModelError::Unavailable { retry_after_ms, .. } => {
+        ModelError::RateLimited { retry_after_ms, .. } | ModelError::Unavailable { retry_after_ms, .. } => {
             retry_after_ms.map_or(DEFAULT_RETRY_WAIT, Duration::from_millis)
         }
         _ => return None,

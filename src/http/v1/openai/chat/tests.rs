@@ -171,6 +171,9 @@ fn failures_of_jobs_have_the_codes_of_this_api() {
     for (code, status, name) in [
         (FailureCode::ContextTooLong, 400, "context_length_exceeded"),
         (FailureCode::ProviderError, 502, "provider_error"),
+        (FailureCode::InvalidRequest, 400, "invalid_request"),
+        (FailureCode::ContentFilter, 400, "content_filter"),
+        (FailureCode::RateLimited, 429, "rate_limited"),
         (FailureCode::Timeout, 504, "timeout"),
         (FailureCode::Cancelled, 400, "cancelled"),
     ] {

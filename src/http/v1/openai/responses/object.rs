@@ -103,7 +103,11 @@ impl ResponseHead {
 /// The code in `OpenAI`'s closed list; the message begins with our own.
 fn error_code(code: FailureCode) -> &'static str {
     match code {
-        FailureCode::ContextTooLong | FailureCode::ModelNotFound => "invalid_prompt",
+        FailureCode::ContextTooLong
+        | FailureCode::ModelNotFound
+        | FailureCode::InvalidRequest
+        | FailureCode::ContentFilter => "invalid_prompt",
+        FailureCode::RateLimited => "rate_limit_exceeded",
         _ => "server_error",
     }
 }
