@@ -1,7 +1,9 @@
 //! Batches of uploaded files with the real binary: the objects of `OpenAI`, faults by line, and the files
 //! with the results.
 
+use crate::support::chat::last_text;
 use crate::support::receiver::{Receiver, ReceiverReply};
+use crate::support::upstream::{Act, Answer, Upstream, content, finish, reasoning};
 use crate::support::{Reply, Server, wait_until};
 use serde_json::{Value, json};
 
@@ -101,6 +103,134 @@ fn a_batch_of_a_file_ends_with_a_file_of_completions() {
     assert!(answer["usage"]["total_tokens"].is_u64(), "{answer}");
 }
 
+/// The same without what differs between two requests: ids and times.
+fn stripped(mut answer: Value) -> Value {
+    let map = answer.as_object_mut().expect("an object");
+    for name in ["id", "created", "created_at", "completed_at"] {
+        if let Some(value) = map.get_mut(name) {
+            *value = json!(value.is_string());
+        }
+    }
+    for item in map.get_mut("output").and_then(Value::as_array_mut).into_iter().flatten() {
+        for name in ["id", "call_id"] {
+            if let Some(value) = item.get_mut(name) {
+                *value = json!(value.is_string());
+            }
+        }
+    }
+    for choice in map.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten() {
+        for call in choice["message"]["tool_calls"].as_array_mut().into_iter().flatten() {
+            call["id"] = json!(call["id"].is_string());
+        }
+    }
+    answer
+}
+
+/// A model that answers as the prompt says.
+fn scripted() -> Upstream {
+    Upstream::start(|request, _| match last_text(request).as_str() {
+        "refuse" => Answer::error(400, "no such thing"),
+        "call" => Answer::calls(&[("weather", json!({"city": "Bonn"}))]),
+        "think" => Answer::stream(vec![
+            Act::Data(reasoning("hm")),
+            Act::Data(content("{\"a\":1}")),
+            Act::Data(finish("stop")),
+        ]),
+        _ => Answer::stream(vec![Act::Data(content("cut")), Act::Data(finish("length"))]),
+    })
+}
+
+#[test]
+fn each_line_is_read_and_answered_as_its_route_does_it() {
+    let upstream = scripted();
+    let server = Server::start_against(&upstream, "limits: {model_failures: 1}\n");
+    let function = json!({"name": "weather", "parameters": {"type": "object", "properties": {}}});
+    let mut typed = function.clone();
+    typed["type"] = json!("function");
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
+    let chat = [
+        ("call", json!({"tools": [{"type": "function", "function": function}], "tool_choice": "auto"})),
+        (
+            "think",
+            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}),
+        ),
+        ("short", json!({"max_completion_tokens": 1, "stop": ["x"], "top_p": 0.5, "seed": 1, "store": true})),
+        ("refuse", json!({"metadata": {"k": "v"}})),
+    ];
+    let responses = [
+        ("call", json!({"tools": [typed], "store": false})),
+        ("think", json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": schema}}})),
+        ("short", json!({"max_output_tokens": 1, "instructions": "be brief"})),
+        ("refuse", json!({"metadata": {"k": "v"}})),
+    ];
+    for (endpoint, cases) in [("/v1/chat/completions", chat), ("/v1/responses", responses)] {
+        let cases = cases.map(|(text, fields)| {
+            let mut body = if endpoint == "/v1/responses" {
+                json!({"model": "scripted", "input": text})
+            } else {
+                json!({"model": "scripted", "messages": [{"role": "user", "content": text}]})
+            };
+            for (name, value) in fields.as_object().expect("an object") {
+                body[name] = value.clone();
+            }
+            (text, body)
+        });
+        let line = |(text, body): &(&str, Value)| {
+            json!({"custom_id": text, "method": "POST", "url": endpoint, "body": body}).to_string() + "\n"
+        };
+        let file = upload(&server, "batch", &cases.iter().map(line).collect::<String>());
+        let batch = ended(&server, &create(&server, &file, endpoint));
+        assert_eq!(batch["request_counts"], json!({"total": 4, "completed": 3, "failed": 1}), "{batch}");
+        let mut lines = results(&server, &batch["output_file_id"]);
+        lines.extend(results(&server, &batch["error_file_id"]));
+        let sent_by_lines = upstream.requests().len();
+        for (text, body) in cases {
+            let found = lines.iter().find(|line| line["custom_id"] == text);
+            let response = &found.unwrap_or_else(|| panic!("{text} is missing"))["response"];
+            let direct = server.post(endpoint, &body);
+            assert_eq!(response["status_code"], direct.status, "{text}: {response}");
+            let (line, route) = (&response["body"], direct.json());
+            if direct.status == 200 {
+                assert_eq!(stripped(line.clone()), stripped(route), "{endpoint} {text}");
+            } else {
+                assert_eq!((direct.status, line), (400, &route), "{endpoint} {text}");
+            }
+            let job = response["request_id"].as_str().expect("a job");
+            assert_eq!(server.get(&format!("/v1/jobs/{job}")).json()["object"], "job");
+        }
+        let requests = upstream.requests();
+        let (lines, routes) = requests.split_at(sent_by_lines);
+        for route in routes.iter().rev().take(4) {
+            assert!(lines.contains(route), "{endpoint}: the model got the same: {route}");
+        }
+    }
+}
+
+#[test]
+fn lines_get_tools_of_the_server_only_with_a_header() {
+    let upstream = scripted();
+    let server = Server::start_against(&upstream, "");
+    let body = json!({"model": "scripted", "messages": [{"role": "user", "content": "think"}]});
+    let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body});
+    let file = upload(&server, "batch", &line.to_string());
+    let create = |headers: &[(&str, &str)]| {
+        let headers = [&[("content-type", "application/json")], headers].concat();
+        server.request(("POST", "/v1/batches"), &headers, &order(&file, "/v1/chat/completions").to_string())
+    };
+    for headers in [&[][..], &[("nanoclaw-tools", "calculator"), ("nanoclaw-priority", "2")]] {
+        let batch = ended(&server, &create(headers).json());
+        assert_eq!(batch["request_counts"]["completed"], 1, "{batch}");
+    }
+    let offered: Vec<Value> =
+        upstream.requests().iter().map(|request| request["tools"][0]["function"]["name"].clone()).collect();
+    assert_eq!(offered, [Value::Null, json!("calculator")]);
+    assert_eq!(
+        create(&[("nanoclaw-tools", "nonsense")]).json()["errors"]["data"][0]["param"],
+        "nanoclaw-tools"
+    );
+    assert_eq!(create(&[("nanoclaw-priority", "x")]).status, 400);
+}
+
 #[test]
 fn lines_that_fail_are_in_a_file_of_their_own() {
     let server = Server::start();
@@ -109,7 +239,7 @@ fn lines_that_fail_are_in_a_file_of_their_own() {
     };
     let jobs =
         |id: &str, body: Value| json!({"custom_id": id, "url": "/v1/jobs", "body": body}).to_string() + "\n";
-    let file = upload(&server, "batch", &responses("a", json!({"input": "hello"})));
+    let file = upload(&server, "batch", &responses("a", json!({"model": "demo", "input": "hello"})));
     let answered = ended(&server, &create(&server, &file, "/v1/responses"));
     let answer = results(&server, &answered["output_file_id"])[0]["response"]["body"].clone();
     assert_eq!((&answer["object"], &answer["status"]), (&json!("response"), &json!("completed")));
@@ -122,7 +252,7 @@ fn lines_that_fail_are_in_a_file_of_their_own() {
     let failed = results(&server, &batch["error_file_id"]).remove(0);
     assert_eq!(
         (&failed["custom_id"], &failed["response"]["status_code"]),
-        (&json!("b"), &json!(500)),
+        (&json!("b"), &json!(504)),
         "{failed}"
     );
     assert_eq!(failed["response"]["body"]["error"]["code"], "timeout", "{failed}");
@@ -153,7 +283,17 @@ fn a_file_with_faults_makes_a_failed_batch_that_names_them() {
     let server = Server::start_with("limits: {batch_lines: 4}");
     let bad = json!({"custom_id": "c", "method": "POST", "url": "/v1/responses", "body": {"input": "x"}})
         .to_string();
-    let odd = json!({"custom_id": "d", "method": "POST", "url": "/v1/chat/completions", "body": {"n": 2, "messages": []}});
+    let chat = |id: &str, body: Value| {
+        json!({"custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body}).to_string()
+    };
+    let messages = json!([{"role": "user", "content": "x"}]);
+    let odd = [
+        chat("d", json!({"n": 2, "messages": messages})),
+        chat("e", json!({"stream": true, "messages": messages})),
+        chat("f", json!({"model": "no-such-model", "messages": messages})),
+        chat("g", json!({"messages": messages, "top_p": 7})),
+    ]
+    .join("\n");
     let lines = format!("{}nonsense\n{}{bad}\n{odd}\n", chat_line("a", "x"), chat_line("a", "y"));
     let batch = create(&server, &upload(&server, "batch", &lines), "/v1/chat/completions");
     assert_eq!(
@@ -171,7 +311,10 @@ fn a_file_with_faults_makes_a_failed_batch_that_names_them() {
         (json!(2), json!("invalid_request"), Value::Null),
         (json!(3), json!("invalid_value"), json!("custom_id")),
         (json!(4), json!("invalid_value"), json!("url")),
-        (json!(5), json!("invalid_value"), json!("n")),
+        (json!(5), json!("unsupported_parameter"), json!("n")),
+        (json!(6), json!("invalid_value"), json!("stream")),
+        (json!(7), json!("model_not_found"), json!("model")),
+        (json!(8), json!("invalid_value"), json!("top_p")),
     ];
     assert_eq!(faults, expected);
     assert!(batch["failed_at"].is_u64() && batch["in_progress_at"].is_null(), "{batch}");

@@ -81,7 +81,7 @@ fn openai_batch_lines_are_accepted() {
     let chat = json!({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
         "body": {"model": "demo", "messages": [{"role": "user", "content": [{"type": "text", "text": "part one"}]}]}});
     let response = json!({"custom_id": "b", "method": "POST", "url": "/v1/responses",
-        "body": {"input": "part two", "max_output_tokens": 50}});
+        "body": {"model": "demo", "input": "part two", "max_output_tokens": 50}});
     let id = submit_batch(&server, "", &format!("{chat}\r\n\r\n{response}"));
     wait(&server, &id);
     let answers = results(&server, &id, "");
@@ -104,6 +104,7 @@ fn a_bad_line_rejects_the_whole_batch_and_names_its_number() {
         (r#"{"custom_id":"x","body":{"input":"x","colour":1}}"#, "unknown field"),
         (r#"{"custom_id":"x","body":{"input":"x","model":"nope"}}"#, "model"),
         (r#"{"custom_id":"x","body":{"input":"x","priority":10}}"#, "'priority'"),
+        (r#"{"custom_id":"x","url":"/v1/responses","body":{"input":"x"}}"#, "model"),
         (r#"{"custom_id":"x","url":"/v1/embeddings","body":{"input":"x"}}"#, "/v1/chat/completions"),
         (r#"{"custom_id":"x","method":"GET","url":"/v1/responses","body":{"input":"x"}}"#, "POST"),
         (r#"{"input_file_id":"file-1"}"#, "application/json"),

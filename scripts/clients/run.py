@@ -2,6 +2,7 @@
 import os, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "load"))
+import openai_batches
 import openai_chat
 import upstream
 from server import Server
@@ -20,7 +21,7 @@ with tempfile.TemporaryDirectory() as directory:
     server = Server(sys.argv[1], directory, config)
     server.start()
     try:
-        for client in (openai_chat,):
+        for client in (openai_chat, openai_batches):
             for part in client.run(f"http://127.0.0.1:{server.port}/v1"):
                 print(f"{client.__name__}: {part} passed", flush=True)
     finally:

@@ -36,6 +36,8 @@ def answer(request):
     if text == "event":
         event = json.dumps({"name": "Fair", "day": "Friday", "guests": ["Ann", "Bob"]})
         return [chunk({"content": event[:9]}), chunk({"content": event[9:]}), end("stop")]
+    if text == "refuse":
+        return [{"error": {"code": 400, "message": "no such thing"}}]
     if text == "long":
         return [chunk({"content": "a long an"}), end("length")]
     words = [chunk({"content": word}) for word in ("You ", "said: ", text)]

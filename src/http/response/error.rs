@@ -53,11 +53,6 @@ impl<'a> ErrorResponse<'a> {
             error: ErrorDetail { message: error.message(), kind: kind(status), param: error.param(), code },
         }
     }
-
-    /// The body of a failed request with this status.
-    pub(crate) fn of_failure(status: StatusCode, code: &'a str, message: String) -> Self {
-        Self { error: ErrorDetail { message, kind: kind(status), param: None, code } }
-    }
 }
 
 fn kind(status: StatusCode) -> &'static str {

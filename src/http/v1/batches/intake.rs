@@ -10,6 +10,7 @@ use crate::domain::limits::Limits;
 use crate::http::blocking::blocking;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::v1::openai::headers::JobHeaders;
 use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -22,13 +23,15 @@ const PIECE_LINES: usize = 256;
 const FAULTS: usize = 100;
 
 /// Whose lines they are.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct NewBatchLines {
     pub(crate) id: BatchId,
     pub(crate) user: UserId,
     /// The route that all lines of a file have to name, in the format of `OpenAI`. Its faults are collected.
     /// Without a file the first fault is an error.
     pub(crate) file: Option<BatchEndpoint>,
+    /// Settings of the lines whose bodies have no field for them.
+    pub(crate) headers: JobHeaders,
 }
 
 /// The lines of a batch that is not accepted yet.
@@ -170,7 +173,8 @@ impl BatchIntake {
     }
 
     fn check(&mut self, text: &[u8]) -> Result<NewLine, ApiError> {
-        let line = line::parse(text, &self.app, self.batch.user, self.batch.file)?;
+        let NewBatchLines { user, file, headers, .. } = &self.batch;
+        let line = line::parse(text, &self.app, *user, (*file, headers))?;
         if !self.names.insert(name_digest(&line.custom_id)) {
             let rule = format!("the custom_id '{}' is used twice", line.custom_id);
             return Err(ApiError::value("custom_id", rule));

@@ -1,9 +1,9 @@
-//! A line of a batch: `{"custom_id","body":{job}}`, or a line of `OpenAI` with `method` and `url`. Errors
-//! get the number of the line from the caller.
+//! A line of a batch: `{"custom_id","body":{job}}`, or a line of `OpenAI` with `method` and `url`, whose body
+//! is read as its route reads it. Errors get the number of the line from the caller.
 
-use super::openai;
 use crate::domain::batch::BatchEndpoint;
 use crate::domain::id::UserId;
+use crate::domain::job::{JobSpec, OnDisconnect, Priority};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::json::{self, JsonObjectError};
@@ -11,6 +11,8 @@ use crate::http::request::quoted::quoted;
 use crate::http::request::typed;
 use crate::http::request::values::{BoundedText, WholeNumber};
 use crate::http::v1::jobs::spec::JobRequest;
+use crate::http::v1::openai::headers::JobHeaders;
+use crate::http::v1::openai::{body, chat, responses};
 use crate::ports::NewLine;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -33,9 +35,9 @@ pub(crate) fn parse(
     text: &[u8],
     app: &AppDependencies,
     user: UserId,
-    endpoint: Option<BatchEndpoint>,
+    (endpoint, headers): (Option<BatchEndpoint>, &JobHeaders),
 ) -> Result<NewLine, ApiError> {
-    let map = json::object(text, json::most_values(&app.limits)).map_err(|fault| match fault {
+    let map = json::object(text, body::most_values(&app.limits)).map_err(|fault| match fault {
         JsonObjectError::Syntax(error) => ApiError::malformed(format!("it is not JSON: {error}")),
         JsonObjectError::NoObject => ApiError::malformed("it must be a JSON object"),
         JsonObjectError::TooMany(most) => {
@@ -53,22 +55,39 @@ pub(crate) fn parse(
         let rule = format!("'url' must be {}, the endpoint of the batch", endpoint.as_str());
         return Err(ApiError::value("url", rule));
     }
-    let mut job = job(method.as_deref(), url.as_deref(), body)?;
-    job.priority.get_or_insert(WholeNumber(PRIORITY));
-    Ok(NewLine { custom_id: custom_id.0, spec: job.into_spec(app, user)? })
-}
-
-fn job(method: Option<&str>, url: Option<&str>, body: Map<String, Value>) -> Result<JobRequest, ApiError> {
     if let Some(method) = method.filter(|method| *method != "POST") {
-        return Err(ApiError::value("method", format!("'method' must be POST, not {}", quoted(method))));
+        return Err(ApiError::value("method", format!("'method' must be POST, not {}", quoted(&method))));
     }
-    match url {
-        None | Some("/v1/jobs") => typed::from_map(body),
-        Some("/v1/chat/completions") => openai::chat(body),
-        Some("/v1/responses") => openai::responses(body),
+    let read = match url.as_deref() {
+        None | Some("/v1/jobs") => {
+            let mut job: JobRequest = typed::from_map(body)?;
+            job.priority.get_or_insert(WholeNumber(PRIORITY));
+            return Ok(NewLine { custom_id: custom_id.0, spec: job.into_spec(app, user)? });
+        }
+        Some("/v1/chat/completions") => chat::line_job,
+        Some("/v1/responses") => responses::line_job,
         Some(other) => {
             let known = "/v1/chat/completions, /v1/responses, /v1/jobs";
-            Err(ApiError::value("url", format!("'url' must be one of {known}, not {}", quoted(other))))
+            return Err(ApiError::value(
+                "url",
+                format!("'url' must be one of {known}, not {}", quoted(other)),
+            ));
+        }
+    };
+    refuse_early_answers(&body)?;
+    let mut spec: JobSpec = read(body, headers.clone(), app, user)?;
+    spec.priority = headers.priority.or(Priority::new(PRIORITY)).unwrap_or(spec.priority);
+    spec.on_disconnect = OnDisconnect::Continue; // nobody waits
+    Ok(NewLine { custom_id: custom_id.0, spec })
+}
+
+/// A line is answered at its end.
+fn refuse_early_answers(body: &Map<String, Value>) -> Result<(), ApiError> {
+    for name in ["stream", "background"] {
+        if body.get(name) == Some(&Value::Bool(true)) {
+            let rule = format!("'{name}' must be false: a line of a batch is answered at its end");
+            return Err(ApiError::value(name, rule));
         }
     }
+    Ok(())
 }

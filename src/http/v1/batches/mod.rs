@@ -6,7 +6,6 @@ pub(crate) mod from_file;
 mod intake;
 mod jsonl;
 mod line;
-mod openai;
 mod options;
 pub(crate) mod result_files;
 pub(crate) mod results;

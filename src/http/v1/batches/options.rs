@@ -7,6 +7,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
 use crate::http::v1::idempotency::{self, KeyDigest};
+use crate::http::v1::openai::headers::JobHeaders;
 use crate::http::v1::webhook_url::check_address;
 use crate::ports::NewBatch;
 
@@ -19,6 +20,7 @@ pub(crate) struct BatchOptions {
     pub(crate) concurrency: u32,
     pub(crate) webhook_url: Option<WebhookUrl>,
     pub(crate) key: Option<KeyDigest>,
+    headers: JobHeaders,
 }
 
 impl BatchOptions {
@@ -33,6 +35,7 @@ impl BatchOptions {
             concurrency: concurrency.min(limits.batch_concurrency),
             webhook_url: url.map(|url| check_address(url, app)).transpose()?,
             key: idempotency::key(&request.headers)?,
+            headers: JobHeaders::of(&request.headers)?,
         })
     }
 
@@ -40,8 +43,8 @@ impl BatchOptions {
     pub(crate) fn new_batch(self, app: &AppDependencies) -> (NewBatch, NewBatchLines) {
         let created_at_ms = app.clock.now_ms();
         let id = BatchId::from_bits(app.mint.mint(created_at_ms, app.entropy.random()));
-        let Self { user, concurrency, webhook_url, .. } = self;
+        let Self { user, concurrency, webhook_url, headers, .. } = self;
         let new = NewBatch { id, user, created_at_ms, lines: 0, concurrency, webhook_url, source: None };
-        (new, NewBatchLines { id, user, file: None })
+        (new, NewBatchLines { id, user, file: None, headers })
     }
 }

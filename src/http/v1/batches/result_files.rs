@@ -2,7 +2,7 @@
 //! with all other lines. They are written once all lines have ended; a start of the server writes those that
 //! are missing.
 
-use super::answer::{LineAnswer, request_id, status_code};
+use super::answer::{LineAnswer, request_id};
 use crate::domain::batch::{Batch, BatchEndpoint};
 use crate::domain::id::{BatchId, FileId, UserId};
 use crate::domain::job::{Job, JobStatus};
@@ -89,7 +89,6 @@ async fn wait_and_write(context: &Arc<ServerContext>, user: UserId, id: BatchId)
 struct ResultFileWriter {
     app: Arc<AppDependencies>,
     batch: Batch,
-    endpoint: BatchEndpoint,
     lifetime_s: Option<u64>,
     finished_at_ms: u64,
     /// The next line.
@@ -104,7 +103,6 @@ impl ResultFileWriter {
         let source = batch.source.as_ref()?;
         Some(Self {
             app: Arc::clone(app),
-            endpoint: source.endpoint,
             lifetime_s: source.output_expires_after_s,
             finished_at_ms: batch.finished_at_ms?,
             batch,
@@ -118,7 +116,7 @@ impl ResultFileWriter {
     fn write_page(mut self) -> Result<Self, ApiError> {
         let page = self.app.batches.results(self.batch.id, self.at, STRIDE)?;
         for result in page.results {
-            let (text, is_answer) = line(&self.app, (self.batch.id, self.endpoint), result)?;
+            let (text, is_answer) = line(&self.app, &self.batch, result)?;
             let target = if is_answer { &mut self.output } else { &mut self.errors };
             let target = match target {
                 Some(begun) => begun,
@@ -185,7 +183,7 @@ struct ResultFileResponse<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultFileBody<'a> {
-    Answer(LineAnswer),
+    Answer(&'a LineAnswer),
     Error(ErrorResponse<'a>),
 }
 
@@ -196,20 +194,22 @@ struct ResultFileError<'a> {
 }
 
 /// The text of a line, and whether it is an answer.
-fn line(
-    app: &AppDependencies,
-    (batch, endpoint): (BatchId, BatchEndpoint),
-    result: LineResult,
-) -> Result<(Vec<u8>, bool), StoreError> {
+fn line(app: &AppDependencies, batch: &Batch, result: LineResult) -> Result<(Vec<u8>, bool), ApiError> {
     let LineResult { line, custom_id, outcome } = result;
     let (code, message) = match outcome {
         LineOutcome::NotStarted => ("batch_cancelled", "the batch was cancelled before this line began"),
         LineOutcome::Deleted => ("job_deleted", "the job of this line was deleted"),
         LineOutcome::Again(_) => ("job_retried", "the job of this line failed and was started again"),
         LineOutcome::Unreadable => ("internal", "what is stored of this line cannot be read"),
-        LineOutcome::Ended(job) => return ended_line(app, endpoint, &custom_id, *job),
+        LineOutcome::Ended(job) if job.status == JobStatus::Cancelled && batch.cancelling_at_ms.is_some() => {
+            ("batch_cancelled", "the batch was cancelled while this line ran")
+        }
+        LineOutcome::Ended(job) => {
+            let endpoint = batch.source.as_ref().map_or(BatchEndpoint::Jobs, |source| source.endpoint);
+            return ended_line(app, endpoint, &custom_id, *job);
+        }
     };
-    let id = format!("{batch}-{}", line.saturating_add(1));
+    let id = format!("{}-{}", batch.id, line.saturating_add(1));
     let error = Some(ResultFileError { code, message });
     Ok((text(&ResultFileLine { id: &id, custom_id: &custom_id, response: None, error })?, false))
 }
@@ -219,24 +219,20 @@ fn ended_line(
     endpoint: BatchEndpoint,
     custom_id: &str,
     job: Job,
-) -> Result<(Vec<u8>, bool), StoreError> {
-    let (id, request_id, status_code) = (request_id(job.id), job.id.to_string(), status_code(&job));
-    let is_answer = job.status == JobStatus::Succeeded;
-    let failure = job.error.clone().map(|error| (code(&error.code), error.message));
-    let (code, message) = failure.unwrap_or_else(|| ("internal".to_owned(), String::new()));
-    let body = if is_answer {
-        ResultFileBody::Answer(LineAnswer::read(&*app.store, job, endpoint)?)
-    } else {
-        let status = StatusCode::from_u16(status_code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        ResultFileBody::Error(ErrorResponse::of_failure(status, &code, message))
+) -> Result<(Vec<u8>, bool), ApiError> {
+    let (id, request_id) = (request_id(job.id), job.id.to_string());
+    let answer = match LineAnswer::read(&*app.store, job, endpoint) {
+        // The store may answer later; damaged data stays damaged.
+        Err(ApiError::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => return Err(error.into()),
+        answer => answer,
     };
-    let response = Some(ResultFileResponse { status_code, request_id: &request_id, body });
+    let is_answer = answer.is_ok();
+    let (status, body) = match &answer {
+        Ok(answer) => (StatusCode::OK, ResultFileBody::Answer(answer)),
+        Err(error) => (error.class().0, ResultFileBody::Error(ErrorResponse::of(error))),
+    };
+    let response = Some(ResultFileResponse { status_code: status.as_u16(), request_id: &request_id, body });
     Ok((text(&ResultFileLine { id: &id, custom_id, response, error: None })?, is_answer))
-}
-
-/// The code of a failure as events write it.
-fn code(code: &impl Serialize) -> String {
-    serde_json::to_value(code).ok().and_then(|code| code.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn text(line: &ResultFileLine<'_>) -> Result<Vec<u8>, StoreError> {

@@ -1,8 +1,9 @@
 //! `GET /v1/batches/{id}/results` as JSON lines: ended lines in input order, or with `?follow=true` all
 //! lines in the order in which they end. A slow reader costs one page of memory.
 
-use super::answer::{request_id, status_code};
+use super::answer::request_id;
 use crate::domain::id::BatchId;
+use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_object::JobObject;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
@@ -191,6 +192,15 @@ fn write(
     };
     let error = Some(BatchLineError { code: code.into(), message });
     line(text, &BatchResultLine { id, custom_id: &custom_id, response: None, error })
+}
+
+/// The status of a job's result.
+fn status_code(job: &Job) -> u16 {
+    match job.status {
+        JobStatus::Succeeded => 200,
+        JobStatus::Cancelled => 499,
+        _ => 500,
+    }
 }
 
 fn line(text: &mut Vec<u8>, told: &BatchResultLine<'_>) -> Result<(), StoreError> {

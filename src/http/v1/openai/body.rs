@@ -2,6 +2,7 @@
 
 use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::limits::Limits;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
@@ -19,6 +20,11 @@ use std::sync::Arc;
 const INLINE_BYTES: usize = 64 * 1024;
 /// JSON values of a body for each that a job may have: messages consist of parts, and functions of schemas.
 const VALUES_FACTOR: usize = 8;
+
+/// The most JSON values of a body.
+pub(crate) fn most_values(limits: &Limits) -> usize {
+    json::most_values(limits).saturating_mul(VALUES_FACTOR)
+}
 
 /// A body that was not parsed yet, and the key of its request.
 pub(super) struct KeyedBody {
@@ -56,7 +62,7 @@ impl KeyedBody {
         let BufferedBody { bytes, place } = self.body;
         let is_small = bytes.len() <= INLINE_BYTES;
         let parse = move || {
-            let most = json::most_values(&app.limits).saturating_mul(VALUES_FACTOR);
+            let most = most_values(&app.limits);
             let parsed =
                 json::object(&bytes, most).map_err(ApiError::from).and_then(|map| convert(map, &app));
             drop(place);

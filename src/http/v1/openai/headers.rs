@@ -17,7 +17,7 @@ const STRICTNESS: &str = "nanoclaw-strictness";
 const PRIORITY: &str = "nanoclaw-priority";
 
 /// The settings that a request gives in headers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct JobHeaders {
     pub(crate) tools: Option<ServerTools>,
     pub(crate) project_id: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct JobHeaders {
 }
 
 /// The server's tools that the model gets.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum ServerTools {
     None,
     Default,

@@ -3,11 +3,11 @@
 //!
 //! A field that is not supported is refused by name. Fields that change no answer are accepted and unused.
 
-mod body;
+pub(crate) mod body;
 pub(crate) mod chat;
 pub(crate) mod failure;
 mod fields;
-mod headers;
+pub(crate) mod headers;
 mod log_reader;
 pub(crate) mod models;
 pub(crate) mod responses;

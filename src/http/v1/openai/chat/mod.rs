@@ -17,15 +17,21 @@ mod whole;
 use super::body::KeyedBody;
 use super::failure;
 use super::headers::JobHeaders;
+use crate::domain::id::UserId;
+use crate::domain::job::{Job, JobSpec};
 use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::HandlerResult;
 use crate::http::response::error::ErrorFormat;
 use crate::http::v1::jobs::store::{name, store};
 use crate::http::v1::jobs::stream::{NewJobReader, store_guarded};
-use crate::ports::NewJob;
+use crate::ports::{NewJob, Store};
+use completion::ChatCompletion;
 use request::{ChatForm, ChatJob};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Stores the job and answers with its completion or its chunks.
@@ -55,4 +61,20 @@ pub(crate) async fn create(
     let mut response = answer.unwrap_or_else(|error| error.into_response(ErrorFormat::Plain));
     name(&mut response, id, is_replayed);
     Ok(response)
+}
+
+/// The job of a request that is a line of a batch.
+pub(crate) fn line_job(
+    body: Map<String, Value>,
+    headers: JobHeaders,
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<JobSpec, ApiError> {
+    Ok(request::read(body, headers, app, user).map_err(failure::of_request)?.spec)
+}
+
+/// The completion of an ended job, as the route answers it. Reads the store.
+pub(crate) fn line_answer(store: &dyn Store, job: Job) -> Result<ChatCompletion, ApiError> {
+    let spec = store.request(job.user, job.id)?.ok_or(ApiError::NotFound("job"))?;
+    whole::answer(store, job, request::shows_final_text_only(&spec))
 }

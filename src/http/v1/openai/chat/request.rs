@@ -183,7 +183,7 @@ impl ChatRequest {
         // Read in any case, so that errors are found.
         let functions = functions::functions(self.tools.unwrap_or_default())?;
         let functions = if may_call { functions } else { Vec::new() };
-        let mut settings = ModelSettings {
+        let settings = ModelSettings {
             call_mode: choice.into_mode(),
             parallel_tool_calls: self.parallel_tool_calls,
             response_format: self.response_format.map(ResponseFormatRequest::format).transpose()?.flatten(),
@@ -227,10 +227,11 @@ impl ChatRequest {
         let mut spec = job.with_messages(messages, app, user).map_err(JobHeaders::name)?;
         functions::check_names((&functions, settings.call_mode.as_ref()), (&spec.tools, &spec.model), app)?;
         spec.priority = headers.priority.unwrap_or(spec.priority);
-        let final_text_only = settings.response_format.is_some() && !is_plain;
-        // What was streamed cannot be taken back.
-        settings.checks_answer = settings.response_format.is_some() && (final_text_only || !is_stream);
         (spec.functions, spec.settings, spec.is_plain) = (functions, settings, is_plain);
+        let final_text_only = shows_final_text_only(&spec);
+        // What was streamed cannot be taken back.
+        spec.settings.checks_answer =
+            spec.settings.response_format.is_some() && (final_text_only || !is_stream);
         let form = if is_stream {
             ChatForm::Chunks(ChunkOptions { include_usage, final_text_only })
         } else {
@@ -238,6 +239,11 @@ impl ChatRequest {
         };
         Ok(ChatJob { spec, form })
     }
+}
+
+/// Whether text before calls of the server's tools is no part of the answer: it has another format.
+pub(super) fn shows_final_text_only(spec: &JobSpec) -> bool {
+    spec.settings.response_format.is_some() && !spec.is_plain
 }
 
 fn include_usage(is_stream: bool, options: Option<StreamOptions>) -> Result<bool, ApiError> {

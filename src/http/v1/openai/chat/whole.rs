@@ -5,6 +5,7 @@ use super::completion::ChatCompletion;
 use super::steps::AnswerParts;
 use crate::domain::event::{Event, FailureCode, SequencedEvent};
 use crate::domain::id::JobId;
+use crate::domain::job::Job;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::response::{self, HandlerResult};
@@ -33,17 +34,21 @@ pub(super) async fn completed(
     if !job.status.is_terminal() {
         return Err(failure::interrupted(context, id));
     }
-    let (events, output) = context.read(move |store| Ok((log(store, id)?, store.output(id)?))).await?;
+    let answer = context.read(move |store| Ok(answer(store, job, final_text_only))).await??;
+    Ok(response::json(StatusCode::OK, &answer))
+}
+
+/// The completion of an ended job.
+pub(super) fn answer(store: &dyn Store, job: Job, final_text_only: bool) -> Result<ChatCompletion, ApiError> {
+    let events = log(store, job.id)?;
     let end = events.last().map(|last| last.event.clone());
-    let mut parts = AnswerParts::of(id, events, final_text_only);
+    let mut parts = AnswerParts::of(job.id, events, final_text_only);
     if parts.text.is_empty() {
         // Retention may have removed the events of an old job.
-        parts.text = output.unwrap_or_default();
+        parts.text = store.output(job.id)?.unwrap_or_default();
     }
     match end {
-        Some(Event::Done { finish_reason, .. }) => {
-            Ok(response::json(StatusCode::OK, &ChatCompletion::new(job, parts, finish_reason)))
-        }
+        Some(Event::Done { finish_reason, .. }) => Ok(ChatCompletion::new(job, parts, finish_reason)),
         Some(Event::Error { content, code }) => Err(failure::of_job(code, content)),
         _ => {
             let error = job.error.map_or((FailureCode::Internal, String::new()), |e| (e.code, e.message));

@@ -27,6 +27,7 @@ use super::body::KeyedBody;
 use super::failure;
 use super::headers::JobHeaders;
 use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Job, JobSpec};
 use crate::domain::response_request::ResponseRequest;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
@@ -39,11 +40,12 @@ use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::store::{name, store};
 use crate::http::v1::jobs::stream::{NewJobReader, StoredJob, store_guarded};
 use crate::http::v1::wait;
-use crate::ports::NewJob;
+use crate::ports::{NewJob, Store};
 use fold::ResponseFold;
 use hyper::StatusCode;
 use object::ResponseEnd;
 use request::{ResponseJob, ResponsesRequest};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use stream::StreamReader;
 
@@ -112,13 +114,37 @@ async fn whole(context: &Arc<ServerContext>, stored: StoredJob, request: &Respon
         return Err(failure::interrupted(context, id));
     }
     let fold = ResponseFold::new(&job, request);
-    let fold = context.read(move |store| history::fold(store, fold, &job)).await?;
+    let answer = context.read(move |store| Ok(answer(store, fold, &job))).await??;
+    Ok(response::json(StatusCode::OK, &answer))
+}
+
+/// The response of an ended job.
+fn answer(store: &dyn Store, fold: ResponseFold, job: &Job) -> Result<Value, ApiError> {
+    let fold = history::fold(store, fold, job)?;
     match fold.end() {
         Some(ResponseEnd::Failed { code, message }) if fold.state() == "failed" => {
             Err(failure::of_job(*code, message.clone()))
         }
-        _ => Ok(response::json(StatusCode::OK, &fold.to_json())),
+        _ => Ok(fold.to_json()),
     }
+}
+
+/// The job of a request that is a line of a batch. Reads the store.
+pub(crate) fn line_job(
+    body: Map<String, Value>,
+    headers: JobHeaders,
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<JobSpec, ApiError> {
+    let job = request::read(body).and_then(|asked| asked.into_job(headers, app, user));
+    Ok(job.map_err(failure::of_request)?.spec)
+}
+
+/// The response of an ended job, as the route answers it. Reads the store.
+pub(crate) fn line_answer(store: &dyn Store, job: &Job) -> Result<Value, ApiError> {
+    let spec = store.request(job.user, job.id)?.ok_or(ApiError::NotFound("job"))?;
+    let request = spec.response.ok_or(ApiError::NotFound("response"))?;
+    answer(store, ResponseFold::new(job, &request), job)
 }
 
 /// Deletes the job of a response that is not stored. After a crash before that, or when the client left, its
