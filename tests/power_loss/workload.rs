@@ -174,31 +174,47 @@ impl<'a> Workload<'a> {
 
     /// Files of `/v1/files`; the second of a round has the content of the first.
     fn stored_files(&mut self, round: usize) {
+        let line = json!({"custom_id": "a", "url": "/v1/jobs", "body": {"input": "short"}}).to_string();
+        let file = self.store_file("batch", &line);
+        let order = json!({"input_file_id": file, "endpoint": "/v1/jobs", "completion_window": "24h"});
+        let batch = self.answered("POST /v1/batches", &order, 200)["id"].as_str().expect("an id").to_owned();
+        let path = format!("/v1/batches/{batch}");
+        let ended = self.client.ask(&format!("GET {path}?wait=30"), &Value::Null).json();
+        self.mark_answer();
+        let output = ended["output_file_id"].as_str().expect("results").to_owned();
+        self.acknowledged_get(&batch, &path, &["/status", "/output_file_id", "/completed_at"]);
+        let results = self.client.ask(&format!("GET /v1/files/{output}/content"), &Value::Null).body;
+        self.acknowledged_content(&output, results);
         let content = format!("{round}").repeat(40_000);
-        let head = "Content-Disposition: form-data; name";
-        let purpose = format!("--cut\r\n{head}=\"purpose\"\r\n\r\nuser_data\r\n");
-        let body =
-            format!("{purpose}--cut\r\n{head}=\"file\"; filename=\"a\"\r\n\r\n{content}\r\n--cut--\r\n");
-        let form = [("content-type", "multipart/form-data; boundary=cut")];
-        let mut ids = Vec::new();
-        for _ in 0..2 {
-            let reply = self.client.ask_with("POST /v1/files", &form, &body);
-            self.mark_answer();
-            assert_eq!(reply.status, 200, "{}", reply.body);
-            let id = reply.json()["id"].as_str().expect("an id").to_owned();
-            self.acknowledged_get(&id, &format!("/v1/files/{id}"), &["/bytes", "/filename", "/created_at"]);
-            let (line, expected) = (format!("GET /v1/files/{id}/content"), content.clone());
-            self.acknowledged(&id, move |client| {
-                let reply = client.ask(&line, &Value::Null);
-                let is_whole = reply.status == 200 && reply.body == expected;
-                is_whole.then_some(()).ok_or_else(|| format!("{line}: {} {}", reply.status, reply.body.len()))
-            });
-            ids.push(id);
-        }
-        let first = ids.remove(0);
+        let files = [(); 2].map(|()| self.store_file("user_data", &content));
+        let [first, _] = files;
         self.changes(&first);
         self.answered(&format!("DELETE /v1/files/{first}"), &Value::Null, 200);
         self.acknowledged_status(&first, format!("GET /v1/files/{first}"), 404);
+    }
+
+    fn acknowledged_content(&mut self, file: &str, expected: String) {
+        let line = format!("GET /v1/files/{file}/content");
+        self.acknowledged(file, move |client| {
+            let reply = client.ask(&line, &Value::Null);
+            let is_whole = reply.status == 200 && reply.body == expected;
+            is_whole.then_some(()).ok_or_else(|| format!("{line}: {} {}", reply.status, reply.body.len()))
+        });
+    }
+
+    fn store_file(&mut self, purpose: &str, content: &str) -> String {
+        let head = "Content-Disposition: form-data; name";
+        let purpose = format!("--cut\r\n{head}=\"purpose\"\r\n\r\n{purpose}\r\n");
+        let body =
+            format!("{purpose}--cut\r\n{head}=\"file\"; filename=\"a\"\r\n\r\n{content}\r\n--cut--\r\n");
+        let form = [("content-type", "multipart/form-data; boundary=cut")];
+        let reply = self.client.ask_with("POST /v1/files", &form, &body);
+        self.mark_answer();
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let id = reply.json()["id"].as_str().expect("an id").to_owned();
+        self.acknowledged_get(&id, &format!("/v1/files/{id}"), &["/bytes", "/filename", "/created_at"]);
+        self.acknowledged_content(&id, content.to_owned());
+        id
     }
 
     pub(super) fn submit(&mut self, body: &Value) -> String {
