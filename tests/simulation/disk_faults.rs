@@ -14,6 +14,10 @@ pub(crate) enum End {
     PowerLoss,
 }
 
+/// Operations that succeed after a window of faults before another one may begin: enough to open the store.
+/// It gives up after ten failed attempts in a row, as it should: windows that touch are no temporary fault.
+const REST: u64 = 32;
+
 /// I/O errors: after `after` operations, `count` operations fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IoFault {
@@ -32,12 +36,20 @@ struct State {
     /// Operations until the end, and its kind.
     end: Option<(u64, End)>,
     io_fault: Option<IoFault>,
+    /// Operations until the next fault may be scheduled.
+    rest: u64,
     image: Option<Vec<u8>>,
 }
 
 impl DiskFaults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Mutex::new(State { random: SeededRandom(seed), end: None, io_fault: None, image: None }))
+        Self(Mutex::new(State {
+            random: SeededRandom(seed),
+            end: None,
+            io_fault: None,
+            rest: 0,
+            image: None,
+        }))
     }
 
     /// Ends the process after this many disk operations.
@@ -50,9 +62,14 @@ impl DiskFaults {
         self.0.lock().unwrap().strike(disk, end);
     }
 
-    /// Schedules I/O errors.
-    pub(crate) fn schedule_fault(&self, fault: IoFault) {
-        self.0.lock().unwrap().io_fault = Some(fault);
+    /// Schedules I/O errors, unless others are scheduled or just over. Returns whether it did.
+    pub(crate) fn schedule_fault(&self, fault: IoFault) -> bool {
+        let mut state = self.0.lock().unwrap();
+        let is_free = state.io_fault.is_none() && state.rest == 0;
+        if is_free {
+            state.io_fault = Some(fault);
+        }
+        is_free
     }
 
     /// Cancels all further faults.
@@ -82,13 +99,14 @@ impl State {
     }
 
     fn fails(&mut self) -> Option<io::Error> {
+        self.rest = self.rest.saturating_sub(1);
         let fault = self.io_fault.as_mut()?;
         if fault.after > 0 {
             fault.after -= 1;
             return None;
         }
         if fault.count == 0 {
-            self.io_fault = None;
+            (self.io_fault, self.rest) = (None, REST);
             return None;
         }
         fault.count -= 1;

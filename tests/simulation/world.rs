@@ -285,9 +285,10 @@ impl World {
 
     fn schedule_fault(&self) {
         let (after, count, is_full) = (self.roll(12), 1 + self.roll(8), self.chance(2));
-        self.oracle(|oracle| oracle.counts.troubles += 1);
-        self.tell(|| format!("disk faults after {after}: {count}, full: {is_full}"));
-        self.process().faults.schedule_fault(IoFault { after, count, is_full });
+        if self.process().faults.schedule_fault(IoFault { after, count, is_full }) {
+            self.oracle(|oracle| oracle.counts.troubles += 1);
+            self.tell(|| format!("disk faults after {after}: {count}, full: {is_full}"));
+        }
     }
 
     /// SIGTERM; the drain time may be over at once.
