@@ -10,8 +10,9 @@ use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{Conversations, JobQuery, Store, StoreError, Urgency};
 use nanoclaw::store::options::StoreOptions;
-use nanoclaw::store::{RedbStore, check};
+use nanoclaw::store::{DAMAGED_EXIT, RedbStore, check, is_about_to_abort};
 use redb::{ReadableTable, TableDefinition};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -27,7 +28,19 @@ const PAGE: usize = 4096;
 const UNREACHABLE: &str = "http://127.0.0.1:1";
 
 /// What a store answers to each question.
-type Answers = Vec<(String, Result<String, StoreError>)>;
+type Answers = Vec<(String, Result<String, String>)>;
+
+/// Names the damaged store to the process that reads it.
+const CHILD: &str = "NANOCLAW_TEST_DAMAGED_STORE";
+
+/// What a process found in a damaged store.
+#[derive(Debug, Serialize, Deserialize)]
+struct DamagedStore {
+    /// Damaged places that a check counts; `None`: it was refused.
+    damaged: Option<u64>,
+    /// `None`: the store was refused.
+    answers: Option<Answers>,
+}
 
 fn open(path: &Path) -> Option<Arc<RedbStore>> {
     RedbStore::open(path, &StoreOptions::default(), &Limits::default(), ManualClock::new()).ok()
@@ -48,7 +61,9 @@ fn make_store(path: &Path) {
 
 fn answers(store: &RedbStore) -> Answers {
     let mut answers = Vec::new();
-    let mut add = |question: String, answer: Result<String, StoreError>| answers.push((question, answer));
+    let mut add = |question: String, answer: Result<String, StoreError>| {
+        answers.push((question, answer.map_err(|error| error.to_string())));
+    };
     for number in 1..=JOBS {
         let job = id(number);
         add(format!("job {number}"), store.job(ANN, job).map(|found| format!("{found:?}")));
@@ -74,13 +89,46 @@ fn wrong_answers(intact: &Answers, damaged: &Answers) -> Vec<String> {
         .collect()
 }
 
-/// The answers of a damaged store; `None`: it was refused.
-fn answers_after_scrub(path: &Path) -> Option<Answers> {
+/// What a process of its own finds in a damaged store. `None`: the store ended it with the exit code of
+/// damaged stores. No damage aborts it.
+fn examine(path: &Path) -> Option<DamagedStore> {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "bit_rot::a_child_examines_a_damaged_store", "--ignored", "--nocapture"])
+        .env(CHILD, path)
+        .output()
+        .unwrap();
+    let result = path.with_extension("json");
+    let found = std::fs::read(&result).map(|found| serde_json::from_slice(&found).expect("JSON"));
+    drop(std::fs::remove_file(&result));
+    match child.status.code() {
+        Some(0) => Some(found.expect("a result")),
+        Some(DAMAGED_EXIT) => None,
+        _ => panic!("{}: {}", child.status, text(&child)),
+    }
+}
+
+#[test]
+#[ignore = "examine() runs it in processes of its own"]
+fn a_child_examines_a_damaged_store() {
+    let path = std::env::var_os(CHILD).expect("the path of a store");
+    let path = Path::new(&path);
+    std::panic::set_hook(Box::new(|panic| {
+        if is_about_to_abort(panic) {
+            std::process::exit(DAMAGED_EXIT);
+        }
+    }));
+    let damaged = check(path).map(|report| report.map_or(0, |report| report.damaged)).ok();
     let ask = |store: Arc<RedbStore>| {
         store.scrub();
-        answers(&store)
+        let answers = answers(&store);
+        // The commit cleans up what older ones freed.
+        drop(store.submit(vec![turn(JOBS + 1, ANN, "talk0")]).wait());
+        store.close();
+        answers
     };
-    catch_unwind(AssertUnwindSafe(|| open(path).map(ask))).expect("no read panics")
+    let answers = catch_unwind(AssertUnwindSafe(|| open(path).map(ask))).expect("no read panics");
+    let found = DamagedStore { damaged, answers };
+    std::fs::write(path.with_extension("json"), serde_json::to_vec(&found).unwrap()).unwrap();
 }
 
 #[test]
@@ -105,7 +153,7 @@ fn a_flipped_bit_that_leads_lookups_to_another_page_is_not_answered_as_absent() 
             let mut bytes = intact.clone();
             bytes[at] ^= 0x10;
             std::fs::write(&path, &bytes).unwrap();
-            let Some(after) = answers_after_scrub(&path) else { continue };
+            let Some(after) = examine(&path).and_then(|found| found.answers) else { continue };
             errors += u64::from(after.iter().any(|(_, answer)| answer.is_err()));
             assert_eq!(wrong_answers(&before, &after), [""; 0], "byte {at}");
         }
@@ -123,7 +171,7 @@ fn flipped_bits_and_swapped_pages_are_never_answered_with_other_content() {
     assert!(before.iter().all(|(_, answer)| answer.is_ok()), "{before:?}");
 
     let (files, first) = (setting("TEST_SEEDS").unwrap_or(FILES), setting("TEST_SEED").unwrap_or(1));
-    let (mut refused, mut errors, mut stale) = (0, 0, 0);
+    let (mut ended, mut refused, mut errors, mut stale) = (0, 0, 0, 0);
     for seed in first..first + files {
         let mut random = SeededRandom(seed);
         let mut bytes = intact.clone();
@@ -137,8 +185,11 @@ fn flipped_bits_and_swapped_pages_are_never_answered_with_other_content() {
             bytes[at] ^= 1 << random.below(8);
         }
         std::fs::write(&path, &bytes).unwrap();
-        let report = check(&path);
-        let Some(after) = answers_after_scrub(&path) else {
+        let Some(found) = examine(&path) else {
+            ended += 1;
+            continue;
+        };
+        let Some(after) = found.answers else {
             refused += 1;
             continue;
         };
@@ -148,14 +199,29 @@ fn flipped_bits_and_swapped_pages_are_never_answered_with_other_content() {
             continue;
         }
         // An older version of the same page has valid rows; only the checksums of pages tell.
-        let is_found =
-            report.as_ref().map_or(true, |found| found.as_ref().is_some_and(|found| found.damaged > 0));
+        let is_found = found.damaged.is_none_or(|damaged| damaged > 0);
         assert!(is_swap && is_found, "seed {seed}, byte {at}: {wrong:?}");
         stale += 1;
     }
-    println!("{files} files: {refused} refused, {errors} with errors, {stale} with stale pages");
+    println!(
+        "{files} files: {ended} ended the process, {refused} refused, {errors} with errors, {stale} with stale pages"
+    );
     assert!(stale <= files / 40, "{stale} of {files}");
     assert!(files < FILES || refused + errors > files / 10, "the damage has no effect");
+}
+
+#[test]
+fn a_server_over_a_file_that_cannot_be_opened_ends_with_the_exit_code_of_damaged_stores() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nanoclaw.redb");
+    make_store(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[PAGE..].fill(0xa5);
+    std::fs::write(&path, &bytes).unwrap();
+    let data = dir.path().to_str().unwrap();
+    let served = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data]);
+    assert_eq!(served.status.code(), Some(DAMAGED_EXIT), "{}", text(&served));
+    assert!(text(&served).contains("nanoclaw restore"), "{}", text(&served));
 }
 
 #[test]
@@ -163,7 +229,7 @@ fn the_comparison_of_damaged_answers_finds_another_content() {
     let answer = |text: &str| vec![("output 1".to_owned(), Ok(text.to_owned()))];
     assert_eq!(wrong_answers(&answer("42"), &answer("43")), ["output 1"]);
     assert_eq!(wrong_answers(&answer("42"), &answer("42")), [""; 0]);
-    let failed = vec![("output 1".to_owned(), Err(StoreError::Corrupt(String::new())))];
+    let failed = vec![("output 1".to_owned(), Err(String::new()))];
     assert_eq!(wrong_answers(&answer("42"), &failed), [""; 0]);
 }
 

@@ -112,7 +112,7 @@ fn a_damaged_store_gives_an_error_with_a_hint_instead_of_a_panic() {
     let serve = serve.arg(config).arg("--data-dir").arg(file.parent().expect("its directory"));
     let refused = serve.output().expect("nanoclaw");
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert_eq!(refused.status.code(), Some(65), "{stderr}");
     assert!(stderr.contains("hint: "), "{stderr}");
 }
 

@@ -35,7 +35,7 @@ use crate::ports::{
     Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store,
     Workspaces,
 };
-use crate::store::RedbStore;
+use crate::store::{DAMAGED_EXIT, RedbStore, WriterLossCause};
 use crate::tools::BashRules;
 use nanoclaw_sandbox::{KernelUse, Sandbox};
 use std::io::ErrorKind;
@@ -141,7 +141,12 @@ fn open_measured_store(
     let open = || open_store(config, clock);
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
-    store.on_writer_loss(|| std::process::exit(STORE_LOST_EXIT));
+    store.on_writer_loss(|cause| {
+        std::process::exit(match cause {
+            WriterLossCause::Failure => STORE_LOST_EXIT,
+            WriterLossCause::Damage => DAMAGED_EXIT,
+        })
+    });
     // The first commit also makes the file grow: two syncs. They pass while the other parts start, so that
     // the first `/readyz` or job waits for its own commit only. A failure shows there, too.
     drop(store.probe());

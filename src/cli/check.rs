@@ -6,8 +6,9 @@ use super::error::CliError;
 use super::terminal::Terminal;
 use super::terminal::progress::TaskProgress;
 use crate::app::{CONTENTS_DIRECTORY, STORE_FILE};
-use crate::store::{ContentDirectory, check as check_store};
+use crate::store::{ContentDirectory, DAMAGED_EXIT, DAMAGED_STORE, check as check_store, is_about_to_abort};
 use serde_json::json;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,6 +19,18 @@ pub(super) struct StoreCheckArgs {
     json: bool,
 }
 
+/// A damaged page may make redb panic; the panic is caught and counts as damage. One that would abort the
+/// process ends it with a message.
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        if is_about_to_abort(panic) {
+            // There is no other place to report that stderr cannot be written.
+            drop(writeln!(std::io::stderr(), "nanoclaw: {DAMAGED_STORE}"));
+            std::process::exit(DAMAGED_EXIT);
+        }
+    }));
+}
+
 /// Checks the store of the data directory; no server may have it open. Fails if anything is damaged.
 pub(super) fn check(
     data_dir: &Path,
@@ -25,8 +38,7 @@ pub(super) fn check(
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let store = data_dir.join(STORE_FILE);
-    // A damaged page may make redb panic; the panic is caught and counts as damage.
-    std::panic::set_hook(Box::new(|_| {}));
+    quiet_panics();
     let progress = TaskProgress::time("reading the store", terminal);
     let checked = check_store(&store).map_err(|error| explain(&error))?;
     let damaged_contents = checked.as_ref().map_or_else(Vec::new, |report| {

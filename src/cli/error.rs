@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// Exit codes (DESIGN §9; 78 is `EX_CONFIG` of sysexits.h).
+/// Exit codes (DESIGN §9; 65 is `EX_DATAERR` and 78 `EX_CONFIG` of sysexits.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     /// The reader of the output has closed it.
@@ -14,6 +14,8 @@ pub(super) enum Exit {
     Failed = 1,
     /// The arguments are invalid.
     Usage = 2,
+    /// The store is damaged: [`crate::store::DAMAGED_EXIT`].
+    Damaged = 65,
     /// The configuration is invalid.
     Config = 78,
 }
@@ -36,6 +38,10 @@ impl CliError {
 
     pub(super) fn config(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Config }
+    }
+
+    pub(super) fn damaged(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, exit: Exit::Damaged }
     }
 
     /// Adds what to do about it.

@@ -5,6 +5,7 @@ use super::logging;
 use super::terminal::Terminal;
 use crate::app::{App, AppError, SocketActivationError};
 use crate::config::{Config, LogFormat};
+use crate::store::OpenError;
 use nanoclaw_sandbox::SandboxReport;
 
 #[derive(Debug, clap::Args)]
@@ -112,6 +113,10 @@ fn explain(error: &AppError) -> CliError {
             | SocketActivationError::Public { .. }
             | SocketActivationError::Nameless,
         ) => CliError::config(error.to_string()).hint(hint),
+        // Another start would find the same file.
+        AppError::Store(OpenError::Unusable { .. }) => {
+            CliError::damaged(error.to_string()).hint(error.advice().unwrap_or(hint))
+        }
         _ => CliError::failed(error.to_string()).hint(error.advice().unwrap_or(hint)),
     }
 }

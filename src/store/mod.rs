@@ -3,16 +3,19 @@
 
 mod atomic_file;
 mod contents;
+mod damage_panic;
 mod file_probe;
 pub mod options;
 mod redb;
 mod retention_age;
 
 pub use self::redb::{
-    LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, backup_closed, check, file_advice, layout, restore,
+    LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, WriterLossCause, backup_closed, check,
+    file_advice, layout, restore,
 };
 pub use atomic_file::AtomicFile;
 pub use contents::ContentDirectory;
+pub use damage_panic::{DAMAGED_EXIT, DAMAGED_STORE, is_about_to_abort};
 use file_probe::mark_store;
 pub use file_probe::{FileProbe, had_store, probe_file};
 pub use retention_age::{InvalidRetentionAge, RetentionAge};

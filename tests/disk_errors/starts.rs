@@ -133,7 +133,9 @@ fn a_start_that_fails_names_the_cause_and_what_to_do() {
         }
         (case.change)(&data);
         let (code, message) = refused_start(&data, user);
-        assert_eq!(code, Some(1), "{}: {message}", case.name);
+        // No start heals a damaged file, so systemd makes no other one.
+        let wanted = if case.name == "damaged" { 65 } else { 1 };
+        assert_eq!(code, Some(wanted), "{}: {message}", case.name);
         for part in case.says {
             assert!(message.contains(part), "{}: '{part}' is not in: {message}", case.name);
         }

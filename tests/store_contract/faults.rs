@@ -9,8 +9,8 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
     CancelReason, CancelToken, Lease, LeaseError, Store, StoreError, SubmitError, Ticket, Urgency,
 };
-use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
+use nanoclaw::store::{RedbStore, WriterLossCause};
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use std::io;
@@ -200,12 +200,13 @@ fn a_store_that_panics_again_and_again_gives_up_and_says_so() {
     store.submit(vec![job(1, ANN)]).wait().unwrap();
     let lease = claim(&store);
     let (sender, lost) = std::sync::mpsc::channel();
-    store.on_writer_loss(move || sender.send(()).unwrap());
+    store.on_writer_loss(move |cause| sender.send(cause).unwrap());
     disk.0.panics_persist.store(true, Ordering::SeqCst);
     disk.0.panics_in.store(1, Ordering::SeqCst);
     let failed: Vec<_> = (2..12).map(|n| store.submit(vec![job(n, ANN)])).collect();
     assert!(failed.into_iter().all(|ticket| ticket.wait().is_err()), "each caller gets an error");
-    lost.recv_timeout(Duration::from_secs(60)).expect("the owner of the store is told");
+    let cause = lost.recv_timeout(Duration::from_secs(60)).expect("the owner of the store is told");
+    assert_eq!(cause, WriterLossCause::Failure, "it took commits, so a new process may help");
     assert_eq!(lease.cancel.reason(), Some(CancelReason::LeaseLost));
     assert_eq!(store.submit(vec![job(20, ANN)]).wait(), Err(StoreError::Closed.into()));
     assert_eq!(store.job(ANN, id(1)), Err(StoreError::Closed));

@@ -5,6 +5,7 @@ mod layer;
 
 use crate::app::system::SystemClock;
 use crate::config::{LogFormat, LogLevel, LogOptions};
+use crate::store::{DAMAGED_EXIT, DAMAGED_STORE, is_about_to_abort};
 use format::LineFormat;
 use layer::LogLayer;
 use std::io::{IsTerminal, Write};
@@ -46,6 +47,10 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let reason =
         payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
     tracing::error!(thread = thread.name(), at, reason, "a thread panicked");
+    if is_about_to_abort(panic) {
+        tracing::error!("{DAMAGED_STORE}");
+        std::process::exit(DAMAGED_EXIT);
+    }
 }
 
 fn line_format(configured: LogFormat) -> LineFormat {

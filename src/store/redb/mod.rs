@@ -24,3 +24,4 @@ pub use self::file::error::{OpenError, file_advice};
 pub use self::file::layout::{LAYOUT, LayoutProbe, layout};
 pub use self::file::restore::restore;
 pub use self::store::RedbStore;
+pub use self::writer::shared::WriterLossCause;

@@ -20,7 +20,7 @@ use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
 use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::linger::Linger;
-use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss};
+use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss, WriterLossCause};
 use crate::store::redb::writer::thread::WriterThread;
 use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
 use crate::store::redb::writer::waiting_claims::WaitingClaims;
@@ -77,7 +77,7 @@ impl RedbStore {
 
     /// Calls `act` when the writer has ended although nobody closed the store: it panicked again and again,
     /// or the file cannot be opened any more. Only a restart of the process heals that.
-    pub fn on_writer_loss(&self, act: impl FnOnce() + Send + 'static) {
+    pub fn on_writer_loss(&self, act: impl FnOnce(WriterLossCause) + Send + 'static) {
         self.shared.writer_loss.on_loss(Box::new(act));
     }
 

@@ -2,6 +2,7 @@
 //! does not help it gives up, so that a new process starts.
 
 use crate::ports::StoreError;
+use crate::store::redb::writer::shared::WriterLossCause;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,6 +18,7 @@ pub(crate) struct StoreHealth {
     pub(crate) is_broken: bool,
     /// Panics since the last commit.
     panics: Cell<u32>,
+    has_committed: bool,
     /// When a reopening first failed, monotonic milliseconds, and how many have since then.
     reopening_since_ms: Option<u64>,
     failed_reopenings: u32,
@@ -40,7 +42,8 @@ impl StoreHealth {
         self.panics.get()
     }
 
-    pub(crate) fn note_commit(&self) {
+    pub(crate) fn note_commit(&mut self) {
+        self.has_committed = true;
         self.panics.set(0);
     }
 
@@ -52,7 +55,13 @@ impl StoreHealth {
         };
     }
 
-    /// Whether only a new process can help.
+    /// Why the store is lost. A file over which all commits panic does so in a new process, too.
+    pub(crate) fn loss_cause(&self) -> WriterLossCause {
+        let is_damage = self.panics.get() >= MAX_PANICS && !self.has_committed;
+        if is_damage { WriterLossCause::Damage } else { WriterLossCause::Failure }
+    }
+
+    /// Whether this process can do no more.
     pub(crate) fn is_lost(&self, now_ms: u64) -> bool {
         let is_late = |since_ms: u64| now_ms.saturating_sub(since_ms) > MAX_REOPENING_MS;
         self.panics.get() >= MAX_PANICS
@@ -92,6 +101,13 @@ mod tests {
         assert_eq!(good().wait(), Ok(()));
     }
 
+    fn lost_by_panics(health: StoreHealth) -> StoreHealth {
+        while !health.is_lost(0) {
+            assert!(health.catch::<()>(StoreError::Io, || panic!("on purpose")).is_err());
+        }
+        health
+    }
+
     #[test]
     fn a_store_is_lost_after_repeated_panics_or_seconds_of_failed_reopening() {
         let mut health = StoreHealth::default();
@@ -99,9 +115,13 @@ mod tests {
             assert!(health.catch::<()>(StoreError::Io, || panic!("on purpose")).is_err());
             assert!(!health.is_lost(0));
         }
+        assert_eq!(lost_by_panics(StoreHealth::default()).loss_cause(), WriterLossCause::Damage);
         health.note_commit();
         assert!(health.catch::<()>(StoreError::Io, || panic!("on purpose")).is_err());
         assert!(!health.is_lost(0), "a commit lies between them");
+        let mut health = lost_by_panics(health);
+        assert_eq!(health.loss_cause(), WriterLossCause::Failure, "the file can be written");
+        health.note_commit();
         let failed = Err(StoreError::Io("no".to_owned()));
         for _ in 1..MAX_REOPENINGS {
             health.note_reopening(&failed, 100);

@@ -84,30 +84,39 @@ impl StoreShared {
 #[derive(Default)]
 pub(crate) struct WriterLoss(Mutex<WriterLossState>);
 
+/// Whether a new process may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriterLossCause {
+    /// Perhaps: the disk or this process failed.
+    Failure,
+    /// No: the file is damaged so that not one commit succeeded.
+    Damage,
+}
+
 #[derive(Default)]
 struct WriterLossState {
-    is_lost: bool,
-    act: Option<Box<dyn FnOnce() + Send>>,
+    lost: Option<WriterLossCause>,
+    act: Option<Box<dyn FnOnce(WriterLossCause) + Send>>,
 }
 
 impl WriterLoss {
     /// Sets what to do; does it at once if the writer is lost already.
-    pub(crate) fn on_loss(&self, act: Box<dyn FnOnce() + Send>) {
+    pub(crate) fn on_loss(&self, act: Box<dyn FnOnce(WriterLossCause) + Send>) {
         self.update(|state| state.act = Some(act));
     }
 
     /// The writer is lost.
-    pub(crate) fn report(&self) {
-        self.update(|state| state.is_lost = true);
+    pub(crate) fn report(&self, cause: WriterLossCause) {
+        self.update(|state| state.lost = Some(cause));
     }
 
     fn update(&self, change: impl FnOnce(&mut WriterLossState)) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
-        let act = if state.is_lost { state.act.take() } else { None };
+        let due = state.lost.and_then(|cause| Some((state.act.take()?, cause)));
         drop(state);
-        if let Some(act) = act {
-            act();
+        if let Some((act, cause)) = due {
+            act(cause);
         }
     }
 }

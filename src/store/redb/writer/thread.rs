@@ -3,6 +3,7 @@
 
 use crate::domain::id::{BatchId, JobId};
 use crate::ports::{CancelReason, Lease, Measurement, StoreError};
+use crate::store::damage_panic::DAMAGED_STORE;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::file::watermark::DiskWatermark;
 use crate::store::redb::queue::lease::Leases;
@@ -12,7 +13,7 @@ use crate::store::redb::retention::sweeper::Sweeper;
 use crate::store::redb::writer::group::{WriteGroup, WriterRequest};
 use crate::store::redb::writer::health::StoreHealth;
 use crate::store::redb::writer::recovery::RecoveryCause;
-use crate::store::redb::writer::shared::StoreShared;
+use crate::store::redb::writer::shared::{StoreShared, WriterLossCause};
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
 use crate::store::redb::writer::waiting_claims::WaitingClaim;
@@ -100,8 +101,16 @@ impl WriterThread {
         self.shared.handle.close();
         self.shared.claims.close();
         if is_lost {
-            tracing::error!("the store cannot be written any more; only a restart of the server can help");
-            self.shared.writer_loss.report();
+            let cause = self.health.loss_cause();
+            match cause {
+                WriterLossCause::Failure => {
+                    tracing::error!(
+                        "the store cannot be written any more; only a restart of the server can help"
+                    );
+                }
+                WriterLossCause::Damage => tracing::error!("{DAMAGED_STORE}"),
+            }
+            self.shared.writer_loss.report(cause);
         }
     }
 
