@@ -48,6 +48,7 @@ pub(crate) fn measure(run: &mut Benchmark) {
     run.results.record("first.direct", times.direct);
     run.results.record("first.added", times.added);
     run.results.record("first.added_p99", times.added_p99);
+    measure_openai_routes(run, &provider, &server.address);
     drop(server);
     if !run.with_peers {
         return;
@@ -61,9 +62,30 @@ pub(crate) fn measure(run: &mut Benchmark) {
         };
         first_token_ms(&provider, &completion, &proxied, PEER_ROUNDS)
     });
-    let median = added.as_ref().map(|times| times.added).map_err(String::clone);
-    run.results.record_or_skip("first.added.litellm", median);
-    run.results.record_or_skip("first.added_p99.litellm", added.map(|times| times.added_p99));
+    let (median, p99) =
+        (added.as_ref().map(|times| times.added), added.as_ref().map(|times| times.added_p99));
+    for key in ["first.added", "first.chat", "first.chat_unstored"] {
+        run.results.record_or_skip(&format!("{key}.litellm"), median.map_err(String::clone));
+        run.results.record_or_skip(&format!("{key}_p99.litellm"), p99.map_err(String::clone));
+    }
+}
+
+/// The same requests through `OpenAI`'s routes of this server, whose answers stay and do not stay.
+fn measure_openai_routes(run: &mut Benchmark, provider: &Provider, address: &str) {
+    let user = json!([{"role": "user", "content": "hi"}]);
+    for (key, is_stored) in [("", true), ("_unstored", false)] {
+        let chat = json!({"model": "m", "stream": true, "store": is_stored, "messages": user});
+        let response = json!({"model": "m", "stream": true, "store": is_stored, "input": user});
+        for (route, path, body, token_prefix) in [
+            ("chat", "/v1/chat/completions", &chat, "data: "),
+            ("responses", "/v1/responses", &response, "event: response.output_text.delta"),
+        ] {
+            let ours = Intermediary { address, path, body: &body.to_string(), token_prefix };
+            let times = first_token_ms(provider, &chat.to_string(), &ours, ROUNDS);
+            run.results.record(&format!("first.{route}{key}"), times.added);
+            run.results.record(&format!("first.{route}{key}_p99"), times.added_p99);
+        }
+    }
 }
 
 /// The median time from a submission on a new connection to the first event, in milliseconds.

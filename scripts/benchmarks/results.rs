@@ -359,7 +359,7 @@ mod tests {
         assert!(!results.skip_missing("size", true));
         assert!(results.skip_missing("first", false));
         let skipped = results.skipped();
-        assert_eq!(skipped.len(), 4, "{skipped:?}");
+        assert_eq!(skipped.len(), 12, "{skipped:?}");
         assert!(results.skip_missing("start", true));
     }
 
