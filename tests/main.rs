@@ -45,6 +45,7 @@ mod messages;
 mod metrics;
 mod model_failures;
 mod openai_chat;
+mod openai_conversations;
 mod openai_responses;
 mod original_nanoclaw;
 mod own_programs;

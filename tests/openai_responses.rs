@@ -245,7 +245,7 @@ fn bad_requests_are_refused_by_name() {
     let server = Server::start();
     for (fields, code, param) in [
         (json!({"model": null}), "missing_required_parameter", "model"),
-        (json!({"model": "demo", "conversation": "c"}), "unsupported_parameter", "conversation"),
+        (json!({"model": "demo", "prompt": {"id": "p"}}), "unsupported_parameter", "prompt"),
         (json!({"model": "demo", "colour": 1}), "unsupported_parameter", "colour"),
         (json!({"model": "demo", "background": true, "store": false}), "invalid_value", "background"),
         (json!({"model": "demo", "temperature": 3}), "invalid_value", "temperature"),

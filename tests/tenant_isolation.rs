@@ -83,6 +83,8 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let job = ann.json("POST", "/v1/jobs?wait=30", &job)["id"].as_str().expect("an id").to_owned();
     let response = ann.json("POST", "/v1/responses", &json!({"model": "demo", "input": MARK}));
     let response = response["id"].as_str().expect("an id").to_owned();
+    let item = json!({"items": [{"role": "user", "content": MARK}], "metadata": {"note": MARK}});
+    let shared = ann.json("POST", "/v1/conversations", &item)["id"].as_str().expect("an id").to_owned();
     let line = json!({"custom_id": MARK, "body": {"input": MARK}}).to_string();
     let (status, batch) = ann.send("POST", "/v1/batches", ("application/jsonl", &line));
     assert_eq!(status, 202, "{batch}");
@@ -99,6 +101,7 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let ids = [
         ("/v1/jobs", job),
         ("/v1/responses", response),
+        ("/v1/conversations", shared),
         ("/v1/batches", batch["id"].as_str().expect("an id").to_owned()),
         ("/v1/files", file["id"].as_str().expect("an id").to_owned()),
         ("/v1/schedules", schedule),
@@ -157,6 +160,8 @@ fn body(method: &str, path: &str) -> (&'static str, String) {
         "{path}" => json(json!({"new_path": "mine.txt"})),
         "{id}" if path.contains("projects") => json(json!({"description": "mine now"})),
         "{id}" if path.contains("users") => json(json!({"role": "admin"})),
+        "{id}" if path.starts_with("/v1/conversations") => json(json!({"metadata": {"note": "mine now"}})),
+        "items" => json(json!({"items": [{"role": "user", "content": "mine now"}]})),
         "{id}" => json(json!({"title": "mine now"})),
         _ => json(json!({})),
     }
@@ -167,6 +172,7 @@ fn filled(path: &str, id: &str, message: &str) -> String {
     path.replace("{id}", id)
         .replace("{mid}", message)
         .replace("{token}", message)
+        .replace("{item}", message)
         .replace("{path}", "secret.txt")
 }
 
@@ -231,6 +237,8 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
     let paths = [
         format!("/v1/jobs/{}", id("/v1/jobs")),
         format!("/v1/responses/{}", id("/v1/responses")),
+        format!("/v1/conversations/{}", id("/v1/conversations")),
+        format!("/v1/conversations/{}/items", id("/v1/conversations")),
         format!("/v1/files/{}", id("/v1/files")),
         format!("/v1/files/{}/content", id("/v1/files")),
         format!("/v1/schedules/{}", id("/v1/schedules")),
@@ -355,4 +363,32 @@ fn p7_a_batch_cannot_be_made_of_a_file_of_another_user() {
         assert_eq!((ann.get(&path).0, bob.get(&path).0), (200, 404), "{path}");
     }
     assert!(!bob.get("/v1/files").1.contains(results));
+}
+
+#[test]
+fn p7_items_and_responses_stay_in_the_conversations_of_their_user() {
+    let server = Server::start_with(CONFIG);
+    let _root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let anns = create_everything(&ann).ids["/v1/conversations"].clone();
+    let item: Value =
+        serde_json::from_str(&ann.get(&format!("/v1/conversations/{anns}/items")).1).expect("a list");
+    let item = item["data"][0]["id"].as_str().expect("an id");
+    let bobs = bob.json("POST", "/v1/conversations", &json!({}))["id"].as_str().expect("an id").to_owned();
+    for method in ["GET", "DELETE"] {
+        let path = |item: &str| format!("/v1/conversations/{bobs}/items/{item}");
+        let (foreign, missing) = (
+            bob.send(method, &path(item), ("text/plain", "")),
+            bob.send(method, &path("msg_x_0_add"), ("text/plain", "")),
+        );
+        assert_eq!((foreign.0, &foreign), (404, &missing), "{method}");
+    }
+    let respond = |conversation: &str| {
+        let body = json!({"model": "demo", "input": "x", "conversation": conversation});
+        bob.send("POST", "/v1/responses", ("application/json", &body.to_string()))
+    };
+    assert_eq!((respond(&anns).0, respond(&anns)), (404, respond(&unknown_id(&anns))));
+    let calls = json!({"items": [{"type": "item_reference", "id": item}]});
+    let path = format!("/v1/conversations/{bobs}/items");
+    assert_eq!(bob.send("POST", &path, ("application/json", &calls.to_string())).0, 400);
 }

@@ -308,6 +308,7 @@ fn http_dependencies(
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
+        conversation_items: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces,
         files: Arc::<RedbStore>::clone(store),

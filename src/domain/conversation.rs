@@ -2,6 +2,8 @@
 
 use super::id::{ConversationId, ProjectId, UserId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Maximum length of a title, characters.
 pub const TITLE_CHARS: usize = 255;
@@ -28,6 +30,29 @@ pub struct Conversation {
     pub updated_at_ms: u64,
     /// Number of messages, questions and answers.
     pub message_count: u64,
+    /// The client's labels, returned as given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// What a conversation has beside its jobs, or in place of a part of one: items of `/v1/conversations`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StoredItems {
+    /// Items that a client added without a job, each with its id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Value>,
+    /// When they were added, unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_at_ms: Option<u64>,
+    /// Ids of a job's items that were deleted from the conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
+    /// How many messages of the turn are the question; `None`: as many as the job's input has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<usize>,
+    /// Number of changes so far.
+    #[serde(default)]
+    pub edits: u32,
 }
 
 /// Settings for the messages of a conversation.
@@ -64,6 +89,8 @@ pub struct ConversationChange {
     pub thinking_enabled: Option<bool>,
     /// Project; `Some(None)` removes it.
     pub project_id: Option<Option<ProjectId>>,
+    /// Labels; they replace all earlier ones.
+    pub metadata: Option<BTreeMap<String, String>>,
     /// The change comes from a form with all settings. It repeats the values that are shown for settings
     /// which are not set, so these stay unset.
     pub is_whole_form: bool,
@@ -89,6 +116,7 @@ impl Conversation {
             change.max_tokens = change.max_tokens.filter(|_| !repeats_max_tokens);
         }
         put(&mut self.title, change.title);
+        put(&mut self.metadata, change.metadata);
         put(&mut settings.model, change.model);
         put(&mut settings.system_prompt, change.system_prompt);
         put(&mut settings.thinking_enabled, change.thinking_enabled);
@@ -127,6 +155,7 @@ mod tests {
             created_at_ms: 0,
             updated_at_ms: 0,
             message_count: 0,
+            metadata: BTreeMap::new(),
         }
     }
 

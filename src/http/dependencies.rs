@@ -6,9 +6,9 @@ use crate::domain::id::{ConversationId, IdGenerator, JobId};
 use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
-    Accounts, Audit, Backup, Batches, Clock, Contents, Conversations, Entropy, Exposition, KernelTables,
-    Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store, StoredFiles, Toolbox,
-    Users, Workspaces,
+    Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
+    KernelTables, Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store,
+    StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub struct AppDependencies {
     pub users: Arc<dyn Users>,
     /// Conversations and their messages.
     pub conversations: Arc<dyn Conversations>,
+    /// Their items of `/v1/conversations`.
+    pub conversation_items: Arc<dyn ConversationItems>,
     /// Projects.
     pub projects: Arc<dyn Projects>,
     /// Files of projects.

@@ -90,6 +90,15 @@ routes! {
     POST "/v1/responses/{id}/cancel" User [] => async v1::openai::responses::stored::cancel;
     GET "/v1/responses/{id}/input_items" User ["after", "limit", "order", "include", "include[]"] => async v1::openai::responses::stored::input_items;
 
+    POST "/v1/conversations" User [] => body v1::openai::responses::conversations::create;
+    GET "/v1/conversations/{id}" User [] => async v1::openai::responses::conversations::show;
+    POST "/v1/conversations/{id}" User [] => body v1::openai::responses::conversations::update;
+    DELETE "/v1/conversations/{id}" User [] => async v1::openai::responses::conversations::remove;
+    GET "/v1/conversations/{id}/items" User ["after", "limit", "order", "include", "include[]"] => async v1::openai::responses::conversations::items::list;
+    POST "/v1/conversations/{id}/items" User ["include", "include[]"] => body v1::openai::responses::conversations::items::add;
+    GET "/v1/conversations/{id}/items/{item}" User ["include", "include[]"] => async v1::openai::responses::conversations::items::show;
+    DELETE "/v1/conversations/{id}/items/{item}" User [] => async v1::openai::responses::conversations::items::remove;
+
     GET "/v1/batches" User ["limit", "cursor", "after"] => async v1::batches::list;
     POST "/v1/batches" User ["concurrency", "webhook_url"] => body v1::batches::upload::upload;
     // `curl -T file URL` sends PUT.

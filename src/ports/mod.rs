@@ -8,6 +8,7 @@ mod batch;
 mod budget;
 mod clock;
 mod contents;
+mod conversation_items;
 mod conversations;
 mod files;
 mod job_services;
@@ -41,6 +42,9 @@ pub use batch::{
 pub use budget::TokenBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
 pub use contents::{Contents, IncomingContent, PinnedContent};
+pub use conversation_items::{
+    ConversationEntry, ConversationItems, EntryJob, EntryPage, EntryQuery, EntryRef, ItemsEdit, NewItems,
+};
 pub use conversations::{
     ChatMessage, ConversationCursor, ConversationError, ConversationPage, ConversationQuery, Conversations,
     MessagePage, MessageRef, RegenerateRequest,

@@ -8,6 +8,7 @@ mod batches;
 mod cancel;
 mod cancel_race;
 mod claim_order;
+mod conversation_items;
 mod conversation_model;
 mod conversation_removal;
 mod conversations;

@@ -11,6 +11,7 @@ use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Accounts, CancelToken, Clock, NewJob};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -138,6 +139,7 @@ pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
         created_at_ms,
         updated_at_ms,
         message_count: 0,
+        metadata: BTreeMap::new(),
     }
 }
 

@@ -33,19 +33,19 @@ impl Driver<'_> {
         });
         let Some((first_message, plain_title)) = first_message else { return Ok(None) };
         let model_title = match &self.limits.title_model {
-            None => None,
-            Some(model) => {
+            Some(model) if self.needs_title_call() => {
                 let request = title_request(model, &first_message, &self.turn.answer());
                 let answer = self.call_for_text(&request, TITLE_TIMEOUT, TITLE_BYTES)?;
                 answer.ok().and_then(|text| parse_title(&text))
             }
+            _ => None,
         };
         Ok(Some(model_title.unwrap_or(plain_title)))
     }
 
-    /// Whether a model has to write a title.
+    /// Whether a model has to write a title. Clients of `/v1/responses` show none.
     pub(super) fn needs_title_call(&self) -> bool {
-        self.limits.title_model.is_some() && self.wants_title()
+        self.limits.title_model.is_some() && self.lease.spec.response.is_none() && self.wants_title()
     }
 
     fn wants_title(&self) -> bool {

@@ -41,3 +41,14 @@ pub(crate) fn cursor<C: FromStr>(query: &QueryString) -> Result<Option<C>, ApiEr
         ApiError::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
     })
 }
+
+/// The order that `?order=` asks for: newest first, unless it is `asc`.
+pub(crate) fn is_newest_first(query: &QueryString) -> Result<bool, ApiError> {
+    match query.text("order") {
+        None | Some("desc") => Ok(true),
+        Some("asc") => Ok(false),
+        Some(other) => {
+            Err(ApiError::value("order", format!("'order' must be asc or desc, not {}", quoted(other))))
+        }
+    }
+}

@@ -44,6 +44,7 @@ mod tests {
     use super::*;
     use crate::domain::conversation::ConversationSettings;
     use crate::domain::id::UserId;
+    use std::collections::BTreeMap;
 
     fn conversation(name: &str, updated_at_ms: u64) -> Conversation {
         let settings = ConversationSettings {
@@ -64,6 +65,7 @@ mod tests {
             created_at_ms: 0,
             updated_at_ms,
             message_count: 0,
+            metadata: BTreeMap::new(),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::ports::{ConversationQuery, NewWork};
 use cursor::PageStart;
 use request::ConversationRequest;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use view::ConversationResponse;
 
@@ -82,6 +83,7 @@ pub(crate) async fn create(
         created_at_ms: now_ms,
         updated_at_ms: now_ms,
         message_count: 0,
+        metadata: BTreeMap::new(),
     };
     conversation.update(change);
     let stored =

@@ -49,6 +49,7 @@ impl ConversationRequest {
             max_tokens: self.max_tokens.map(MaxTokens::to_u32),
             thinking_enabled: self.thinking_enabled,
             project_id: project_id.transpose()?,
+            metadata: None,
             is_whole_form,
         })
     }
@@ -85,6 +86,7 @@ mod tests {
             max_tokens: Some(1),
             thinking_enabled: Some(true),
             project_id: None,
+            metadata: None,
             is_whole_form: true,
         };
         assert_eq!(read(whole), Ok(expected));

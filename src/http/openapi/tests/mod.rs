@@ -4,6 +4,7 @@ mod api;
 mod bodies;
 mod files;
 mod openai;
+mod openai_conversations;
 mod operation;
 mod responses;
 mod v1;
@@ -87,6 +88,7 @@ fn drawn() -> Value {
     v1::draw(&mut drawing, &app);
     openai::draw(&mut drawing);
     responses::draw(&mut drawing);
+    openai_conversations::draw(&mut drawing);
     files::draw(&mut drawing);
     api::draw(&mut drawing, &app);
     drawing.shape::<ErrorResponse<'_>>();

@@ -80,6 +80,7 @@ fn request() -> Value {
         ("input", json!({"anyOf": [{"type": "string"}, {"type": "array", "items": item}]})),
         ("model", named("Model")),
         ("metadata", named("Metadata")),
+        ("conversation", json!({"anyOf": [{"type": "string"}, {"type": "object"}]})),
         ("include", json!({"type": "array", "items": {"type": "string"}})),
         ("tools", json!({"type": "array", "maxItems": 128, "items": {"type": "object"}})),
         ("tool_choice", json!({"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}]})),

@@ -14,6 +14,7 @@ use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
 use crate::http::response::file_body::FileBody;
 use crate::http::response::{self, HandlerResult};
+use crate::http::v1::page::is_newest_first;
 use crate::ports::StoredFileQuery;
 use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
@@ -113,16 +114,6 @@ fn after(text: &str) -> Result<FileId, ApiError> {
     text.parse().map_err(|_| {
         ApiError::value("after", format!("'after' must be the id of a file, not {}", quoted(text)))
     })
-}
-
-fn is_newest_first(query: &QueryString) -> Result<bool, ApiError> {
-    match query.text("order") {
-        None | Some("desc") => Ok(true),
-        Some("asc") => Ok(false),
-        Some(other) => {
-            Err(ApiError::value("order", format!("'order' must be asc or desc, not {}", quoted(other))))
-        }
-    }
 }
 
 fn page_size(query: &QueryString, limits: &Limits) -> Result<usize, ApiError> {

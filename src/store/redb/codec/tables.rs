@@ -5,7 +5,7 @@ use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::DamageReport;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, AccountLookupBytes, TokenBytes, UsageBytes};
 use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, OwnedBatchBytes};
-use crate::store::redb::codec::keys::conversations::TurnBytes;
+use crate::store::redb::codec::keys::conversations::{AddedBytes, TurnBytes};
 use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use crate::store::redb::codec::keys::jobs::{
     BackgroundJobBytes, DelayedBytes, EndedBytes, FairBytes, IdempotencyBytes, IdempotencyExpiryBytes,
@@ -165,6 +165,11 @@ tables! {
     /// Questions and answers of conversations:
     /// [`crate::store::redb::conversations::message_pair::MessagePair`].
     message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
+    /// Items that clients added, and deleted: [`crate::domain::conversation::StoredItems`]. What models read of
+    /// them is in `turns`.
+    conversation_items CONVERSATION_ITEMS: &'static TurnBytes => RawBytes, of user;
+    /// Those that were added, by time.
+    added_items ADDED_ITEMS: &'static AddedBytes => ();
     /// Removed conversations whose jobs still exist: the last job, and the first one. The sweeper
     /// removes those.
     removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => u64;

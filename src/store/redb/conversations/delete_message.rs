@@ -8,6 +8,7 @@ use crate::ports::{ConversationError, MessageRef, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
+use crate::store::redb::conversations::items::question_length;
 use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
 use crate::store::redb::writer::transaction::Transaction;
 
@@ -98,7 +99,9 @@ impl Transaction<'_> {
         let read =
             values::decode::<Vec<Message>>(&bytes).and_then(|turn| Ok((turn, self.spec(message_pair.job)?)));
         let (turn, question) = match read {
-            Ok((turn, spec)) => (turn, spec.input.len()),
+            Ok((turn, spec)) => {
+                (turn, question_length(&self.tables.conversation_items, key, spec.input.len())?)
+            }
             // The end of the question is unknown, so the complete turn is removed: deleted text must not
             // stay.
             Err(StoreError::Corrupt(_)) => return Ok(()),

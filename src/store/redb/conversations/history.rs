@@ -2,13 +2,14 @@
 //! that is too long is cut at a message of the user, because providers refuse an answer without its question
 //! and a tool result without its call.
 
+use crate::domain::conversation::StoredItems;
 use crate::domain::id::JobId;
 use crate::domain::job::{ConversationTurn, History};
 use crate::domain::message::Message;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
-use crate::store::redb::codec::tables::TURNS;
+use crate::store::redb::codec::tables::{CONVERSATION_ITEMS, TURNS};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::row;
 use crate::store::redb::conversations::summary::summary;
@@ -71,8 +72,16 @@ pub(crate) fn history(
     newest_first.retain(|turn| !turn.messages.is_empty());
     if summary.is_none() {
         // Providers require a user message first, so an answer without its question cannot be the first.
-        let leading_answers =
-            newest_first.iter().take_while(|turn| !turn.messages.iter().any(is_users)).count();
+        // Added items are as their client wants them.
+        let added = CONVERSATION_ITEMS.read(reading)?;
+        let mut leading_answers = 0;
+        for turn in newest_first.iter().take_while(|turn| !turn.messages.iter().any(is_users)) {
+            let stored: Option<StoredItems> = added.row(&TurnKey { accept: turn.number, ..key }.encode())?;
+            if stored.is_some_and(|stored| !stored.added.is_empty()) {
+                break;
+            }
+            leading_answers += 1;
+        }
         newest_first.drain(..leading_answers);
     }
     Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first, wants_title })

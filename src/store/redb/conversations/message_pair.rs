@@ -243,6 +243,7 @@ impl Transaction<'_> {
         self.leave_conversation(key)?;
         self.tables.message_pairs.remove(&bytes)?;
         self.tables.turns.remove(&bytes)?;
+        self.forget_items(&bytes)?;
         self.mark_dirty();
         Ok(true)
     }

@@ -9,8 +9,9 @@ use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
-use crate::store::redb::codec::tables::{JOBS, LOG, MESSAGE_PAIRS, SPECS, TURNS};
+use crate::store::redb::codec::tables::{CONVERSATION_ITEMS, JOBS, LOG, MESSAGE_PAIRS, SPECS, TURNS};
 use crate::store::redb::codec::values;
+use crate::store::redb::conversations::items::question_length;
 use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, decode_pair, job_of};
 use crate::store::redb::conversations::row;
 use crate::store::redb::jobs::read;
@@ -209,6 +210,7 @@ impl MessagePageBuilder<'_> {
             Some(bytes) => values::decode::<JobSpec>(bytes.value())?.input.len(),
             None => 0,
         };
+        let question = question_length(&CONVERSATION_ITEMS.read(self.reading)?, key, question)?;
         Ok(turn.into_iter().skip(question).collect())
     }
 }

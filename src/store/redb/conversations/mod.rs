@@ -3,8 +3,10 @@
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::Job;
+use crate::domain::message::Message;
 use crate::ports::{
-    ConversationError, ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef,
+    ConversationEntry, ConversationError, ConversationItems, ConversationPage, ConversationQuery,
+    Conversations, EntryPage, EntryQuery, EntryRef, ItemsEdit, MessagePage, MessageRef, NewItems,
     RegenerateRequest, StoreError, Ticket,
 };
 use crate::store::redb::codec::keys::conversations::conversation_key;
@@ -20,6 +22,7 @@ use std::collections::BTreeMap;
 
 pub(crate) mod delete_message;
 pub(crate) mod history;
+pub(crate) mod items;
 pub(crate) mod list;
 pub(crate) mod message_pair;
 pub(crate) mod messages;
@@ -157,6 +160,48 @@ impl Conversations for RedbStore {
             Ok(jobs)
         })
     }
+}
+
+impl ConversationItems for RedbStore {
+    fn add_items(&self, items: NewItems) -> Ticket<Conversation, ConversationError> {
+        let options = WriteOptions::default().weighing(bytes_of(&items.messages).saturating_mul(2));
+        self.offer(options, move |transaction| transaction.add_items(&items))
+    }
+
+    fn edit_items(&self, edit: ItemsEdit) -> Ticket<bool> {
+        let options = WriteOptions::default().weighing(bytes_of(&edit.turn).saturating_mul(2));
+        self.offer(options, move |transaction| transaction.edit_items(&edit))
+    }
+
+    fn entries(&self, user: UserId, id: &ConversationId, query: EntryQuery) -> Result<EntryPage, StoreError> {
+        self.read(|reading| items::entries(reading, (user, id), query))
+    }
+
+    fn entry(
+        &self,
+        user: UserId,
+        id: &ConversationId,
+        entry: EntryRef<'_>,
+    ) -> Result<Option<ConversationEntry>, StoreError> {
+        self.read(|reading| items::entry(reading, (user, id), entry))
+    }
+
+    fn turn(&self, user: UserId, id: &ConversationId, number: u64) -> Result<Vec<Message>, StoreError> {
+        self.read(|reading| items::turn(reading, (user, id), number))
+    }
+
+    fn called_tool(
+        &self,
+        user: UserId,
+        id: &ConversationId,
+        call: &str,
+    ) -> Result<Option<String>, StoreError> {
+        self.read(|reading| items::called_tool(reading, (user, id), call))
+    }
+}
+
+fn bytes_of(messages: &[Message]) -> usize {
+    messages.iter().map(Message::bytes).fold(0, usize::saturating_add)
 }
 
 fn change_bytes(change: &ConversationChange) -> usize {

@@ -38,12 +38,14 @@ impl Transaction<'_> {
         }
         self.refuse_unfinished(range, accept)?;
         let tail = self.pairs_from(range, accept, TAIL.saturating_add(2))?;
-        if tail.len() > TAIL.saturating_add(1) {
+        let added = self.added_from(range, (accept, u64::MAX), TAIL.saturating_add(1))?;
+        if tail.len() > TAIL.saturating_add(1) || added.len() > TAIL {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
         let input = self.spec(old.job)?.input;
         self.drop_summary(range, accept)?;
+        self.clear_added(range, (accept, u64::MAX), TAIL)?;
         self.replace_tail(range, &tail)?;
         let conversation_id = Some(id.clone());
         let spec = JobSpec { input, conversation_id, ..new.spec.clone() };

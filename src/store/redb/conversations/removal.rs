@@ -79,7 +79,8 @@ impl Transaction<'_> {
         let last = self.counters.accept;
         self.cancel_all(user, id)?;
         let range = ConversationRange { user, id, floor };
-        if !self.forget_ended(range, last, forgets)? {
+        let is_clear = self.clear_added(range, (0, last), FORGOTTEN)?;
+        if !self.forget_ended(range, last, forgets)? || !is_clear {
             self.tables.removed_conversations.insert(&range.key(last), 0)?;
         }
         Ok(true)

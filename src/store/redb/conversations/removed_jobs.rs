@@ -48,6 +48,7 @@ impl Transaction<'_> {
             if jobs == 0 {
                 return Ok(true);
             }
+            is_clear &= self.clear_added(range, (first, last), SWEEP_JOBS)?;
             if is_clear {
                 self.mark_dirty();
                 self.tables.removed_conversations.remove(&key)?;

@@ -12,7 +12,7 @@ use crate::store::redb::codec::tables::CONVERSATIONS;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A row of the table `conversations`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,7 @@ impl ConversationRow {
             created_at_ms: job.created_at_ms,
             updated_at_ms: job.created_at_ms,
             message_count: 0,
+            metadata: BTreeMap::new(),
         };
         Self { conversation, floor, edited_through: 0 }
     }

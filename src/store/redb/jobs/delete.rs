@@ -34,6 +34,7 @@ impl Transaction<'_> {
             let key = turn.encode();
             freed += self.leave_conversation(turn)?;
             freed += self.tables.turns.remove(&key)?.map_or(0, |bytes| bytes.value().len());
+            freed += self.forget_items(&key)?;
             freed += self.forget_summary(turn)?;
         }
         let owned = JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };

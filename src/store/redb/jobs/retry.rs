@@ -49,6 +49,8 @@ impl Transaction<'_> {
         // The next end writes the output again.
         if let Some(key) = row.turn_key().map(TurnKey::encode) {
             self.tables.turns.remove(&key)?;
+            // Its whole input is asked again, with the items that were deleted.
+            self.forget_items(&key)?;
         }
         self.tables.outputs.remove(&row.id().to_bytes())?;
         self.counters.accept = self.counters.accept.saturating_add(1);

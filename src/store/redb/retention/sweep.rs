@@ -69,7 +69,7 @@ impl Transaction<'_> {
         let (mut jobs, mut bytes) = (0, 0);
         let mut more = self.clear_removed_batches()? | self.clear_removed_conversations()?;
         if let Some(before_ms) = sweep.jobs_before_ms {
-            more |= self.forget_batches(before_ms)?;
+            more |= self.forget_batches(before_ms)? | self.forget_old_items(before_ms)?;
         }
         if let Some(before_ms) = sweep.files_before_ms {
             more |= self.forget_expired_files(before_ms)?;

@@ -18,11 +18,11 @@ use crate::http::v1::jobs::spec::{JobRequest, ToolsRequest};
 use crate::http::v1::jobs::store::store;
 use crate::http::v1::jobs::stream::{NewJobReader, store_guarded};
 use crate::http::v1::openai::body::KeyedBody;
-use crate::http::v1::openai::failure;
+use crate::http::v1::openai::failure::{self, unsupported};
 use crate::http::v1::wait;
 use crate::ports::NewJob;
 use hyper::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What the model is asked for.
@@ -47,7 +47,7 @@ pub(crate) async fn input_tokens(
 fn count(mut asked: ResponsesRequest, app: &AppDependencies, user: UserId) -> Result<u64, ApiError> {
     let model = crate::http::v1::jobs::spec::model(asked.model.take(), app)?;
     let offered = tools::read(&asked.tools.take().unwrap_or_default(), None, app)?;
-    let (messages, _) = asked.messages(app, user)?;
+    let (messages, _) = messages(&mut asked, app, user)?;
     let estimator = TokenEstimator::of_model(&model);
     let instructions = asked.instructions.map(|content| Message::System { content });
     let functions: Vec<_> = offered.functions.iter().map(ClientFunction::definition).collect();
@@ -96,13 +96,26 @@ fn answer(context: &Arc<ServerContext>, job: &Job, summary: &str) -> HandlerResu
     Ok(response::json(StatusCode::OK, &compacted))
 }
 
+/// The messages of a request that belongs to no conversation.
+fn messages(
+    asked: &mut ResponsesRequest,
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<(Vec<Message>, Vec<Value>), ApiError> {
+    if asked.conversation.is_some() {
+        let text = "'conversation' is supported by POST /v1/responses alone; use 'previous_response_id'";
+        return Err(unsupported("conversation", text));
+    }
+    asked.messages(app, user, None)
+}
+
 fn summary_job(
     mut asked: ResponsesRequest,
     app: &AppDependencies,
     user: UserId,
 ) -> Result<JobSpec, ApiError> {
     let model = required_model(asked.model.take())?;
-    let (mut messages, _) = asked.messages(app, user)?;
+    let (mut messages, _) = messages(&mut asked, app, user)?;
     messages.push(Message::user(INSTRUCTION));
     let job = JobRequest {
         model: Some(model),

@@ -1,8 +1,12 @@
 //! Ids of responses and of their items. Both name the job, so no table of ids is needed.
 
 use crate::domain::id::JobId;
+use crate::ports::EntryRef;
 
 const PREFIX: &str = "resp_";
+/// The end of ids of input items, and of items without a job.
+const INPUT: &str = "_in";
+const ADDED: &str = "_add";
 
 /// The id of a job's response.
 pub(super) fn response_id(job: JobId) -> String {
@@ -18,6 +22,25 @@ pub(super) fn job_of(id: &str) -> Option<JobId> {
 pub(super) fn item_id(prefix: &str, job: JobId, place: usize) -> String {
     let job = job.to_string();
     format!("{prefix}_{}_{place}", job.strip_prefix(JobId::PREFIX).unwrap_or(&job))
+}
+
+/// The id of the input item at this place; no output item of the job has it.
+pub(super) fn input_id(prefix: &str, job: JobId, place: usize) -> String {
+    format!("{}{INPUT}", item_id(prefix, job, place))
+}
+
+/// The id of an item that was added to a conversation; `bits` are of the items that were added together.
+pub(super) fn added_id(prefix: &str, bits: u128, place: usize) -> String {
+    format!("{}{ADDED}", item_id(prefix, JobId::from_bits(bits), place))
+}
+
+/// Where a conversation has the item of this id.
+pub(super) fn entry_of(id: &str) -> Option<EntryRef<'_>> {
+    if id.ends_with(ADDED) {
+        return Some(EntryRef::Added(id));
+    }
+    let (job, _) = item_place(id.strip_suffix(INPUT).unwrap_or(id))?;
+    Some(EntryRef::Job(job))
 }
 
 /// The job and the place of an output item.
@@ -39,5 +62,11 @@ mod tests {
         for other in ["", "resp_", "resp_job_1", "msg_1_2", "call_x"] {
             assert_eq!((job_of(other), item_place(other)), (None, None), "{other}");
         }
+        for id in [item_id("msg", job, 0), input_id("fc", job, 1)] {
+            assert_eq!(entry_of(&id), Some(EntryRef::Job(job)), "{id}");
+        }
+        let added = added_id("msg", 7, 0);
+        assert_eq!(entry_of(&added), Some(EntryRef::Added(&added)));
+        assert_eq!(entry_of("msg_1"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Input items and the messages that the model gets of them.
 
+use super::earlier_calls::EarlierCalls;
 use super::{compaction, ids};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
@@ -47,6 +48,8 @@ pub(super) struct MessageBuilder {
     draft: AnswerDraft,
     /// The names of the called functions, by call.
     called: HashMap<String, String>,
+    /// Calls of the conversation that the messages are for.
+    earlier: EarlierCalls,
     /// Jobs whose calls were handed to the client: the engine restores the rest of their answers.
     handed: HashSet<JobId>,
 }
@@ -61,6 +64,11 @@ impl MessageBuilder {
             }
         }
         Self { messages, called, ..Self::default() }
+    }
+
+    /// A builder behind the messages of a conversation, which has these calls.
+    pub(super) fn behind(earlier: EarlierCalls) -> Self {
+        Self { earlier, ..Self::default() }
     }
 
     /// Adds the items; `path` names them in errors.
@@ -140,9 +148,13 @@ impl MessageBuilder {
     fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let id_ref = string(path, item, "call_id")?;
         let content = text(&format!("{path}.output"), item.get("output"))?;
-        let Some(name) = self.called.get(&id_ref).cloned() else {
-            let text = format!("no function_call before this item has the call_id {}", quoted(&id_ref));
-            return Err(ApiError::value(&format!("{path}.call_id"), text));
+        let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
+            (Some(name), _) => (id_ref, name.clone()),
+            (None, Some(call)) => (call.id_ref.clone(), call.name.clone()),
+            (None, None) => {
+                let text = format!("no function_call before this item has the call_id {}", quoted(&id_ref));
+                return Err(ApiError::value(&format!("{path}.call_id"), text));
+            }
         };
         self.push(Message::Tool { id_ref, name, content });
         Ok(())
@@ -238,14 +250,22 @@ fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
 }
 
 /// An input item as the list of input items shows it: with an id, a type, and parts.
-pub(super) fn shown(job: JobId, place: usize, mut item: Value) -> Value {
+pub(super) fn shown(job: JobId, place: usize, item: Value) -> Value {
+    match item.get("id").and_then(Value::as_str).map(str::to_owned) {
+        Some(given) => with_id(item, |_| given),
+        None => with_id(item, |prefix| ids::input_id(prefix, job, place)),
+    }
+}
+
+/// The item with this id, made of the prefix of its type, and with a type and parts.
+pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value {
     let kind = kind(&item).to_owned();
     let prefix = match kind.as_str() {
         "function_call" => "fc",
         "function_call_output" => "fco",
         "reasoning" => "rs",
         "compaction" => "cmp",
-        _ => "msg",
+        kind => HostedTool::of_item(kind).map_or("msg", HostedTool::id_prefix),
     };
     let Value::Object(map) = &mut item else { return item };
     let is_answer = map.get("role").and_then(Value::as_str) == Some("assistant");
@@ -257,10 +277,7 @@ pub(super) fn shown(job: JobId, place: usize, mut item: Value) -> Value {
         };
         map.insert("content".to_owned(), json!([part]));
     }
-    if map.get("id").is_none_or(Value::is_null) {
-        // Not the id of an output item of this job.
-        map.insert("id".to_owned(), format!("{}_in", ids::item_id(prefix, job, place)).into());
-    }
+    map.insert("id".to_owned(), id(prefix).into());
     if kind != "reasoning" && kind != "compaction" {
         map.entry("status").or_insert_with(|| "completed".into());
     }

@@ -6,12 +6,15 @@
 
 mod compact;
 mod compaction;
+pub(crate) mod conversations;
+mod earlier_calls;
 mod fold;
 mod history;
 mod hosted_tools;
 mod ids;
 mod input;
 mod item;
+mod item_page;
 mod object;
 pub(crate) mod options;
 pub(crate) mod request;
@@ -66,7 +69,8 @@ pub(crate) async fn create(
     let created_at_ms = context.app.clock.now_ms();
     let id = context.app.job_id(created_at_ms);
     let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
-    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
+    let in_existing = spec.conversation_id.is_some();
+    let job = NewJob { id, user, created_at_ms, spec, in_existing };
     let stored = store_guarded(context, &reader, store(context, job, key)).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let at_end = forget_at_end(context, user, id, &request);

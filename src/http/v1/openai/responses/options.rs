@@ -18,6 +18,31 @@ pub(super) struct ResponseStreamOptions {
     _include_obfuscation: Option<bool>,
 }
 
+/// `conversation`: its id, alone or in an object.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
+#[derive(Debug, Deserialize)]
+pub(super) enum ConversationName {
+    #[serde(rename = "a string")]
+    Id(String),
+    #[serde(rename = "an object")]
+    Object(NamedConversation),
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NamedConversation {
+    id: String,
+}
+
+impl ConversationName {
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Id(id) | Self::Object(NamedConversation { id }) => id,
+        }
+    }
+}
+
 /// `truncation`. Contexts that are too long are summarised in either case.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -1,10 +1,11 @@
 //! From the body of `POST /v1/responses` to a job: type, range and meaning of every field.
 
+use super::earlier_calls::EarlierCalls;
 use super::input::{self, MessageBuilder};
 use super::tools::{self, OfferedTools};
 use super::{history, options};
 use crate::domain::hosted_tool::HostedTool;
-use crate::domain::id::UserId;
+use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
 use crate::domain::message::Message;
 use crate::domain::model_settings::{ModelSettings, ReasoningEffort};
@@ -29,6 +30,7 @@ pub(crate) const FIELDS: Fields = Fields {
         "model",
         "instructions",
         "previous_response_id",
+        "conversation",
         "include",
         "tools",
         "tool_choice",
@@ -54,7 +56,6 @@ pub(crate) const FIELDS: Fields = Fields {
     unused: &["user", "prompt_cache_retention"],
     refused: &[
         ("top_logprobs", |value| value.as_u64() == Some(0), "this server passes on no probabilities"),
-        ("conversation", |_| false, "use 'previous_response_id'"),
         ("prompt", |_| false, "this server stores no prompts; use 'instructions'"),
         (
             "context_management",
@@ -73,6 +74,7 @@ pub(crate) struct ResponsesRequest {
     pub(super) model: Option<String>,
     pub(super) instructions: Option<String>,
     pub(super) previous_response_id: Option<String>,
+    pub(super) conversation: Option<options::ConversationName>,
     include: Option<Vec<String>>,
     pub(super) tools: Option<Vec<Value>>,
     tool_choice: Option<Value>,
@@ -113,7 +115,9 @@ impl ResponsesRequest {
     /// Whether the store is read for earlier responses.
     pub(super) fn reads_history(&self) -> bool {
         let items = self.input.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        self.previous_response_id.is_some() || items.iter().any(|item| input::kind(item) == "item_reference")
+        self.previous_response_id.is_some()
+            || self.conversation.is_some()
+            || items.iter().any(|item| input::kind(item) == "item_reference")
     }
 
     pub(super) fn into_job(
@@ -129,13 +133,15 @@ impl ResponsesRequest {
         let offered = tools::read(&tools, self.tool_choice.as_ref(), app)?;
         let settings = self.settings(&offered)?;
         let shown = self.shown(&tools, (is_stored, is_background));
-        let (messages, input) = self.messages(app, user)?;
+        let conversation_id = self.conversation_id(app, user)?;
+        let (messages, input) = self.messages(app, user, conversation_id.as_ref())?;
         let is_agent = app.model.model(&model).is_some_and(|model| model.is_agent);
         let choice = server_tools(offered.hosted, headers.tools, (offered.is_none, is_agent));
         let is_plain = matches!(choice, ServerTools::None);
         let is_kept = is_stored || is_background;
         let job = JobRequest {
             model: Some(model),
+            conversation_id,
             project_id: headers.project_id,
             system_prompt: self.instructions,
             temperature: self.temperature,
@@ -173,6 +179,14 @@ impl ResponsesRequest {
                 "'background' needs 'store': its answer is read later",
             ));
         }
+        if self.conversation.is_some() && self.previous_response_id.is_some() {
+            let text = "'conversation' and 'previous_response_id' exclude each other: each has the history";
+            return Err(ApiError::value("conversation", text));
+        }
+        if self.conversation.is_some() && self.store == Some(false) {
+            let text = "'conversation' needs 'store': a response that is not stored leaves no items";
+            return Err(ApiError::value("conversation", text));
+        }
         if self.stream_options.is_some() && self.stream != Some(true) {
             let text = "'stream_options' may only be set when 'stream' is true";
             return Err(ApiError::value("stream_options", text));
@@ -205,11 +219,28 @@ impl ResponsesRequest {
         })
     }
 
-    /// The messages for the model, history first, and the input items as given.
+    /// The conversation, if the user has it.
+    fn conversation_id(
+        &self,
+        app: &AppDependencies,
+        user: UserId,
+    ) -> Result<Option<ConversationId>, ApiError> {
+        let Some(named) = &self.conversation else { return Ok(None) };
+        let id = ConversationId::try_from(named.id().to_owned()).ok();
+        let found = id.as_ref().map(|id| app.conversations.conversation(user, id)).transpose()?;
+        if found.flatten().is_none() {
+            return Err(ApiError::NotFound("conversation"));
+        }
+        Ok(id)
+    }
+
+    /// The messages for the model, history first, and the input items as given. The history of a
+    /// conversation is not among them: the job reads it when it runs.
     pub(super) fn messages(
         &mut self,
         app: &AppDependencies,
         user: UserId,
+        conversation: Option<&ConversationId>,
     ) -> Result<(Vec<Message>, Vec<Value>), ApiError> {
         let items = input::items(self.input.take())?;
         let most = app.limits.input_messages;
@@ -217,12 +248,13 @@ impl ResponsesRequest {
             let text = format!("'input' has more than limits.input_messages = {most} items");
             return Err(ApiError::value("input", text));
         }
-        let earlier = match &self.previous_response_id {
-            Some(id) => history::messages(&*app.store, user, id)?,
-            None => Vec::new(),
-        };
         let items = history::resolved(&*app.store, user, items)?;
-        let messages = MessageBuilder::after(earlier).extend("input", &items)?.finish();
+        let builder = match (&self.previous_response_id, conversation) {
+            (Some(id), _) => MessageBuilder::after(history::messages(&*app.store, user, id)?),
+            (None, Some(id)) => MessageBuilder::behind(EarlierCalls::of(app, (user, id), &items)?),
+            (None, None) => MessageBuilder::default(),
+        };
+        let messages = builder.extend("input", &items)?.finish();
         if messages.is_empty() {
             return Err(ApiError::value("input", "'input' is missing or empty"));
         }
@@ -256,7 +288,9 @@ impl ResponsesRequest {
             ("safety_identifier", json!(self.safety_identifier)),
             ("prompt_cache_key", json!(self.prompt_cache_key)),
         ];
-        shown.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let conversation =
+            self.conversation.as_ref().map(|named| ("conversation", json!({"id": named.id()})));
+        shown.into_iter().chain(conversation).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

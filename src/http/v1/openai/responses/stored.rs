@@ -3,21 +3,18 @@
 
 use super::fold::{LogCut, ResponseFold};
 use super::history::FoundResponse;
-use super::{ids, input, stream};
+use super::{ids, input, item_page, stream};
 use crate::domain::id::{JobId, UserId};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
 use crate::http::sse::cursor::{LAST_EVENT_ID, cursor};
+use crate::http::v1::page::is_newest_first;
 use crate::ports::{JobChangeError, Store, StoreError};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// Input items on a page, unless asked for otherwise, and at most.
-const ITEMS: u64 = 20;
-const ITEMS_MAX: u64 = 100;
 
 async fn found(context: &Arc<ServerContext>, request: &RequestContext) -> Result<FoundResponse, ApiError> {
     let missing = ApiError::NotFound("response");
@@ -118,16 +115,11 @@ pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContex
 /// `GET /v1/responses/{id}/input_items`: newest first, unless `order=asc`.
 pub(crate) async fn input_items(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let query = &request.query;
-    let limit = query.whole("limit", 1..=ITEMS_MAX)?.unwrap_or(ITEMS);
-    let is_rising = match query.text("order") {
-        None | Some("desc") => false,
-        Some("asc") => true,
-        Some(_) => return Err(ApiError::value("order", "'order' must be asc or desc")),
-    };
+    let (limit, is_newest_first) = (item_page::limit(query)?, is_newest_first(query)?);
     let found = found(context, request).await?;
     let items = found.request.input.into_iter().enumerate();
     let mut items: Vec<Value> = items.map(|(place, item)| input::shown(found.job.id, place, item)).collect();
-    if !is_rising {
+    if is_newest_first {
         items.reverse();
     }
     if let Some(after) = query.text("after") {
@@ -136,13 +128,5 @@ pub(crate) async fn input_items(context: &Arc<ServerContext>, request: &RequestC
             place.ok_or_else(|| ApiError::value("after", "'after' is not an item of this response"))?;
         items.drain(..=place);
     }
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let id = |item: Option<&Value>| item.and_then(|item| item.get("id")).cloned();
-    let (first, last) = (id(items.first()), id(items.last()));
-    let page = json!({
-        "object": "list", "data": items, "first_id": first, "last_id": last, "has_more": has_more,
-    });
-    Ok(response::json(StatusCode::OK, &page))
+    Ok(response::json(StatusCode::OK, &item_page::page(items, limit)))
 }

@@ -39,6 +39,21 @@ impl TurnKey<'_> {
     }
 }
 
+/// Bytes of an [`added_key`].
+pub(crate) type AddedBytes = [u8; 84];
+
+/// Key of added items, by the time at which they were added.
+pub(crate) fn added_key(added_at_ms: u64, turn: &TurnBytes) -> AddedBytes {
+    join(&[&added_at_ms.to_be_bytes(), turn])
+}
+
+/// The position in its conversation inside an [`added_key`].
+pub(crate) fn added_turn(bytes: &AddedBytes) -> TurnBytes {
+    let mut reader = KeyReader(bytes);
+    let _at_ms: u64 = reader.part();
+    reader.take()
+}
+
 /// Key of a conversation's row, summary and cost.
 pub(crate) fn conversation_key(user: UserId, conversation: &ConversationId) -> TurnBytes {
     TurnKey { user, conversation, accept: 0 }.encode()

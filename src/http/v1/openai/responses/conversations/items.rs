@@ -1,0 +1,240 @@
+//! `/v1/conversations/{id}/items`.
+
+use super::super::earlier_calls::EarlierCalls;
+use super::super::input::MessageBuilder;
+use super::super::{history, ids, input, item_page};
+use super::entry::{self, EntryItem};
+use super::{found, id_of, read, shown};
+use crate::domain::conversation::StoredItems;
+use crate::domain::id::{ConversationId, UserId};
+use crate::domain::message::Message;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::openai::failure;
+use crate::http::v1::page::is_newest_first;
+use crate::ports::{ConversationEntry, EntryPage, EntryQuery, ItemsEdit, NewItems, StoreError};
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Entries that are read at once.
+const ENTRIES: usize = 32;
+/// How often a deletion is tried when others change the same entry.
+const TRIES: usize = 8;
+
+/// Items for a conversation.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewItemsRequest {
+    items: Vec<Value>,
+}
+
+/// `POST /v1/conversations/{id}/items`: adds items without asking a model.
+pub(crate) async fn add(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let (user, id) = (request.user, found(context, &request).await?.id);
+    let asked: NewItemsRequest = read(context, &request, body).await?;
+    if asked.items.is_empty() {
+        return Err(ApiError::value("items", "'items' is an empty list"));
+    }
+    let app = Arc::clone(&context.app);
+    let new = blocking(move || new_items(&app, (user, &id), asked.items)).await?;
+    let new = new.map_err(failure::of_request)?;
+    let items = new.items.clone();
+    context.app.conversation_items.add_items(new).await?;
+    Ok(response::json(StatusCode::OK, &item_page::page(items, usize::MAX)))
+}
+
+/// The items with ids, and the messages that models read of them.
+pub(super) fn new_items(
+    app: &AppDependencies,
+    (user, conversation): (UserId, &ConversationId),
+    items: Vec<Value>,
+) -> Result<NewItems, ApiError> {
+    let most = app.limits.input_messages;
+    if items.len() > most {
+        let text = format!("'items' has more than limits.input_messages = {most} items");
+        return Err(ApiError::value("items", text));
+    }
+    let items = history::resolved(&*app.store, user, items)?;
+    let calls = EarlierCalls::of(app, (user, conversation), &items)?;
+    let messages = MessageBuilder::behind(calls).extend("items", &items)?.finish();
+    let bits = app.mint.mint(app.clock.now_ms(), app.entropy.random());
+    let items = items.into_iter().enumerate();
+    let items = items
+        .map(|(place, item)| input::with_id(item, |prefix| ids::added_id(prefix, bits, place)))
+        .collect();
+    Ok(NewItems { user, conversation: conversation.clone(), creates: None, items, messages })
+}
+
+/// `GET /v1/conversations/{id}/items`, newest first unless `order=asc`.
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let query = &request.query;
+    let (limit, is_newest_first) = (item_page::limit(query)?, is_newest_first(query)?);
+    let after = query.text("after").map(str::to_owned);
+    let (user, id) = (request.user, found(context, request).await?.id);
+    let app = Arc::clone(&context.app);
+    let wanted = ItemQuery { after, is_newest_first, limit };
+    let items = blocking(move || listed(&app, (user, &id), &wanted)).await??;
+    Ok(response::json(StatusCode::OK, &item_page::page(items, limit)))
+}
+
+/// A page of items.
+#[derive(Debug)]
+struct ItemQuery {
+    after: Option<String>,
+    is_newest_first: bool,
+    limit: usize,
+}
+
+/// One item more than the page has, if there are so many.
+fn listed(
+    app: &AppDependencies,
+    (user, conversation): (UserId, &ConversationId),
+    query: &ItemQuery,
+) -> Result<Vec<Value>, ApiError> {
+    let mut from = match &query.after {
+        Some(after) => Some(
+            number_of(app, (user, conversation), after)?
+                .ok_or_else(|| ApiError::value("after", "'after' is not an item of this conversation"))?,
+        ),
+        None => None,
+    };
+    let mut after = query.after.as_deref();
+    let mut listed = Vec::new();
+    loop {
+        let wanted = EntryQuery { from, is_newest_first: query.is_newest_first, limit: ENTRIES };
+        let EntryPage { entries, next } = app.conversation_items.entries(user, conversation, wanted)?;
+        for entry in entries {
+            let mut items = entry::items(&*app.store, user, &entry)?;
+            if query.is_newest_first {
+                items.reverse();
+            }
+            if let Some(id) = after.take() {
+                let place = items.iter().position(|item| item.id() == id);
+                items.drain(..place.map_or(0, |place| place.saturating_add(1)));
+            }
+            listed.extend(items.into_iter().filter(|item| item.is_shown).map(|item| item.value));
+            if listed.len() > query.limit {
+                return Ok(listed);
+            }
+        }
+        if next.is_none() {
+            return Ok(listed);
+        }
+        from = next;
+    }
+}
+
+/// The number of the entry that has this item.
+fn number_of(
+    app: &AppDependencies,
+    (user, conversation): (UserId, &ConversationId),
+    item: &str,
+) -> Result<Option<u64>, StoreError> {
+    let Some(wanted) = ids::entry_of(item) else { return Ok(None) };
+    Ok(app.conversation_items.entry(user, conversation, wanted)?.map(|entry| entry.number))
+}
+
+/// `GET /v1/conversations/{id}/items/{item}`.
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let (user, id, item) = (request.user, id_of(request)?, request.segment("item").to_owned());
+    let app = Arc::clone(&context.app);
+    let found = blocking(move || FoundItem::find(&app, (user, &id), &item)).await??;
+    let found = found.ok_or(ApiError::NotFound("item"))?;
+    let item = found.items.get(found.place).map(|item| &item.value);
+    Ok(response::json(StatusCode::OK, &item))
+}
+
+/// `DELETE /v1/conversations/{id}/items/{item}`: no later response reads the item. The response that it came
+/// from stays as it is.
+pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let (user, id) = (request.user, found(context, request).await?.id);
+    for _ in 0..TRIES {
+        let (app, id, item) = (Arc::clone(&context.app), id.clone(), request.segment("item").to_owned());
+        let edit = blocking(move || {
+            let found = FoundItem::find(&app, (user, &id), &item)?;
+            found.map(|found| found.without(&app, (user, &id))).transpose()
+        });
+        let edit = edit.await??.ok_or(ApiError::NotFound("item"))?;
+        if context.app.conversation_items.edit_items(edit).await? {
+            return Ok(shown(&found(context, request).await?));
+        }
+    }
+    Err(ApiError::Conflict("others change this item at the same time; try again".to_owned()))
+}
+
+/// An item that is not deleted.
+struct FoundItem {
+    entry: ConversationEntry,
+    items: Vec<EntryItem>,
+    place: usize,
+}
+
+impl FoundItem {
+    fn find(
+        app: &AppDependencies,
+        (user, conversation): (UserId, &ConversationId),
+        id: &str,
+    ) -> Result<Option<Self>, ApiError> {
+        let Some(wanted) = ids::entry_of(id) else { return Ok(None) };
+        let Some(entry) = app.conversation_items.entry(user, conversation, wanted)? else { return Ok(None) };
+        let items = entry::items(&*app.store, user, &entry)?;
+        let place = items.iter().position(|item| item.is_shown && item.id() == id);
+        Ok(place.map(|place| Self { entry, items, place }))
+    }
+
+    /// The entry without the item.
+    fn without(
+        mut self,
+        app: &AppDependencies,
+        (user, conversation): (UserId, &ConversationId),
+    ) -> Result<ItemsEdit, ApiError> {
+        let removed = self.items.remove(self.place);
+        let is_left = |item: &&EntryItem| item.is_shown && item.is_input == removed.is_input;
+        let left: Vec<Value> = self.items.iter().filter(is_left).map(|item| item.value.clone()).collect();
+        let calls = EarlierCalls::of(app, (user, conversation), &left)?.with_missing(&left);
+        let messages = MessageBuilder::behind(calls).extend("items", &left)?.finish();
+        let ConversationEntry { number, job, items } = self.entry;
+        let edits = items.edits.saturating_add(1);
+        let (items, turn) = match job {
+            None => (StoredItems { added: left, edits, ..items }, messages),
+            Some(job) => {
+                let turn = app.conversation_items.turn(user, conversation, number)?;
+                let input = || Ok(app.store.request(user, job.id)?.map_or(0, |spec| spec.input.len()));
+                let question = match items.question {
+                    _ if !job.shows_question => 0,
+                    Some(question) => question,
+                    None => input().map_err(|error: StoreError| ApiError::from(error))?,
+                };
+                let (question, turn) = replaced(&turn, question, (messages, removed.is_input));
+                let mut hidden = items.hidden;
+                hidden.push(removed.id().to_owned());
+                (StoredItems { hidden, question: Some(question), edits, ..items }, turn)
+            }
+        };
+        Ok(ItemsEdit { user, conversation: conversation.clone(), number, items, turn })
+    }
+}
+
+/// The turn with another question or another answer, and how many messages of it are the question.
+fn replaced(
+    turn: &[Message],
+    question: usize,
+    (messages, is_question): (Vec<Message>, bool),
+) -> (usize, Vec<Message>) {
+    let (asked, answered) = turn.split_at(question.min(turn.len()));
+    let (asked, answered) =
+        if is_question { (messages.as_slice(), answered) } else { (asked, messages.as_slice()) };
+    (asked.len(), asked.iter().chain(answered).cloned().collect())
+}

@@ -1,0 +1,147 @@
+//! `/v1/conversations` in the shape of `OpenAI`: the conversations of `/api`, with their items in place of
+//! messages. A conversation of another user does not exist (P7).
+
+mod entry;
+pub(crate) mod items;
+
+use crate::domain::conversation::{Conversation, ConversationChange, ConversationSettings};
+use crate::domain::id::{ConversationId, UserId};
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::quota;
+use crate::http::request::body::{self, RequestBody};
+use crate::http::request::context::RequestContext;
+use crate::http::request::json;
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::jobs::spec;
+use crate::http::v1::openai::failure;
+use crate::ports::{NewItems, NewWork};
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A new conversation.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewConversationRequest {
+    items: Option<Vec<Value>>,
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+/// A change of a conversation.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConversationUpdateRequest {
+    metadata: BTreeMap<String, String>,
+}
+
+/// `POST /v1/conversations`.
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let user = request.user;
+    let asked: NewConversationRequest = read(context, &request, body).await?;
+    let app = Arc::clone(&context.app);
+    let new = blocking(move || new_conversation(asked, &app, user)).await?.map_err(failure::of_request)?;
+    Ok(shown(&context.app.conversation_items.add_items(new).await?))
+}
+
+fn new_conversation(
+    asked: NewConversationRequest,
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<NewItems, ApiError> {
+    let now_ms = app.clock.now_ms();
+    let settings = ConversationSettings {
+        model: app.default_model.clone(),
+        system_prompt: String::new(),
+        temperature: None,
+        max_tokens: None,
+        thinking_enabled: false,
+        project_id: None,
+    };
+    let conversation = Conversation {
+        id: app.conversation_id(now_ms),
+        user,
+        title: String::new(),
+        settings,
+        created_at_ms: now_ms,
+        updated_at_ms: now_ms,
+        message_count: 0,
+        metadata: spec::metadata(asked.metadata.unwrap_or_default(), app)?,
+    };
+    let items = items::new_items(app, (user, &conversation.id), asked.items.unwrap_or_default())?;
+    Ok(NewItems { creates: Some((Box::new(conversation), app.limits.conversations)), ..items })
+}
+
+/// `GET /v1/conversations/{id}`.
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    Ok(shown(&found(context, request).await?))
+}
+
+/// `POST /v1/conversations/{id}`: the new metadata replaces the old.
+pub(crate) async fn update(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let id = found(context, &request).await?.id;
+    let asked: ConversationUpdateRequest = read(context, &request, body).await?;
+    let metadata = Some(spec::metadata(asked.metadata, &context.app)?);
+    let change = ConversationChange { metadata, ..ConversationChange::default() };
+    let changed = context.app.conversations.update(request.user, id, change).await?;
+    Ok(shown(&changed.ok_or(ApiError::NotFound("conversation"))?))
+}
+
+/// `DELETE /v1/conversations/{id}`, with everything in it. Unfinished responses are cancelled.
+pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let id = id_of(request)?;
+    if !context.app.conversations.remove_conversation(request.user, id.clone()).await? {
+        return Err(ApiError::NotFound("conversation"));
+    }
+    let deleted = json!({"id": id, "object": "conversation.deleted", "deleted": true});
+    Ok(response::json(StatusCode::OK, &deleted))
+}
+
+/// The body. Its bytes count for the quota of the user.
+async fn read<T: DeserializeOwned + Send + 'static>(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<T, ApiError> {
+    let body = body::read(context, &request.headers, body).await?;
+    quota::check(context, request.user, None, NewWork::bytes(body.bytes.len())).await?;
+    json::read_large(context, body, |asked: T, _| Ok(asked)).await.map_err(failure::of_request)
+}
+
+/// The id in the path. A malformed one is a 404.
+fn id_of(request: &RequestContext) -> Result<ConversationId, ApiError> {
+    let text = request.segment("id").to_owned();
+    ConversationId::try_from(text).map_err(|_| ApiError::NotFound("conversation"))
+}
+
+/// The conversation in the path, if it is this user's (P7).
+async fn found(context: &ServerContext, request: &RequestContext) -> Result<Conversation, ApiError> {
+    let (user, id) = (request.user, id_of(request)?);
+    let conversations = Arc::clone(&context.app.conversations);
+    let found = context.read(move |_| conversations.conversation(user, &id)).await?;
+    found.ok_or(ApiError::NotFound("conversation"))
+}
+
+fn shown(conversation: &Conversation) -> response::HttpResponse {
+    let Conversation { id, created_at_ms, metadata, .. } = conversation;
+    let created_at = created_at_ms / 1_000;
+    let object = json!({
+        "id": id, "object": "conversation", "created_at": created_at, "metadata": metadata,
+    });
+    response::json(StatusCode::OK, &object)
+}
