@@ -414,7 +414,7 @@ fn an_idempotency_key_makes_one_batch_of_a_file_and_lists_have_both_cursors() {
 }
 
 #[test]
-fn the_webhook_of_a_batch_of_a_file_names_the_files() {
+fn the_webhook_of_a_batch_of_a_file_comes_when_its_files_are_there() {
     let receiver = Receiver::start(|_| ReceiverReply::Status(204));
     let server = Server::start_with("webhooks: {allow_private_addresses: [127.0.0.1]}");
     let file = upload(&server, "batch", &chat_line("a", "x"));
@@ -422,6 +422,7 @@ fn the_webhook_of_a_batch_of_a_file_names_the_files() {
     let batch = server.post(&path, &order(&file, "/v1/chat/completions")).json();
     let arrival = receiver.arrivals(1).remove(0);
     let told: Value = serde_json::from_str(&arrival.body).expect("JSON");
-    assert_eq!((&told["id"], &told["status"]), (&batch["id"], &json!("completed")), "{told}");
-    assert_eq!(results(&server, &told["output_file_id"]).len(), 1);
+    assert_eq!((&told["data"]["id"], &told["type"]), (&batch["id"], &json!("batch.completed")), "{told}");
+    let batch = server.get(&format!("/v1/batches/{}", batch["id"].as_str().expect("an id"))).json();
+    assert_eq!(results(&server, &batch["output_file_id"]).len(), 1);
 }

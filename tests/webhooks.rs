@@ -2,6 +2,7 @@
 
 use crate::support::Server;
 use crate::support::receiver::{Arrival, Receiver, ReceiverReply};
+use crate::support::upstream::{Act, Answer, Upstream, content, finish};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -174,4 +175,80 @@ fn p9_an_invalid_webhook_secret_is_refused_and_not_printed() {
         assert!(!checked.status.success() && output.contains("webhooks.secrets"), "{output}");
         assert!(!output.contains("tooshort"), "{output}");
     }
+}
+
+/// Sends a request to `/v1/responses` that is reported to the receiver; returns the id of the response.
+fn respond(server: &Server, receiver: &Receiver, fields: &Value) -> String {
+    let mut body = json!({"model": "scripted", "input": "hello", "background": true});
+    body.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+    let url = format!("http://127.0.0.1:{}/hook", receiver.port);
+    let headers = [("content-type", "application/json"), ("nanoclaw-webhook", url.as_str())];
+    let reply = server.request(("POST", "/v1/responses"), &headers, &body.to_string());
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()["id"].as_str().expect("an id").to_owned()
+}
+
+/// The event that has arrived last; its id, its type and what it names.
+fn event(receiver: &Receiver, count: usize) -> (String, String, Value) {
+    let arrived = receiver.arrivals(count).pop().expect("an arrival");
+    let event: Value = serde_json::from_str(&arrived.body).expect("JSON");
+    assert_eq!((&event["object"], event.as_object().map(serde_json::Map::len)), (&json!("event"), Some(5)));
+    assert!(event["created_at"].as_u64().is_some_and(|at| at > 1_700_000_000), "{event}");
+    let text = |name: &str| event[name].as_str().expect("a text").to_owned();
+    (text("id"), text("type"), event["data"].clone())
+}
+
+#[test]
+fn responses_are_reported_as_events_of_openai() {
+    let upstream = Upstream::start(|request, _| match request["messages"][0]["content"].as_str() {
+        Some("long") => Answer::stream(vec![Act::Data(content("one ")), Act::Hang]),
+        Some("cut") => Answer::stream(vec![Act::Data(content("one ")), Act::Data(finish("content_filter"))]),
+        Some("bad") => Answer::error(400, "no"),
+        _ => Answer::text("Hello."),
+    });
+    let receiver = Receiver::start(|_| ReceiverReply::Status(200));
+    let server = Server::start_against(&upstream, ALLOW);
+    let done = respond(&server, &receiver, &json!({}));
+    let (first, kind, data) = event(&receiver, 1);
+    assert_eq!((kind.as_str(), data), ("response.completed", json!({"id": done})));
+    assert!(first.starts_with("evt_"), "{first}");
+    let cut = respond(&server, &receiver, &json!({"input": "cut"}));
+    let (second, kind, data) = event(&receiver, 2);
+    assert_eq!((kind.as_str(), data), ("response.incomplete", json!({"id": cut})));
+    assert_ne!(first, second);
+    let failed = respond(&server, &receiver, &json!({"input": "bad"}));
+    assert_eq!(event(&receiver, 3).1, "response.failed", "{failed}");
+    let long = respond(&server, &receiver, &json!({"input": "long"}));
+    server.ask("POST", &format!("/v1/responses/{long}/cancel"), &Value::Null);
+    assert_eq!(event(&receiver, 4).1, "response.cancelled");
+    let body = json!({"model": "scripted", "input": "x", "store": false}).to_string();
+    for (url, status) in [("http://127.0.0.1:1/", 400), ("http://10.0.0.1/", 400), ("no url", 400)] {
+        let headers = [("content-type", "application/json"), ("nanoclaw-webhook", url)];
+        let reply = server.request(("POST", "/v1/responses"), &headers, &body);
+        assert_eq!((reply.status, &reply.json()["error"]["param"]), (status, &json!("nanoclaw-webhook")));
+    }
+}
+
+#[test]
+fn batches_of_files_are_reported_as_events_of_openai_refused_ones_too() {
+    let receiver = Receiver::start(|_| ReceiverReply::Status(200));
+    let server = Server::start_with(ALLOW);
+    let batch = |lines: &str| {
+        let part = |name: &str, text: &str| {
+            format!("--b\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+        };
+        let file = part("file\"; filename=\"a.jsonl", lines);
+        let form = format!("{}{file}--b--\r\n", part("purpose", "batch"));
+        let kind = [("content-type", "multipart/form-data; boundary=b")];
+        let file = server.request(("POST", "/v1/files"), &kind, &form).json()["id"].clone();
+        let order = json!({"input_file_id": file, "endpoint": "/v1/jobs", "completion_window": "24h"});
+        let path = format!("/v1/batches?webhook_url=http://127.0.0.1:{}/hook", receiver.port);
+        server.post(&path, &order).json()["id"].clone()
+    };
+    let done = batch(&json!({"custom_id": "a", "url": "/v1/jobs", "body": {"input": "x"}}).to_string());
+    let (_, kind, data) = event(&receiver, 1);
+    assert_eq!((kind.as_str(), data), ("batch.completed", json!({"id": done})));
+    let refused = batch("no JSON");
+    let (_, kind, data) = event(&receiver, 2);
+    assert_eq!((kind.as_str(), data), ("batch.failed", json!({"id": refused})));
 }

@@ -137,6 +137,13 @@ pub enum FinishReason {
     RepeatedFailure,
 }
 
+impl FinishReason {
+    /// Whether a part of the answer is missing.
+    pub fn is_cut_off(self) -> bool {
+        matches!(self, Self::Length | Self::ContentFilter)
+    }
+}
+
 /// Why a job ended without an answer; the `code` of its `error` event.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

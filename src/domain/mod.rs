@@ -38,5 +38,6 @@ pub mod tokens;
 pub mod tool;
 pub mod usage;
 pub mod webhook;
+pub mod webhook_event;
 pub mod workspace;
 pub mod workspace_path;

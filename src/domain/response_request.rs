@@ -1,5 +1,6 @@
 //! What a request to `/v1/responses` said beside the job that it became.
 
+use super::id::JobId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,4 +15,12 @@ pub struct ResponseRequest {
     pub is_stored: bool,
     /// Whether the request was answered before the job began.
     pub is_background: bool,
+}
+
+/// What ids of responses begin with, before the id of the job.
+pub const RESPONSE_PREFIX: &str = "resp_";
+
+/// The id of a job's response.
+pub fn response_id(job: JobId) -> String {
+    format!("{RESPONSE_PREFIX}{job}")
 }

@@ -4,7 +4,7 @@ use super::clock::CancelToken;
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{DeliveryId, UserId};
-use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState, WebhookSubject};
+use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ pub enum Payload {
     Nothing(&'static str),
 }
 
-/// Renders webhook bodies: the same object that a client reads.
+/// Renders webhook bodies: the object that a client reads, or `OpenAI`'s event about it.
 pub trait Payloads: Send + Sync {
-    /// The subject in its current state.
-    fn payload(&self, user: UserId, subject: WebhookSubject) -> Result<Payload, StoreError>;
+    /// The subject of a delivery in its current state.
+    fn payload(&self, delivery: &Delivery) -> Result<Payload, StoreError>;
 }

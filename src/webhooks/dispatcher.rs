@@ -160,7 +160,7 @@ impl Dispatcher {
     }
 
     fn attempt(&self, delivery: &Delivery) -> Result<DeliveryAttempt, StoreError> {
-        let outcome = match self.ports.payloads.payload(delivery.user, delivery.subject) {
+        let outcome = match self.ports.payloads.payload(delivery) {
             Ok(Payload::Body(body)) => self.send(delivery, &body),
             Ok(Payload::Nothing(reason)) => {
                 return Ok(DeliveryAttempt {

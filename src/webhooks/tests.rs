@@ -97,7 +97,7 @@ impl Outbox for InMemoryOutbox {
 struct FixedPayload(Payload);
 
 impl Payloads for FixedPayload {
-    fn payload(&self, _: UserId, _: WebhookSubject) -> Result<Payload, StoreError> {
+    fn payload(&self, _: &Delivery) -> Result<Payload, StoreError> {
         Ok(self.0.clone())
     }
 }

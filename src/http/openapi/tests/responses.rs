@@ -21,6 +21,7 @@ pub(super) fn draw(drawing: &mut Drawing) {
         ("NanoClaw-Project", json!({"type": "string"})),
         ("NanoClaw-Strictness", json!({"enum": Strictness::ALL.map(Strictness::name)})),
         ("NanoClaw-Priority", json!({"type": "integer", "minimum": 0, "maximum": 9})),
+        ("NanoClaw-Webhook", json!({"type": "string", "format": "uri", "maxLength": 2_048})),
     ] {
         create = create.header(name, schema);
     }

@@ -2,6 +2,7 @@
 
 use crate::domain::job::Priority;
 use crate::domain::tool::Strictness;
+use crate::domain::webhook::WebhookUrl;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
 use crate::http::v1::jobs::spec::ToolsRequest;
@@ -16,6 +17,9 @@ const STRICTNESS: &str = "nanoclaw-strictness";
 /// 0 to 9.
 const PRIORITY: &str = "nanoclaw-priority";
 
+/// Where the end is reported.
+const WEBHOOK: &str = "nanoclaw-webhook";
+
 /// The settings that a request gives in headers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobHeaders {
@@ -23,6 +27,7 @@ pub(crate) struct JobHeaders {
     pub(crate) project_id: Option<String>,
     pub(crate) strictness: Option<Strictness>,
     pub(crate) priority: Option<Priority>,
+    pub(crate) webhook_url: Option<WebhookUrl>,
 }
 
 /// The server's tools that the model gets.
@@ -51,6 +56,7 @@ impl JobHeaders {
             project_id: text(PROJECT)?.map(str::to_owned),
             strictness: text(STRICTNESS)?.map(strictness).transpose()?,
             priority: text(PRIORITY)?.map(priority).transpose()?,
+            webhook_url: text(WEBHOOK)?.map(webhook_url).transpose()?,
         })
     }
 
@@ -60,6 +66,7 @@ impl JobHeaders {
             ApiError::Invalid { message, param: Some(param), code } => {
                 let header = match param.as_str() {
                     "strictness" => STRICTNESS,
+                    "webhook_url" => WEBHOOK,
                     tool if tool.starts_with("tools[") => TOOLS,
                     _ => &param,
                 };
@@ -103,6 +110,11 @@ fn strictness(text: &str) -> Result<Strictness, ApiError> {
     found.ok_or_else(|| ApiError::value(STRICTNESS, rule()))
 }
 
+fn webhook_url(text: &str) -> Result<WebhookUrl, ApiError> {
+    let read = WebhookUrl::try_from(text.to_owned());
+    read.map_err(|rule| ApiError::value(WEBHOOK, format!("'{WEBHOOK}' {rule}")))
+}
+
 fn priority(text: &str) -> Result<Priority, ApiError> {
     let found = text.parse().ok().and_then(Priority::new);
     let rule = || format!("'{PRIORITY}' must be a whole number from 0 to 9, not {}", quoted(text));
@@ -132,9 +144,14 @@ mod tests {
 
     #[test]
     fn a_bad_header_is_refused_by_name() {
-        for (name, value) in
-            [(TOOLS, "a,,b"), (TOOLS, " "), (STRICTNESS, "lax"), (PRIORITY, "10"), (PRIORITY, "high")]
-        {
+        for (name, value) in [
+            (TOOLS, "a,,b"),
+            (TOOLS, " "),
+            (STRICTNESS, "lax"),
+            (PRIORITY, "10"),
+            (PRIORITY, "high"),
+            (WEBHOOK, "ftp://x"),
+        ] {
             let error = read(&[(name, value)]).expect_err("refused");
             assert_eq!(error.param(), Some(name), "{error}");
         }

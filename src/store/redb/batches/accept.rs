@@ -79,6 +79,9 @@ impl Transaction<'_> {
         };
         self.tables.batch_owners.insert(&new.id.to_bytes(), &new.user.0)?;
         self.tables.batches_owned.insert(&OwnedBatchKey { user: new.user, batch: new.id }.encode(), ())?;
+        if let Some(url) = &new.webhook_url {
+            self.report(new.user, WebhookSubject::Batch(new.id), url)?;
+        }
         let row = BatchRow { batch, next_line: 0, active: 0, ended: 0, retried: 0 };
         self.put_batch(&row)?;
         Ok(row.batch)

@@ -165,8 +165,8 @@ tables! {
     /// Questions and answers of conversations:
     /// [`crate::store::redb::conversations::message_pair::MessagePair`].
     message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
-    /// Items that clients added, and deleted: [`crate::domain::conversation::StoredItems`]. What models read of
-    /// them is in `turns`.
+    /// Items that clients added, and deleted: [`crate::domain::conversation::StoredItems`]. What models read
+    /// of them is in `turns`.
     conversation_items CONVERSATION_ITEMS: &'static TurnBytes => RawBytes, of user;
     /// Those that were added, by time.
     added_items ADDED_ITEMS: &'static AddedBytes => ();

@@ -1,5 +1,5 @@
-//! Items that clients add to conversations without a job, and items of jobs that they delete. Added items take
-//! an acceptance number, so they stand between the jobs; models read them in `turns`, as they read jobs.
+//! Items that clients add to conversations without a job, and items of jobs that they delete. Added items
+//! take an acceptance number, so they stand between the jobs; models read them in `turns`, as they read jobs.
 
 use crate::domain::conversation::{Conversation, StoredItems};
 use crate::domain::id::{ConversationId, UserId};

@@ -214,6 +214,7 @@ impl ChatRequest {
             thinking: self.reasoning_effort.map(ReasoningEffort::thinks),
             tools: tools.into_request(),
             strictness: headers.strictness,
+            webhook_url: headers.webhook_url,
             // Nobody who waits for this answer can decide.
             approval: Some(ApprovalMode::AutoDeny),
             metadata: self.metadata,

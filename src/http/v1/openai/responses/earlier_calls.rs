@@ -1,7 +1,6 @@
-//! Calls in a conversation whose results a client sends. Clients know calls of a job by ids that name the job;
-//! what models read has the model's own ids.
+//! Calls in a conversation whose results a client sends. Clients know calls of a job by ids that name it; what
+//! models read has the model's own ids.
 
-use super::input;
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, Record};
 use crate::domain::id::{ConversationId, UserId};
@@ -63,7 +62,8 @@ impl EarlierCalls {
 
 /// The ids of the calls that the items have results of.
 fn results(items: &[Value]) -> impl Iterator<Item = &str> {
-    let outputs = items.iter().filter(|item| input::kind(item) == "function_call_output");
+    let is_result = |item: &&Value| item.get("type").and_then(Value::as_str) == Some("function_call_output");
+    let outputs = items.iter().filter(is_result);
     outputs.filter_map(|item| item.get("call_id")?.as_str())
 }
 

@@ -6,7 +6,7 @@
 use super::item::{ItemContent, ItemStatus, OutputItem, code, summary_part, text_part};
 use super::object::{ResponseEnd, ResponseHead};
 use crate::domain::client_call_id::ClientCallId;
-use crate::domain::event::{Event, FinishReason, SequencedEvent, StatusPhase, StepKind};
+use crate::domain::event::{Event, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
@@ -133,8 +133,8 @@ impl ResponseFold {
             Event::ToolResult { id_ref, content, .. } => self.hosted_result(&id_ref, content),
             Event::StepDiscarded { index } => self.discard(index),
             Event::Done { finish_reason, usage, .. } => {
-                let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
-                let status = if is_cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
+                let status =
+                    if finish_reason.is_cut_off() { ItemStatus::Incomplete } else { ItemStatus::Completed };
                 self.finish(ResponseEnd::Answered { reason: finish_reason, usage }, status);
             }
             Event::Error { content, code } => {

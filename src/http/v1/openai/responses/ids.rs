@@ -1,21 +1,17 @@
 //! Ids of responses and of their items. Both name the job, so no table of ids is needed.
 
 use crate::domain::id::JobId;
+use crate::domain::response_request::RESPONSE_PREFIX;
+pub(super) use crate::domain::response_request::response_id;
 use crate::ports::EntryRef;
 
-const PREFIX: &str = "resp_";
 /// The end of ids of input items, and of items without a job.
 const INPUT: &str = "_in";
 const ADDED: &str = "_add";
 
-/// The id of a job's response.
-pub(super) fn response_id(job: JobId) -> String {
-    format!("{PREFIX}{job}")
-}
-
 /// The job of a response.
 pub(super) fn job_of(id: &str) -> Option<JobId> {
-    id.strip_prefix(PREFIX)?.parse().ok()
+    id.strip_prefix(RESPONSE_PREFIX)?.parse().ok()
 }
 
 /// The id of the item at this place of a job's output.

@@ -48,10 +48,7 @@ impl ResponseHead {
     /// The status in `OpenAI`'s words.
     pub(super) fn state(&self) -> &'static str {
         match &self.end {
-            Some(ResponseEnd::Answered {
-                reason: FinishReason::Length | FinishReason::ContentFilter,
-                ..
-            }) => "incomplete",
+            Some(ResponseEnd::Answered { reason, .. }) if reason.is_cut_off() => "incomplete",
             Some(ResponseEnd::Answered { .. }) => "completed",
             Some(ResponseEnd::Failed { code: FailureCode::Cancelled, .. }) => "cancelled",
             Some(ResponseEnd::Failed { .. }) => "failed",

@@ -128,6 +128,10 @@ impl ResponsesRequest {
     ) -> Result<ResponseJob, ApiError> {
         self.check()?;
         let (is_stored, is_background) = (self.store.unwrap_or(true), self.background.unwrap_or(false));
+        if headers.webhook_url.is_some() && !is_stored {
+            let text = "'nanoclaw-webhook' needs 'store': the event names a response that is read later";
+            return Err(ApiError::value("nanoclaw-webhook", text));
+        }
         let model = required_model(self.model.take())?;
         let tools = self.tools.take().unwrap_or_default();
         let offered = tools::read(&tools, self.tool_choice.as_ref(), app)?;
@@ -149,6 +153,7 @@ impl ResponsesRequest {
             thinking: settings.reasoning_effort.map(ReasoningEffort::thinks),
             tools: choice.into_request(),
             strictness: headers.strictness,
+            webhook_url: headers.webhook_url,
             // Nobody who waits for this answer can decide.
             approval: Some(ApprovalMode::AutoDeny),
             // One more call of the model gives the answer.

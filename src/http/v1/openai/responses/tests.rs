@@ -266,8 +266,7 @@ fn input_items_are_listed_with_ids_types_and_parts() {
 
 #[test]
 fn unknown_and_unsupported_fields_are_refused_by_name() {
-    for (name, value) in [("prompt", json!("c")), ("top_logprobs", json!(2)), ("colour", json!("red"))]
-    {
+    for (name, value) in [("prompt", json!("c")), ("top_logprobs", json!(2)), ("colour", json!("red"))] {
         let body = Map::from_iter([(name.to_owned(), value)]);
         let error = request::read(body).expect_err("refused");
         assert_eq!((error.param(), error.code()), (Some(name), "unsupported_parameter"), "{error}");
