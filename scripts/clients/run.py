@@ -1,28 +1,76 @@
-"""Runs all clients against one server: run.py BINARY. Started by scripts/compat."""
-import os, sys, tempfile
+"""Runs clients against one server: run.py BINARY [CLIENT]. Started by scripts/compat."""
+import os, subprocess, sys, tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "load"))
-import openai_batches
-import openai_chat
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "load"))
 import upstream
+from recorder import Recorder
 from server import Server
 
 CONFIG = """
 models:
   - {{id: scripted, api_url: "{0}"}}
   - {{id: org/agent, api_url: "{0}", agent: true}}
+  - {{id: gpt-4o, api_url: "{0}"}}
 limits: {{disk_free_bytes: 0, disk_free_percent: 0}}
 """
+COMPAT = os.path.abspath("target/compat")
+PYTHON = [os.path.join(COMPAT, "main/bin/python"), os.path.join(HERE, "check.py")]
+LLAMA_PYTHON = [os.path.join(COMPAT, "llama/bin/python"), os.path.join(HERE, "check.py")]
+NODE = [os.path.join(COMPAT, "main/bin/node")]
+# The name that is printed, and the command; the base URL follows.
+CLIENTS = [
+    ("openai-python, chat", [*PYTHON, "openai_chat"]),
+    ("openai-python, responses", [*PYTHON, "openai_responses"]),
+    ("openai-python, files and batches", [*PYTHON, "openai_files"]),
+    ("openai-python, answers of batches", [*PYTHON, "openai_batches"]),
+    ("openai-node", [*NODE, os.path.join(COMPAT, "node/openai.mjs")]),
+    ("Vercel AI SDK", [*NODE, os.path.join(COMPAT, "node/vercel.mjs")]),
+]
+TIMEOUT_S = 120
 
-with tempfile.TemporaryDirectory() as directory:
-    config = os.path.join(directory, "config.yml")
-    with open(config, "w") as file:
-        file.write(CONFIG.format(upstream.start()))
-    server = Server(sys.argv[1], directory, config)
+
+def crash(server):
+    server.kill()
     server.start()
+
+
+def run(command, url, crash_url):
+    """The checks that passed, and the error text if one failed."""
+    environment = os.environ | {"CRASH_URL": crash_url, "OPENAI_API_KEY": "unused", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        for client in (openai_chat, openai_batches):
-            for part in client.run(f"http://127.0.0.1:{server.port}/v1"):
-                print(f"{client.__name__}: {part} passed", flush=True)
-    finally:
-        server.kill()
+        ended = subprocess.run([*command, url], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode().split("\n"), f"no end after {TIMEOUT_S} s"
+    return ended.stdout.split("\n"), ended.stderr[-4000:] if ended.returncode else None
+
+
+def main(binary, wanted=""):
+    """How many clients failed."""
+    clients = [(name, command) for name, command in CLIENTS if wanted.lower() in name.lower()]
+    if not clients:
+        sys.exit(f"no client has {wanted!r} in its name: {'; '.join(name for name, _ in CLIENTS)}")
+    failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        config = os.path.join(directory, "config.yml")
+        provider = upstream.Provider()
+        with open(config, "w") as file:
+            file.write(CONFIG.format(provider.url))
+        server = Server(binary, directory, config)
+        server.start()
+        provider.crash = lambda: crash(server)
+        try:
+            for name, command in clients:
+                recorder = Recorder(server.port)
+                passed, error = run(command, f"http://127.0.0.1:{recorder.port}/v1", provider.crash_url)
+                passed = ", ".join(filter(None, passed)) or "nothing"
+                print(f"{name}: {passed} passed{'' if error is None else ', then a check FAILED'}", flush=True)
+                if error is not None:
+                    failed += 1
+                    print(f"{error}\nThe last that was sent and received:{recorder.last()}", flush=True)
+        finally:
+            server.kill()
+    return failed
+
+
+sys.exit(1 if main(*sys.argv[1:]) else 0)

@@ -1,5 +1,9 @@
 """A scripted provider: what the newest message of the user says decides the answer."""
-import http.server, json, threading
+import http.server, json, threading, time
+
+EVENT = {"name": "Fair", "day": "Friday", "guests": ["Ann", "Bob"]}
+# Pieces of the slow answer, and the seconds between two.
+SLOW, SLOW_S = [f"{n} " for n in range(40)], 0.05
 
 
 def chunk(delta, finish_reason=None):
@@ -19,12 +23,20 @@ def call(index, name, arguments):
     return {"index": index, "id": f"call_{index}", "type": "function", "function": function}
 
 
+def offered(request):
+    """The names of the functions that the model may call."""
+    return {tool["function"]["name"] for tool in request.get("tools", [])}
+
+
 def answer(request):
     """The chunks of the answer."""
     messages = request["messages"]
     texts = [m["content"] for m in messages if m["role"] == "user"]
     results = [m for m in messages if m["role"] == "tool"]
     text = texts[-1] if texts else ""
+    handoffs = [name for name in offered(request) if name.startswith("transfer_to_")]
+    if text == "hand me over" and handoffs and messages[-1]["role"] != "tool":
+        return [chunk({"tool_calls": [call(0, handoffs[0], {})]}), end("tool_calls")]
     if messages[-1]["role"] == "tool":
         return [chunk({"content": f"{len(results)} results: {messages[-1]['content']}"}), end("stop")]
     if text.startswith("weather"):
@@ -33,11 +45,16 @@ def answer(request):
     if text.startswith("compute"):
         calls = [call(0, "calculator", {"expression": "6*7"}), call(1, "weather", {"city": "Rome"})]
         return [chunk({"tool_calls": calls}), end("tool_calls")]
+    if text == "event" and (names := offered(request) & {"final_result", "Event"}):
+        # Some clients get structured output from a function.
+        return [chunk({"tool_calls": [call(0, names.pop(), EVENT)]}), end("tool_calls")]
     if text == "event":
-        event = json.dumps({"name": "Fair", "day": "Friday", "guests": ["Ann", "Bob"]})
+        event = json.dumps(EVENT)
         return [chunk({"content": event[:9]}), chunk({"content": event[9:]}), end("stop")]
     if text == "refuse":
         return [{"error": {"code": 400, "message": "no such thing"}}]
+    if text == "slow":
+        return [*(chunk({"content": piece}) for piece in SLOW), end("stop")]
     if text == "long":
         return [chunk({"content": "a long an"}), end("length")]
     words = [chunk({"content": word}) for word in ("You ", "said: ", text)]
@@ -48,21 +65,39 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        frames = [f"data: {json.dumps(piece)}\n\n" for piece in answer(request)]
-        body = ("".join(frames) + "data: [DONE]\n\n").encode()
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.path == "/crash":
+            self.server.provider.crash()
+            self.send_response(204)
+            self.end_headers()
+            return
+        pieces = answer(json.loads(body))
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
-        self.send_header("content-length", str(len(body)))
+        self.send_header("connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        for piece in pieces:
+            self.wfile.write(f"data: {json.dumps(piece)}\n\n".encode())
+            time.sleep(SLOW_S if len(pieces) > len(SLOW) else 0)
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def handle(self):
+        try:
+            super().handle()
+        except ConnectionError:
+            pass  # the server was killed while it read an answer
 
     def log_message(self, *_):
         pass
 
 
-def start():
-    """The base URL of a running provider."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/v1"
+class Provider:
+    """A running provider. A client that asks for `crash_url` has the server killed and started again."""
+
+    def __init__(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.provider = self
+        self.crash = lambda: None
+        base = f"http://127.0.0.1:{server.server_port}"
+        self.url, self.crash_url = f"{base}/v1", f"{base}/crash"
+        threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,0 +1,96 @@
+// openai-node: chat completions, responses, files and batches.
+import OpenAI, {toFile} from 'openai';
+import {zodResponseFormat, zodTextFormat} from 'openai/helpers/zod';
+import {z} from 'zod';
+import {all, assert, city, crash, run, slowText, url} from './common.mjs';
+
+const client = new OpenAI({baseURL: url, apiKey: 'unused', maxRetries: 0});
+const model = 'scripted';
+const messages = content => [{role: 'user', content}];
+const Event = z.object({name: z.string(), day: z.string(), guests: z.array(z.string())});
+const chatTool = {type: 'function', function: {name: 'weather', parameters: city}};
+const tool = {type: 'function', name: 'weather', parameters: city, strict: true};
+
+await run({
+  async 'chat'() {
+    const answer = await client.chat.completions.create({model, messages: messages('hello')});
+    assert.equal(answer.choices[0].message.content, 'You said: hello');
+    assert.equal(answer.usage.total_tokens, 15);
+  },
+  async 'chat stream'() {
+    const stream = client.chat.completions.stream(
+      {model, messages: messages('hello'), stream_options: {include_usage: true}});
+    assert.equal(await stream.finalContent(), 'You said: hello');
+    assert.equal((await stream.totalUsage()).total_tokens, 15);
+  },
+  async 'chat tools'() {
+    const weather = {
+      type: 'function',
+      function: {
+        name: 'weather', description: 'd', parameters: city, parse: JSON.parse, function: ({city}) => `mild ${city}`,
+      },
+    };
+    for (const stream of [false, true]) {
+      const runner = client.chat.completions.runTools(
+        {model, messages: messages('weather Rome Oslo'), tools: [weather], stream});
+      assert.equal(await runner.finalContent(), '2 results: mild Oslo');
+    }
+  },
+  async 'chat structured output'() {
+    const answer = await client.chat.completions.parse(
+      {model, messages: messages('event'), response_format: zodResponseFormat(Event, 'event')});
+    assert.deepEqual(answer.choices[0].message.parsed.guests, ['Ann', 'Bob']);
+  },
+  async 'responses'() {
+    const response = await client.responses.create({model, input: 'hello'});
+    assert.equal(response.output_text, 'You said: hello');
+    const parsed = await client.responses.parse({model, input: 'event', text: {format: zodTextFormat(Event, 'event')}});
+    assert.equal(parsed.output_parsed.day, 'Friday');
+  },
+  async 'responses stream'() {
+    const stream = client.responses.stream({model, input: 'hello'});
+    const events = await all(stream);
+    assert.deepEqual(events.map(event => event.sequence_number), [...events.keys()]);
+    assert.equal((await stream.finalResponse()).output_text, 'You said: hello');
+  },
+  async 'responses tools'() {
+    const first = await client.responses.create({model, input: 'weather Rome Oslo', tools: [tool]});
+    const results = first.output.filter(item => item.type === 'function_call')
+      .map(({call_id}) => ({type: 'function_call_output', call_id, output: 'mild'}));
+    const second = await client.responses.create(
+      {model, previous_response_id: first.id, input: results, tools: [tool]});
+    assert.equal(second.output_text, '2 results: mild');
+  },
+  async 'background, resumed after kill -9'() {
+    const events = [];
+    for await (const event of await client.responses.create({model, input: 'slow', background: true, stream: true})) {
+      events.push(event);
+      if (events.length === 12) break;
+    }
+    await crash();
+    const id = events[0].response.id;
+    const rest = {stream: true, starting_after: events.at(-1).sequence_number};
+    events.push(...await all(await client.responses.retrieve(id, rest)));
+    assert.deepEqual(events.map(event => event.sequence_number), [...events.keys()]);
+    assert.equal((await client.responses.retrieve(id)).output_text, slowText);
+  },
+  async 'files and batch'() {
+    const body = {model, messages: messages('hello')};
+    const line = JSON.stringify({custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body});
+    const file = await client.files.create({file: await toFile(Buffer.from(line), 'in.jsonl'), purpose: 'batch'});
+    let batch = await client.batches.create(
+      {input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h'});
+    for (let tries = 0; tries < 200 && batch.status !== 'completed'; tries += 1) {
+      await new Promise(next => setTimeout(next, 50));
+      batch = await client.batches.retrieve(batch.id);
+    }
+    const output = JSON.parse(await (await client.files.content(batch.output_file_id)).text());
+    assert.equal(output.response.body.choices[0].message.content, 'You said: hello');
+    assert.ok((await client.files.delete(file.id)).deleted);
+  },
+  async 'errors'() {
+    const refused = client.chat.completions.create({model, messages: messages('x'), n: 2});
+    await assert.rejects(refused, error => error instanceof OpenAI.BadRequestError && error.param === 'n');
+    await assert.rejects(client.models.retrieve('gone'), OpenAI.NotFoundError);
+  },
+});

@@ -1,0 +1,61 @@
+// The Vercel AI SDK with its providers for OpenAI, for compatible servers and for Open Responses.
+import {createOpenAI} from '@ai-sdk/openai';
+import {createOpenAICompatible} from '@ai-sdk/openai-compatible';
+import {createOpenResponses} from '@ai-sdk/open-responses';
+import {generateText, isStepCount, Output, streamText, tool} from 'ai';
+import {z} from 'zod';
+import {all, assert, run, url} from './common.mjs';
+
+const apiKey = 'unused';
+const openai = createOpenAI({baseURL: url, apiKey});
+const compatible = createOpenAICompatible(
+  {name: 'nanoclaw', baseURL: url, apiKey, includeUsage: true, supportsStructuredOutputs: true});
+const openResponses = createOpenResponses({name: 'nanoclaw', url: `${url}/responses`, apiKey});
+const Event = z.object({name: z.string(), day: z.string(), guests: z.array(z.string())});
+const weather = tool({
+  description: 'd', inputSchema: z.object({city: z.string()}), execute: async ({city}) => `mild ${city}`,
+});
+const models = {
+  'openai chat': openai.chat('scripted'),
+  'openai responses': openai.responses('scripted'),
+  'openai-compatible': compatible.chatModel('scripted'),
+  'open-responses': openResponses('scripted'),
+};
+
+function checks(model) {
+  const common = {model, maxRetries: 0};
+  const tools = {tools: {weather}, stopWhen: isStepCount(3), prompt: 'weather Rome Oslo'};
+  return {
+    async chat() {
+      const {text, usage} = await generateText({...common, prompt: 'hello'});
+      assert.equal(text, 'You said: hello');
+      assert.equal(usage.totalTokens, 15);
+    },
+    async stream() {
+      const parts = await all(streamText({...common, prompt: 'hello'}).fullStream);
+      assert.deepEqual(parts.filter(part => part.type === 'error'), []);
+      const text = parts.filter(part => part.type === 'text-delta').map(part => part.text).join('');
+      assert.equal(text, 'You said: hello');
+    },
+    async tools() {
+      const {text, steps} = await generateText({...common, ...tools});
+      assert.equal(steps[0].toolCalls.length, 2);
+      assert.match(text, /^2 results: .*mild Oslo/);
+    },
+    async 'streamed tools'() {
+      const parts = await all(streamText({...common, ...tools}).fullStream);
+      assert.deepEqual(parts.filter(part => part.type === 'error'), []);
+      assert.equal(parts.filter(part => part.type === 'tool-result').length, 2);
+    },
+    async 'structured output'() {
+      const {output} = await generateText({...common, prompt: 'event', output: Output.object({schema: Event})});
+      assert.deepEqual(output.guests, ['Ann', 'Bob']);
+    },
+  };
+}
+
+for (const [name, model] of Object.entries(models)) {
+  await run({[name]: async () => {
+    for (const check of Object.values(checks(model))) await check();
+  }});
+}

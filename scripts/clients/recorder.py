@@ -1,0 +1,43 @@
+"""Forwards connections to the server and keeps what was sent and received last, for the report of a failed check."""
+import socket, threading
+
+KEPT = 12_000
+
+
+class Recorder:
+    def __init__(self, port):
+        self.target, self.log, self.lock = port, b"", threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                client.close()
+                continue
+            for name, source, sink in (("sent", client, server), ("received", server, client)):
+                threading.Thread(target=self.forward, args=(name, source, sink), daemon=True).start()
+
+    def forward(self, name, source, sink):
+        """Copies until either end closes; then both are closed."""
+        try:
+            while data := source.recv(65536):
+                with self.lock:
+                    self.log = (self.log + f"\n--- {name}\n".encode() + data)[-KEPT:]
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def last(self):
+        """What was sent and received last."""
+        with self.lock:
+            return self.log.decode(errors="replace")
