@@ -26,6 +26,11 @@ CLIENTS = [
     ("openai-python, answers of batches", [*PYTHON, "openai_batches"]),
     ("openai-node", [*NODE, os.path.join(COMPAT, "node/openai.mjs")]),
     ("Vercel AI SDK", [*NODE, os.path.join(COMPAT, "node/vercel.mjs")]),
+    ("LangChain", [*PYTHON, "langchain_client"]),
+    ("LlamaIndex", [*LLAMA_PYTHON, "llama_index_client"]),
+    ("pydantic-ai", [*PYTHON, "pydantic_ai_client"]),
+    ("OpenAI Agents SDK", [*PYTHON, "openai_agents"]),
+    ("LiteLLM", [*PYTHON, "litellm_client"]),
 ]
 TIMEOUT_S = 120
 

@@ -1,0 +1,42 @@
+"""pydantic-ai on chat completions and on responses."""
+from openai_chat import Event
+from pydantic_ai import Agent, NativeOutput
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+
+def weather(city: str) -> str:
+    """The weather."""
+    return f"mild {city}"
+
+
+def talk(model):
+    result = Agent(model).run_sync("hello")
+    assert result.output == "You said: hello", result
+    again = Agent(model).run_sync("again", message_history=result.all_messages())
+    assert again.output == "You said: again", again
+
+
+def stream(model):
+    result = Agent(model).run_stream_sync("hello")
+    assert "".join(result.stream_text(delta=True)) == "You said: hello"
+
+
+def tools(model):
+    result = Agent(model, tools=[weather]).run_sync("weather Rome Oslo")
+    assert result.output == "2 results: mild Oslo", result
+
+
+def structured(model):
+    for output in (Event, NativeOutput(Event)):
+        result = Agent(model, output_type=output).run_sync("event")
+        assert result.output.guests == ["Ann", "Bob"], result
+
+
+def run(url):
+    provider = OpenAIProvider(base_url=url, api_key="unused")
+    for kind in (OpenAIChatModel, OpenAIResponsesModel):
+        parts = (talk, stream, tools, structured)
+        for part in parts:
+            part(kind("scripted", provider=provider))
+        yield f"{kind.__name__} ({', '.join(part.__name__ for part in parts)})"
