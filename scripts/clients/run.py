@@ -11,7 +11,9 @@ CONFIG = """
 models:
   - {{id: scripted, api_url: "{0}"}}
   - {{id: org/agent, api_url: "{0}", agent: true}}
+  # Some clients have a list of names, or look at the name for what a model can do.
   - {{id: gpt-4o, api_url: "{0}"}}
+  - {{id: gpt-5, api_url: "{0}"}}
 limits: {{disk_free_bytes: 0, disk_free_percent: 0}}
 """
 COMPAT = os.path.abspath("target/compat")
@@ -31,6 +33,7 @@ CLIENTS = [
     ("pydantic-ai", [*PYTHON, "pydantic_ai_client"]),
     ("OpenAI Agents SDK", [*PYTHON, "openai_agents"]),
     ("LiteLLM", [*PYTHON, "litellm_client"]),
+    ("llm-comply", [*PYTHON, "comply"]),
 ]
 TIMEOUT_S = 120
 

@@ -53,6 +53,8 @@ def answer(request):
         return [chunk({"content": event[:9]}), chunk({"content": event[9:]}), end("stop")]
     if text == "refuse":
         return [{"error": {"code": 400, "message": "no such thing"}}]
+    if request.get("tool_choice") == "required":
+        return [chunk({"tool_calls": [call(0, sorted(offered(request))[0], {"location": "Rome"})]}), end("tool_calls")]
     if text == "slow":
         return [*(chunk({"content": piece}) for piece in SLOW), end("stop")]
     if text == "long":

@@ -1,0 +1,34 @@
+"""llm-comply: the suites of its formats that this server has."""
+import json, os, subprocess, sys
+
+# The suite's list of events has response.reasoning_summary.delta; the Open Responses document and OpenAI have
+# response.reasoning_summary_text.delta.
+IGNORED = "unknown SSE event type: response.reasoning_summary_text"
+FORMATS = ["open-responses", "openai-chat"]
+# Tests that cannot pass, with the reason.
+KNOWN = {
+    "image-input": "images are not supported yet",
+    "chat-image-input": "images are not supported yet",
+    "chat-reasoning-summary": "it sends 'reasoning', which chat completions of OpenAI do not have",
+    "chat-error-handling": "it sends no model, and here that is the configured default",
+}
+
+
+def suite(url, name, model):
+    """The ids of the tests that passed, and the failures."""
+    program = os.path.join(os.path.dirname(sys.executable), "llm-comply")
+    command = [program, "-u", url, "-k", "unused", "-m", model, "--format", name, "--ignore", IGNORED, "--json"]
+    results = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)["results"]
+    failed = {test["id"]: test.get("errors", test["status"]) for test in results if test["status"] != "passed"}
+    return [test["id"] for test in results if test["id"] not in failed], failed
+
+
+def run(url, model="gpt-5"):
+    for name in FORMATS:
+        passed, failed = suite(url, name, model)
+        unknown = {test: errors for test, errors in failed.items() if test not in KNOWN}
+        assert not unknown, f"{name}: {json.dumps(unknown, indent=1)}"
+        known = [f"{test}: {KNOWN[test]}" for test in failed]
+        mended = [test for test in passed if test in KNOWN]
+        notes = [f"without {'; '.join(known)}" if known else "", f"now with {'; '.join(mended)}" if mended else ""]
+        yield f"{name} {len(passed)} of {len(passed) + len(failed)} ({' '.join(filter(None, notes)) or 'all'})"
