@@ -13,6 +13,7 @@
 mod accounts;
 mod add_a_tool;
 mod agents;
+mod anthropic_messages;
 mod approvals;
 mod ask;
 mod attacks;

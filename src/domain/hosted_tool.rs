@@ -17,6 +17,9 @@ impl HostedTool {
     /// The types that a request may name, for texts.
     pub const TYPES: &'static str = "code_interpreter, web_search, shell, local_shell or mcp";
 
+    /// The same for Anthropic's API.
+    pub const ANTHROPIC_TYPES: &'static str = "custom, web_search_…, code_execution_… or bash_…";
+
     /// What a request may include beside the usual fields.
     pub const INCLUDES: [&'static str; 8] = [
         "reasoning.encrypted_content",
@@ -37,6 +40,13 @@ impl HostedTool {
             kind if kind == "web_search" || kind.starts_with("web_search_") => Some(Self::Search),
             _ => None,
         }
+    }
+
+    /// The same for the types of Anthropic's API.
+    pub fn of_anthropic_type(kind: &str) -> Option<Self> {
+        let prefixes =
+            [("web_search_", Self::Search), ("code_execution_", Self::Code), ("bash_", Self::Shell)];
+        prefixes.into_iter().find(|(prefix, _)| kind.starts_with(prefix)).map(|(_, tool)| tool)
     }
 
     /// How calls of this server's tool of this name are shown.

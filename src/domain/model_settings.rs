@@ -28,6 +28,9 @@ pub struct ModelSettings {
     /// 0.0 to 1.0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// Only the most likely tokens are chosen from, this many, where a provider supports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
     /// The same seed gives similar answers, where a provider supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
@@ -40,6 +43,9 @@ pub struct ModelSettings {
     /// How much the model thinks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// The most tokens of reasoning, which are then a part of the answer's limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u32>,
 }
 
 impl ModelSettings {

@@ -2,7 +2,7 @@
 
 use super::characters::CharacterCounts;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,6 +17,18 @@ pub struct ToolCall {
     pub name: String,
     /// Arguments as the model wrote them: a JSON text, possibly malformed.
     pub arguments: String,
+}
+
+impl ToolCall {
+    /// Arguments as a JSON object, which is all that providers and some clients accept. Malformed ones are
+    /// wrapped: the result of the tool tells the model what is wrong with them.
+    pub fn object_of(arguments: &str) -> Value {
+        match serde_json::from_str::<Value>(arguments) {
+            Ok(object @ Value::Object(_)) => object,
+            _ if arguments.trim().is_empty() => Value::Object(Map::new()),
+            _ => json!({"malformed_arguments": arguments}),
+        }
+    }
 }
 
 /// Definition of a tool (`OpenAI` function format).

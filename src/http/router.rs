@@ -3,7 +3,7 @@
 use super::context::ServerContext;
 use super::error::ApiError;
 use super::middleware::access_log::MeteredBody;
-use super::middleware::request_id::{RequestId, X_REQUEST_ID};
+use super::middleware::request_id::{REQUEST_ID, RequestId, X_REQUEST_ID};
 use super::middleware::tracker::{RequestNotes, RequestTracker};
 use super::middleware::{admission, cors, security_headers};
 use super::request::body::RequestBody;
@@ -79,12 +79,12 @@ pub(crate) async fn answer(
     context: &Arc<ServerContext>,
     request: Request<Incoming>,
 ) -> Response<MeteredBody> {
-    let format = ErrorFormat::of(request.uri().path());
     let id = RequestId::of(request.headers(), context.app.entropy.as_ref());
+    let format = ErrorFormat::of(request.uri().path(), &id);
     let span = tracing::error_span!("request", request = %id);
     let mut tracker = RequestTracker::begin(context, request.method(), &id);
     let notes = &mut tracker.notes;
-    let mut response = match handle(context, request, notes).instrument(span).await {
+    let mut response = match handle(context, request, &id, notes).instrument(span).await {
         Ok(response) => response,
         Err(error) => {
             notes.details.error = error.fault();
@@ -94,6 +94,9 @@ pub(crate) async fn answer(
     let headers = response.headers_mut();
     security_headers::apply(headers);
     if let Some(id) = id.header() {
+        if let ErrorFormat::Anthropic(_) = format {
+            headers.insert(REQUEST_ID, id.clone());
+        }
         headers.insert(X_REQUEST_ID, id);
     }
     if let Some(status) = &notes.rate_limit {
@@ -111,6 +114,7 @@ pub(crate) async fn answer(
 async fn handle(
     context: &Arc<ServerContext>,
     request: Request<Incoming>,
+    id: &RequestId,
     notes: &mut RequestNotes,
 ) -> HandlerResult {
     context.guard.check(&request)?;
@@ -139,6 +143,7 @@ async fn handle(
     let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
     let request = RequestContext {
+        request_id: id.clone(),
         user: caller.user,
         caller,
         address,

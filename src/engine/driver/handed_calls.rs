@@ -82,7 +82,8 @@ fn unchanged_calls(job: JobId, log: &[Record], given: &[ToolCall]) -> Option<Has
     let handed: Vec<(String, &ToolCall)> =
         (0..).zip(handed).map(|(place, call)| (ClientCallId { job, place }.to_string(), call)).collect();
     let is_same = |(call, (id, handed)): (&ToolCall, &(String, &ToolCall))| {
-        call.id_ref == *id && call.name == handed.name && call.arguments == handed.arguments
+        let has_same = |a: &str, b: &str| a == b || ToolCall::object_of(a) == ToolCall::object_of(b);
+        call.id_ref == *id && call.name == handed.name && has_same(&call.arguments, &handed.arguments)
     };
     let all_same = handed.len() == given.len() && given.iter().zip(&handed).all(is_same);
     all_same.then(|| handed.into_iter().map(|(id, call)| (id, call.id_ref.clone())).collect())

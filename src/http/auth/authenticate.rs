@@ -12,11 +12,14 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::ports::SecretDigest;
 use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderName};
 use hyper::http::request::Parts;
 
 /// The same text whatever is wrong with a credential.
 const LOGIN: ApiError = ApiError::Unauthorized("Unauthorized - please login");
+
+/// An API key, as clients of Anthropic send it.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Finds the caller; a 401 without a valid credential. [`Caller::may`] checks what the caller may do.
 pub(crate) fn authenticate(
@@ -27,7 +30,7 @@ pub(crate) fn authenticate(
     if context.app.auth.mode == AuthMode::Single {
         return Ok(Caller::SINGLE);
     }
-    if let Some(credential) = bearer(&head.headers)? {
+    if let Some(credential) = credential(&head.headers)? {
         if is_control_key(context, credential) {
             return Ok(Caller::SINGLE);
         }
@@ -61,16 +64,26 @@ pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), Api
     if caller.role == Role::Admin && role != Role::Admin { Err(LOGIN) } else { Ok(()) }
 }
 
-/// The credential of `Authorization: Bearer`. Other schemes are left to proxies.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
-    let mut lines = headers.get_all(AUTHORIZATION).iter();
+/// The credential of `Authorization: Bearer`, or else of `x-api-key`. Other schemes are left to proxies.
+fn credential(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let line = only_line(headers, &AUTHORIZATION)?;
+    let bearer = line.and_then(|line| {
+        let (scheme, credential) = line.split_once(' ').unwrap_or((line, ""));
+        scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim())
+    });
+    match bearer {
+        Some(credential) => Ok(Some(credential)),
+        None => only_line(headers, &X_API_KEY),
+    }
+}
+
+fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, ApiError> {
+    let mut lines = headers.get_all(name).iter();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() {
         return Err(LOGIN);
     }
-    let line = line.to_str().map_err(|_| LOGIN)?.trim();
-    let (scheme, credential) = line.split_once(' ').unwrap_or((line, ""));
-    Ok(scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim()))
+    Ok(Some(line.to_str().map_err(|_| LOGIN)?.trim()))
 }
 
 fn by_key(context: &ServerContext, digest: &SecretDigest) -> Result<Option<Caller>, ApiError> {

@@ -6,6 +6,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use std::fmt;
 
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same in responses of Anthropic's routes.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
 /// The longest id from a client, bytes.
 const NAME_BYTES: usize = 64;
@@ -25,6 +27,10 @@ impl RequestId {
     pub(crate) fn mint(entropy: &dyn Entropy) -> Self {
         let low = entropy.random() & u128::from(u64::MAX);
         Self(format!("req_{low:016x}"))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
     }
 
     pub(crate) fn header(&self) -> Option<HeaderValue> {

@@ -5,6 +5,7 @@ use super::query::QueryString;
 use crate::domain::id::UserId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::middleware::request_id::RequestId;
 use crate::http::server::client_socket::SocketState;
 use crate::http::shares::ShareOwner;
 use hyper::HeaderMap;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 
 /// A request without its body. The query has only parameters that its route knows.
 pub(crate) struct RequestContext {
+    pub(crate) request_id: RequestId,
     pub(crate) user: UserId,
     pub(crate) caller: Caller,
     pub(crate) address: ClientAddress,

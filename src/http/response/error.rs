@@ -1,24 +1,35 @@
-//! The wire form of an error, in the two formats that clients know.
+//! The wire form of an error, in the formats that clients know.
 
 use super::{HttpResponse, json, set};
 use crate::http::error::ApiError;
+use crate::http::middleware::request_id::RequestId;
 use hyper::StatusCode;
 use hyper::header;
 use serde::Serialize;
 
 /// Wire formats of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorFormat {
+pub(crate) enum ErrorFormat<'r> {
     /// `{"error":{"message","type","param","code"}}`.
     Plain,
     /// `{"code":<status>,"message":…}`, for `/api`.
     Coded,
+    /// `{"type":"error","error":{"type","message","details":{"error_code","param"}},"request_id"}`, for
+    /// `/v1/messages`.
+    Anthropic(&'r RequestId),
 }
 
-impl ErrorFormat {
-    /// The format of routes at this path.
-    pub(crate) fn of(path: &str) -> Self {
-        if path == "/api" || path.starts_with("/api/") { Self::Coded } else { Self::Plain }
+impl<'r> ErrorFormat<'r> {
+    /// The format of routes at this path, for the request of this id.
+    pub(crate) fn of(path: &str, id: &'r RequestId) -> Self {
+        let is_at = |base: &str| {
+            path.strip_prefix(base).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'/', ..]))
+        };
+        match path {
+            _ if is_at("/api") => Self::Coded,
+            _ if is_at("/v1/messages") => Self::Anthropic(id),
+            _ => Self::Plain,
+        }
     }
 }
 
@@ -63,13 +74,60 @@ fn kind(status: StatusCode) -> &'static str {
     }
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct AnthropicErrorResponse<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: AnthropicErrorDetail<'a>,
+    request_id: Option<&'a str>,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+struct AnthropicErrorDetail<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: String,
+    details: AnthropicErrorCause<'a>,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+struct AnthropicErrorCause<'a> {
+    /// The code that other routes name `code`.
+    error_code: &'a str,
+    param: Option<&'a str>,
+}
+
+impl<'a> AnthropicErrorResponse<'a> {
+    /// The error in Anthropic's format.
+    pub(crate) fn of(error: &'a ApiError, request_id: Option<&'a RequestId>) -> Self {
+        let kind = match error.class().0.as_u16() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            503 => "overloaded_error",
+            504 => "timeout_error",
+            500.. => "api_error",
+            _ => "invalid_request_error",
+        };
+        let details = AnthropicErrorCause { error_code: error.code(), param: error.param() };
+        let error = AnthropicErrorDetail { kind, message: error.message(), details };
+        Self { kind: "error", error, request_id: request_id.map(RequestId::as_str) }
+    }
+}
+
 impl ApiError {
     /// The response.
-    pub(crate) fn into_response(self, dialect: ErrorFormat) -> HttpResponse {
+    pub(crate) fn into_response(self, dialect: ErrorFormat<'_>) -> HttpResponse {
         let (status, _) = self.class();
         let message = self.message();
         let mut response = match dialect {
             ErrorFormat::Plain => json(status, &ErrorResponse::of(&self)),
+            ErrorFormat::Anthropic(id) => json(status, &AnthropicErrorResponse::of(&self, Some(id))),
             ErrorFormat::Coded => {
                 let message = self.short().unwrap_or(message);
                 json(status, &ApiErrorResponse { code: status.as_u16(), message })

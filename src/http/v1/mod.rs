@@ -1,5 +1,6 @@
 //! `/v1` (DESIGN §3): one module a resource.
 
+pub(crate) mod anthropic;
 pub(crate) mod backup;
 pub(crate) mod batches;
 pub(crate) mod files;

@@ -163,7 +163,7 @@ impl ContentBlock {
                 .then(|| json!({"type": "thinking", "thinking": self.text, "signature": self.signature})),
             BlockKind::Call | BlockKind::OwnCall => {
                 let mut fields = self.fields.clone();
-                fields.insert("input".to_owned(), arguments(&self.arguments()));
+                fields.insert("input".to_owned(), ToolCall::object_of(&self.arguments()));
                 if let Some(id) = id {
                     fields.insert("id".to_owned(), json!(id));
                 }
@@ -184,15 +184,5 @@ fn kind_of(word: &str) -> BlockKind {
         "redacted_thinking" | "container_upload" => BlockKind::Opaque,
         result if result.ends_with("_tool_result") => BlockKind::Opaque,
         _ => BlockKind::Discarded,
-    }
-}
-
-/// Providers accept only an object. The result of the tool has told the model what is wrong with malformed
-/// arguments.
-pub(super) fn arguments(text: &str) -> Value {
-    match serde_json::from_str::<Value>(text) {
-        Ok(object @ Value::Object(_)) => object,
-        _ if text.trim().is_empty() => json!({}),
-        _ => json!({"malformed_arguments": text}),
     }
 }

@@ -31,7 +31,10 @@ pub(super) fn body(request: &ModelRequest, options: &DialectOptions) -> Provider
     put("model", json!(options.upstream_id));
     let limit = request.max_tokens.into_iter().chain(options.max_output_tokens).min().unwrap_or(MAX_TOKENS);
     let settings = &request.settings;
-    let budget_of_answer = AnswerBudget::of(limit, options.max_output_tokens, settings.reasoning_effort);
+    let budget_of_answer = match settings.reasoning_tokens {
+        Some(most) => AnswerBudget::within(limit, most),
+        None => AnswerBudget::of(limit, options.max_output_tokens, settings.reasoning_effort),
+    };
     // Providers refuse a forced call together with reasoning.
     let may_think = turns.may_think && settings.call_mode.is_none();
     match budget_of_answer.filter(|_| request.thinking && may_think) {
@@ -70,9 +73,12 @@ pub(super) fn body(request: &ModelRequest, options: &DialectOptions) -> Provider
     if let Some(top_p) = settings.top_p.filter(|_| request.temperature.is_none()) {
         put("top_p", json!(top_p));
     }
+    if let Some(top_k) = settings.top_k {
+        put("top_k", json!(top_k));
+    }
     put("stream", json!(true));
     body.extend(options.extra_body.clone());
-    for field in ["temperature", "top_p"] {
+    for field in ["temperature", "top_p", "top_k"] {
         if thinks(&body) && !options.extra_body.contains_key(field) {
             body.shift_remove(field);
         }
@@ -148,5 +154,11 @@ impl AnswerBudget {
         // If the limit cannot be raised, reasoning gets half of it.
         let budget = (max_tokens - limit).max(max_tokens / 2).clamp(BUDGET_MIN, wanted);
         (budget < max_tokens).then_some(Self { max_tokens, budget })
+    }
+
+    /// The requested limit with this much reasoning in it; `None` if it leaves too little.
+    fn within(max_tokens: u32, most: u32) -> Option<Self> {
+        let budget = most.min(max_tokens.saturating_sub(1));
+        (budget >= BUDGET_MIN).then_some(Self { max_tokens, budget })
     }
 }

@@ -1,7 +1,6 @@
 //! Arranges the conversation as this dialect requires: user and assistant take turns, each call has its
 //! result, and there are no empty texts and no ids of other providers.
 
-use super::block::arguments;
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
 use serde_json::{Value, json};
@@ -207,7 +206,7 @@ impl TurnBuilder<'_> {
         }
         for call in wanted {
             let id = self.ids.assign(call, &mut called);
-            let (name, input) = (tool_name(&call.name), arguments(&call.arguments));
+            let (name, input) = (tool_name(&call.name), ToolCall::object_of(&call.arguments));
             content_blocks.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
         }
         content_blocks.retain(|block| !is_blank_text(block));

@@ -131,13 +131,11 @@ fn call(call: &ToolCall, quirks: &ProviderQuirks) -> Value {
     })
 }
 
-/// Providers refuse a history with malformed arguments. The result of the tool has told the model what is
-/// wrong.
+/// Providers refuse a history with malformed arguments.
 fn arguments(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(_)) => text.to_owned(),
-        _ if text.trim().is_empty() => "{}".to_owned(),
-        _ => json!({"malformed_arguments": text}).to_string(),
+        _ => ToolCall::object_of(text).to_string(),
     }
 }
 

@@ -47,6 +47,9 @@ pub(super) fn put_settings(
             put(name, json!(value));
         }
     }
+    if let Some(top_k) = settings.top_k.filter(|_| quirks.accepts_temperature(upstream_id)) {
+        put("top_k", json!(top_k));
+    }
     if let Some(seed) = settings.seed {
         put("seed", json!(seed));
     }
@@ -119,10 +122,12 @@ mod tests {
             checks_answer: true,
             stop: vec!["x".into()],
             top_p: Some(0.5),
+            top_k: Some(40),
             seed: Some(7),
             frequency_penalty: Some(1.0),
             presence_penalty: Some(-1.0),
             reasoning_effort: Some(ReasoningEffort::Low),
+            reasoning_tokens: None,
         };
         let tools = vec![function().definition()];
         let request = ModelRequest { tools, settings, ..request(Vec::new()) };
@@ -134,7 +139,7 @@ mod tests {
         assert_eq!(body["response_format"], json!({"type": "json_schema", "json_schema": schema}));
         assert_eq!((&body["stop"], &body["top_p"], &body["seed"]), (&json!(["x"]), &json!(0.5), &json!(7)));
         assert_eq!((&body["frequency_penalty"], &body["presence_penalty"]), (&json!(1.0), &json!(-1.0)));
-        assert_eq!(body["reasoning_effort"], "low");
+        assert_eq!((&body["reasoning_effort"], &body["top_k"]), (&json!("low"), &json!(40)));
         let closing = sent("localhost", &ModelRequest { may_call: false, ..request });
         assert!(closing.get("tool_choice").is_none() && closing.get("parallel_tool_calls").is_none());
     }

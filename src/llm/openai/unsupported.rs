@@ -10,7 +10,7 @@ use ureq::http::StatusCode;
 pub(super) const RESPONSE_FORMAT: &str = "response_format";
 
 /// The optional fields; `max_tokens` and `max_completion_tokens` replace each other.
-pub(super) const FIELDS: [&str; 16] = [
+pub(super) const FIELDS: [&str; 17] = [
     "stream_options",
     MAX_TOKENS,
     MAX_COMPLETION_TOKENS,
@@ -21,6 +21,7 @@ pub(super) const FIELDS: [&str; 16] = [
     "reasoning_effort",
     "parallel_tool_calls",
     "top_p",
+    "top_k",
     "frequency_penalty",
     "presence_penalty",
     "seed",

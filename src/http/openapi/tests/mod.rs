@@ -1,5 +1,6 @@
 //! Draws the `OpenAPI` document and holds the committed one, and the table of routes, against it.
 
+mod anthropic;
 mod api;
 mod bodies;
 mod files;
@@ -10,7 +11,7 @@ mod responses;
 mod v1;
 
 use crate::http::auth::RouteAccess;
-use crate::http::response::error::{ApiErrorResponse, ErrorResponse};
+use crate::http::response::error::{AnthropicErrorResponse, ApiErrorResponse, ErrorResponse};
 use crate::http::routes::ROUTES;
 use crate::http::testing::{MemoryStore, app};
 use operation::Operation;
@@ -65,7 +66,7 @@ impl Drawing {
                                 the default configuration.",
             },
             "servers": [{"url": "/"}],
-            "security": [{"bearer": []}, {"session": []}],
+            "security": [{"bearer": []}, {"api_key": []}, {"session": []}],
             "paths": self.paths,
             "components": {
                 "schemas": schemas,
@@ -75,6 +76,7 @@ impl Drawing {
                         "scheme": "bearer",
                         "description": "A session from POST /api/auth/login, or an API token. Not needed with auth_mode: single.",
                     },
+                    "api_key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
                     "session": {"type": "apiKey", "in": "cookie", "name": "nanoclaw_session"},
                 },
             },
@@ -90,9 +92,11 @@ fn drawn() -> Value {
     responses::draw(&mut drawing);
     openai_conversations::draw(&mut drawing);
     files::draw(&mut drawing);
+    anthropic::draw(&mut drawing);
     api::draw(&mut drawing, &app);
     drawing.shape::<ErrorResponse<'_>>();
     drawing.shape::<ApiErrorResponse>();
+    drawing.shape::<AnthropicErrorResponse<'_>>();
     drawing.document()
 }
 

@@ -19,24 +19,24 @@ pub(super) fn draw(drawing: &mut Drawing) {
     drawing.add(show);
     drawing.component("ChatCompletionRequest", chat_request());
     let summary = "Asks a model: OpenAI's chat completions, as a job";
-    let mut chat = Operation::new("POST", "/v1/chat/completions", summary)
-        .header("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255}))
+    let chat = with_job_headers(Operation::new("POST", "/v1/chat/completions", summary))
         .takes(json_of(named("ChatCompletionRequest")));
-    for (name, schema) in [
-        (
-            "NanoClaw-Tools",
-            json!({"type": "string", "minLength": 1, "description": "default, none, or names with commas"}),
-        ),
-        ("NanoClaw-Project", json!({"type": "string", "minLength": 1})),
-        ("NanoClaw-Strictness", json!({"enum": Strictness::ALL.map(Strictness::name)})),
-        ("NanoClaw-Priority", json!({"type": "integer", "minimum": 0, "maximum": 9})),
-        ("NanoClaw-Webhook", json!({"type": "string", "format": "uri", "maxLength": 2_048})),
-    ] {
-        chat = chat.header(name, schema);
-    }
     let mut answers = json_of(drawing.shape::<ChatCompletion>());
     answers["text/event-stream"] = json!({"schema": {"type": "string"}});
     drawing.add(chat.says(200, "The completion, or with 'stream' its chunks and [DONE]", answers));
+}
+
+/// The same with the headers of a request that becomes a job.
+pub(super) fn with_job_headers(operation: Operation) -> Operation {
+    let tools =
+        json!({"type": "string", "minLength": 1, "description": "default, none, or names with commas"});
+    operation
+        .header("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255}))
+        .header("NanoClaw-Tools", tools)
+        .header("NanoClaw-Project", json!({"type": "string", "minLength": 1}))
+        .header("NanoClaw-Strictness", json!({"enum": Strictness::ALL.map(Strictness::name)}))
+        .header("NanoClaw-Priority", json!({"type": "integer", "minimum": 0, "maximum": 9}))
+        .header("NanoClaw-Webhook", json!({"type": "string", "format": "uri", "maxLength": 2_048}))
 }
 
 /// A text, or a list of such items.

@@ -2,8 +2,8 @@
 
 use super::Drawing;
 use super::bodies::body;
+use super::openai::with_job_headers;
 use super::operation::{Operation, json_of, named};
-use crate::domain::tool::Strictness;
 use crate::http::v1::openai::responses::request::{FIELDS, ResponsesRequest};
 use serde_json::{Value, json};
 
@@ -13,18 +13,8 @@ pub(super) fn draw(drawing: &mut Drawing) {
     drawing.component("Response", response());
     let mut answers = json_of(named("Response"));
     answers["text/event-stream"] = json!({"schema": {"type": "string"}});
-    let mut create = Operation::new("POST", "/v1/responses", "Asks a model: OpenAI's responses, as a job")
-        .header("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255}))
-        .takes(json_of(named("ResponsesRequest")));
-    for (name, schema) in [
-        ("NanoClaw-Tools", json!({"type": "string", "description": "default, none, or names with commas"})),
-        ("NanoClaw-Project", json!({"type": "string"})),
-        ("NanoClaw-Strictness", json!({"enum": Strictness::ALL.map(Strictness::name)})),
-        ("NanoClaw-Priority", json!({"type": "integer", "minimum": 0, "maximum": 9})),
-        ("NanoClaw-Webhook", json!({"type": "string", "format": "uri", "maxLength": 2_048})),
-    ] {
-        create = create.header(name, schema);
-    }
+    let create = Operation::new("POST", "/v1/responses", "Asks a model: OpenAI's responses, as a job");
+    let create = with_job_headers(create).takes(json_of(named("ResponsesRequest")));
     drawing.add(create.says(200, "The response, or with 'stream' its numbered events", answers.clone()));
     let include = json!({"type": "string", "description": "Accepted and unused"});
     let show = Operation::new("GET", "/v1/responses/{id}", "A stored response, whole or as a stream")

@@ -2,9 +2,10 @@
 
 use super::events;
 use super::on_disconnect::CancelOnDisconnect;
-use super::store::name;
+use super::store::{name, store};
 use crate::domain::id::JobId;
-use crate::domain::job::{Job, OnDisconnect};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::{Job, JobSpec, OnDisconnect};
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -13,7 +14,7 @@ use crate::http::server::client_socket::SocketState;
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::sse::stream::{self, DisconnectGuard, StreamRequest};
-use crate::ports::StoreError;
+use crate::ports::{NewJob, StoreError};
 use std::sync::Arc;
 
 /// The client that a new job is stored for.
@@ -52,6 +53,21 @@ where
     let mut response = events::answer(id, wire, opened.into_body(guard));
     name(&mut response, id, is_replayed);
     Ok(response)
+}
+
+/// Stores a new job of this client. A conversation that it names must exist.
+pub(crate) async fn store_new(
+    context: &Arc<ServerContext>,
+    (caller, socket): (Caller, SocketState),
+    spec: JobSpec,
+    key: Option<IdempotencyKey>,
+) -> Result<StoredJob, ApiError> {
+    let created_at_ms = context.app.clock.now_ms();
+    let id = context.app.job_id(created_at_ms);
+    let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
+    let in_existing = spec.conversation_id.is_some();
+    let job = NewJob { id, user: caller.user, created_at_ms, spec, in_existing };
+    store_guarded(context, &reader, store(context, job, key)).await
 }
 
 /// Stores the job, and cancels it if its client leaves, already while it is being stored.

@@ -27,14 +27,14 @@ pub(crate) fn most_values(limits: &Limits) -> usize {
 }
 
 /// A body that was not parsed yet, and the key of its request.
-pub(super) struct KeyedBody {
+pub(crate) struct KeyedBody {
     body: BufferedBody,
-    pub(super) key: Option<IdempotencyKey>,
+    pub(crate) key: Option<IdempotencyKey>,
 }
 
 impl KeyedBody {
     /// Reads the body. `kind` separates routes under the same key. Fails when the user's quota is used up.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         context: &ServerContext,
         (user, headers): (UserId, &HeaderMap),
         body: RequestBody,
@@ -53,7 +53,7 @@ impl KeyedBody {
 
     /// Parses the body, a large one on a thread that may block. The body counts against
     /// `limits.bodies_bytes` until then.
-    pub(super) async fn parse<T: Send + 'static>(
+    pub(crate) async fn parse<T: Send + 'static>(
         self,
         context: &Arc<ServerContext>,
         convert: impl FnOnce(Map<String, Value>, &AppDependencies) -> Result<T, ApiError> + Send + 'static,

@@ -21,7 +21,7 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// The fields that are read. Fails at the first one that is not supported.
-    pub(super) fn supported(&self, body: Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
+    pub(crate) fn supported(&self, body: Map<String, Value>) -> Result<Map<String, Value>, ApiError> {
         let mut kept = Map::new();
         for (name, value) in body {
             if value.is_null() || self.unused.contains(&name.as_str()) {

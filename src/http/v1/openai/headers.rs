@@ -39,6 +39,26 @@ pub(crate) enum ServerTools {
 }
 
 impl ServerTools {
+    /// The tools that a request names in its body, and those of the header. Without either, agents get the
+    /// default set.
+    pub(crate) fn choose(
+        hosted: Vec<String>,
+        header: Option<Self>,
+        (is_none, is_agent): (bool, bool),
+    ) -> Self {
+        match header {
+            _ if is_none => Self::None,
+            Some(Self::Named(mut names)) => {
+                names.extend(hosted);
+                Self::Named(names)
+            }
+            Some(Self::Default) => Self::Default,
+            Some(Self::None) | None if !hosted.is_empty() => Self::Named(hosted),
+            None if is_agent => Self::Default,
+            Some(Self::None) | None => Self::None,
+        }
+    }
+
     pub(crate) fn into_request(self) -> Option<ToolsRequest> {
         match self {
             Self::None => Some(ToolsRequest::All(false)),

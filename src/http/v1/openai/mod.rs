@@ -3,10 +3,11 @@
 //!
 //! A field that is not supported is refused by name. Fields that change no answer are accepted and unused.
 
+pub(crate) mod answer;
 pub(crate) mod body;
 pub(crate) mod chat;
 pub(crate) mod failure;
-mod fields;
+pub(crate) mod fields;
 pub(crate) mod headers;
 mod log_reader;
 pub(crate) mod models;

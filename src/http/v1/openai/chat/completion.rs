@@ -1,9 +1,9 @@
 //! The object of a whole chat completion.
 
+use super::super::answer::finished::FinishedAnswer;
 use super::super::usage::CompletionUsage;
-use super::steps::{AnswerParts, completion_id};
-use crate::domain::event::FinishReason;
-use crate::domain::job::Job;
+use crate::domain::event::{FinishReason, StepKind};
+use crate::domain::id::JobId;
 use crate::domain::tool::ToolCall;
 use serde::Serialize;
 
@@ -64,8 +64,10 @@ impl From<ToolCall> for ChatAnswerCall {
 }
 
 impl ChatCompletion {
-    pub(super) fn new(job: Job, parts: AnswerParts, reason: FinishReason) -> Self {
-        let AnswerParts { text, reasoning, calls } = parts;
+    pub(super) fn new(answer: FinishedAnswer) -> Self {
+        let FinishedAnswer { job, parts, reason } = answer;
+        let (text, reasoning) = (parts.joined(StepKind::Text), parts.joined(StepKind::Thinking));
+        let calls = parts.calls;
         let content = (!text.is_empty() || calls.is_empty()).then_some(text);
         let message = ChatAnswer {
             role: "assistant",
@@ -84,6 +86,11 @@ impl ChatCompletion {
             usage: job.usage.into(),
         }
     }
+}
+
+/// The id of a job's completion.
+pub(super) fn completion_id(job: JobId) -> String {
+    format!("chatcmpl-{job}")
 }
 
 /// The reason in the words of chat completions. A closing answer is an answer.

@@ -68,13 +68,18 @@ fn function(index: usize, tool: ChatTool) -> Result<ClientFunction, ApiError> {
         let path = format!("tools[{index}].function");
         return Err(ApiError::value(&path, format!("'{path}' is missing")));
     };
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !(1..=NAME_CHARS).contains(&name.len()) || !name.chars().all(is_part) {
-        let rule = "must have 1 to 64 letters, digits, '_' or '-'";
-        return Err(ApiError::value(&name_of(index), format!("'{}' {rule}", name_of(index))));
-    }
+    check_name(&name_of(index), &name, NAME_CHARS)?;
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     Ok(ClientFunction { name, description: description.unwrap_or_default(), parameters, strict })
+}
+
+/// Fails at a name with other characters than providers take, or with more.
+pub(crate) fn check_name(path: &str, name: &str, most: usize) -> Result<(), ApiError> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if (1..=most).contains(&name.len()) && name.chars().all(is_part) {
+        return Ok(());
+    }
+    Err(ApiError::value(path, format!("'{path}' must have 1 to {most} letters, digits, '_' or '-'")))
 }
 
 /// What `tool_choice` says.
@@ -121,7 +126,7 @@ impl FunctionChoice {
 
 /// Fails if a function has the name of a tool that the server offers in the same request, or if the model
 /// must call what is not offered.
-pub(in crate::http::v1::openai) fn check_names(
+pub(crate) fn check_names(
     (functions, mode): (&[ClientFunction], Option<&CallMode>),
     (choice, model): (&ToolChoice, &str),
     app: &AppDependencies,

@@ -5,15 +5,14 @@
 
 mod chunk;
 pub(crate) mod completion;
-pub(super) mod functions;
+pub(crate) mod functions;
 mod message;
 pub(crate) mod request;
-mod steps;
-mod stream;
 #[cfg(test)]
 mod tests;
-mod whole;
 
+use super::answer::pieces::AnswerPieces;
+use super::answer::{finished, stream};
 use super::body::KeyedBody;
 use super::failure;
 use super::headers::JobHeaders;
@@ -24,12 +23,14 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::response::HandlerResult;
 use crate::http::response::error::ErrorFormat;
-use crate::http::v1::jobs::store::{name, store};
-use crate::http::v1::jobs::stream::{NewJobReader, store_guarded};
-use crate::ports::{NewJob, Store};
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::jobs::store::name;
+use crate::http::v1::jobs::stream::{StoredJob, store_new};
+use crate::ports::Store;
+use chunk::ChunkWriter;
 use completion::ChatCompletion;
+use hyper::StatusCode;
 use request::{ChatForm, ChatJob};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -47,15 +48,15 @@ pub(crate) async fn create(
     let key = body.key;
     let read = body.parse(context, move |map, app| request::read(map, headers, app, user));
     let ChatJob { spec, form } = read.await.map_err(failure::of_request)?;
-    let created_at_ms = context.app.clock.now_ms();
-    let id = context.app.job_id(created_at_ms);
-    let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
-    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
-    let stored = store_guarded(context, &reader, store(context, job, key)).await?;
+    let stored = store_new(context, (caller, socket), spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let answer = match form {
-        ChatForm::Whole { final_text_only } => whole::completed(context, stored, final_text_only).await,
-        ChatForm::Chunks(options) => stream::open(context, caller, stored, options).await,
+        ChatForm::Whole { final_text_only } => whole(context, stored, final_text_only).await,
+        ChatForm::Chunks(options) => {
+            let writer = Box::new(ChunkWriter::new(&stored.job, options.include_usage));
+            let pieces = AnswerPieces::new(id, writer, options.final_text_only);
+            stream::open(context, caller, stored, pieces).await
+        }
     };
     // Errors, too, name the job.
     let mut response = answer.unwrap_or_else(|error| error.into_response(ErrorFormat::Plain));
@@ -76,5 +77,10 @@ pub(crate) fn line_job(
 /// The completion of an ended job, as the route answers it. Reads the store.
 pub(crate) fn line_answer(store: &dyn Store, job: Job) -> Result<ChatCompletion, ApiError> {
     let spec = store.request(job.user, job.id)?.ok_or(ApiError::NotFound("job"))?;
-    whole::answer(store, job, request::shows_final_text_only(&spec))
+    Ok(ChatCompletion::new(finished::read(store, job, request::shows_final_text_only(&spec))?))
+}
+
+async fn whole(context: &Arc<ServerContext>, stored: StoredJob, final_text_only: bool) -> HandlerResult {
+    let answer = finished::wait_for(context, stored, final_text_only).await?;
+    Ok(response::json(StatusCode::OK, &ChatCompletion::new(answer)))
 }

@@ -194,17 +194,11 @@ impl ChatRequest {
             frequency_penalty: in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?,
             presence_penalty: in_range("presence_penalty", self.presence_penalty, -2.0, 2.0)?,
             reasoning_effort: self.reasoning_effort,
+            ..ModelSettings::default()
         };
-        let is_agent = || {
-            let model = self.model.as_deref().unwrap_or(&app.default_model);
-            app.model.model(model).is_some_and(|model| model.is_agent)
-        };
-        let tools = match headers.tools {
-            _ if !may_call => ServerTools::None,
-            Some(tools) => tools,
-            None if is_agent() => ServerTools::Default,
-            None => ServerTools::None,
-        };
+        let model = self.model.as_deref().unwrap_or(&app.default_model);
+        let is_agent = app.model.model(model).is_some_and(|model| model.is_agent);
+        let tools = ServerTools::choose(Vec::new(), headers.tools, (!may_call, is_agent));
         let is_plain = matches!(tools, ServerTools::None);
         let job = JobRequest {
             model: self.model,
@@ -270,7 +264,12 @@ fn stops(request: StopRequest) -> Result<Vec<String>, ApiError> {
     Ok(stops)
 }
 
-fn in_range(name: &str, given: Option<AnyNumber>, least: f64, most: f64) -> Result<Option<f64>, ApiError> {
+pub(crate) fn in_range(
+    name: &str,
+    given: Option<AnyNumber>,
+    least: f64,
+    most: f64,
+) -> Result<Option<f64>, ApiError> {
     let given = given.map(|number| number.0);
     match given.filter(|number| !(least..=most).contains(number)) {
         Some(number) => {

@@ -1,8 +1,8 @@
 //! The chunks of a stream against the parts of the same answer as a whole.
 
-use super::chunk::{ChunkEnd, ChunkWriter};
-use super::request::ChunkOptions;
-use super::steps::AnswerParts;
+use super::super::answer::parts::AnswerParts;
+use super::super::answer::pieces::{AnswerEnd, AnswerPieces};
+use super::chunk::ChunkWriter;
 use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
@@ -42,10 +42,11 @@ fn job() -> Job {
 }
 
 /// The chunks of these events, and how the stream ended.
-fn chunks(events: Vec<Event>, final_text_only: bool) -> (Vec<Value>, Option<ChunkEnd>) {
-    let mut writer = ChunkWriter::new(&job(), ChunkOptions { include_usage: true, final_text_only });
+fn chunks(events: Vec<Event>, final_text_only: bool) -> (Vec<Value>, Option<AnswerEnd>) {
+    let writer = Box::new(ChunkWriter::new(&job(), true));
+    let mut pieces = AnswerPieces::new(job().id, writer, final_text_only);
     let mut out = Vec::new();
-    let end = events.into_iter().find_map(|event| writer.write(&mut out, event));
+    let end = events.into_iter().find_map(|event| pieces.write(&mut out, event));
     let text = String::from_utf8(out).expect("UTF-8");
     let frames = text.split_terminator("\n\n").map(|frame| frame.strip_prefix("data: ").expect("data"));
     let frames = frames.map(|data| serde_json::from_str(data).unwrap_or_else(|_| json!(data)));
@@ -68,9 +69,9 @@ fn whole(mut events: Vec<Event>, final_text_only: bool) -> AnswerParts {
     AnswerParts::of(JobId::from_bits(7), events.collect(), final_text_only)
 }
 
-fn failed(end: Option<ChunkEnd>) -> ApiError {
+fn failed(end: Option<AnswerEnd>) -> ApiError {
     match end {
-        Some(ChunkEnd::Failed(error)) => error,
+        Some(AnswerEnd::Failed(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -93,9 +94,10 @@ fn a_stream_and_a_whole_completion_have_the_same_parts() {
     };
     for (final_text_only, expected) in [(false, "Let me see.\n\nIt is 42."), (true, "It is 42.")] {
         let (chunks, end) = chunks(events(), final_text_only);
-        assert!(matches!(end, Some(ChunkEnd::Complete)), "{end:?}");
+        assert!(matches!(end, Some(AnswerEnd::Complete)), "{end:?}");
         let parts = whole(events(), final_text_only);
-        assert_eq!((parts.text.as_str(), parts.reasoning.as_str()), (expected, "hm"));
+        let joined = |kind| parts.joined(kind);
+        assert_eq!((joined(StepKind::Text).as_str(), joined(StepKind::Thinking).as_str()), (expected, "hm"));
         assert_eq!(content(&chunks, "content"), expected);
         assert_eq!(content(&chunks, "reasoning_content"), "hm");
         let calls: Vec<&Value> = chunks
@@ -134,7 +136,7 @@ fn a_text_that_broke_off_is_not_sent_twice_when_the_model_repeats_it() {
         done(FinishReason::Stop),
     ];
     let (chunks, end) = chunks(events, false);
-    assert!(matches!(end, Some(ChunkEnd::Complete)), "{end:?}");
+    assert!(matches!(end, Some(AnswerEnd::Complete)), "{end:?}");
     assert_eq!(content(&chunks, "content"), "one two three");
 }
 

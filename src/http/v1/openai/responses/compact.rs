@@ -15,12 +15,10 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::spec::{JobRequest, ToolsRequest};
-use crate::http::v1::jobs::store::store;
-use crate::http::v1::jobs::stream::{NewJobReader, store_guarded};
+use crate::http::v1::jobs::stream::store_new;
 use crate::http::v1::openai::body::KeyedBody;
 use crate::http::v1::openai::failure::{self, unsupported};
 use crate::http::v1::wait;
-use crate::ports::NewJob;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -67,11 +65,7 @@ pub(crate) async fn compact(
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     let app = Arc::clone(&context.app);
     let spec = blocking(move || summary_job(asked, &app, user)).await?.map_err(failure::of_request)?;
-    let created_at_ms = context.app.clock.now_ms();
-    let id = context.app.job_id(created_at_ms);
-    let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
-    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
-    let mut stored = store_guarded(context, &reader, store(context, job, key)).await?;
+    let mut stored = store_new(context, (caller, socket), spec, key).await?;
     let id = stored.job.id;
     wait::for_job(context, user, id, u32::MAX.into()).await?;
     if let Some(guard) = &mut stored.guard {

@@ -14,7 +14,7 @@ pub(super) fn names(path: &str, tool: &Value, app: &AppDependencies) -> Result<V
     if kind == "mcp" {
         return mcp(path, tool, app);
     }
-    let Some(name) = HostedTool::of_type(kind).and_then(HostedTool::tool) else {
+    let Some(name) = tool_of(path, (kind, HostedTool::of_type(kind)), app)? else {
         let text = format!(
             "a tool of type {} is not supported: 'type' may be function, {}; the header NanoClaw-Tools offers other \
              tools of this server",
@@ -23,11 +23,22 @@ pub(super) fn names(path: &str, tool: &Value, app: &AppDependencies) -> Result<V
         );
         return Err(unsupported(&format!("{path}.type"), text));
     };
-    if !app.toolbox.has_tool(name) {
-        let text = format!("{kind} is not possible on this server: it has no tool {name}");
-        return Err(unsupported(&format!("{path}.type"), text));
-    }
     Ok(vec![name.to_owned()])
+}
+
+/// This server's tool for a type; `None` if there is none for any server.
+pub(crate) fn tool_of(
+    path: &str,
+    (kind, hosted): (&str, Option<HostedTool>),
+    app: &AppDependencies,
+) -> Result<Option<&'static str>, ApiError> {
+    match hosted.and_then(HostedTool::tool) {
+        Some(name) if !app.toolbox.has_tool(name) => {
+            let text = format!("{kind} is not possible on this server: it has no tool {name}");
+            Err(unsupported(&format!("{path}.type"), text))
+        }
+        known => Ok(known),
+    }
 }
 
 /// The tools of a configured MCP server, found by its label.

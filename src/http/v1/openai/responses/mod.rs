@@ -10,7 +10,7 @@ pub(crate) mod conversations;
 mod earlier_calls;
 mod fold;
 mod history;
-mod hosted_tools;
+pub(crate) mod hosted_tools;
 mod ids;
 mod input;
 mod item;
@@ -40,10 +40,10 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::error::ErrorFormat;
 use crate::http::response::{self, HandlerResult};
-use crate::http::v1::jobs::store::{name, store};
-use crate::http::v1::jobs::stream::{NewJobReader, StoredJob, store_guarded};
+use crate::http::v1::jobs::store::name;
+use crate::http::v1::jobs::stream::{StoredJob, store_new};
 use crate::http::v1::wait;
-use crate::ports::{NewJob, Store};
+use crate::ports::Store;
 use fold::ResponseFold;
 use hyper::StatusCode;
 use object::ResponseEnd;
@@ -66,12 +66,7 @@ pub(crate) async fn create(
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     let ResponseJob { spec, request, is_stream } =
         job(context, (asked, headers), user).await.map_err(failure::of_request)?;
-    let created_at_ms = context.app.clock.now_ms();
-    let id = context.app.job_id(created_at_ms);
-    let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
-    let in_existing = spec.conversation_id.is_some();
-    let job = NewJob { id, user, created_at_ms, spec, in_existing };
-    let stored = store_guarded(context, &reader, store(context, job, key)).await?;
+    let stored = store_new(context, (caller, socket), spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let at_end = forget_at_end(context, user, id, &request);
     let answer = if is_stream {

@@ -140,7 +140,7 @@ impl ResponsesRequest {
         let conversation_id = self.conversation_id(app, user)?;
         let (messages, input) = self.messages(app, user, conversation_id.as_ref())?;
         let is_agent = app.model.model(&model).is_some_and(|model| model.is_agent);
-        let choice = server_tools(offered.hosted, headers.tools, (offered.is_none, is_agent));
+        let choice = ServerTools::choose(offered.hosted, headers.tools, (offered.is_none, is_agent));
         let is_plain = matches!(choice, ServerTools::None);
         let is_kept = is_stored || is_background;
         let job = JobRequest {
@@ -306,23 +306,4 @@ pub(super) fn required_model(model: Option<String>) -> Result<String, ApiError> 
         param: Some("model".to_owned()),
         code: "missing_required_parameter",
     })
-}
-
-/// The tools of `tools`, and those of the header.
-fn server_tools(
-    hosted: Vec<String>,
-    header: Option<ServerTools>,
-    (is_none, is_agent): (bool, bool),
-) -> ServerTools {
-    match header {
-        _ if is_none => ServerTools::None,
-        Some(ServerTools::Named(mut names)) => {
-            names.extend(hosted);
-            ServerTools::Named(names)
-        }
-        Some(ServerTools::Default) => ServerTools::Default,
-        Some(ServerTools::None) | None if !hosted.is_empty() => ServerTools::Named(hosted),
-        None if is_agent => ServerTools::Default,
-        Some(ServerTools::None) | None => ServerTools::None,
-    }
 }

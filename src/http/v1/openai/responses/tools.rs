@@ -7,6 +7,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
+use crate::http::v1::openai::chat::functions;
 use serde_json::{Value, json};
 
 /// The most entries of `tools`.
@@ -54,12 +55,7 @@ pub(super) fn read(
 
 fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !(1..=NAME_CHARS).contains(&name.len()) || !name.chars().all(is_part) {
-        let path = format!("{path}.name");
-        let text = format!("'{path}' must have 1 to {NAME_CHARS} letters, digits, '_' or '-'");
-        return Err(ApiError::value(&path, text));
-    }
+    functions::check_name(&format!("{path}.name"), &name, NAME_CHARS)?;
     let parameters = match tool.get("parameters") {
         None | Some(Value::Null) => json!({"type": "object", "properties": {}}),
         Some(schema @ Value::Object(_)) => schema.clone(),

@@ -1,10 +1,9 @@
-//! A chat completion as a stream of chunks. Its head is held back until the model's first token, so that a
-//! failure before it has a status of its own.
+//! An answer as a stream. Its head is held back until the model's first token, so that a failure before it
+//! has a status of its own.
 
 use super::super::failure;
 use super::super::log_reader::{LogNews, LogReader};
-use super::chunk::{ChunkEnd, ChunkWriter};
-use super::request::ChunkOptions;
+use super::pieces::{AnswerEnd, AnswerPieces};
 use crate::domain::event::SequencedEvent;
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
@@ -18,34 +17,41 @@ use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest time that the head is held back: proxies end connections that stay silent.
 const HEAD_WAIT: Duration = Duration::from_secs(15);
 
-struct ChunkStream {
+/// A client that gets nothing for this time gets a sign of life.
+const SILENCE: Duration = Duration::from_secs(15);
+
+struct AnswerStream {
     context: Arc<ServerContext>,
     reader: LogReader,
-    writer: ChunkWriter,
-    /// Chunks that the socket has not asked for yet.
+    pieces: AnswerPieces,
+    /// Frames that the socket has not asked for yet.
     ready: Vec<u8>,
+    /// When the last frames were written.
+    written_at: Instant,
     has_ended: bool,
     guard: Option<Box<dyn DisconnectGuard>>,
     _lasting: MeasuredLifetime,
 }
 
 /// Streams the answer of the job.
-pub(super) async fn open(
+pub(crate) async fn open(
     context: &Arc<ServerContext>,
     caller: Caller,
     stored: StoredJob,
-    options: ChunkOptions,
+    pieces: AnswerPieces,
 ) -> HandlerResult {
     let StoredJob { job, guard, .. } = stored;
-    let mut stream = Box::new(ChunkStream {
+    let mut stream = Box::new(AnswerStream {
         context: Arc::clone(context),
         reader: LogReader::new(context, caller, job.id),
-        writer: ChunkWriter::new(&job, options),
+        pieces,
         ready: Vec::new(),
+        written_at: Instant::now(),
         has_ended: false,
         guard,
         _lasting: MeasuredLifetime::stream(&context.app.meter),
@@ -54,17 +60,17 @@ pub(super) async fn open(
     if let Ok(Err(error)) = begun {
         return Err(error);
     }
-    let body = StreamBody::new(try_unfold(stream, ChunkStream::next));
+    let body = StreamBody::new(try_unfold(stream, AnswerStream::next));
     Ok(response::events("text/event-stream", body))
 }
 
-impl ChunkStream {
-    /// The next chunks.
+impl AnswerStream {
+    /// The next frames.
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
         if self.ready.is_empty() && !self.has_ended {
             match self.advance().await {
                 Ok(()) => {}
-                Err(error) => self.ready.extend(failure::frame(&error)),
+                Err(error) => self.pieces.writer().fail(&mut self.ready, &error),
             }
         }
         let ready = std::mem::take(&mut self.ready);
@@ -76,14 +82,18 @@ impl ChunkStream {
         while self.ready.is_empty() {
             match self.reader.next().await {
                 Ok(LogNews::Events(events)) => match self.write(events) {
+                    // Events that the client does not see, such as calls of the server's tools.
+                    None if self.ready.is_empty() && self.written_at.elapsed() >= SILENCE => {
+                        self.pieces.writer().silence(&mut self.ready);
+                    }
                     None => {}
-                    Some(ChunkEnd::Complete) => {
+                    Some(AnswerEnd::Complete) => {
                         self.end();
                         return Ok(());
                     }
-                    Some(ChunkEnd::Failed(error)) => return Err(self.fail(error)),
+                    Some(AnswerEnd::Failed(error)) => return Err(self.fail(error)),
                 },
-                Ok(LogNews::Silence) => self.ready.extend_from_slice(b": keep-alive\n\n"),
+                Ok(LogNews::Silence) => self.pieces.writer().silence(&mut self.ready),
                 Ok(LogNews::Closing) => {
                     let error = failure::interrupted(&self.context, self.reader.job());
                     return Err(self.fail(error));
@@ -91,12 +101,13 @@ impl ChunkStream {
                 Err(error) => return Err(self.fail(error)),
             }
         }
+        self.written_at = Instant::now();
         Ok(())
     }
 
-    fn write(&mut self, events: Vec<SequencedEvent>) -> Option<ChunkEnd> {
+    fn write(&mut self, events: Vec<SequencedEvent>) -> Option<AnswerEnd> {
         let ready = &mut self.ready;
-        events.into_iter().find_map(|numbered| self.writer.write(ready, numbered.event))
+        events.into_iter().find_map(|numbered| self.pieces.write(ready, numbered.event))
     }
 
     fn end(&mut self) {

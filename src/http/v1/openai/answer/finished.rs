@@ -1,29 +1,33 @@
-//! A chat completion as one object, once its job has ended.
+//! An answer once its job has ended.
 
 use super::super::failure;
-use super::completion::ChatCompletion;
-use super::steps::AnswerParts;
-use crate::domain::event::{Event, FailureCode, SequencedEvent};
+use super::parts::AnswerParts;
+use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
-use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::stream::StoredJob;
 use crate::http::v1::wait;
 use crate::ports::{Store, StoreError};
-use hyper::StatusCode;
 use std::sync::Arc;
 
 /// Events read at once.
 const PAGE_EVENTS: usize = 1_024;
 
-/// Waits for the end of the job and answers with its completion. The job's own limits bound the wait.
-pub(super) async fn completed(
+/// A job that ended with an answer.
+pub(crate) struct FinishedAnswer {
+    pub(crate) job: Job,
+    pub(crate) parts: AnswerParts,
+    pub(crate) reason: FinishReason,
+}
+
+/// Waits for the end of the job; an error if it ended without an answer. The job's own limits bound the wait.
+pub(crate) async fn wait_for(
     context: &Arc<ServerContext>,
     stored: StoredJob,
     final_text_only: bool,
-) -> HandlerResult {
+) -> Result<FinishedAnswer, ApiError> {
     let StoredJob { job, mut guard, .. } = stored;
     let (user, id) = (job.user, job.id);
     wait::for_job(context, user, id, u32::MAX.into()).await?;
@@ -34,21 +38,23 @@ pub(super) async fn completed(
     if !job.status.is_terminal() {
         return Err(failure::interrupted(context, id));
     }
-    let answer = context.read(move |store| Ok(answer(store, job, final_text_only))).await??;
-    Ok(response::json(StatusCode::OK, &answer))
+    context.read(move |store| Ok(read(store, job, final_text_only))).await?
 }
 
-/// The completion of an ended job.
-pub(super) fn answer(store: &dyn Store, job: Job, final_text_only: bool) -> Result<ChatCompletion, ApiError> {
+/// The answer of an ended job. Reads the store.
+pub(crate) fn read(store: &dyn Store, job: Job, final_text_only: bool) -> Result<FinishedAnswer, ApiError> {
     let events = log(store, job.id)?;
     let end = events.last().map(|last| last.event.clone());
     let mut parts = AnswerParts::of(job.id, events, final_text_only);
-    if parts.text.is_empty() {
+    if !parts.has_text() {
         // Retention may have removed the events of an old job.
-        parts.text = store.output(job.id)?.unwrap_or_default();
+        let output = store.output(job.id)?.unwrap_or_default();
+        if !output.is_empty() {
+            parts.push(StepKind::Text, &output);
+        }
     }
     match end {
-        Some(Event::Done { finish_reason, .. }) => Ok(ChatCompletion::new(job, parts, finish_reason)),
+        Some(Event::Done { finish_reason, .. }) => Ok(FinishedAnswer { job, parts, reason: finish_reason }),
         Some(Event::Error { content, code }) => Err(failure::of_job(code, content)),
         _ => {
             let error = job.error.map_or((FailureCode::Internal, String::new()), |e| (e.code, e.message));

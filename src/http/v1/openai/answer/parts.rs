@@ -1,18 +1,13 @@
-//! Ids of completions and calls, and the parts of an answer as a chat shows them.
+//! The parts of a whole answer, and the ids of calls that are handed to the client.
 
 use crate::domain::client_call_id::ClientCallId;
-use crate::domain::event::{Event, SequencedEvent};
+use crate::domain::event::{Event, SequencedEvent, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::steps::{self, StepContent};
 use crate::domain::tool::ToolCall;
 
 /// Stands between the texts before and after calls of the server's tools.
 pub(super) const BREAK: &str = "\n\n";
-
-/// The id of a job's completion.
-pub(super) fn completion_id(job: JobId) -> String {
-    format!("chatcmpl-{job}")
-}
 
 /// A call as the client gets it.
 pub(super) fn handed_over(job: JobId, place: u32, call: ToolCall) -> ToolCall {
@@ -21,17 +16,17 @@ pub(super) fn handed_over(job: JobId, place: u32, call: ToolCall) -> ToolCall {
 
 /// The parts of a whole answer.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct AnswerParts {
-    pub(super) text: String,
-    pub(super) reasoning: String,
+pub(crate) struct AnswerParts {
+    /// Reasoning and texts in their order; two neighbours are of different kinds.
+    pub(crate) texts: Vec<(StepKind, String)>,
     /// The calls that are handed to the client.
-    pub(super) calls: Vec<ToolCall>,
+    pub(crate) calls: Vec<ToolCall>,
 }
 
 impl AnswerParts {
     /// The parts in these events of a job. With `final_text_only`, text before calls of the server's tools is
     /// left out.
-    pub(super) fn of(job: JobId, events: Vec<SequencedEvent>, final_text_only: bool) -> Self {
+    pub(crate) fn of(job: JobId, events: Vec<SequencedEvent>, final_text_only: bool) -> Self {
         let client_call = |numbered: &SequencedEvent| match &numbered.event {
             Event::ToolCall { call, is_client: true, .. } => Some(call.clone()),
             _ => None,
@@ -44,17 +39,33 @@ impl AnswerParts {
             match step.part {
                 StepContent::Text { content } => {
                     if is_after_call && final_text_only {
-                        parts.text.clear();
-                    } else if is_after_call && !parts.text.is_empty() {
-                        parts.text.push_str(BREAK);
+                        parts.texts.retain(|(kind, _)| *kind != StepKind::Text);
+                    } else if is_after_call && parts.has_text() {
+                        parts.push(StepKind::Text, BREAK);
                     }
                     is_after_call = false;
-                    parts.text.push_str(&content);
+                    parts.push(StepKind::Text, &content);
                 }
-                StepContent::Thinking { content } => parts.reasoning.push_str(&content),
+                StepContent::Thinking { content } => parts.push(StepKind::Thinking, &content),
                 StepContent::ToolCall(_) | StepContent::ToolResult { .. } => is_after_call = true,
             }
         }
         parts
+    }
+
+    /// The texts of this kind together.
+    pub(crate) fn joined(&self, kind: StepKind) -> String {
+        self.texts.iter().filter(|(known, _)| *known == kind).map(|(_, text)| text.as_str()).collect()
+    }
+
+    pub(super) fn has_text(&self) -> bool {
+        self.texts.iter().any(|(kind, text)| *kind == StepKind::Text && !text.is_empty())
+    }
+
+    pub(super) fn push(&mut self, kind: StepKind, text: &str) {
+        match self.texts.last_mut() {
+            Some((last, whole)) if *last == kind => whole.push_str(text),
+            _ => self.texts.push((kind, text.to_owned())),
+        }
     }
 }

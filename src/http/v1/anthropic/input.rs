@@ -1,0 +1,248 @@
+//! Messages of a request: roles, content blocks, calls and their results.
+
+use super::tools;
+use crate::domain::attachment::Attachment;
+use crate::domain::limits::Limits;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use crate::http::request::typed::must_be;
+use crate::http::v1::openai::failure::unsupported;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Fields that change nothing here.
+const IDLE: [&str; 5] = ["type", "cache_control", "citations", "caller", "toolset_name"];
+
+/// A message.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageParam {
+    role: MessageRole,
+    /// A text, or a list of blocks.
+    content: Value,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MessageRole {
+    User,
+    Assistant,
+    System,
+}
+
+/// The messages as the engine has them, the system prompt first.
+pub(super) fn messages(
+    system: Option<Value>,
+    list: Vec<MessageParam>,
+    limits: &Limits,
+) -> Result<Vec<Message>, ApiError> {
+    let most = limits.input_messages;
+    if list.is_empty() {
+        return Err(ApiError::value("messages", "'messages' is an empty list"));
+    }
+    if list.len() > most {
+        let text = format!("'messages' has more than limits.input_messages = {most} messages");
+        return Err(ApiError::value("messages", text));
+    }
+    let mut reader = MessageReader::default();
+    if let Some(system) = system {
+        let content = texts("system", system)?;
+        if !content.is_empty() {
+            reader.messages.push(Message::System { content });
+        }
+    }
+    for (index, message) in list.into_iter().enumerate() {
+        let path = format!("messages[{index}].content");
+        match message.role {
+            MessageRole::User => reader.user(&path, message.content)?,
+            MessageRole::Assistant => reader.assistant(&path, message.content)?,
+            MessageRole::System => {
+                let content = texts(&path, message.content)?;
+                reader.messages.push(Message::System { content });
+            }
+        }
+    }
+    Ok(reader.messages)
+}
+
+#[derive(Default)]
+struct MessageReader {
+    messages: Vec<Message>,
+    /// The names of the tools that were called, by call.
+    called: HashMap<String, String>,
+}
+
+impl MessageReader {
+    /// Results of calls become messages of their own, before the text.
+    fn user(&mut self, path: &str, content: Value) -> Result<(), ApiError> {
+        let (mut content_texts, mut attachments, before) = (Vec::new(), Vec::new(), self.messages.len());
+        for (path, block) in blocks(path, content)? {
+            match kind(&block) {
+                "text" => content_texts.push(text_of(&path, &block, "text")?),
+                "document" => attachments.push(document(&path, &block)?),
+                "tool_result" => self.result(&path, &block)?,
+                _ => return Err(refused(&path, &block, "text, document or tool_result")),
+            }
+        }
+        let content = content_texts.join("\n\n");
+        let is_empty = content.is_empty() && attachments.is_empty();
+        if is_empty && self.messages.len() == before {
+            return Err(ApiError::value(path, format!("'{path}' is empty")));
+        }
+        if !is_empty {
+            self.messages.push(Message::User { content, attachments });
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, path: &str, block: &Value) -> Result<(), ApiError> {
+        check_fields(path, block, &["tool_use_id", "content", "is_error"])?;
+        let id = tools::call_id(&string(path, block, "tool_use_id")?);
+        let Some(name) = self.called.get(&id).cloned() else {
+            let path = format!("{path}.tool_use_id");
+            let given = block.get("tool_use_id").and_then(Value::as_str).unwrap_or_default();
+            let text =
+                format!("'{path}': no message before this one has a tool_use with the id {}", quoted(given));
+            return Err(ApiError::value(&path, text));
+        };
+        let content = match block.get("content") {
+            None | Some(Value::Null) => String::new(),
+            Some(content) => texts(&format!("{path}.content"), content.clone())?,
+        };
+        let has_failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let content =
+            if has_failed { json!({"success": false, "error": content}).to_string() } else { content };
+        self.messages.push(Message::Tool { id_ref: id, name, content });
+        Ok(())
+    }
+
+    fn assistant(&mut self, path: &str, content: Value) -> Result<(), ApiError> {
+        let (mut content_text, mut thinking, mut tool_calls) = (String::new(), String::new(), Vec::new());
+        for (path, block) in blocks(path, content)? {
+            match kind(&block) {
+                "text" => content_text.push_str(&text_of(&path, &block, "text")?),
+                // The signature is not needed: ids of calls lead to what the provider signed.
+                "thinking" => thinking.push_str(&text_of(&path, &block, "thinking")?),
+                "redacted_thinking" => {}
+                "tool_use" => tool_calls.push(self.call(&path, &block)?),
+                _ => return Err(refused(&path, &block, "text, thinking, redacted_thinking or tool_use")),
+            }
+        }
+        self.messages.push(Message::Assistant { content: content_text, thinking, tool_calls, echo: None });
+        Ok(())
+    }
+
+    fn call(&mut self, path: &str, block: &Value) -> Result<ToolCall, ApiError> {
+        check_fields(path, block, &["id", "name", "input"])?;
+        let (id_ref, name) = (tools::call_id(&string(path, block, "id")?), string(path, block, "name")?);
+        let arguments = match block.get("input") {
+            Some(input @ Value::Object(_)) => input.to_string(),
+            other => {
+                let path = format!("{path}.input");
+                let rule = must_be("an object", other.unwrap_or(&Value::Null));
+                return Err(ApiError::value(&path, format!("'{path}' {rule}")));
+            }
+        };
+        self.called.insert(id_ref.clone(), name.clone());
+        Ok(ToolCall { id_ref, name, arguments })
+    }
+}
+
+/// The blocks of a content with their paths; a text is one block.
+fn blocks(path: &str, content: Value) -> Result<Vec<(String, Value)>, ApiError> {
+    match content {
+        Value::String(text) => Ok(vec![(path.to_owned(), json!({"type": "text", "text": text}))]),
+        Value::Array(list) => {
+            Ok((0..).zip(list).map(|(at, block): (usize, _)| (format!("{path}[{at}]"), block)).collect())
+        }
+        other => Err(ApiError::value(path, format!("'{path}' {}", must_be("a string or a list", &other)))),
+    }
+}
+
+/// A content that may hold texts alone.
+fn texts(path: &str, content: Value) -> Result<String, ApiError> {
+    let mut all = Vec::new();
+    for (path, block) in blocks(path, content)? {
+        if kind(&block) != "text" {
+            return Err(refused(&path, &block, "text"));
+        }
+        all.push(text_of(&path, &block, "text")?);
+    }
+    Ok(all.join("\n\n"))
+}
+
+fn kind(block: &Value) -> &str {
+    block.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The text in this field, of a block that has no other field that matters.
+fn text_of(path: &str, block: &Value, field: &str) -> Result<String, ApiError> {
+    match kind(block) {
+        "text" => check_fields(path, block, &["text"])?,
+        "thinking" => check_fields(path, block, &["thinking", "signature"])?,
+        _ => {}
+    }
+    string(path, block, field)
+}
+
+fn string(path: &str, block: &Value, field: &str) -> Result<String, ApiError> {
+    match block.get(field) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        other => {
+            let path = format!("{path}.{field}");
+            let rule = must_be("a string", other.unwrap_or(&Value::Null));
+            Err(ApiError::value(&path, format!("'{path}' {rule}")))
+        }
+    }
+}
+
+/// A document of plain text, as an attached file.
+fn document(path: &str, block: &Value) -> Result<Attachment, ApiError> {
+    check_fields(path, block, &["source", "title", "context"])?;
+    let source = block.get("source").unwrap_or(&Value::Null);
+    if kind(source) != "text" {
+        let path = format!("{path}.source.type");
+        let text =
+            format!("'{path}': documents of type {} are not supported; send text", quoted(kind(source)));
+        return Err(unsupported(&path, text));
+    }
+    let optional = |field: &str| block.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text = string(&format!("{path}.source"), source, "data")?;
+    let content = match optional("context") {
+        Some(context) => format!("({context})\n\n{text}"),
+        None => text,
+    };
+    let name = optional("title").unwrap_or("document").to_owned();
+    Ok(Attachment { name, extension: String::new(), content })
+}
+
+/// Fails at a field that would change the answer and is not read.
+fn check_fields(path: &str, block: &Value, read: &[&str]) -> Result<(), ApiError> {
+    let fields = block.as_object().into_iter().flatten();
+    for (name, value) in fields {
+        if !value.is_null() && !read.contains(&name.as_str()) && !IDLE.contains(&name.as_str()) {
+            let path = format!("{path}.{}", name.chars().take(64).collect::<String>());
+            return Err(unsupported(&path, format!("'{path}' is not supported")));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a block of a type that is not read here.
+fn refused(path: &str, block: &Value, known: &str) -> ApiError {
+    let path = format!("{path}.type");
+    match kind(block) {
+        "" => ApiError::value(&path, format!("'{path}' must be {known}")),
+        kind @ ("image" | "search_result" | "container_upload" | "document" | "server_tool_use"
+        | "mcp_tool_use") => {
+            let text = format!("'{path}': blocks of type {kind} are not supported here; send {known}");
+            unsupported(&path, text)
+        }
+        kind => unsupported(&path, format!("'{path}' must be {known}, not {}", quoted(kind))),
+    }
+}

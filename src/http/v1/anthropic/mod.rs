@@ -1,0 +1,92 @@
+//! `/v1/messages` and `/v1/messages/count_tokens`: Anthropic's Messages API, so that its clients work
+//! unchanged. A message is a job underneath, with the rules of `/v1/chat/completions`.
+//!
+//! A request without `NanoClaw-Tools` and server tools, for a model without `agent: true`, is a plain call of
+//! the model. A client that goes away ends its job.
+
+mod events;
+mod input;
+pub(crate) mod object;
+pub(crate) mod request;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use crate::domain::message::Message;
+use crate::domain::model_settings::ClientFunction;
+use crate::domain::tokens::TokenEstimator;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::response::error::ErrorFormat;
+use crate::http::response::{self, HandlerResult};
+use crate::http::v1::jobs::spec;
+use crate::http::v1::jobs::store::name;
+use crate::http::v1::jobs::stream::{StoredJob, store_new};
+use crate::http::v1::openai::answer::pieces::AnswerPieces;
+use crate::http::v1::openai::answer::{finished, stream};
+use crate::http::v1::openai::body::KeyedBody;
+use crate::http::v1::openai::failure;
+use crate::http::v1::openai::headers::JobHeaders;
+use events::MessageEventWriter;
+use hyper::StatusCode;
+use object::{MessageObject, TokenCountResponse};
+use request::{MessagesForm, MessagesJob, MessagesRequest};
+use std::sync::Arc;
+
+/// Stores the job and answers with its message, whole or as events.
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
+    let body = KeyedBody::read(context, (user, &request.headers), body, "messages").await?;
+    let headers = JobHeaders::of(&request.headers)?;
+    let request_id = request.request_id.clone();
+    drop(request); // frees the headers while the job runs
+    let key = body.key;
+    let read = body.parse(context, move |map, app| request::read(map)?.into_job(headers, app, user));
+    let MessagesJob { spec, form } = read.await.map_err(failure::of_request)?;
+    let stored = store_new(context, (caller, socket), spec, key).await?;
+    let (id, is_replayed) = (stored.job.id, stored.is_replayed);
+    let answer = if form.is_stream {
+        let writer = MessageEventWriter::new(&stored.job, form.thinking, request_id.clone());
+        let pieces = AnswerPieces::new(id, Box::new(writer), form.final_text_only);
+        stream::open(context, caller, stored, pieces).await
+    } else {
+        whole(context, stored, form).await
+    };
+    // Errors, too, name the job.
+    let mut response =
+        answer.unwrap_or_else(|error| error.into_response(ErrorFormat::Anthropic(&request_id)));
+    name(&mut response, id, is_replayed);
+    Ok(response)
+}
+
+async fn whole(context: &Arc<ServerContext>, stored: StoredJob, form: MessagesForm) -> HandlerResult {
+    let answer = finished::wait_for(context, stored, form.final_text_only).await?;
+    Ok(response::json(StatusCode::OK, &MessageObject::new(answer, form.thinking)))
+}
+
+/// `POST /v1/messages/count_tokens`: an estimate, as no tokenizer is here.
+pub(crate) async fn count_tokens(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let body = KeyedBody::read(context, (request.user, &request.headers), body, "count_tokens").await?;
+    let counted = body.parse(context, |map, app| count(request::read_count(map)?, app));
+    let input_tokens = counted.await.map_err(failure::of_request)?;
+    Ok(response::json(StatusCode::OK, &TokenCountResponse { input_tokens }))
+}
+
+fn count(asked: MessagesRequest, app: &AppDependencies) -> Result<u64, ApiError> {
+    let model = spec::model(asked.model.clone(), app)?;
+    let estimator = TokenEstimator::of_model(&model);
+    let (messages, offered): (Vec<Message>, _) = asked.prompt(app)?;
+    let functions: Vec<_> = offered.functions.iter().map(ClientFunction::definition).collect();
+    Ok(estimator.messages(&messages).saturating_add(estimator.tools(&functions)))
+}

@@ -1,0 +1,170 @@
+//! `tools` and `tool_choice` of a message, and the ids of calls.
+
+use crate::domain::client_call_id::ClientCallId;
+use crate::domain::hosted_tool::HostedTool;
+use crate::domain::model_settings::{CallMode, ClientFunction};
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use crate::http::request::typed::must_be;
+use crate::http::v1::openai::chat::functions::check_name;
+use crate::http::v1::openai::failure::unsupported;
+use crate::http::v1::openai::responses::hosted_tools;
+use serde_json::{Value, json};
+
+/// The most entries of `tools`.
+const TOOLS: usize = 128;
+/// The longest name of a tool, characters.
+const NAME_CHARS: usize = 128;
+/// What ids of calls begin with in this API, and in the engine.
+const ID_PREFIXES: (&str, &str) = ("toolu_", "call_");
+/// Fields of a tool that change nothing here.
+const IDLE: [&str; 4] = ["type", "name", "cache_control", "eager_input_streaming"];
+
+/// What a request offers to the model.
+#[derive(Debug, Default)]
+pub(super) struct OfferedClientTools {
+    pub(super) functions: Vec<ClientFunction>,
+    /// Names of this server's tools.
+    pub(super) hosted: Vec<String>,
+    /// Whether the model must call something.
+    pub(super) mode: Option<CallMode>,
+    /// An answer has at most one call.
+    pub(super) is_single: bool,
+    /// Nothing may be called.
+    pub(super) is_none: bool,
+}
+
+/// The id of a call as the client gets it.
+pub(super) fn shown_id(id: &str) -> String {
+    let (shown, own) = ID_PREFIXES;
+    id.strip_prefix(own).map_or_else(|| id.to_owned(), |rest| format!("{shown}{rest}"))
+}
+
+/// The id of a call as the engine has it. Ids of other servers stay as they are.
+pub(super) fn call_id(shown_id: &str) -> String {
+    let (shown, own) = ID_PREFIXES;
+    let id = shown_id.strip_prefix(shown).map(|rest| format!("{own}{rest}"));
+    id.filter(|id| id.parse::<ClientCallId>().is_ok()).unwrap_or_else(|| shown_id.to_owned())
+}
+
+/// Reads both fields.
+pub(super) fn read(
+    tools: &[Value],
+    choice: Option<&Value>,
+    app: &AppDependencies,
+) -> Result<OfferedClientTools, ApiError> {
+    if tools.len() > TOOLS {
+        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} entries")));
+    }
+    let mut offered = OfferedClientTools::default();
+    // The server's tools under the names that the client gave them.
+    let mut hosted: Vec<(String, String)> = Vec::new();
+    for (index, tool) in tools.iter().enumerate() {
+        let path = format!("tools[{index}]");
+        let kind = tool.get("type").and_then(Value::as_str).unwrap_or("custom");
+        let name = name(&path, tool)?;
+        if offered.functions.iter().any(|earlier| earlier.name == name)
+            || hosted.iter().any(|(n, _)| *n == name)
+        {
+            let path = format!("{path}.name");
+            return Err(ApiError::value(
+                &path,
+                format!("'{path}': two tools have the name {}", quoted(&name)),
+            ));
+        }
+        if kind == "custom" {
+            offered.functions.push(function(&path, name, tool)?);
+        } else {
+            hosted.push((name, hosted_tool(&path, kind, tool, app)?));
+        }
+    }
+    offered.choose(choice, &hosted)?;
+    if offered.is_none {
+        return Ok(OfferedClientTools { is_none: true, ..OfferedClientTools::default() });
+    }
+    offered.hosted = hosted.into_iter().map(|(_, tool)| tool).collect();
+    Ok(offered)
+}
+
+fn name(path: &str, tool: &Value) -> Result<String, ApiError> {
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+    check_name(&format!("{path}.name"), name, NAME_CHARS)?;
+    Ok(name.to_owned())
+}
+
+fn function(path: &str, name: String, tool: &Value) -> Result<ClientFunction, ApiError> {
+    let is_neutral = |field: &str, value: &Value| match field {
+        "defer_loading" => value == false,
+        "allowed_callers" => *value == json!(["direct"]),
+        "input_examples" => value.as_array().is_some_and(Vec::is_empty),
+        _ => false,
+    };
+    check_fields(path, tool, &["description", "input_schema", "strict"], is_neutral)?;
+    let parameters = match tool.get("input_schema") {
+        Some(schema @ Value::Object(_)) => schema.clone(),
+        other => {
+            let path = format!("{path}.input_schema");
+            let rule = must_be("an object", other.unwrap_or(&Value::Null));
+            return Err(ApiError::value(&path, format!("'{path}' {rule}")));
+        }
+    };
+    let description = tool.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(ClientFunction { name, description, parameters, strict: tool.get("strict").and_then(Value::as_bool) })
+}
+
+/// The tool of this server that stands for a tool of the provider.
+fn hosted_tool(path: &str, kind: &str, tool: &Value, app: &AppDependencies) -> Result<String, ApiError> {
+    let hosted = (kind, HostedTool::of_anthropic_type(kind));
+    let Some(name) = hosted_tools::tool_of(path, hosted, app)? else {
+        let text = format!(
+            "'{path}.type': a tool of type {} is not supported: it may be {}; the header NanoClaw-Tools offers other \
+             tools of this server",
+            quoted(kind),
+            HostedTool::ANTHROPIC_TYPES
+        );
+        return Err(unsupported(&format!("{path}.type"), text));
+    };
+    check_fields(path, tool, &[], |field, _| field == "allowed_callers")?;
+    Ok(name.to_owned())
+}
+
+/// Fails at a field that would change the answer and is not read.
+fn check_fields(
+    path: &str,
+    tool: &Value,
+    read: &[&str],
+    is_neutral: impl Fn(&str, &Value) -> bool,
+) -> Result<(), ApiError> {
+    for (field, value) in tool.as_object().into_iter().flatten() {
+        let is_known = read.contains(&field.as_str()) || IDLE.contains(&field.as_str());
+        if !value.is_null() && !is_known && !is_neutral(field, value) {
+            let path = format!("{path}.{}", field.chars().take(64).collect::<String>());
+            return Err(unsupported(&path, format!("'{path}' is not supported")));
+        }
+    }
+    Ok(())
+}
+
+impl OfferedClientTools {
+    fn choose(&mut self, choice: Option<&Value>, hosted: &[(String, String)]) -> Result<(), ApiError> {
+        let Some(choice) = choice else { return Ok(()) };
+        let kind = choice.get("type").and_then(Value::as_str).unwrap_or_default();
+        self.is_single = choice.get("disable_parallel_tool_use").and_then(Value::as_bool).unwrap_or(false);
+        match (kind, choice.get("name").and_then(Value::as_str)) {
+            ("auto", _) => {}
+            ("any", _) => self.mode = Some(CallMode::Required),
+            ("none", _) => self.is_none = true,
+            ("tool", Some(name)) => {
+                let own = hosted.iter().find(|(shown, _)| shown == name).map(|(_, tool)| tool.as_str());
+                self.mode = Some(CallMode::Named(own.unwrap_or(name).to_owned()));
+            }
+            _ => {
+                let wanted = "an object of type auto, any, none, or tool with a name";
+                let text = format!("'tool_choice' {}", must_be(wanted, choice));
+                return Err(ApiError::value("tool_choice", text));
+            }
+        }
+        Ok(())
+    }
+}
