@@ -33,6 +33,7 @@ CLIENTS = [
     ("pydantic-ai", [*PYTHON, "pydantic_ai_client"]),
     ("OpenAI Agents SDK", [*PYTHON, "openai_agents"]),
     ("LiteLLM", [*PYTHON, "litellm_client"]),
+    ("anthropic-python", [*PYTHON, "anthropic_messages"]),
     ("llm-comply", [*PYTHON, "comply"]),
 ]
 TIMEOUT_S = 120
