@@ -34,6 +34,7 @@ mod fair_shares;
 mod file_changes;
 mod file_tools;
 mod files;
+mod forwarded_requests;
 mod install;
 mod job_directories;
 mod jobs;

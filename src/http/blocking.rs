@@ -1,8 +1,18 @@
 //! Runs blocking work on a thread that may block.
 
 use super::error::ApiError;
+use crate::ports::{CancelReason, CancelToken};
 use std::any::Any;
 use tokio::task::JoinHandle;
+
+/// Cancels blocking work when its client leaves.
+pub(crate) struct CancelOnDrop(pub(crate) CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel(CancelReason::Cancelled);
+    }
+}
 
 type BlockingResult = Box<dyn Any + Send>;
 

@@ -21,6 +21,9 @@ use tokio::sync::Semaphore;
 /// Tool calls of operators at the same time. Each holds a thread for up to the time of a job.
 pub(crate) const TRIALS: usize = 2;
 
+/// Requests at the same time that are passed on to providers. Each holds a thread.
+pub(crate) const FORWARDS: usize = 16;
+
 /// Connections and requests under way that each client may have.
 const LEAST_CONNECTIONS: usize = 16;
 
@@ -47,6 +50,8 @@ pub(crate) struct ServerContext {
     pub(crate) result_files: ResultFileTasks,
     /// Permits for tool calls of operators.
     pub(crate) trials: Arc<Semaphore>,
+    /// Permits for requests that are passed on to providers.
+    pub(crate) forwards: Arc<Semaphore>,
     /// Pages that the readers of a job share.
     pub(crate) pages: Arc<SharedPages>,
     /// Rate limit of the access log.
@@ -62,7 +67,7 @@ impl ServerContext {
         let places = || SharedBudget::new(limits.connections, LEAST_CONNECTIONS, 0);
         let (requests, connections) = (places(), places());
         let backups = Arc::new(Semaphore::new(1));
-        let trials = Arc::new(Semaphore::new(TRIALS));
+        let (trials, forwards) = (Arc::new(Semaphore::new(TRIALS)), Arc::new(Semaphore::new(FORWARDS)));
         let auth = AuthState::new(&app);
         let readiness = Arc::new(ReadinessCache::default());
         let (log_throttle, scrapes, openapi) =
@@ -81,6 +86,7 @@ impl ServerContext {
             scrapes,
             result_files: ResultFileTasks::default(),
             trials,
+            forwards,
             pages: Arc::default(),
             log_throttle,
             openapi,

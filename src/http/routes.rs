@@ -82,6 +82,8 @@ routes! {
     GET "/v1/models" User [] => plain v1::openai::models::list;
     GET "/v1/models/{*id}" User [] => sync v1::openai::models::show;
     POST "/v1/chat/completions" User [] => body v1::openai::chat::create;
+    POST "/v1/completions" User [] => body v1::openai::forward::completions;
+    POST "/v1/embeddings" User [] => body v1::openai::forward::embeddings;
     POST "/v1/messages" User ["beta"] => body v1::anthropic::create;
     POST "/v1/messages/count_tokens" User ["beta"] => body v1::anthropic::count_tokens;
     POST "/v1/responses" User [] => body v1::openai::responses::create;

@@ -5,7 +5,7 @@ use super::anthropic::AnthropicDialect;
 use super::call_metrics::{self, CallMetrics};
 use super::dialect_options::{DialectOptions, call_timeouts};
 use super::error::ModelConfigError;
-use super::openai::OpenAiDialect;
+use super::openai::{ForwardedAnswer, OpenAiDialect, as_model_request};
 use super::options::{ModelOptions, Provider};
 use super::rate_limit::{LimiterRegistry, ProviderLimiter};
 use super::transport::endpoint::{CHAT, Endpoint, EndpointPath, MESSAGES};
@@ -16,7 +16,8 @@ use crate::domain::secret::Secret;
 use crate::domain::usage::Price;
 use crate::net::NetClient;
 use crate::ports::{
-    CancelToken, Chunk, ChunkSink, Completion, Meter, Model, ModelError, ModelInfo, ModelRequest, NoopMeter,
+    CancelToken, Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, ForwardRequest, ForwardSink,
+    Meter, Model, ModelError, ModelInfo, ModelRequest, NoopMeter,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,10 +137,55 @@ impl ModelRoute {
             }
             sink(chunk)
         });
-        permit.finish(&result);
+        permit.finish(result.as_ref().map(|_| ()));
         drop(permit);
         limiter.record_state(&*self.meter);
         result.map_err(|failure| failure.error)
+    }
+
+    /// Passes a request on, within the same limits as calls.
+    fn forward(
+        &self,
+        request: &ForwardRequest,
+        cancel: &CancelToken,
+        sink: ForwardSink<'_>,
+    ) -> ForwardOutcome {
+        let ModelDialect::Openai(dialect) = &self.dialect else {
+            let (path, place) = (request.endpoint.path(), self.info.place());
+            let text =
+                format!("{place}: its provider has no {path}; only OpenAI-style providers may have it");
+            return ForwardOutcome::failed(ForwardError::NotOffered(text));
+        };
+        let estimated = as_model_request(request);
+        let acquired = self.limiter.as_ref().map(|limiter| limiter.acquire(&estimated, cancel)).transpose();
+        let mut permit = match acquired {
+            Ok(permit) => permit,
+            Err(error) => {
+                call_metrics::not_admitted(&*self.meter, &self.info.id, &error);
+                return ForwardOutcome::failed(error.at(&self.info));
+            }
+        };
+        let metrics = CallMetrics::begin(&*self.meter, &**cancel.clock(), &self.info.id);
+        let mut answer = ForwardedAnswer::new(request, sink);
+        let result = dialect.forward(request, cancel, &mut answer);
+        let usage = answer.usage(&estimated).priced(self.info.price);
+        metrics.end(result.as_ref().copied().map_err(|failure| &failure.error));
+        if let Some(permit) = &mut permit {
+            permit.report_usage(usage);
+            permit.finish(result.as_ref().copied());
+        }
+        drop(permit);
+        if let Some(limiter) = &self.limiter {
+            limiter.record_state(&*self.meter);
+        }
+        ForwardOutcome { usage, result: result.map_err(|failure| self.forward_error(failure)) }
+    }
+
+    /// A provider without the endpoint answers it like any other unknown path.
+    fn forward_error(&self, failure: ProviderFailure) -> ForwardError {
+        let is_unknown = failure.status.is_some_and(|status| matches!(status.as_u16(), 404 | 405 | 501));
+        let error = failure.error.at(&self.info);
+        if is_unknown { ForwardError::NotOffered(error.to_string()) } else { error.into() }
     }
 
     /// Makes the call in the model's dialect and measures it. Usage is priced.
@@ -273,6 +319,18 @@ impl Model for Router {
                 Err(error)
             }
             Some(route) => route.ask(request, cancel, sink),
+        }
+    }
+
+    fn forward(
+        &self,
+        request: &ForwardRequest,
+        cancel: &CancelToken,
+        sink: ForwardSink<'_>,
+    ) -> ForwardOutcome {
+        match self.route(&request.model) {
+            None => ForwardOutcome::failed(ModelError::NotFound(request.model.clone())),
+            Some(route) => route.forward(request, cancel, sink),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Token usage for billing and quotas. Usage outlives the jobs that caused it.
 
 use super::store_error::StoreError;
+use super::ticket::Ticket;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
 
@@ -34,8 +35,10 @@ pub struct HourUsage {
     pub usage: Usage,
 }
 
-/// Reads usage. A job's usage is booked in the transaction that ends the job, and is never removed.
+/// Reads and books usage. A job's usage is booked in the transaction that ends the job, and is never removed.
 pub trait Accounts: Send + Sync {
+    /// Books tokens that belong to no job: of requests that are passed on to a provider.
+    fn book_usage(&self, user: UserId, model: String, usage: Usage) -> Ticket<()>;
     /// A user's usage from `from_day` to `to_day` inclusive, sorted by day, then by model.
     fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError>;
     /// A user's usage from `from_hour` to `to_hour` inclusive, sorted by hour, then by model. `None` adds up

@@ -11,6 +11,7 @@ mod contents;
 mod conversation_items;
 mod conversations;
 mod files;
+mod forward;
 mod job_services;
 mod kernel_tables;
 mod meter;
@@ -50,12 +51,15 @@ pub use conversations::{
     MessagePage, MessageRef, RegenerateRequest,
 };
 pub use files::{DirectoryLimit, RunDirectory, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner};
+pub use forward::{ForwardEndpoint, ForwardRequest, ForwardSink};
 pub use job_services::{
     BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
 pub use kernel_tables::KernelTables;
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
-pub use model::{Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest};
+pub use model::{
+    Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,
+};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
 pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};

@@ -1,6 +1,7 @@
 //! The model port: one request, a stream of pieces, one completion. Dialects of providers stay behind it.
 
 use super::clock::CancelToken;
+use super::forward::{ForwardRequest, ForwardSink};
 use crate::domain::event::FinishReason;
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::model_settings::ModelSettings;
@@ -110,6 +111,33 @@ pub enum ModelError {
     Stopped,
 }
 
+/// Why a request was not answered in full. The text is for clients: no URL and no key (P9).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForwardError {
+    /// The model's provider has no such endpoint.
+    #[error("{0}")]
+    NotOffered(String),
+    /// The call failed.
+    #[error(transparent)]
+    Failed(#[from] ModelError),
+}
+
+/// The end of such a request.
+#[derive(Debug)]
+pub struct ForwardOutcome {
+    /// Tokens, also of a call that failed; estimated where the provider reports none.
+    pub usage: Usage,
+    /// Whether the whole answer went through the sink.
+    pub result: Result<(), ForwardError>,
+}
+
+impl ForwardOutcome {
+    /// The outcome of a request that reached no provider.
+    pub fn failed(error: impl Into<ForwardError>) -> Self {
+        Self { usage: Usage::default(), result: Err(error.into()) }
+    }
+}
+
 /// Public facts about a configured model: its host, but no URL and no key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelInfo {
@@ -181,6 +209,12 @@ pub trait Model: Send + Sync {
         cancel: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError>;
+    /// Passes a request on to another endpoint of the model's provider, with the configured key, and its
+    /// answer back. Ends like [`Self::ask`].
+    fn forward(&self, request: &ForwardRequest, _: &CancelToken, _: ForwardSink<'_>) -> ForwardOutcome {
+        let text = format!("model '{}' has no {}", request.model, request.endpoint.path());
+        ForwardOutcome::failed(ForwardError::NotOffered(text))
+    }
     /// Configured models, in configured order.
     fn models(&self) -> Vec<ModelInfo>;
     /// The configured model of this id.

@@ -83,6 +83,9 @@ impl Batches for Rest {
 const TODAY: u32 = 19_675;
 
 impl Accounts for Rest {
+    fn book_usage(&self, _: UserId, _: String, _: Usage) -> Ticket<()> {
+        Ticket::resolved(Ok(()))
+    }
     fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError> {
         let line = |day, cost_micros| DayUsage {
             day,

@@ -225,7 +225,7 @@ pub(super) struct ReportedUsage {
 }
 
 impl ReportedUsage {
-    fn read(usage: &Value) -> Option<Self> {
+    pub(super) fn read(usage: &Value) -> Option<Self> {
         let number = |keys: [&str; 2]| keys.iter().find_map(|key| json::count(usage.get(key)?));
         let detail = |places: [&str; 3]| places.iter().find_map(|at| json::count(usage.pointer(at)?));
         let spent = Self {

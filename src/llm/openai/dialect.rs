@@ -1,6 +1,7 @@
 //! One call in this dialect: request, stream, completion.
 
 use super::answer::OpenAiAnswer;
+use super::forward::{self, ForwardedAnswer};
 use super::quirks::ProviderQuirks;
 use super::request::{self, RequestShape};
 use super::unsupported::KnownUnsupported;
@@ -10,8 +11,9 @@ use crate::llm::options::Provider;
 use crate::llm::transport::endpoint::Endpoint;
 use crate::llm::transport::error_mapper::{ProviderFailure, unavailable};
 use crate::llm::transport::provider_client::ProviderClient;
+use crate::llm::transport::request_body::ProviderRequestBody;
 use crate::net::{NetCall, NetClient};
-use crate::ports::{CancelToken, ChunkSink, Completion, ModelError, ModelRequest};
+use crate::ports::{CancelToken, ChunkSink, Completion, ForwardRequest, ModelError, ModelRequest};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -69,6 +71,21 @@ impl OpenAiDialect {
         let body = self.send(request, &call, cancel)?;
         let output = AnswerOutput::new(sink, self.limits);
         OpenAiAnswer::new(output, self.provider.errors(), request, self.text_calls).read(body, call.slot())
+    }
+
+    /// Passes a request on to another endpoint of the provider.
+    pub(in crate::llm) fn forward(
+        &self,
+        request: &ForwardRequest,
+        cancel: &CancelToken,
+        answer: &mut ForwardedAnswer<'_>,
+    ) -> Result<(), ProviderFailure> {
+        let body = forward::body(request, &self.shape.upstream_id, self.shape.max_output_tokens);
+        let call = self.provider.call(cancel);
+        let path = request.endpoint.path();
+        let body = ProviderRequestBody::new(body);
+        let mut response = self.provider.post_beside(path, &body, (&call, cancel))?;
+        answer.read(&mut response, (self.provider.errors(), call.slot()))
     }
 
     /// Sends the request, and again without the parameters that the provider does not support. A form that

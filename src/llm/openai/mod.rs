@@ -4,6 +4,7 @@ mod answer;
 mod calls;
 mod chunk;
 mod dialect;
+mod forward;
 mod naming;
 mod quirks;
 mod replay_data;
@@ -16,3 +17,4 @@ mod unsupported;
 pub(super) use dialect::OpenAiDialect;
 #[cfg(feature = "fuzzing")]
 pub(super) use dialect::read_body;
+pub(super) use forward::{ForwardedAnswer, as_model_request};

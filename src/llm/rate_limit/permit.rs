@@ -5,7 +5,7 @@ use super::registry::ProviderLimiter;
 use super::waiter::Waiter;
 use crate::domain::usage::Usage;
 use crate::llm::transport::error_mapper::ProviderFailure;
-use crate::ports::{CancelToken, Completion, ModelError, ModelRequest};
+use crate::ports::{CancelToken, ModelError, ModelRequest};
 
 /// An admitted call.
 pub(in crate::llm) struct CallPermit<'a> {
@@ -47,8 +47,8 @@ impl CallPermit<'_> {
     }
 
     /// Notes the result of the call.
-    pub(in crate::llm) fn finish(&mut self, result: &Result<Completion, ProviderFailure>) {
-        self.outcome = match result.as_ref().map_err(|failure| &failure.error) {
+    pub(in crate::llm) fn finish(&mut self, result: Result<(), &ProviderFailure>) {
+        self.outcome = match result.map_err(|failure| &failure.error) {
             Err(ModelError::RateLimited { retry_after_ms, .. }) => {
                 ProviderCallOutcome::RateLimited(*retry_after_ms)
             }
@@ -56,7 +56,7 @@ impl CallPermit<'_> {
             Err(ModelError::Stopped | ModelError::NotFound(_) | ModelError::Busy { .. }) => {
                 ProviderCallOutcome::Unknown
             }
-            Ok(_)
+            Ok(())
             | Err(
                 ModelError::Refused(_)
                 | ModelError::Filtered(_)

@@ -108,7 +108,7 @@ impl LimiterFixture {
     }
 
     fn call(&self, result: &Result<Completion, ModelError>) -> Result<(), ModelError> {
-        self.acquire()?.finish(&as_failure(result));
+        self.acquire()?.finish(as_failure(result).as_ref().map(|_| ()));
         Ok(())
     }
 
@@ -211,7 +211,7 @@ fn reserved_tokens_are_replaced_by_the_usage() {
     let (message, _) = fixture.busy();
     assert!(message.starts_with("the provider of model 'm' has had its 200 tokens a minute"), "{message}");
     permit.report_usage(Usage::new(20, 10));
-    permit.finish(&as_failure(&answered()));
+    permit.finish(as_failure(&answered()).as_ref().map(|_| ()));
     drop(permit);
     fixture.call(&answered()).expect("150 and 30 are less than 200");
     fixture.busy();

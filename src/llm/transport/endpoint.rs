@@ -49,6 +49,18 @@ impl Endpoint {
         &self.uri
     }
 
+    /// The URI of another path of the same API; `None` if the endpoint does not end in its own path.
+    pub(crate) fn beside(&self, own: EndpointPath, path: &str) -> Option<Uri> {
+        let base = self.uri.path().strip_suffix(own.path)?;
+        let target = match self.uri.query() {
+            Some(query) => format!("{base}{path}?{query}"),
+            None => format!("{base}{path}"),
+        };
+        let mut parts = self.uri.clone().into_parts();
+        parts.path_and_query = Some(target.parse().ok()?);
+        Uri::from_parts(parts).ok()
+    }
+
     /// The values in the query, which may be keys.
     pub(crate) fn query_values(&self) -> impl Iterator<Item = &str> {
         let pairs = self.uri.query().unwrap_or_default().split('&');
@@ -102,6 +114,17 @@ mod tests {
         ] {
             let endpoint = Endpoint::parse(given, CHAT).map(|e| e.uri.to_string());
             assert_eq!(endpoint, Ok(reached.to_owned()), "{given}");
+        }
+    }
+
+    #[test]
+    fn another_path_of_the_api_keeps_base_and_query() {
+        for (given, reached) in [
+            ("https://api.openai.com", "https://api.openai.com/v1/embeddings"),
+            ("https://x.test/a/chat/completions?api-version=1", "https://x.test/a/embeddings?api-version=1"),
+        ] {
+            let beside = Endpoint::parse(given, CHAT).expect("parses").beside(CHAT, "/embeddings");
+            assert_eq!(beside.map(|uri| uri.to_string()).as_deref(), Some(reached), "{given}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sends requests to one provider: headers, the HTTP exchange, and the reading of error responses.
 
-use super::endpoint::Endpoint;
+use super::endpoint::{CHAT, Endpoint};
 use super::error_mapper::{self, ErrorMapper, ProviderFailure, unavailable};
 use super::request_body::ProviderRequestBody;
 use crate::domain::secret::Secret;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::sync::Arc;
 use ureq::Body;
-use ureq::http::Response;
+use ureq::http::{Response, Uri};
 
 /// Bytes that are read of an error response.
 const ERROR_BODY_BYTES: u64 = 64 * 1024;
@@ -66,12 +66,34 @@ impl ProviderClient {
     pub(crate) fn post(
         &self,
         body: &ProviderRequestBody,
+        call: (&NetCall<'_>, &CancelToken),
+    ) -> Result<Box<dyn Read>, ProviderFailure> {
+        self.post_to(self.endpoint.uri(), body, call)
+    }
+
+    /// The same to another path of the API, beside that of chats.
+    pub(crate) fn post_beside(
+        &self,
+        path: &str,
+        body: &ProviderRequestBody,
+        call: (&NetCall<'_>, &CancelToken),
+    ) -> Result<Box<dyn Read>, ProviderFailure> {
+        let uri = self.endpoint.beside(CHAT, path);
+        let uri =
+            uri.ok_or_else(|| ModelError::Refused(format!("there is no {path} beside this api_url")))?;
+        self.post_to(&uri, body, call)
+    }
+
+    fn post_to(
+        &self,
+        uri: &Uri,
+        body: &ProviderRequestBody,
         (call, cancel): (&NetCall<'_>, &CancelToken),
     ) -> Result<Box<dyn Read>, ProviderFailure> {
         let text = body.text().map_err(|error| {
             ModelError::Refused(format!("the request cannot be written as JSON: {error}"))
         })?;
-        let mut request = call.agent().post(self.endpoint.uri());
+        let mut request = call.agent().post(uri);
         for (name, value) in &self.headers {
             request = request.header(name, value.reveal());
         }

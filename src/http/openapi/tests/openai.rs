@@ -24,6 +24,24 @@ pub(super) fn draw(drawing: &mut Drawing) {
     let mut answers = json_of(drawing.shape::<ChatCompletion>());
     answers["text/event-stream"] = json!({"schema": {"type": "string"}});
     drawing.add(chat.says(200, "The completion, or with 'stream' its chunks and [DONE]", answers));
+    forwarded(drawing, ("/v1/embeddings", "input"), "Asks the model's provider for vectors; no job");
+    forwarded(drawing, ("/v1/completions", "prompt"), "Passes a text on to the model's provider; no job");
+}
+
+/// A route whose body and answer are the provider's.
+fn forwarded(drawing: &mut Drawing, (path, input): (&'static str, &str), summary: &'static str) {
+    let input_schema = json!({"anyOf": [{"type": "string"}, {"type": "array"}]});
+    let body = json!({
+        "type": "object",
+        "properties": {"model": named("Model"), input: input_schema},
+        "required": ["model", input],
+    });
+    let mut answers = json_of(json!({"type": "object"}));
+    if path == "/v1/completions" {
+        answers["text/event-stream"] = json!({"schema": {"type": "string"}});
+    }
+    let operation = Operation::new("POST", path, summary).takes(json_of(body));
+    drawing.add(operation.says(200, "The provider's answer as it is", answers));
 }
 
 /// The same with the headers of a request that becomes a job.

@@ -9,7 +9,7 @@ use crate::http::server::shutdown::ShutdownStage;
 use hyper::StatusCode;
 
 /// `Retry-After` of a job whose provider limits requests, seconds. Their windows are mostly a minute.
-const PROVIDER_WAIT_S: u64 = 20;
+pub(super) const PROVIDER_WAIT_S: u64 = 20;
 
 /// The error of a job that ended without an answer.
 pub(crate) fn of_job(code: FailureCode, message: String) -> ApiError {

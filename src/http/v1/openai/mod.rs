@@ -8,6 +8,7 @@ pub(crate) mod body;
 pub(crate) mod chat;
 pub(crate) mod failure;
 pub(crate) mod fields;
+pub(crate) mod forward;
 pub(crate) mod headers;
 mod log_reader;
 pub(crate) mod models;

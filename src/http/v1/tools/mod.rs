@@ -4,7 +4,7 @@ pub(crate) mod operator_call;
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::tool::{ToolGroup, ToolOrigin};
-use crate::http::blocking::blocking;
+use crate::http::blocking::{CancelOnDrop, blocking};
 use crate::http::context::{ServerContext, TRIALS};
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
@@ -98,7 +98,7 @@ pub(crate) async fn call(
         retry_after_s: RETRY_AFTER_S,
     })?;
     let stop = CancelToken::new(Arc::clone(&context.app.clock));
-    let _when_nobody_waits = CancelToolOnDrop(stop.clone());
+    let _when_nobody_waits = CancelOnDrop(stop.clone());
     let working = blocking({
         let (context, stop) = (Arc::clone(context), stop.clone());
         move || {
@@ -151,14 +151,5 @@ impl OperatorRequest {
             cancel,
         };
         trial.call(app.toolbox.as_ref(), &self.name, self.arguments)
-    }
-}
-
-/// Cancels the tool when its client leaves.
-struct CancelToolOnDrop(CancelToken);
-
-impl Drop for CancelToolOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel(CancelReason::Cancelled);
     }
 }

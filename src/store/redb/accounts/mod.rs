@@ -1,13 +1,14 @@
 //! Accounts, their tokens and what they have used.
 
 use crate::domain::id::{ConversationId, UserId};
-use crate::domain::usage::UsageByModel;
-use crate::ports::{Accounts, DayUsage, HourUsage, StoreError};
+use crate::domain::usage::{Usage, UsageByModel};
+use crate::ports::{Accounts, DayUsage, HourUsage, StoreError, Ticket};
 use crate::store::redb::accounts::hourly_usage::hourly_usage;
 use crate::store::redb::accounts::usage::{UsageRow, lines};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::tables::{CONVERSATION_USAGE, FILE_TOTALS, STORED_BYTES, USAGE};
 use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::write::WriteOptions;
 
 mod hourly_usage;
 mod quota;
@@ -18,6 +19,12 @@ mod users;
 pub(crate) mod write;
 
 impl Accounts for RedbStore {
+    fn book_usage(&self, user: UserId, model: String, usage: Usage) -> Ticket<()> {
+        self.push(WriteOptions::default(), move |transaction| {
+            transaction.book_model(user, &UsageRow { model: model.clone(), usage, jobs: 0 })
+        })
+    }
+
     fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError> {
         self.read(|reading| {
             let lines = lines(&USAGE.read(reading)?, user, from_day, to_day)?;

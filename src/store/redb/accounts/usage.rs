@@ -30,7 +30,8 @@ impl Transaction<'_> {
             return Ok(());
         }
         for (model, usage) in rest.entries() {
-            self.book_model(row, model, usage)?;
+            let jobs = u64::from(row.booked.of(model).is_none());
+            self.book_model(row.job.user, &UsageRow { model: model.to_owned(), usage, jobs })?;
         }
         // A removed conversation has no cost row.
         if let Some(conversation) = &row.job.conversation_id
@@ -42,17 +43,17 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn book_model(&mut self, row: &JobRow, model: &str, usage: Usage) -> Result<(), StoreError> {
-        let digest = Sha256::digest(model).into();
+    /// Books a line by day and by hour.
+    pub(crate) fn book_model(&mut self, user: UserId, line: &UsageRow) -> Result<(), StoreError> {
+        self.mark_dirty();
+        let digest = Sha256::digest(&line.model).into();
         let key = |slot_ms| {
             let at = u32::try_from(self.now_ms / slot_ms).unwrap_or(u32::MAX);
-            UsageKey { user: row.job.user, at, model: digest }.encode()
+            UsageKey { user, at, model: digest }.encode()
         };
         let (day, hour) = (key(ACCOUNT_DAY_MS), key(ACCOUNT_HOUR_MS));
-        let jobs = u64::from(row.booked.of(model).is_none());
-        let line = UsageRow { model: model.to_owned(), usage, jobs };
-        add(&mut self.tables.usage, &day, &line)?;
-        add(&mut self.tables.usage_hours, &hour, &line)
+        add(&mut self.tables.usage, &day, line)?;
+        add(&mut self.tables.usage_hours, &hour, line)
     }
 
     fn book_conversation(

@@ -1,0 +1,212 @@
+//! `POST /v1/embeddings` and `/v1/completions`: passed on to the model's provider, with the configured name,
+//! key, address and limits. They are no jobs: nothing is stored but their tokens, and nothing is repeated.
+
+use super::body::KeyedBody;
+use super::failure;
+use crate::domain::id::UserId;
+use crate::http::blocking::{CancelOnDrop, blocking};
+use crate::http::context::{FORWARDS, ServerContext};
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::response::{self, HandlerResult};
+use crate::http::server::shutdown::{Shutdown, ShutdownStage};
+use crate::http::v1::jobs::spec;
+use crate::ports::{
+    CancelReason, CancelToken, ForwardEndpoint, ForwardError, ForwardOutcome, ForwardRequest, ModelError,
+};
+use bytes::Bytes;
+use futures_util::stream::try_unfold;
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Pieces of an answer that wait for a slow client.
+const PIECES: usize = 4;
+/// `Retry-After` when too many calls are under way, seconds.
+const RETRY_AFTER_S: u64 = 1;
+
+/// Vectors for texts.
+pub(crate) async fn embeddings(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    forward(context, request, body, ForwardEndpoint::Embeddings).await
+}
+
+/// Continuations of texts, as before there were chats; whole or streamed.
+pub(crate) async fn completions(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    forward(context, request, body, ForwardEndpoint::Completions).await
+}
+
+async fn forward(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+    endpoint: ForwardEndpoint,
+) -> HandlerResult {
+    let (user, socket) = (request.user, request.socket.clone());
+    let body = KeyedBody::read(context, (user, &request.headers), body, endpoint.path()).await?;
+    drop(request); // frees the headers while the call runs
+    let asked = body.parse(context, move |map, app| read(map, endpoint, app));
+    let asked = asked.await.map_err(failure::of_request)?;
+    let is_stream = endpoint == ForwardEndpoint::Completions
+        && asked.body.get("stream").and_then(Value::as_bool) == Some(true);
+    socket.end_with_input();
+    let mut answer = ForwardedStream::begin(context, user, asked)?;
+    let Some(first) = answer.piece().await? else { return Err(ApiError::Internal) };
+    let kind = if is_stream { "text/event-stream" } else { "application/json" };
+    let pieces = try_unfold((Some(first), answer), move |(first, mut answer)| async move {
+        let piece = match first {
+            Some(first) => Some(first),
+            None => answer.next(is_stream).await?,
+        };
+        Ok::<_, BodyError>(piece.map(|piece| (piece, (None, answer))))
+    });
+    Ok(response::events(kind, StreamBody::new(pieces)))
+}
+
+fn read(
+    body: Map<String, Value>,
+    endpoint: ForwardEndpoint,
+    app: &AppDependencies,
+) -> Result<ForwardRequest, ApiError> {
+    let missing = |name: &str| ApiError::Invalid {
+        message: format!("'{name}' is missing"),
+        param: Some(name.to_owned()),
+        code: "missing_required_parameter",
+    };
+    if body.get(endpoint.input_field()).is_none_or(Value::is_null) {
+        return Err(missing(endpoint.input_field()));
+    }
+    let model = match body.get("model") {
+        Some(Value::String(model)) => spec::model(Some(model.clone()), app)?,
+        None | Some(Value::Null) => return Err(missing("model")),
+        Some(_) => return Err(ApiError::value("model", "'model' must be a string".to_owned())),
+    };
+    Ok(ForwardRequest { endpoint, model, body })
+}
+
+/// The end of the call, once it is known.
+type Outcome = Pin<Box<dyn Future<Output = Result<Result<(), ForwardError>, ApiError>> + Send>>;
+
+/// An answer as it arrives from the provider.
+struct ForwardedStream {
+    pieces: mpsc::Receiver<Bytes>,
+    outcome: Option<Outcome>,
+    stop: CancelOnDrop,
+    shutdown: Shutdown,
+}
+
+impl ForwardedStream {
+    /// Begins the call on a thread that may block.
+    fn begin(context: &Arc<ServerContext>, user: UserId, asked: ForwardRequest) -> Result<Self, ApiError> {
+        let turn = Arc::clone(&context.forwards).try_acquire_owned().map_err(|_| ApiError::TooMany {
+            message: format!(
+                "{FORWARDS} such requests are under way, as many as may be; try again in a moment"
+            ),
+            retry_after_s: RETRY_AFTER_S,
+        })?;
+        let app = Arc::clone(&context.app);
+        let time = Duration::from_secs(app.limits.job_timeout_s);
+        let stop = CancelToken::new(Arc::clone(&app.clock)).with_timeout(time);
+        let (sender, pieces) = mpsc::channel(PIECES);
+        let cancel = stop.clone();
+        let outcome = blocking(move || {
+            let _turn = turn; // held until the call has ended, even if the client leaves
+            let mut sink = |piece: &[u8]| match sender.blocking_send(Bytes::copy_from_slice(piece)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            };
+            let ForwardOutcome { usage, result } = app.model.forward(&asked, &cancel, &mut sink);
+            if usage.total_tokens > 0
+                && let Err(error) = app.accounts.book_usage(user, asked.model, usage).wait()
+            {
+                tracing::error!(%error, "the tokens of a request that was passed on were not booked");
+            }
+            result
+        });
+        let shutdown = context.shutdown.clone();
+        Ok(Self { pieces, outcome: Some(Box::pin(outcome)), stop: CancelOnDrop(stop), shutdown })
+    }
+
+    /// The next piece; `None` at the end of a whole answer.
+    async fn piece(&mut self) -> Result<Option<Bytes>, ApiError> {
+        tokio::select! {
+            biased;
+            piece = self.pieces.recv() => if piece.is_some() {
+                return Ok(piece);
+            },
+            () = self.shutdown.reached(ShutdownStage::Closing) => {
+                self.stop.0.cancel(CancelReason::Shutdown);
+                return Err(ApiError::Refused {
+                    status: StatusCode::SERVICE_UNAVAILABLE,
+                    code: "shutting_down",
+                    message: "the server is stopping; send the request again when it runs".to_owned(),
+                });
+            }
+        }
+        match self.outcome.take() {
+            Some(outcome) => outcome.await?.map(|()| None).map_err(api_error),
+            None => Ok(None),
+        }
+    }
+
+    /// The next piece of a response whose head was sent. A stream ends with its error; anything else is cut
+    /// off, so that nobody takes it for whole.
+    async fn next(&mut self, is_stream: bool) -> Result<Option<Bytes>, BodyError> {
+        match self.piece().await {
+            Ok(piece) => Ok(piece),
+            Err(error) if is_stream => {
+                self.outcome = None;
+                self.pieces.close();
+                Ok(Some(failure::frame(&error).into()))
+            }
+            Err(error) => Err(BodyError::new(error.to_string())),
+        }
+    }
+}
+
+/// The error of a request that the provider did not answer.
+fn api_error(error: ForwardError) -> ApiError {
+    let message = error.to_string();
+    let too_many = |retry_after_ms: u64, message| ApiError::TooMany {
+        message,
+        retry_after_s: retry_after_ms.div_ceil(1_000).max(1),
+    };
+    let (status, code) = match error {
+        ForwardError::NotOffered(_) => (StatusCode::NOT_FOUND, "not_offered"),
+        ForwardError::Failed(error) => match error {
+            ModelError::NotFound(_) | ModelError::UnknownModel(_) => {
+                (StatusCode::NOT_FOUND, "model_not_found")
+            }
+            ModelError::Refused(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+            ModelError::Filtered(_) => (StatusCode::BAD_REQUEST, "content_filter"),
+            ModelError::ContextTooLong(_) => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
+            ModelError::Busy { retry_after_ms, .. }
+            | ModelError::Unavailable { retry_after_ms: Some(retry_after_ms), .. } => {
+                return too_many(retry_after_ms, message);
+            }
+            ModelError::RateLimited { retry_after_ms, .. } => {
+                return too_many(retry_after_ms.unwrap_or(failure::PROVIDER_WAIT_S * 1_000), message);
+            }
+            ModelError::Denied(_) | ModelError::Unavailable { .. } => {
+                (StatusCode::BAD_GATEWAY, "provider_error")
+            }
+            ModelError::TooLarge(_) => (StatusCode::BAD_GATEWAY, "output_too_large"),
+            ModelError::Stopped => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+        },
+    };
+    ApiError::Refused { status, code, message }
+}
