@@ -370,7 +370,8 @@ fn p7_items_and_responses_stay_in_the_conversations_of_their_user() {
     let server = Server::start_with(CONFIG);
     let _root = Client::register(&server, "root");
     let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
-    let anns = create_everything(&ann).ids["/v1/conversations"].clone();
+    let everything = create_everything(&ann).ids;
+    let anns = everything["/v1/conversations"].clone();
     let item: Value =
         serde_json::from_str(&ann.get(&format!("/v1/conversations/{anns}/items")).1).expect("a list");
     let item = item["data"][0]["id"].as_str().expect("an id");
@@ -388,6 +389,16 @@ fn p7_items_and_responses_stay_in_the_conversations_of_their_user() {
         bob.send("POST", "/v1/responses", ("application/json", &body.to_string()))
     };
     assert_eq!((respond(&anns).0, respond(&anns)), (404, respond(&unknown_id(&anns))));
+    let decide = |request: &str| {
+        let decision =
+            json!({"type": "mcp_approval_response", "approval_request_id": request, "approve": true});
+        let body = json!({"model": "demo", "input": [decision]}).to_string();
+        bob.send("POST", "/v1/responses", ("application/json", &body))
+    };
+    let anns_job = everything["/v1/responses"].replace("resp_job_", "mcpr_");
+    let (foreign, missing) =
+        (decide(&format!("{anns_job}_0")), decide(&format!("{}_0", unknown_id(&anns_job))));
+    assert_eq!((foreign.0, missing.0), (400, 400), "{foreign:?}, {missing:?}");
     let calls = json!({"items": [{"type": "item_reference", "id": item}]});
     let path = format!("/v1/conversations/{bobs}/items");
     assert_eq!(bob.send("POST", &path, ("application/json", &calls.to_string())).0, 400);

@@ -108,6 +108,7 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         settings: ModelSettings::default(),
         is_plain: false,
         response: None,
+        handed_approvals: None,
         ..parent
     }
 }

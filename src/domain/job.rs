@@ -2,6 +2,7 @@
 //! transitions.
 
 use super::event::{Event, FailureCode};
+use super::handed_approvals::HandedApprovals;
 use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
 use super::job_input::InputPreview;
 use super::message::Message;
@@ -188,6 +189,9 @@ pub struct JobSpec {
     /// The request to `/v1/responses` that it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseRequest>,
+    /// Calls that need an approval are handed to the client, which decides in its next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_approvals: Option<HandedApprovals>,
     /// Sandbox level for calls that name none.
     pub strictness: Option<Strictness>,
     /// Maximum model calls before the closing one.
@@ -236,6 +240,7 @@ impl JobSpec {
             settings: ModelSettings::default(),
             is_plain: false,
             response: None,
+            handed_approvals: None,
             strictness: None,
             max_steps,
             timeout_s,

@@ -1,6 +1,7 @@
 //! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, working and broken
 //! ones.
 
+mod approvals;
 mod commands;
 mod transports;
 

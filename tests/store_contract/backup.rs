@@ -1,6 +1,7 @@
 //! Backup and restore: complete snapshots while writes continue, and restores that keep the old file.
 
 use super::batches::source;
+use super::conversation_items;
 use super::fixture::{Fixture, open};
 use super::projects;
 use super::schedules::{every, order, schedule};
@@ -104,6 +105,7 @@ fn fill_the_other_tables(fixture: &Fixture) {
     }
     fixture.store.remove_project(ANN, projects::pid(2)).wait().unwrap();
     stored_files::add_expiring(&fixture.store, 1, ANN);
+    conversation_items::add(fixture, "added");
 }
 
 /// The tables of a file and how many rows each has.

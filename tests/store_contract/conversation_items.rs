@@ -26,7 +26,8 @@ fn items(user: UserId, text: &str) -> NewItems {
     }
 }
 
-fn add(fixture: &Fixture, text: &str) {
+/// Adds an item to Ann's conversation `chat`.
+pub(crate) fn add(fixture: &Fixture, text: &str) {
     fixture.store.add_items(items(ANN, text)).wait().unwrap();
 }
 

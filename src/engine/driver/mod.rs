@@ -2,6 +2,7 @@
 //! result is appended to the job's log before a client can see it.
 
 mod answer_check;
+mod handed_approvals;
 mod handed_calls;
 mod journal;
 mod model_call;
@@ -183,6 +184,9 @@ impl<'a> Driver<'a> {
     }
 
     fn next(&self) -> NextStep {
+        if let Some(records) = self.decided_calls() {
+            return NextStep::Append(records);
+        }
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
         let needs_approval =
             |name: &str| tools.needs_approval(name) && !tools.is_refused(name, &self.scope());
@@ -295,7 +299,7 @@ impl<'a> Driver<'a> {
         let ending = JobOutcome {
             event,
             output_text: self.turn.answer(),
-            messages: self.turn.closing_messages(),
+            messages: self.without_asked(self.turn.closing_messages()),
             summary: self.base.summary_of(self.turn.shortened()),
         };
         let (status, code) = (ending.status(), ending.error().map(|error| error.code));

@@ -191,8 +191,7 @@ impl Driver<'_> {
             let calls: String = completion.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
             self.estimate(&format!("{}{calls}", reply.text))
         };
-        let is_client = |name: &str| self.functions.iter().any(|function| function.name == name);
-        let sealed = self.turn.seal(completion, with_tools, usage, &is_client);
+        let sealed = self.turn.seal(completion, with_tools, usage, &|name| self.is_handed(name));
         self.apply(&sealed);
         let mut records = unwritten;
         records.extend(sealed);

@@ -138,6 +138,11 @@ impl TurnState {
         self.failures.model()
     }
 
+    /// Whether the log has any step.
+    pub fn has_begun(&self) -> bool {
+        self.next_index > 0 || self.is_ended
+    }
+
     /// Whether the last prompt did not fit and has not been shortened since.
     pub fn needs_shorter_prompt(&self) -> bool {
         self.failures.needs_shorter_prompt()

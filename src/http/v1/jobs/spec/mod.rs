@@ -118,6 +118,7 @@ impl JobRequest {
             settings: ModelSettings::default(),
             is_plain: false,
             response: None,
+            handed_approvals: None,
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Calls in a conversation whose results a client sends. Clients know calls of a job by ids that name it; what
-//! models read has the model's own ids.
+//! Calls in a conversation whose results a client sends. Clients know calls of a job by ids that name it;
+//! what models read has the model's own ids.
 
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, Record};

@@ -3,6 +3,7 @@
 //! Each event of the log stands for a number of events of the stream that depends on the events before it
 //! alone. So a stream has the same numbers whenever and however often it is read.
 
+use super::declared_tools::DeclaredTools;
 use super::item::{ItemContent, ItemStatus, OutputItem, code, summary_part, text_part};
 use super::object::{ResponseEnd, ResponseHead};
 use crate::domain::client_call_id::ClientCallId;
@@ -34,6 +35,7 @@ pub(super) struct ResponseFold {
     /// The place of the text or reasoning that is being written.
     open: Option<usize>,
     client_calls: u32,
+    declared: DeclaredTools,
     /// The last event of the log that was read.
     last_seq: u64,
     /// The number of the stream's next event.
@@ -48,6 +50,7 @@ impl ResponseFold {
             items: Vec::new(),
             open: None,
             client_calls: 0,
+            declared: DeclaredTools::of(request),
             last_seq: 0,
             next: 0,
             frames: None,
@@ -128,6 +131,9 @@ impl ResponseFold {
         match event {
             Event::Status { status, .. } => self.status(status),
             Event::Delta { index, kind, text, .. } => self.delta(index, kind, &text),
+            Event::ToolCall { call, is_client: true, index } if self.declared.is_server_tool(&call.name) => {
+                self.approval_request(index, call);
+            }
             Event::ToolCall { call, is_client: true, index } => self.function_call(index, call),
             Event::ToolCall { call, index, .. } => self.hosted_call(index, call),
             Event::ToolResult { id_ref, content, .. } => self.hosted_result(&id_ref, content),
@@ -177,7 +183,7 @@ impl ResponseFold {
                 whole.push_str(text);
                 self.emit_at(place, "response.reasoning_summary_text.delta", json!({"delta": text}));
             }
-            ItemContent::Function(_) | ItemContent::Hosted { .. } => {}
+            ItemContent::Function(_) | ItemContent::Approval(_) | ItemContent::Hosted { .. } => {}
         }
     }
 
@@ -195,7 +201,13 @@ impl ResponseFold {
     fn push(&mut self, step: u32, content: ItemContent) -> usize {
         let place = self.items.len();
         let status = ItemStatus::InProgress;
-        self.items.push(OutputItem { step, place, content, status, is_dropped: false });
+        let server = match &content {
+            ItemContent::Approval(call) | ItemContent::Hosted { call, .. } => {
+                self.declared.server_of(&call.name)
+            }
+            _ => None,
+        };
+        self.items.push(OutputItem { step, place, content, status, server, is_dropped: false });
         place
     }
 
@@ -240,10 +252,19 @@ impl ResponseFold {
         self.done(place, ItemStatus::Completed);
     }
 
+    fn approval_request(&mut self, index: u32, call: ToolCall) {
+        self.close(ItemStatus::Completed);
+        self.client_calls = self.client_calls.saturating_add(1);
+        let place = self.push(index, ItemContent::Approval(call));
+        self.added(place);
+        self.done(place, ItemStatus::Completed);
+    }
+
     fn hosted_call(&mut self, index: u32, call: ToolCall) {
         self.close(ItemStatus::Completed);
         let (tool, arguments, code) = (HostedTool::of_tool(&call.name), call.arguments.clone(), code(&call));
-        let place = self.push(index, ItemContent::Hosted { call, result: None });
+        let request = self.declared.next_approved();
+        let place = self.push(index, ItemContent::Hosted { call, result: None, request });
         let event = |state: &str| format!("response.{}{state}", tool.item_type());
         self.added(place);
         self.emit_at(place, &event(".in_progress"), json!({}));
@@ -263,7 +284,7 @@ impl ResponseFold {
 
     fn hosted_result(&mut self, id_ref: &str, content: String) {
         let waits = |item: &&mut OutputItem| match &item.content {
-            ItemContent::Hosted { call, result } => {
+            ItemContent::Hosted { call, result, .. } => {
                 call.id_ref == id_ref && result.is_none() && !item.is_dropped
             }
             _ => false,
@@ -273,7 +294,7 @@ impl ResponseFold {
         let has_failed = serde_json::from_str::<Value>(&content)
             .is_ok_and(|result| result.get("success").is_some_and(|success| *success == Value::Bool(false)));
         let mut tool = HostedTool::Other;
-        if let ItemContent::Hosted { call, result } = &mut item.content {
+        if let ItemContent::Hosted { call, result, .. } = &mut item.content {
             *result = Some(content);
             tool = HostedTool::of_tool(&call.name);
         }

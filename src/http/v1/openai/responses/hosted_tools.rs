@@ -41,6 +41,38 @@ pub(crate) fn tool_of(
     }
 }
 
+/// Those tools of an MCP entry whose calls the client wants to approve; `None`: the entry is no MCP server.
+pub(super) fn asked(path: &str, tool: &Value, names: &[String]) -> Result<Option<Vec<String>>, ApiError> {
+    if tool.get("type").and_then(Value::as_str) != Some("mcp") {
+        return Ok(None);
+    }
+    let label = tool.get("server_label").and_then(Value::as_str).unwrap_or_default();
+    let refused = || {
+        let path = format!("{path}.require_approval");
+        let rule = "must be always, never, or an object with always and never, each with tool_names";
+        ApiError::value(&path, format!("'{path}' {rule}"))
+    };
+    let listed = |value: Option<&Value>| -> Result<Option<Vec<String>>, ApiError> {
+        let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+        let list = value.get("tool_names").and_then(Value::as_array).ok_or_else(refused)?;
+        let names = list.iter().map(|name| name.as_str().map(|name| format!("mcp_{label}_{name}")));
+        names.collect::<Option<Vec<_>>>().map(Some).ok_or_else(refused)
+    };
+    Ok(Some(match tool.get("require_approval") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(word)) if word == "never" => Vec::new(),
+        Some(Value::String(word)) if word == "always" => names.to_vec(),
+        Some(filter @ Value::Object(_)) => {
+            match (listed(filter.get("always"))?, listed(filter.get("never"))?) {
+                (Some(always), _) => always,
+                (None, Some(never)) => names.iter().filter(|name| !never.contains(name)).cloned().collect(),
+                (None, None) => return Err(refused()),
+            }
+        }
+        Some(_) => return Err(refused()),
+    }))
+}
+
 /// The tools of a configured MCP server, found by its label.
 fn mcp(path: &str, tool: &Value, app: &AppDependencies) -> Result<Vec<String>, ApiError> {
     for field in ["server_url", "connector_id", "authorization", "headers"] {

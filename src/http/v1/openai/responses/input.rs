@@ -1,7 +1,7 @@
 //! Input items and the messages that the model gets of them.
 
 use super::earlier_calls::EarlierCalls;
-use super::{compaction, ids};
+use super::{compaction, ids, item};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
@@ -105,6 +105,8 @@ impl MessageBuilder {
                 self.push(Message::System { content: summary });
                 Ok(())
             }
+            // The response that goes on makes the call again; lists of tools are the server's own.
+            "mcp_approval_request" | "mcp_approval_response" | "mcp_list_tools" => Ok(()),
             "" => Err(ApiError::value(&format!("{path}.type"), format!("'{path}.type' is missing"))),
             other => {
                 let text = format!("'{path}': items of type {} are not supported", quoted(other));
@@ -167,7 +169,9 @@ impl MessageBuilder {
             return;
         }
         let field = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = tool.tool().map_or_else(|| field("name"), str::to_owned);
+        let name = tool
+            .tool()
+            .map_or_else(|| item::tool_name(&field("server_label"), &field("name")), str::to_owned);
         let (arguments, content) = match tool {
             HostedTool::Code => {
                 let logs = item.pointer("/outputs/0/logs").and_then(Value::as_str).unwrap_or_default();
@@ -265,6 +269,9 @@ pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value
         "function_call_output" => "fco",
         "reasoning" => "rs",
         "compaction" => "cmp",
+        "mcp_approval_request" => "mcpr",
+        "mcp_approval_response" => "mcpa",
+        "mcp_list_tools" => "mcpl",
         kind => HostedTool::of_item(kind).map_or("msg", HostedTool::id_prefix),
     };
     let Value::Object(map) = &mut item else { return item };
@@ -278,7 +285,7 @@ pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value
         map.insert("content".to_owned(), json!([part]));
     }
     map.insert("id".to_owned(), id(prefix).into());
-    if kind != "reasoning" && kind != "compaction" {
+    if kind != "reasoning" && kind != "compaction" && !kind.starts_with("mcp_approval") {
         map.entry("status").or_insert_with(|| "completed".into());
     }
     map.insert("type".to_owned(), kind.into());

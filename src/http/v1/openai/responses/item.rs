@@ -39,10 +39,14 @@ pub(super) enum ItemContent {
     Reasoning(String),
     /// A call of the client's function.
     Function(ToolCall),
+    /// A call of this server's tool that the client has to approve.
+    Approval(ToolCall),
     /// A call of this server's tool, and its result once there is one.
     Hosted {
         call: ToolCall,
         result: Option<String>,
+        /// The request for its approval.
+        request: Option<String>,
     },
 }
 
@@ -55,6 +59,8 @@ pub(super) struct OutputItem {
     pub(super) place: usize,
     pub(super) content: ItemContent,
     pub(super) status: ItemStatus,
+    /// The label of the MCP server that has the tool.
+    pub(super) server: Option<String>,
     /// The step was cut off: the item was streamed, but is not part of the response.
     pub(super) is_dropped: bool,
 }
@@ -65,6 +71,7 @@ impl OutputItem {
             ItemContent::Text(_) => "msg",
             ItemContent::Reasoning(_) => "rs",
             ItemContent::Function(_) => "fc",
+            ItemContent::Approval(_) => "mcpr",
             ItemContent::Hosted { call, .. } => HostedTool::of_tool(&call.name).id_prefix(),
         };
         item_id(prefix, job, self.place)
@@ -74,7 +81,9 @@ impl OutputItem {
     pub(super) fn text(&self) -> &str {
         match &self.content {
             ItemContent::Text(text) | ItemContent::Reasoning(text) => text,
-            ItemContent::Function(call) | ItemContent::Hosted { call, .. } => &call.arguments,
+            ItemContent::Function(call) | ItemContent::Approval(call) | ItemContent::Hosted { call, .. } => {
+                &call.arguments
+            }
         }
     }
 
@@ -95,9 +104,45 @@ impl OutputItem {
                 "type": "function_call", "id": id, "call_id": call.id_ref, "name": call.name,
                 "arguments": call.arguments, "status": status,
             }),
-            ItemContent::Hosted { call, result } => hosted((id, status), call, result.as_deref()),
+            ItemContent::Approval(call) => {
+                let (label, name) = self.tool(call);
+                json!({
+                    "type": "mcp_approval_request", "id": id, "server_label": label, "name": name,
+                    "arguments": call.arguments,
+                })
+            }
+            ItemContent::Hosted { call, result, request } => {
+                let mut item = hosted((id, status), call, result.as_deref());
+                if let (Value::Object(map), HostedTool::Other) = (&mut item, HostedTool::of_tool(&call.name))
+                {
+                    let (label, name) = self.tool(call);
+                    map.insert("server_label".to_owned(), label.into());
+                    map.insert("name".to_owned(), name.into());
+                    map.insert("approval_request_id".to_owned(), json!(request));
+                }
+                item
+            }
         }
     }
+
+    /// The label of the tool's server, and the tool's name there.
+    fn tool<'a>(&'a self, call: &'a ToolCall) -> (&'a str, &'a str) {
+        let named = self
+            .server
+            .as_deref()
+            .and_then(|label| Some((label, call.name.strip_prefix(mcp_prefix(label).as_str())?)));
+        named.unwrap_or((OWN_LABEL, &call.name))
+    }
+}
+
+/// What names of an MCP server's tools begin with here.
+pub(super) fn mcp_prefix(label: &str) -> String {
+    format!("mcp_{label}_")
+}
+
+/// The name of a tool that an item shows.
+pub(super) fn tool_name(label: &str, name: &str) -> String {
+    if label.is_empty() || label == OWN_LABEL { name.to_owned() } else { mcp_prefix(label) + name }
 }
 
 /// A part with text of the answer.

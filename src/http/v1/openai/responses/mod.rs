@@ -4,9 +4,11 @@
 //! The request is stored with the job ([`ResponseRequest`]), so only jobs that came this way are found here.
 //! A response with `store: false` is not found after it was answered: its job is deleted then.
 
+mod approval;
 mod compact;
 mod compaction;
 pub(crate) mod conversations;
+mod declared_tools;
 mod earlier_calls;
 mod fold;
 mod history;

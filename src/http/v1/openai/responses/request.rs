@@ -3,7 +3,8 @@
 use super::earlier_calls::EarlierCalls;
 use super::input::{self, MessageBuilder};
 use super::tools::{self, OfferedTools};
-use super::{history, options};
+use super::{approval, history, options};
+use crate::domain::handed_approvals::HandedApprovals;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
@@ -117,7 +118,9 @@ impl ResponsesRequest {
         let items = self.input.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         self.previous_response_id.is_some()
             || self.conversation.is_some()
-            || items.iter().any(|item| input::kind(item) == "item_reference")
+            || items
+                .iter()
+                .any(|item| matches!(input::kind(item), "item_reference" | "mcp_approval_response"))
     }
 
     pub(super) fn into_job(
@@ -139,6 +142,7 @@ impl ResponsesRequest {
         let shown = self.shown(&tools, (is_stored, is_background));
         let conversation_id = self.conversation_id(app, user)?;
         let (messages, input) = self.messages(app, user, conversation_id.as_ref())?;
+        let handed_approvals = self.handed_approvals(&offered, &input, (app, user))?;
         let is_agent = app.model.model(&model).is_some_and(|model| model.is_agent);
         let choice = ServerTools::choose(offered.hosted, headers.tools, (offered.is_none, is_agent));
         let is_plain = matches!(choice, ServerTools::None);
@@ -172,6 +176,7 @@ impl ResponsesRequest {
         )?;
         spec.priority = headers.priority.unwrap_or(spec.priority);
         (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
+        spec.handed_approvals = handed_approvals;
         let request = ResponseRequest { input, shown, is_stored, is_background };
         spec.response = Some(request.clone());
         Ok(ResponseJob { spec, request, is_stream: self.stream.unwrap_or(false) })
@@ -206,6 +211,24 @@ impl ResponsesRequest {
             }
         }
         Ok(())
+    }
+
+    /// How the job asks for approvals: through the client, if it names an MCP server and the response is
+    /// stored.
+    fn handed_approvals(
+        &self,
+        offered: &OfferedTools,
+        input: &[Value],
+        (app, user): (&AppDependencies, UserId),
+    ) -> Result<Option<HandedApprovals>, ApiError> {
+        let decided = approval::decided(&*app.store, user, input)?;
+        if self.store == Some(false) && offered.asked.as_ref().is_some_and(|asked| !asked.is_empty()) {
+            let text = "'require_approval' needs 'store': the next request names the approval request";
+            return Err(ApiError::value("store", text));
+        }
+        let tools = offered.asked.clone().filter(|_| self.store != Some(false));
+        let is_needed = tools.is_some() || !decided.is_empty();
+        Ok(is_needed.then(|| HandedApprovals { tools: tools.unwrap_or_default(), decided }))
     }
 
     fn settings(&self, offered: &OfferedTools) -> Result<ModelSettings, ApiError> {
@@ -260,7 +283,8 @@ impl ResponsesRequest {
             (None, None) => MessageBuilder::default(),
         };
         let messages = builder.extend("input", &items)?.finish();
-        if messages.is_empty() {
+        let decides = |item: &Value| input::kind(item) == "mcp_approval_response";
+        if messages.is_empty() && !items.iter().any(decides) {
             return Err(ApiError::value("input", "'input' is missing or empty"));
         }
         Ok((messages, items))

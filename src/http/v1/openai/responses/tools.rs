@@ -21,6 +21,9 @@ pub(super) struct OfferedTools {
     pub(super) functions: Vec<ClientFunction>,
     /// Names of this server's tools.
     pub(super) hosted: Vec<String>,
+    /// Those whose calls the client wants to approve; `None`: it names no MCP server, so it knows of no
+    /// approvals.
+    pub(super) asked: Option<Vec<String>>,
     /// Whether the model must call something.
     pub(super) mode: Option<CallMode>,
     /// Nothing may be called.
@@ -47,7 +50,11 @@ pub(super) fn read(
             }
             offered.functions.push(function);
         } else {
-            offered.hosted.extend(hosted_tools::names(&path, tool, app)?);
+            let names = hosted_tools::names(&path, tool, app)?;
+            if let Some(asked) = hosted_tools::asked(&path, tool, &names)? {
+                offered.asked.get_or_insert_default().extend(asked);
+            }
+            offered.hosted.extend(names);
         }
     }
     offered.choose(choice)

@@ -4,7 +4,7 @@ use super::super::earlier_calls::EarlierCalls;
 use super::super::input::MessageBuilder;
 use super::super::{history, ids, input, item_page};
 use super::entry::{self, EntryItem};
-use super::{found, id_of, read, shown};
+use super::shared::{found, id_of, read, shown};
 use crate::domain::conversation::StoredItems;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::message::Message;

@@ -3,25 +3,24 @@
 
 mod entry;
 pub(crate) mod items;
+mod shared;
 
 use crate::domain::conversation::{Conversation, ConversationChange, ConversationSettings};
-use crate::domain::id::{ConversationId, UserId};
+use crate::domain::id::UserId;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::quota;
-use crate::http::request::body::{self, RequestBody};
+use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::request::json;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::spec;
 use crate::http::v1::openai::failure;
-use crate::ports::{NewItems, NewWork};
+use crate::ports::NewItems;
 use hyper::StatusCode;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use shared::{found, id_of, read, shown};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -110,38 +109,4 @@ pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContex
     }
     let deleted = json!({"id": id, "object": "conversation.deleted", "deleted": true});
     Ok(response::json(StatusCode::OK, &deleted))
-}
-
-/// The body. Its bytes count for the quota of the user.
-async fn read<T: DeserializeOwned + Send + 'static>(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    body: RequestBody,
-) -> Result<T, ApiError> {
-    let body = body::read(context, &request.headers, body).await?;
-    quota::check(context, request.user, None, NewWork::bytes(body.bytes.len())).await?;
-    json::read_large(context, body, |asked: T, _| Ok(asked)).await.map_err(failure::of_request)
-}
-
-/// The id in the path. A malformed one is a 404.
-fn id_of(request: &RequestContext) -> Result<ConversationId, ApiError> {
-    let text = request.segment("id").to_owned();
-    ConversationId::try_from(text).map_err(|_| ApiError::NotFound("conversation"))
-}
-
-/// The conversation in the path, if it is this user's (P7).
-async fn found(context: &ServerContext, request: &RequestContext) -> Result<Conversation, ApiError> {
-    let (user, id) = (request.user, id_of(request)?);
-    let conversations = Arc::clone(&context.app.conversations);
-    let found = context.read(move |_| conversations.conversation(user, &id)).await?;
-    found.ok_or(ApiError::NotFound("conversation"))
-}
-
-fn shown(conversation: &Conversation) -> response::HttpResponse {
-    let Conversation { id, created_at_ms, metadata, .. } = conversation;
-    let created_at = created_at_ms / 1_000;
-    let object = json!({
-        "id": id, "object": "conversation", "created_at": created_at, "metadata": metadata,
-    });
-    response::json(StatusCode::OK, &object)
 }

@@ -1,0 +1,28 @@
+//! Approvals that a job hands to its client, instead of waiting for them.
+
+use super::tool::ToolCall;
+use serde::{Deserialize, Serialize};
+
+/// How a job without anybody who waits for it asks for approvals: it ends with the calls that need one, and a
+/// later job goes on with the decisions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HandedApprovals {
+    /// Tools whose calls need an approval in this job, beside those of the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Calls of an earlier job that this one begins with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decided: Vec<DecidedCall>,
+}
+
+/// A call of an earlier job, and the decision about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// Whether it may run.
+    pub approve: bool,
+    /// Reason for the model; used for denials only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

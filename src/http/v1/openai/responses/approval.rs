@@ -1,0 +1,57 @@
+//! Approvals of calls in responses: a response that asks for one ends with `mcp_approval_request` items, and
+//! the client's next request brings the decisions as `mcp_approval_response` items.
+
+use super::declared_tools::open_responses;
+use super::history::FoundResponse;
+use super::ids;
+use super::item::ItemContent;
+use crate::domain::handed_approvals::DecidedCall;
+use crate::domain::id::UserId;
+use crate::domain::tool::ToolCall;
+use crate::http::error::ApiError;
+use crate::http::request::quoted::quoted;
+use crate::ports::{Store, StoreError};
+use serde_json::Value;
+
+/// Characters of a reason for the model.
+const REASON_CHARS: usize = 2_000;
+
+/// The calls that the items decide about.
+pub(super) fn decided(
+    store: &dyn Store,
+    user: UserId,
+    items: &[Value],
+) -> Result<Vec<DecidedCall>, ApiError> {
+    let mut decided: Vec<(&str, DecidedCall)> = Vec::new();
+    for (place, request, item) in open_responses(items) {
+        let path = |field: &str| format!("input[{place}].{field}");
+        let path_id = path("approval_request_id");
+        let Some(call) = asked(store, user, request)? else {
+            let text = format!("there is no approval request with the id {}", quoted(request));
+            return Err(ApiError::value(&path_id, text));
+        };
+        if decided.iter().any(|(earlier, _)| *earlier == request) {
+            return Err(ApiError::value(&path_id, format!("'{path_id}' was decided by an item before")));
+        }
+        let Some(approve) = item.get("approve").and_then(Value::as_bool) else {
+            let path = path("approve");
+            return Err(ApiError::value(&path, format!("'{path}' must be true or false")));
+        };
+        let reason = item.get("reason").and_then(Value::as_str).filter(|reason| !reason.trim().is_empty());
+        let reason = reason.map(|reason| reason.chars().take(REASON_CHARS).collect());
+        decided.push((request, DecidedCall { call, approve, reason }));
+    }
+    Ok(decided.into_iter().map(|(_, call)| call).collect())
+}
+
+/// The call of a request, if it is this user's (P7).
+fn asked(store: &dyn Store, user: UserId, request: &str) -> Result<Option<ToolCall>, StoreError> {
+    let Some((job, place)) = ids::item_place(request) else { return Ok(None) };
+    let Some(found) = FoundResponse::find(store, user, job)? else { return Ok(None) };
+    let fold = found.fold(store)?;
+    let named = fold.items().find(|item| item.place == place && item.id(job) == request);
+    Ok(named.and_then(|item| match &item.content {
+        ItemContent::Approval(call) => Some(call.clone()),
+        _ => None,
+    }))
+}

@@ -1,0 +1,64 @@
+//! What a request says about the calls of its response: which are the client's functions, which belong to a
+//! named MCP server, and which were approved.
+
+use super::item::mcp_prefix;
+use crate::domain::response_request::ResponseRequest;
+use serde_json::Value;
+use std::collections::VecDeque;
+
+/// What the tools of a request say about calls.
+#[derive(Debug)]
+pub(super) struct DeclaredTools {
+    /// The client's functions; `None`: the request names no MCP server.
+    functions: Option<Vec<String>>,
+    /// Labels of MCP servers, the longest first: one may begin another.
+    labels: Vec<String>,
+    /// The requests whose calls the response begins with.
+    approved: VecDeque<String>,
+}
+
+impl DeclaredTools {
+    pub(super) fn of(request: &ResponseRequest) -> Self {
+        let tools =
+            request.shown.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let named = |kind: &str, field: &str| -> Vec<String> {
+            let of_kind = tools.iter().filter(|tool| tool.get("type").and_then(Value::as_str) == Some(kind));
+            of_kind.filter_map(|tool| tool.get(field)?.as_str().map(str::to_owned)).collect()
+        };
+        let mut labels = named("mcp", "server_label");
+        labels.sort_by_key(|label| std::cmp::Reverse(label.len()));
+        let approved = open_responses(&request.input).map(|(_, id, _)| id.to_owned()).collect();
+        let functions = (!labels.is_empty()).then(|| named("function", "name"));
+        Self { functions, labels, approved }
+    }
+
+    /// Whether a call that was handed to the client is one of this server's tools.
+    pub(super) fn is_server_tool(&self, name: &str) -> bool {
+        self.functions.as_ref().is_some_and(|functions| !functions.iter().any(|function| function == name))
+    }
+
+    /// The label of the MCP server that has the tool.
+    pub(super) fn server_of(&self, name: &str) -> Option<String> {
+        self.labels.iter().find(|label| name.starts_with(&mcp_prefix(label))).cloned()
+    }
+
+    /// The request for the approval of the next call, if the response goes on with it.
+    pub(super) fn next_approved(&mut self) -> Option<String> {
+        self.approved.pop_front()
+    }
+}
+
+/// The decisions among the items that were not acted on yet: place, request, and item.
+pub(super) fn open_responses(items: &[Value]) -> impl Iterator<Item = (usize, &str, &Value)> {
+    let field = |item: &Value, name: &str, text: &str| item.get(name).and_then(Value::as_str) == Some(text);
+    items.iter().enumerate().filter_map(move |(place, item)| {
+        let request = item.get("approval_request_id").and_then(Value::as_str)?;
+        let is_done = || {
+            let later = items.iter().skip(place);
+            later
+                .into_iter()
+                .any(|i| field(i, "type", "mcp_call") && field(i, "approval_request_id", request))
+        };
+        (field(item, "type", "mcp_approval_response") && !is_done()).then_some((place, request, item))
+    })
+}
