@@ -198,7 +198,7 @@ fn mixed_answer(ask: &dyn Fn(&Value) -> Reply) -> Value {
 fn the_model_sees_the_servers_results_and_its_reasoning_again_when_the_client_continues() {
     let upstream = Upstream::start(|request, _| match tool_results(request).len() {
         0 => {
-            let calls = [("weather", json!({})), ("calculator", json!({"expression": "6*7"}))];
+            let calls = [("weather", json!({"city": "Rome"})), ("calculator", json!({"expression": "6*7"}))];
             let mut answer = Answer::calls(&calls);
             answer.acts.insert(0, Act::Data(content("Let me see.")));
             answer
@@ -228,8 +228,14 @@ fn the_model_sees_the_servers_results_and_its_reasoning_again_when_the_client_co
     let edited = with(message.clone(), &json!({"content": "I am sure."}));
     let sent = continued(&edited, 1);
     assert_eq!(sent[sent.len() - 2]["content"], "I am sure.", "the client's own text counts");
-    let silent = with(message, &json!({"content": null}));
+    let silent = with(message.clone(), &json!({"content": null}));
     continued(&silent, 2);
+    // Some clients read the arguments and write them anew.
+    for (arguments, results) in [(r#"{ "city" : "Rome" }"#, 2), (r#"{"city":"Oslo"}"#, 1), ("Rome", 1)] {
+        let mut rewritten = message.clone();
+        rewritten["tool_calls"][0]["function"]["arguments"] = json!(arguments);
+        continued(&rewritten, results);
+    }
 }
 
 #[test]

@@ -10,8 +10,8 @@ def weather(city: str) -> str:
     return f"mild {city}"
 
 
-def model(url, **fields):
-    return ChatOpenAI(base_url=url, api_key="unused", model="scripted", max_retries=0, **fields)
+def model(url, name="scripted", **fields):
+    return ChatOpenAI(base_url=url, api_key="unused", model=name, max_retries=0, **fields)
 
 
 def talk(llm):
@@ -33,6 +33,18 @@ def tools(llm):
     assert [call["args"]["city"] for call in whole.tool_calls] == ["Rome", "Oslo"], whole
 
 
+def mixed(llm):
+    """A call of the server's tool and one of the client's function in the same answer."""
+    bound, messages = llm.bind_tools([weather]), [("user", "compute")]
+    whole = None
+    for piece in bound.stream(messages):
+        whole = piece if whole is None else whole + piece
+    for first in (bound.invoke(messages), whole):
+        assert [call["name"] for call in first.tool_calls] == ["weather"], first
+        second = bound.invoke([*messages, first, *(weather.invoke(call) for call in first.tool_calls)])
+        assert second.text == "2 results: mild Rome", second
+
+
 def structured(llm):
     for method in ("json_schema", "function_calling"):
         event = llm.with_structured_output(Event, method=method).invoke("event")
@@ -40,11 +52,12 @@ def structured(llm):
 
 
 def run(url):
-    for name, llm in [
-        ("chat", model(url, stream_usage=True)),
-        ("responses", model(url, use_responses_api=True)),
-        ("responses with previous_response_id", model(url, use_responses_api=True, use_previous_response_id=True)),
+    for name, fields in [
+        ("chat", {"stream_usage": True}),
+        ("responses", {"use_responses_api": True}),
+        ("responses with previous_response_id", {"use_responses_api": True, "use_previous_response_id": True}),
     ]:
         for part in (talk, tools, structured):
-            part(llm)
-        yield f"{name} ({', '.join(part.__name__ for part in (talk, tools, structured))})"
+            part(model(url, **fields))
+        mixed(model(url, "org/agent", **fields))
+        yield f"{name} ({', '.join(part.__name__ for part in (talk, tools, structured, mixed))})"

@@ -22,6 +22,17 @@ async def tools(model):
     assert "raw_response_event" in kinds and streamed.final_output == "2 results: mild Oslo", streamed
 
 
+async def mixed(model):
+    """A call of the server's tool and one of the client's function in the same answer."""
+    agent = Agent(name="asker", model=model, tools=[weather])
+    result = await Runner.run(agent, "compute")
+    assert result.final_output == "2 results: mild Rome", result
+    streamed = Runner.run_streamed(agent, "compute")
+    async for _ in streamed.stream_events():
+        pass
+    assert streamed.final_output == "2 results: mild Rome", streamed
+
+
 async def handoffs(model):
     helper = Agent(name="helper", model=model)
     result = await Runner.run(Agent(name="desk", model=model, handoffs=[helper]), "hand me over")
@@ -44,12 +55,12 @@ async def structured(model):
 def run(url):
     set_tracing_disabled(True)
     for kind in (OpenAIResponsesModel, OpenAIChatCompletionsModel):
-        parts = (tools, handoffs, sessions, structured)
+        parts = (tools, mixed, handoffs, sessions, structured)
         for part in parts:
 
             async def act():
                 async with AsyncOpenAI(**options(url)) as client:
-                    await part(kind("scripted", client))
+                    await part(kind("org/agent" if part is mixed else "scripted", client))
 
             asyncio.run(act())
         yield f"{kind.__name__} ({', '.join(part.__name__ for part in parts)})"

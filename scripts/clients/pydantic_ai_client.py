@@ -27,6 +27,13 @@ def tools(model):
     assert result.output == "2 results: mild Oslo", result
 
 
+def mixed(model):
+    """A call of the server's tool and one of the client's function in the same answer."""
+    agent = Agent(model, tools=[weather])
+    result = agent.run_sync("compute")
+    assert result.output == "2 results: mild Rome", result
+
+
 def structured(model):
     for output in (Event, NativeOutput(Event)):
         result = Agent(model, output_type=output).run_sync("event")
@@ -39,4 +46,5 @@ def run(url):
         parts = (talk, stream, tools, structured)
         for part in parts:
             part(kind("scripted", provider=provider))
-        yield f"{kind.__name__} ({', '.join(part.__name__ for part in parts)})"
+        mixed(kind("org/agent", provider=provider))
+        yield f"{kind.__name__} ({', '.join(part.__name__ for part in (*parts, mixed))})"

@@ -16,13 +16,13 @@ const weather = tool({
   description: 'd', inputSchema: z.object({city: z.string()}), execute: async ({city}) => `mild ${city}`,
 });
 const models = {
-  'openai chat': openai.chat('scripted'),
-  'openai responses': openai.responses('scripted'),
-  'openai-compatible': compatible.chatModel('scripted'),
-  'open-responses': openResponses('scripted'),
+  'openai chat': openai.chat,
+  'openai responses': openai.responses,
+  'openai-compatible': compatible.chatModel,
+  'open-responses': openResponses,
 };
 
-function checks(model) {
+function checks(model, agent) {
   const common = {model, maxRetries: 0};
   const tools = {tools: {weather}, stopWhen: isStepCount(3), prompt: 'weather Rome Oslo'};
   return {
@@ -47,6 +47,13 @@ function checks(model) {
       assert.deepEqual(parts.filter(part => part.type === 'error'), []);
       assert.equal(parts.filter(part => part.type === 'tool-result').length, 2);
     },
+    async 'tools of the server, too'() {
+      const asked = {...common, ...tools, model: agent, prompt: 'compute'};
+      assert.match((await generateText(asked)).text, /2 results: .*mild Rome/);
+      const parts = await all(streamText(asked).fullStream);
+      assert.deepEqual(parts.filter(part => part.type === 'error'), []);
+      assert.match(parts.filter(part => part.type === 'text-delta').map(part => part.text).join(''), /2 results: /);
+    },
     async 'structured output'() {
       const {output} = await generateText({...common, prompt: 'event', output: Output.object({schema: Event})});
       assert.deepEqual(output.guests, ['Ann', 'Bob']);
@@ -56,6 +63,6 @@ function checks(model) {
 
 for (const [name, model] of Object.entries(models)) {
   await run({[name]: async () => {
-    for (const check of Object.values(checks(model))) await check();
+    for (const check of Object.values(checks(model('scripted'), model('org/agent')))) await check();
   }});
 }
