@@ -196,6 +196,12 @@ fn hosted_tools_run_here_and_show_as_items() {
     let streamed = frames(&server.request(("POST", RESPONSES), &headers, &body).body);
     let response = &streamed.last().expect("frames")["response"];
     let item = &response["output"][0];
+    // A client that joins the deltas to the item that they begin has the arguments once.
+    let added = streamed.iter().find(|frame| frame["item"]["type"] == "mcp_call").expect("an item");
+    assert_eq!(
+        (&added["item"]["arguments"], &item["arguments"]),
+        (&json!(""), &json!(r#"{"expression":"6*7"}"#))
+    );
     assert_eq!(
         (&item["type"], &item["name"], &item["status"]),
         (&json!("mcp_call"), &json!("calculator"), &json!("completed"))

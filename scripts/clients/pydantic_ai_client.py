@@ -32,6 +32,8 @@ def mixed(model):
     agent = Agent(model, tools=[weather])
     result = agent.run_sync("compute")
     assert result.output == "2 results: mild Rome", result
+    with agent.run_stream_sync("compute") as streamed:
+        assert streamed.get_output() == "2 results: mild Rome", streamed
 
 
 def structured(model):

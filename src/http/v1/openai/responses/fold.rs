@@ -264,9 +264,16 @@ impl ResponseFold {
         self.close(ItemStatus::Completed);
         let (tool, arguments, code) = (HostedTool::of_tool(&call.name), call.arguments.clone(), code(&call));
         let request = self.declared.next_approved();
+        // What deltas bring is not in the item that they begin.
+        let begun = if tool == HostedTool::Search { arguments.clone() } else { String::new() };
+        let call = ToolCall { arguments: begun, ..call };
         let place = self.push(index, ItemContent::Hosted { call, result: None, request });
         let event = |state: &str| format!("response.{}{state}", tool.item_type());
         self.added(place);
+        if let Some(OutputItem { content: ItemContent::Hosted { call, .. }, .. }) = self.items.get_mut(place)
+        {
+            call.arguments.clone_from(&arguments);
+        }
         self.emit_at(place, &event(".in_progress"), json!({}));
         match tool {
             HostedTool::Code => {
