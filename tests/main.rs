@@ -35,6 +35,7 @@ mod file_changes;
 mod file_tools;
 mod files;
 mod forwarded_requests;
+mod images;
 mod install;
 mod job_directories;
 mod jobs;

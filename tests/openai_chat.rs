@@ -313,7 +313,7 @@ fn models_are_listed_and_shown() {
 #[test]
 fn unsupported_fields_are_refused_by_name() {
     let server = Server::start();
-    let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
+    let image = json!([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]);
     for (fields, code, param) in [
         (json!({"n": 2}), "unsupported_parameter", "n"),
         (json!({"logprobs": true}), "unsupported_parameter", "logprobs"),

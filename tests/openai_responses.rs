@@ -258,7 +258,7 @@ fn bad_requests_are_refused_by_name() {
         (json!({"model": "demo", "input": []}), "invalid_value", "input"),
         (json!({"model": "demo", "tool_choice": "sometimes"}), "invalid_value", "tool_choice"),
         (
-            json!({"model": "demo", "input": [{"role": "user", "content": [{"type": "input_image"}]}]}),
+            json!({"model": "demo", "input": [{"role": "user", "content": [{"type": "input_file"}]}]}),
             "unsupported_parameter",
             "input[0].content[0].type",
         ),

@@ -338,6 +338,26 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
 }
 
 #[test]
+fn p7_an_image_cannot_be_taken_from_a_file_of_another_user() {
+    let server = Server::start_with(CONFIG);
+    let _root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let (kind, form) = body("POST", "/v1/files");
+    let form = form.replace("\r\n\r\nbobs\r\n", "\r\n\r\nGIF89a image\r\n");
+    let file: Value = serde_json::from_str(&ann.send("POST", "/v1/files", (kind, &form)).1).expect("a file");
+    let file = file["id"].as_str().expect("an id");
+    let show = |person: &Client<'_>, file: &str| {
+        let parts = json!([{"type": "input_image", "file_id": file}]);
+        let order = json!({"model": "demo", "input": [{"role": "user", "content": parts}]}).to_string();
+        person.send("POST", "/v1/responses", ("application/json", &order)).1
+    };
+    let unknown = unknown_id(file);
+    assert_eq!(show(&bob, file).replace(file, ""), show(&bob, &unknown).replace(&unknown, ""));
+    assert!(show(&bob, file).contains("there is no file"));
+    assert!(!show(&ann, file).contains("there is no file"));
+}
+
+#[test]
 fn p7_a_batch_cannot_be_made_of_a_file_of_another_user() {
     let server = Server::start_with(CONFIG);
     let _root = Client::register(&server, "root");

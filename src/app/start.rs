@@ -28,7 +28,7 @@ use crate::engine::stall_detector::StallDetector;
 use crate::engine::{Backoff, EngineLimits, EnginePorts};
 use crate::http::api_key::{self, SecretKind};
 use crate::http::{AppDependencies, AuthSettings, BoundAddress, HttpListener, ShutdownSender, serve};
-use crate::llm::Router;
+use crate::llm::{ImageLoader, Router};
 use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
@@ -66,8 +66,7 @@ impl App {
         // Everything that can fail by its configuration alone comes before any side effect.
         let metrics = Arc::new(Metrics::new(server_info(config, &*clock))?);
         let meter: Arc<dyn Meter> = Arc::<Metrics>::clone(&metrics);
-        let model: Arc<dyn Model> =
-            Arc::new(Router::new(config.models.clone(), &config.limits)?.with_meter(&meter));
+        let router = Router::new(config.models.clone(), &config.limits)?.with_meter(&meter);
         let sandbox = Arc::new(tools::sandbox(config)?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
@@ -76,6 +75,7 @@ impl App {
         let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
         let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
         let contents = data_dir::open_contents(config, &store);
+        let model: Arc<dyn Model> = Arc::new(ImageLoader::new(Arc::new(router), Arc::clone(&contents)));
         let audit = audit::open(config)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;

@@ -20,7 +20,9 @@ impl InputPreview {
     /// The preview of a request's messages.
     pub fn of(input: &[Message]) -> Self {
         let newest = input.iter().rev().find_map(|message| match message {
-            Message::User { content, attachments } => Some((content, attachments.is_empty())),
+            Message::User { content, attachments, images } => {
+                Some((content, attachments.is_empty() && images.is_empty()))
+            }
             _ => None,
         });
         let Some((content, is_bare)) = newest else { return Self { text: String::new(), is_cut: true } };

@@ -121,7 +121,9 @@ impl JobObject {
         if self.input.is_some() {
             self.input_truncated = false;
             self.input = Some(match messages.as_slice() {
-                [Message::User { content, attachments }] if attachments.is_empty() => {
+                [Message::User { content, attachments, images }]
+                    if attachments.is_empty() && images.is_empty() =>
+                {
                     Input::Text(content.clone())
                 }
                 _ => Input::Messages(messages),

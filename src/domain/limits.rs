@@ -60,6 +60,10 @@ limits! {
     input_messages: usize = 1_000, 1..=100_000;
     /// Maximum files attached to one message.
     input_attachments: usize = 20, 0..=10_000;
+    /// Maximum images of a job, those of earlier turns in its request included; else 400.
+    input_images: usize = 20, 0..=1_000;
+    /// Maximum image, bytes; else 400.
+    image_bytes: usize = 5 * 1024 * 1024, KIB..=64 * MIB;
     /// Maximum metadata pairs of a job.
     metadata_pairs: usize = 16, 0..=1_000;
     /// Maximum metadata key, characters.

@@ -1,6 +1,7 @@
 //! Chat messages in the engine's form. Dialects of providers are in `llm`.
 
 use super::attachment::Attachment;
+use super::image::Image;
 use super::tool::ToolCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,6 +22,9 @@ pub enum Message {
         /// Attached files; models read them as fenced blocks after the text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
+        /// Images; models see them after the text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
     /// An answer of the model with its tool calls.
     Assistant {
@@ -61,7 +65,7 @@ pub struct ProviderReplay {
 impl Message {
     /// A user message without attachments.
     pub fn user(content: impl Into<String>) -> Self {
-        Self::User { content: content.into(), attachments: Vec::new() }
+        Self::User { content: content.into(), attachments: Vec::new(), images: Vec::new() }
     }
 
     /// An assistant message without calls.
@@ -74,11 +78,24 @@ impl Message {
         }
     }
 
-    /// Size in bytes: text, files, names and arguments of calls.
+    /// The images of a message; empty unless it is of the user.
+    pub fn images(&self) -> &[Image] {
+        match self {
+            Self::User { images, .. } => images,
+            _ => &[],
+        }
+    }
+
+    /// Whether one of the messages has an image.
+    pub fn have_images(messages: &[Self]) -> bool {
+        messages.iter().any(|message| !message.images().is_empty())
+    }
+
+    /// Size in bytes, without images: text, files, names and arguments of calls.
     pub fn bytes(&self) -> usize {
         match self {
             Self::System { content } => content.len(),
-            Self::User { content, attachments } => {
+            Self::User { content, attachments, .. } => {
                 content.len() + attachments.iter().map(Attachment::bytes).sum::<usize>()
             }
             Self::Tool { id_ref, name, content } => id_ref.len() + name.len() + content.len(),

@@ -17,6 +17,7 @@ pub mod handle;
 pub mod hosted_tool;
 pub mod id;
 pub mod idempotency;
+pub mod image;
 pub mod job;
 pub mod job_filter;
 pub mod job_input;

@@ -7,6 +7,8 @@ use super::tool::{ToolCall, ToolDefinition};
 
 /// Tokens of a message's frame, thousandths.
 const FRAME: u64 = 4_000;
+/// The weight of an image, of any size: providers scale large ones down to about so many tokens.
+const IMAGE: u64 = 1_600_000;
 /// Tokens of the JSON around a tool's name, description and schema, thousandths.
 const TOOL_FRAME: u64 = 16_000;
 /// Minimum and maximum correction of an estimate, thousandths.
@@ -81,10 +83,11 @@ impl TokenEstimator {
         };
         let texts = match message {
             Message::System { content } | Message::Tool { content, .. } => self.weigh(content),
-            Message::User { content, attachments } => attachments
+            Message::User { content, attachments, images } => attachments
                 .iter()
                 .map(|file| self.weigh(&file.content).saturating_add(self.weigh(&file.name)))
-                .fold(self.weigh(content), u64::saturating_add),
+                .fold(self.weigh(content), u64::saturating_add)
+                .saturating_add(IMAGE.saturating_mul(images.len() as u64)),
             Message::Assistant { content, thinking, tool_calls, .. } => tool_calls
                 .iter()
                 .map(call)
@@ -152,7 +155,7 @@ mod tests {
             extension: String::new(),
             content: "x".repeat(400),
         };
-        let with = Message::User { content: "hi".into(), attachments: vec![file] };
+        let with = Message::User { content: "hi".into(), attachments: vec![file], images: Vec::new() };
         assert!(estimator.messages(&[with]) >= without_files + 100);
     }
 }

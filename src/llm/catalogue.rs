@@ -44,6 +44,7 @@ pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, ModelConfigError> 
         fallback: model.fallback.clone(),
         price: price(model)?,
         is_agent: model.agent,
+        sees_images: model.vision,
     })
 }
 

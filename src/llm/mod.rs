@@ -13,6 +13,7 @@ mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod images;
 mod json;
 mod openai;
 pub mod options;
@@ -26,4 +27,5 @@ mod think_tags;
 mod transport;
 
 pub use error::ModelConfigError;
+pub use images::ImageLoader;
 pub use router::Router;

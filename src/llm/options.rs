@@ -56,6 +56,9 @@ pub struct ModelOptions {
     /// Whether tool calls that the model writes as text (`<tool_call>…`, bare JSON) are recognized.
     #[serde(default)]
     pub text_tool_calls: bool,
+    /// Whether it sees images.
+    #[serde(default)]
+    pub vision: bool,
     /// Whether chat requests (`/v1/chat/completions`) that name no tools get the server's tools.
     #[serde(default)]
     pub agent: bool,

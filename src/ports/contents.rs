@@ -11,6 +11,9 @@ pub trait Contents: Send + Sync {
     fn begin(&self) -> Result<Box<dyn IncomingContent>, StoreError>;
     /// Opens a content for reading; `None` when there is none.
     fn open(&self, content: ContentDigest) -> Result<Option<File>, StoreError>;
+    /// Protects a content that is there from removal, as long as the returned value lives; `None` when
+    /// there is none.
+    fn pin(&self, content: ContentDigest) -> Result<Option<PinnedContent>, StoreError>;
     /// Removes a content, unless a file has it or one is about to. A failure is logged, and the next
     /// [`Contents::sweep`] repeats it.
     fn remove_unused(&self, content: ContentDigest);

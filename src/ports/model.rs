@@ -157,6 +157,8 @@ pub struct ModelInfo {
     pub price: Price,
     /// Whether chat requests that name no tools get the server's tools.
     pub is_agent: bool,
+    /// Whether it reads images.
+    pub sees_images: bool,
 }
 
 impl ModelInfo {

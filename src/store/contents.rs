@@ -179,6 +179,14 @@ impl Contents for ContentDirectory {
         }
     }
 
+    fn pin(&self, content: ContentDigest) -> Result<Option<PinnedContent>, StoreError> {
+        // Before the look: a removal holds the lock of all pins.
+        let pin = self.shared.pin(content);
+        let Some(file) = self.open(content)? else { return Ok(None) };
+        let bytes = file.metadata()?.len();
+        Ok(Some(PinnedContent { digest: content, bytes, pin: Box::new(pin) }))
+    }
+
     fn remove_unused(&self, content: ContentDigest) {
         if let Err(error) = self.remove_all_unused(vec![content]) {
             tracing::warn!(%content, %error, "cannot remove the content of a file; trying again later");

@@ -11,8 +11,11 @@ use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done,
 use nanoclaw::domain::account::Quota;
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::image::{Image, ImageType};
 use nanoclaw::domain::job::{ConversationSummary, JobOrigin, JobOutcome, Priority};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::stored_file::ContentDigest;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
@@ -30,6 +33,15 @@ fn busy() -> Fixture {
     let fixture = Fixture::new();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(9_000_000);
+    let image = Image {
+        media_type: ImageType::Png,
+        content: ContentDigest::from_bytes([7; 32]),
+        bytes: 3,
+        detail: None,
+        data: None,
+    };
+    late.spec.input =
+        vec![Message::User { content: "look".into(), attachments: vec![], images: vec![image] }];
     fixture.submit([late, turn(2, ANN, "chat"), turn(3, ANN, "chat"), job(4, BOB), job(5, ANN), job(6, ANN)]);
     let lease = fixture.claim();
     assert_eq!(lease.job.id, id(2));

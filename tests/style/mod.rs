@@ -100,7 +100,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("webpki_roots", &["mcp"]),
     ("listenfd", &["app"]),
     ("sd_notify", &["app"]),
-    ("base64", &["webhooks", "http", "mcp", "tools"]),
+    ("base64", &["webhooks", "http", "llm", "mcp", "tools"]),
     ("argon2", &["http"]),
     ("matchit", &["http"]),
     ("multer", &["http"]),

@@ -21,6 +21,7 @@ use super::turn::{NextStep, TurnLimits, TurnRules, TurnState};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobOutcome, JobSpec, JobStatus};
 use crate::domain::log_rate_limit::LogRateLimit;
+use crate::domain::message::Message;
 use crate::domain::model_settings::ClientFunction;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolChoice, ToolDefinition};
@@ -91,7 +92,11 @@ impl<'a> Driver<'a> {
         let history = ports.store.history(&lease.job, limits.history_messages)?;
         let cancel = lease.cancel.with_deadline(deadline_ms);
         let spec = &lease.spec;
-        let fallbacks = ports.model.model(&spec.model).map(|model| model.fallback).unwrap_or_default();
+        let has_images = Message::have_images(&spec.input)
+            || history.turns.iter().any(|turn| Message::have_images(&turn.messages));
+        let mut fallbacks = ports.model.model(&spec.model).map(|model| model.fallback).unwrap_or_default();
+        // Another model answers what the user asked, or none does.
+        fallbacks.retain(|id| !has_images || ports.model.model(id).is_some_and(|model| model.sees_images));
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
         let tools = ports.tools.resolve(&spec.tools, &spec.model);

@@ -26,7 +26,7 @@ impl Driver<'_> {
             return Ok(None);
         }
         let first_message = self.lease.spec.input.iter().find_map(|message| match message {
-            Message::User { content, attachments } => {
+            Message::User { content, attachments, .. } => {
                 Some((Message::user_text(content, attachments), plain_title(content, attachments)))
             }
             _ => None,

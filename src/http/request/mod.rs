@@ -3,6 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod context;
 pub(crate) mod form;
+pub(crate) mod image;
 pub(crate) mod json;
 pub(crate) mod peer;
 pub(crate) mod percent;

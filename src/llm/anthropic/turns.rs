@@ -1,8 +1,10 @@
 //! Arranges the conversation as this dialect requires: user and assistant take turns, each call has its
 //! result, and there are no empty texts and no ids of other providers.
 
+use crate::domain::image::Image;
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
+use crate::llm::images::base64;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 
@@ -143,7 +145,12 @@ impl TurnBuilder<'_> {
             Message::System { content } if content.trim().is_empty() => {}
             Message::System { content } if self.turns.is_empty() => self.system.push(text(content)),
             Message::System { content } => self.say(content),
-            Message::User { content, attachments } => self.say(&Message::user_text(content, attachments)),
+            Message::User { content, attachments, images } => {
+                self.say(&Message::user_text(content, attachments));
+                for image in images {
+                    self.show(image);
+                }
+            }
             Message::Tool { id_ref, name, content } => self.answer(id_ref, name, content),
             Message::Assistant { content, tool_calls, echo, .. } => {
                 self.assistant(content, tool_calls, echo.as_ref());
@@ -157,6 +164,14 @@ impl TurnBuilder<'_> {
         }
         if let Some(AnthropicTurn::User { blocks, .. }) = self.user() {
             blocks.push(text(words));
+        }
+    }
+
+    fn show(&mut self, image: &Image) {
+        let Some(data) = base64(image) else { return };
+        let source = json!({"type": "base64", "media_type": image.media_type.as_str(), "data": data});
+        if let Some(AnthropicTurn::User { blocks, .. }) = self.user() {
+            blocks.push(json!({"type": "image", "source": source}));
         }
     }
 

@@ -5,8 +5,10 @@ use super::quirks::ProviderQuirks;
 use super::replay_data;
 use super::settings::put_settings;
 use super::unsupported::{RESPONSE_FORMAT, UnsupportedParameters};
+use crate::domain::image::Image;
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolDefinition};
+use crate::llm::images::base64;
 use crate::llm::transport::request_body::ProviderRequestBody;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
@@ -91,8 +93,9 @@ fn message(
 ) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
-        Message::User { content, attachments } => {
-            json!({"role": "user", "content": Message::user_text(content, attachments)})
+        Message::User { content, attachments, images } => {
+            let text = Message::user_text(content, attachments);
+            json!({"role": "user", "content": with_images(text, images)})
         }
         Message::Tool { id_ref, content, .. } => {
             json!({"role": "tool", "tool_call_id": naming::id(id_ref, quirks.ids), "content": content})
@@ -121,6 +124,24 @@ fn message(
             Value::Object(fields)
         }
     }
+}
+
+/// The text alone, or parts: the text, then the images.
+fn with_images(text: String, images: &[Image]) -> Value {
+    if images.is_empty() {
+        return text.into();
+    }
+    let image = |image: &Image| {
+        let url = format!("data:{};base64,{}", image.media_type.as_str(), base64(image)?);
+        let mut fields = json!({"url": url});
+        if let (Some(detail), Some(map)) = (image.detail, fields.as_object_mut()) {
+            map.insert("detail".to_owned(), json!(detail));
+        }
+        Some(json!({"type": "image_url", "image_url": fields}))
+    };
+    let text = Some(text).filter(|text| !text.is_empty());
+    let text = text.map(|text| json!({"type": "text", "text": text}));
+    text.into_iter().chain(images.iter().filter_map(image)).collect()
 }
 
 fn call(call: &ToolCall, quirks: &ProviderQuirks) -> Value {

@@ -2,7 +2,6 @@
 //! answer.
 
 use super::repair;
-use crate::domain::attachment::Attachment;
 use crate::domain::event::FinishReason;
 use crate::domain::job::{ConversationSummary, History, JobSpec};
 use crate::domain::message::Message;
@@ -154,12 +153,10 @@ fn with_summary(summary: &str, conversation: Vec<Message>) -> Vec<Message> {
     let preface = format!("[What was said before, in short]\n{summary}\n[End of what was said before]");
     let mut rest = conversation.into_iter().peekable();
     let first = match rest.next_if(|message| matches!(message, Message::User { .. })) {
-        Some(Message::User { content, attachments }) => prefaced(&preface, &content, attachments),
+        Some(Message::User { content, attachments, images }) => {
+            Message::User { content: format!("{preface}\n\n{content}"), attachments, images }
+        }
         _ => Message::user(preface),
     };
     std::iter::once(first).chain(rest).collect()
-}
-
-fn prefaced(preface: &str, content: &str, attachments: Vec<Attachment>) -> Message {
-    Message::User { content: format!("{preface}\n\n{content}"), attachments }
 }

@@ -30,11 +30,13 @@ pub(in crate::engine) fn transcript(
 fn render(message: &Message) -> Vec<String> {
     match message {
         Message::System { content } => vec![format!("Instructions: {}", excerpt(content, MESSAGE_CHARS))],
-        Message::User { content, attachments } => {
+        Message::User { content, attachments, images } => {
             let files = attachments.iter().map(|file| {
                 format!("User attached '{}': {}", file.name, excerpt(&file.content, RESULT_CHARS))
             });
-            std::iter::once(format!("User: {}", excerpt(content, MESSAGE_CHARS))).chain(files).collect()
+            let images = images.iter().map(|_| "User sent an image.".to_owned());
+            let text = format!("User: {}", excerpt(content, MESSAGE_CHARS));
+            std::iter::once(text).chain(files).chain(images).collect()
         }
         Message::Assistant { content, tool_calls, .. } => {
             let text =

@@ -54,7 +54,7 @@ impl MessageRequest {
             ));
         }
         let options = AnswerRequest { tools_enabled, project_id, on_disconnect, stream }.into_options()?;
-        Ok((Message::User { content, attachments }, options))
+        Ok((Message::User { content, attachments, images: Vec::new() }, options))
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
         let read = parsed(json!({"attachments": [file], "tools_enabled": false, "project_id": null}));
         let attachments =
             vec![Attachment { name: "a.py".into(), extension: "py".into(), content: "x".into() }];
-        let message = Message::User { content: String::new(), attachments };
+        let message = Message::User { content: String::new(), attachments, images: Vec::new() };
         let options =
             AnswerOptions { tools_enabled: false, project_id: None, on_disconnect: OnDisconnect::Continue };
         assert_eq!(read, Ok((message, options)));

@@ -128,7 +128,7 @@ impl AnswerResponse {
 fn asked(messages: Vec<Message>) -> QuestionText {
     let (mut texts, mut files) = (Vec::new(), Vec::new());
     for message in messages {
-        if let Message::User { content, attachments } = message {
+        if let Message::User { content, attachments, .. } = message {
             texts.push(content);
             files.extend(attachments);
         }

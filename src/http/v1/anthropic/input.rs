@@ -2,10 +2,12 @@
 
 use super::tools;
 use crate::domain::attachment::Attachment;
+use crate::domain::image::Image;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
+use crate::http::request::image;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::failure::unsupported;
@@ -49,7 +51,7 @@ pub(super) fn messages(
         let text = format!("'messages' has more than limits.input_messages = {most} messages");
         return Err(ApiError::value("messages", text));
     }
-    let mut reader = MessageReader::default();
+    let mut reader = MessageReader { messages: Vec::new(), called: HashMap::new(), limits };
     if let Some(system) = system {
         let content = texts("system", system)?;
         if !content.is_empty() {
@@ -70,32 +72,34 @@ pub(super) fn messages(
     Ok(reader.messages)
 }
 
-#[derive(Default)]
-struct MessageReader {
+struct MessageReader<'a> {
     messages: Vec<Message>,
     /// The names of the tools that were called, by call.
     called: HashMap<String, String>,
+    limits: &'a Limits,
 }
 
-impl MessageReader {
+impl MessageReader<'_> {
     /// Results of calls become messages of their own, before the text.
     fn user(&mut self, path: &str, content: Value) -> Result<(), ApiError> {
-        let (mut content_texts, mut attachments, before) = (Vec::new(), Vec::new(), self.messages.len());
+        let (mut content_texts, mut attachments, mut images) = (Vec::new(), Vec::new(), Vec::new());
+        let before = self.messages.len();
         for (path, block) in blocks(path, content)? {
             match kind(&block) {
                 "text" => content_texts.push(text_of(&path, &block, "text")?),
                 "document" => attachments.push(document(&path, &block)?),
+                "image" => images.push(image_of(&path, &block, self.limits)?),
                 "tool_result" => self.result(&path, &block)?,
-                _ => return Err(refused(&path, &block, "text, document or tool_result")),
+                _ => return Err(refused(&path, &block, "text, image, document or tool_result")),
             }
         }
         let content = content_texts.join("\n\n");
-        let is_empty = content.is_empty() && attachments.is_empty();
+        let is_empty = content.is_empty() && attachments.is_empty() && images.is_empty();
         if is_empty && self.messages.len() == before {
             return Err(ApiError::value(path, format!("'{path}' is empty")));
         }
         if !is_empty {
-            self.messages.push(Message::User { content, attachments });
+            self.messages.push(Message::User { content, attachments, images });
         }
         Ok(())
     }
@@ -219,6 +223,24 @@ fn document(path: &str, block: &Value) -> Result<Attachment, ApiError> {
     };
     let name = optional("title").unwrap_or("document").to_owned();
     Ok(Attachment { name, extension: String::new(), content })
+}
+
+fn image_of(path: &str, block: &Value, limits: &Limits) -> Result<Image, ApiError> {
+    check_fields(path, block, &["source"])?;
+    let (path, source) = (format!("{path}.source"), block.get("source").unwrap_or(&Value::Null));
+    match kind(source) {
+        "base64" => {
+            let media_type = string(&path, source, "media_type")?;
+            let data = string(&path, source, "data")?;
+            image::of_base64(&format!("{path}.data"), Some(&media_type), &data, limits)
+        }
+        "url" => image::of_url(&format!("{path}.url"), &string(&path, source, "url")?, limits),
+        other => {
+            let path = format!("{path}.type");
+            let text = format!("'{path}' must be base64, not {}", quoted(other));
+            Err(unsupported(&path, text))
+        }
+    }
 }
 
 /// Fails at a field that would change the answer and is not read.

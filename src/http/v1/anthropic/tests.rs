@@ -130,7 +130,7 @@ fn what_is_not_supported_is_refused_by_name() {
         (json!({"mcp_servers": [{}]}), "mcp_servers", "unsupported_parameter"),
         (
             content(json!({"type": "image", "source": {}})),
-            "messages[0].content[0].type",
+            "messages[0].content[0].source.type",
             "unsupported_parameter",
         ),
         (

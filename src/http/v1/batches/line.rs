@@ -4,6 +4,7 @@
 use crate::domain::batch::BatchEndpoint;
 use crate::domain::id::UserId;
 use crate::domain::job::{JobSpec, OnDisconnect, Priority};
+use crate::domain::message::Message;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::json::{self, JsonObjectError};
@@ -11,6 +12,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::request::typed;
 use crate::http::request::values::{BoundedText, WholeNumber};
 use crate::http::v1::jobs::spec::JobRequest;
+use crate::http::v1::openai::failure::unsupported;
 use crate::http::v1::openai::headers::JobHeaders;
 use crate::http::v1::openai::{body, chat, responses};
 use crate::ports::NewLine;
@@ -76,6 +78,11 @@ pub(crate) fn parse(
     };
     refuse_early_answers(&body)?;
     let mut spec: JobSpec = read(body, headers.clone(), app, user)?;
+    if Message::have_images(&spec.input) {
+        let text =
+            "lines of a batch have no images; send such a request by itself, with 'background' or 'store'";
+        return Err(unsupported("body", text));
+    }
     spec.priority = headers.priority.or(Priority::new(PRIORITY)).unwrap_or(spec.priority);
     spec.on_disconnect = OnDisconnect::Continue; // nobody waits
     Ok(NewLine { custom_id: custom_id.0, spec })

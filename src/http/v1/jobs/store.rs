@@ -1,5 +1,6 @@
 //! Stores a job, once for each `Idempotency-Key`, and sets the headers that name it.
 
+use super::images;
 use crate::domain::id::JobId;
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
@@ -13,9 +14,11 @@ use std::sync::Arc;
 /// The stored job, and whether an earlier request with the same key stored it.
 pub(crate) async fn store(
     context: &Arc<ServerContext>,
-    job: NewJob,
+    mut job: NewJob,
     key: Option<IdempotencyKey>,
 ) -> Result<(Job, bool), ApiError> {
+    // Until the job names them.
+    let _pins = images::store(context, &mut job.spec.input).await?;
     let store = &context.app.store;
     let Some(key) = key else {
         let stored = store.submit(vec![job]).await?;

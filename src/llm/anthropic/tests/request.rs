@@ -1,8 +1,10 @@
 //! Request bodies: the conversation in turns, echoes, tools, thinking and configured fields.
 
+use crate::domain::image::{Image, ImageType};
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::model_settings::{CallMode, ModelSettings, ReasoningEffort, ResponseFormat};
 use crate::domain::secret::Secret;
+use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
 use crate::llm::anthropic::request::{body, continuation};
 use crate::llm::dialect_options::DialectOptions;
@@ -13,6 +15,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn terms() -> DialectOptions {
@@ -141,6 +144,25 @@ fn a_conversation_begins_with_the_user_and_each_call_has_a_result() {
     assert_eq!(body["messages"][0]["role"], "user");
     assert_eq!(body["messages"][1]["content"], json!([text("I begin.")]), "no white space at the end");
     assert_eq!(sent(vec![])["messages"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn images_follow_the_text_of_their_message() {
+    let image = |data: Option<&[u8]>| Image {
+        media_type: ImageType::Png,
+        content: ContentDigest::from_bytes([1; 32]),
+        bytes: 3,
+        detail: None,
+        data: data.map(Arc::from),
+    };
+    let images = vec![image(Some(b"abc")), image(None)];
+    let body = sent(vec![Message::User { content: "look".into(), attachments: Vec::new(), images }]);
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "YWJj"});
+    let mut content = body["messages"][0]["content"].clone();
+    if let Some(map) = content.as_array_mut().and_then(|blocks| blocks[1].as_object_mut()) {
+        map.remove("cache_control");
+    }
+    assert_eq!(content, json!([text("look"), {"type": "image", "source": source}]));
 }
 
 #[test]

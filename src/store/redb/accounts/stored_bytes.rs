@@ -20,7 +20,7 @@ pub(crate) fn with_files(
     totals: &impl ReadableTable<&'static AccountBytes, RawBytes>,
     user: UserId,
 ) -> Result<u64, StoreError> {
-    Ok(of_user(sums, user)?.saturating_add(FileTotals::of_user(totals, user)?.bytes))
+    Ok(of_user(sums, user)?.saturating_add(FileTotals::of_user(totals, user)?.all_bytes()))
 }
 
 /// The bytes of a user's rows.

@@ -5,10 +5,11 @@ use crate::domain::stored_file::{ContentDigest, StoredFile};
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::HiddenRow;
+use crate::store::redb::codec::keys::stored_files::JobImageKey;
 use crate::store::redb::codec::malformed_rows::Hex;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::tables::{self, FILES, NAMES, StoredLayout};
+use crate::store::redb::codec::tables::{self, FILES, JOB_IMAGES, NAMES, StoredLayout};
 use crate::store::redb::codec::values;
 use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::error::OpenError;
@@ -128,12 +129,18 @@ fn check_file(file: File, store: &Path) -> Result<StoreCheck, OpenError> {
     Ok(report)
 }
 
-/// The contents of all readable files.
+/// The contents of all readable files and images.
 fn contents(reading: &ReadTransaction) -> BTreeMap<ContentDigest, u64> {
     let Ok(rows) = FILES.read(reading) else { return BTreeMap::new() };
     let Ok(rows) = rows.iter() else { return BTreeMap::new() };
     let files = rows.filter_map(|row| values::decode::<StoredFile>(row.ok()?.1.value()).ok());
-    files.map(|file| (file.content, file.bytes)).collect()
+    let mut contents: BTreeMap<ContentDigest, u64> = files.map(|file| (file.content, file.bytes)).collect();
+    let images = JOB_IMAGES.read(reading).ok();
+    for row in images.iter().filter_map(|rows| rows.iter().ok()).flatten().flatten() {
+        let digest = JobImageKey::decode(row.0.value()).digest;
+        contents.insert(ContentDigest::from_bytes(digest), row.1.value());
+    }
+    contents
 }
 
 fn check_pages(database: &mut Database, report: &mut StoreCheck) {

@@ -16,6 +16,7 @@ use crate::store::redb::writer::write::WriteOptions;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 
+pub(crate) mod images;
 pub(crate) mod write;
 
 /// The files of a user together.
@@ -25,6 +26,9 @@ pub(crate) struct FileTotals {
     pub(crate) files: u64,
     /// Bytes of their contents, each counted for each file that has it.
     pub(crate) bytes: u64,
+    /// Bytes of images of jobs, each counted for each job that has it.
+    #[serde(default)]
+    pub(crate) image_bytes: u64,
 }
 
 impl FileTotals {
@@ -35,6 +39,11 @@ impl FileTotals {
     ) -> Result<Self, StoreError> {
         let found = totals.get(&account_key(user))?;
         Ok(found.map(|bytes| values::decode(bytes.value())).transpose()?.unwrap_or_default())
+    }
+
+    /// Bytes of files and images.
+    pub(crate) fn all_bytes(self) -> u64 {
+        self.bytes.saturating_add(self.image_bytes)
     }
 
     /// Fails if one more file of so many bytes is too many.

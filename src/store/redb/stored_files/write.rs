@@ -33,6 +33,7 @@ impl Transaction<'_> {
             FileTotals {
                 files: totals.files.saturating_add(1),
                 bytes: totals.bytes.saturating_add(file.bytes),
+                ..totals
             },
         )?;
         let tables = &mut self.tables;
@@ -100,6 +101,7 @@ impl Transaction<'_> {
             FileTotals {
                 files: totals.files.saturating_sub(1),
                 bytes: totals.bytes.saturating_sub(file.bytes),
+                ..totals
             },
         )?;
         let tables = &mut self.tables;
@@ -112,11 +114,11 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn file_totals(&self, user: UserId) -> Result<FileTotals, StoreError> {
+    pub(crate) fn file_totals(&self, user: UserId) -> Result<FileTotals, StoreError> {
         FileTotals::of_user(&self.tables.file_totals, user)
     }
 
-    fn put_file_totals(&mut self, user: UserId, totals: FileTotals) -> Result<(), StoreError> {
+    pub(crate) fn put_file_totals(&mut self, user: UserId, totals: FileTotals) -> Result<(), StoreError> {
         self.tables.file_totals.put_row(&account_key(user), &totals)?;
         Ok(())
     }

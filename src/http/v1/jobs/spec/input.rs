@@ -78,6 +78,11 @@ pub(crate) fn check_size(
     if input_bytes + system_prompt.map_or(0, str::len) > limits.input_bytes {
         return Err(ApiError::InputTooLarge(limits.input_bytes));
     }
+    let most = limits.input_images;
+    if input.iter().map(|message| message.images().len()).sum::<usize>() > most {
+        let text = format!("the request has more than limits.input_images = {most} images");
+        return Err(ApiError::value("input", text));
+    }
     Ok(())
 }
 
@@ -94,7 +99,10 @@ fn message(index: usize, given: InputMessage, limits: &Limits) -> Result<Message
     let content = content.unwrap_or_default();
     Ok(match role {
         InputRole::System => Message::System { content },
-        InputRole::User => Message::User { content, attachments: attachments(&path, files, limits)? },
+        InputRole::User => {
+            let attachments = attachments(&path, files, limits)?;
+            Message::User { content, attachments, images: Vec::new() }
+        }
         InputRole::Assistant => Message::assistant(content),
     })
 }

@@ -92,8 +92,10 @@ impl JobRequest {
         let max_steps = up_to("max_steps", self.max_steps, u64::from(app.max_iterations))?;
         let timeout_s = up_to("timeout_s", self.timeout_s, limits.job_timeout_max_s)?;
         let max_attempts = up_to("max_attempts", self.max_attempts, u64::from(limits.job_attempts))?;
+        let model = model(self.model, app)?;
+        check_sight(&model, &input, app)?;
         Ok(JobSpec {
-            model: model(self.model, app)?,
+            model,
             project_id: own_project(self.project_id, app, user)?,
             conversation_id: self.conversation_id,
             temperature: self.temperature.map(|temperature| temperature.0),
@@ -137,7 +139,7 @@ fn up_to(name: &str, given: Option<u64>, most: u64) -> Result<Option<u64>, ApiEr
 /// At least one message of the user must have content.
 fn require_user_message(input: Vec<Message>) -> Result<Vec<Message>, ApiError> {
     let job_messages = input.iter().any(|message| match message {
-        Message::User { content, attachments } => !content.trim().is_empty() || !attachments.is_empty(),
+        Message::User { content, attachments, .. } => !content.trim().is_empty() || !attachments.is_empty(),
         _ => false,
     });
     if job_messages {
@@ -159,6 +161,26 @@ pub(crate) fn model(name: Option<String>, app: &AppDependencies) -> Result<Strin
     }
     let known: Vec<String> = known.into_iter().map(|model| model.id).collect();
     Err(ApiError::ModelNotFound { name: quoted(&name), known: known.join(", ") })
+}
+
+/// Refuses images for a model that sees none.
+fn check_sight(model: &str, input: &[Message], app: &AppDependencies) -> Result<(), ApiError> {
+    let sees = |id: &str| app.model.model(id).is_some_and(|model| model.sees_images);
+    if !Message::have_images(input) || sees(model) {
+        return Ok(());
+    }
+    let seeing: Vec<String> =
+        app.model.models().into_iter().filter(|model| model.sees_images).map(|model| model.id).collect();
+    let advice = if seeing.is_empty() {
+        "the operator sets 'vision: true' for models that do".to_owned()
+    } else {
+        format!("these models do: {}", seeing.join(", "))
+    };
+    Err(ApiError::Invalid {
+        message: format!("model {} sees no images, and the messages have one; {advice}", quoted(model)),
+        param: Some("model".to_owned()),
+        code: "unsupported_value",
+    })
 }
 
 /// The project, if it exists and belongs to the user (P7).

@@ -177,7 +177,7 @@ fn a_user_message_may_have_attachments_instead_of_text() {
         let mut message = message;
         message["attachments"] = files.clone();
         let spec = spec(json!({"input": [message]})).expect("a job");
-        let Some(Message::User { content, attachments }) = spec.input.first() else {
+        let Some(Message::User { content, attachments, .. }) = spec.input.first() else {
             panic!("{:?}", spec.input)
         };
         assert_eq!((content.as_str(), attachments.len()), ("", 2));

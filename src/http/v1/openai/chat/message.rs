@@ -1,10 +1,12 @@
 //! Messages of a chat: roles, parts of content, calls and their results.
 
 use super::super::failure::unsupported;
+use crate::domain::image::Image;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
+use crate::http::request::image;
 use crate::http::request::quoted::quoted;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -90,13 +92,14 @@ pub(super) fn messages(list: Vec<ChatMessageRequest>, limits: &Limits) -> Result
     }
     // The names of the functions that were called, by call.
     let mut called = HashMap::new();
-    list.into_iter().enumerate().map(|(index, given)| message(index, given, &mut called)).collect()
+    list.into_iter().enumerate().map(|(index, given)| message(index, given, &mut called, limits)).collect()
 }
 
 fn message(
     index: usize,
     given: ChatMessageRequest,
     called: &mut HashMap<String, String>,
+    limits: &Limits,
 ) -> Result<Message, ApiError> {
     let path = |field: &str| format!("messages[{index}].{field}");
     for (field, value) in [("function_call", &given.function_call), ("audio", &given.audio)] {
@@ -109,14 +112,16 @@ fn message(
         let text = format!("'{}' belongs to messages of role assistant alone", path("tool_calls"));
         return Err(ApiError::value(&path("tool_calls"), text));
     }
-    let content = given.content.map(|content| content.text(&path("content"))).transpose()?;
+    let images = Some(limits).filter(|_| given.role == ChatRole::User);
+    let content = given.content.map(|content| content.read(&path("content"), images)).transpose()?;
+    let (content, images) = content.map_or((None, Vec::new()), |(text, images)| (Some(text), images));
     let has_calls = given.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
     let Some(content) = content.or(given.refusal).or_else(|| has_calls.then(String::new)) else {
         return Err(ApiError::value(&path("content"), format!("'{}' is missing", path("content"))));
     };
     Ok(match given.role {
         ChatRole::System | ChatRole::Developer => Message::System { content },
-        ChatRole::User => Message::user(content),
+        ChatRole::User => Message::User { content, attachments: Vec::new(), images },
         ChatRole::Assistant => {
             let mut tool_calls = Vec::new();
             for (at, call) in given.tool_calls.unwrap_or_default().into_iter().enumerate() {
@@ -149,21 +154,38 @@ fn tool_call(path: &str, call: ChatToolCall) -> Result<ToolCall, ApiError> {
     Ok(ToolCall { id_ref: call.id, name, arguments })
 }
 
+/// The image of a part: `{url, detail}`, or the URL alone, as some clients send it.
+fn image_part(path: &str, given: Option<&Value>, limits: &Limits) -> Result<Image, ApiError> {
+    let url = given.and_then(|given| given.get("url").or(Some(given)).and_then(Value::as_str));
+    let path_of_url = format!("{path}.url");
+    let missing = || ApiError::value(&path_of_url, format!("'{path_of_url}' must be a string"));
+    let image = image::of_url(&path_of_url, url.ok_or_else(missing)?, limits)?;
+    let detail = given.and_then(|given| given.get("detail"));
+    Ok(Image { detail: image::detail(&format!("{path}.detail"), detail)?, ..image })
+}
+
 impl ChatContent {
-    /// The text of all parts. Other parts than text are refused.
-    fn text(self, path: &str) -> Result<String, ApiError> {
+    /// The text of all parts, and the images, if they may be there. Other parts are refused.
+    fn read(self, path: &str, with_images: Option<&Limits>) -> Result<(String, Vec<Image>), ApiError> {
         let parts = match self {
-            Self::Text(text) => return Ok(text),
+            Self::Text(text) => return Ok((text, Vec::new())),
             Self::Parts(parts) => parts,
         };
-        let mut whole = String::new();
+        let (mut whole, mut images) = (String::new(), Vec::new());
         for (index, part) in parts.iter().enumerate() {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+            if let Some(limits) = with_images.filter(|_| kind == "image_url") {
+                images.push(image_part(
+                    &format!("{path}[{index}].image_url"),
+                    part.get("image_url"),
+                    limits,
+                )?);
+                continue;
+            }
             let field = match kind {
                 "text" | "refusal" => kind,
                 "image_url" | "input_audio" | "file" => {
-                    let text =
-                        format!("'{path}[{index}]': parts of type {kind} are not supported yet; send text");
+                    let text = format!("'{path}[{index}]': parts of type {kind} are not supported here");
                     return Err(unsupported(&format!("{path}[{index}].type"), text));
                 }
                 _ => {
@@ -177,6 +199,6 @@ impl ChatContent {
             };
             whole.push_str(text);
         }
-        Ok(whole)
+        Ok((whole, images))
     }
 }

@@ -5,7 +5,9 @@ use super::{compaction, ids, item};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
+use crate::domain::image::Image;
 use crate::domain::message::Message;
+use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
@@ -33,6 +35,9 @@ pub(super) fn kind(item: &Value) -> &str {
     }
 }
 
+/// Images of input items, by digest.
+pub(super) type ItemImages = HashMap<ContentDigest, Image>;
+
 /// An answer of the model that is being put together.
 #[derive(Debug, Default)]
 struct AnswerDraft {
@@ -52,6 +57,7 @@ pub(super) struct MessageBuilder {
     earlier: EarlierCalls,
     /// Jobs whose calls were handed to the client: the engine restores the rest of their answers.
     handed: HashSet<JobId>,
+    images: ItemImages,
 }
 
 impl MessageBuilder {
@@ -69,6 +75,11 @@ impl MessageBuilder {
     /// A builder behind the messages of a conversation, which has these calls.
     pub(super) fn behind(earlier: EarlierCalls) -> Self {
         Self { earlier, ..Self::default() }
+    }
+
+    /// The same with the images that the items name.
+    pub(super) fn with_images(self, images: ItemImages) -> Self {
+        Self { images, ..self }
     }
 
     /// Adds the items; `path` names them in errors.
@@ -117,9 +128,14 @@ impl MessageBuilder {
 
     fn message(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let role = item.get("role").and_then(Value::as_str).unwrap_or_default();
-        let content = text(&format!("{path}.content"), item.get("content"))?;
+        let (mut content, mut images) = (item.get("content").cloned(), Vec::new());
+        if let (Some(Value::Array(parts)), "user") = (&mut content, role) {
+            images.extend(parts.iter().filter_map(|part| named_image(part, &self.images)));
+            parts.retain(|part| !is_image(part));
+        }
+        let content = text(&format!("{path}.content"), content.as_ref())?;
         match role {
-            "user" => self.push(Message::user(content)),
+            "user" => self.push(Message::User { content, attachments: Vec::new(), images }),
             "system" | "developer" => self.push(Message::System { content }),
             "assistant" => {
                 self.begin_text();
@@ -207,6 +223,21 @@ impl MessageBuilder {
             self.messages.push(Message::Assistant { content, thinking, tool_calls: calls, echo: None });
         }
     }
+}
+
+/// Whether a part of a content is an image.
+pub(super) fn is_image(part: &Value) -> bool {
+    kind(part) == "input_image"
+}
+
+/// The image that a part of a stored item names.
+pub(super) fn named_image(part: &Value, images: &ItemImages) -> Option<Image> {
+    if !is_image(part) {
+        return None;
+    }
+    let image: Image = serde_json::from_value(part.get("image")?.clone()).ok()?;
+    let data = images.get(&image.content).and_then(|found| found.data.clone());
+    Some(Image { data, ..image })
 }
 
 fn string(path: &str, item: &Value, field: &str) -> Result<String, ApiError> {

@@ -14,6 +14,7 @@ mod fold;
 mod history;
 pub(crate) mod hosted_tools;
 mod ids;
+mod images;
 mod input;
 mod item;
 mod item_page;
@@ -95,7 +96,7 @@ async fn job(
     (asked, headers): (ResponsesRequest, JobHeaders),
     user: UserId,
 ) -> Result<ResponseJob, ApiError> {
-    if !asked.reads_history() {
+    if !asked.reads_history() && !asked.has_images() {
         return asked.into_job(headers, &context.app, user);
     }
     let app: Arc<AppDependencies> = Arc::clone(&context.app);

@@ -1,6 +1,7 @@
 //! From the body of `POST /v1/responses` to a job: type, range and meaning of every field.
 
 use super::earlier_calls::EarlierCalls;
+use super::images;
 use super::input::{self, MessageBuilder};
 use super::tools::{self, OfferedTools};
 use super::{approval, history, options};
@@ -121,6 +122,12 @@ impl ResponsesRequest {
             || items
                 .iter()
                 .any(|item| matches!(input::kind(item), "item_reference" | "mcp_approval_response"))
+    }
+
+    /// Whether images are decoded or read from files.
+    pub(super) fn has_images(&self) -> bool {
+        let items = self.input.as_ref().and_then(Value::as_array);
+        items.is_some_and(|items| images::have_images(items))
     }
 
     pub(super) fn into_job(
@@ -270,19 +277,21 @@ impl ResponsesRequest {
         user: UserId,
         conversation: Option<&ConversationId>,
     ) -> Result<(Vec<Message>, Vec<Value>), ApiError> {
-        let items = input::items(self.input.take())?;
+        let mut items = input::items(self.input.take())?;
         let most = app.limits.input_messages;
         if items.len() > most {
             let text = format!("'input' has more than limits.input_messages = {most} items");
             return Err(ApiError::value("input", text));
         }
+        // Before others are put in place of references: what a client writes must not name a stored image.
+        let images = images::take(&mut items, app, user)?;
         let items = history::resolved(&*app.store, user, items)?;
         let builder = match (&self.previous_response_id, conversation) {
             (Some(id), _) => MessageBuilder::after(history::messages(&*app.store, user, id)?),
             (None, Some(id)) => MessageBuilder::behind(EarlierCalls::of(app, (user, id), &items)?),
             (None, None) => MessageBuilder::default(),
         };
-        let messages = builder.extend("input", &items)?.finish();
+        let messages = builder.with_images(images).extend("input", &items)?.finish();
         let decides = |item: &Value| input::kind(item) == "mcp_approval_response";
         if messages.is_empty() && !items.iter().any(decides) {
             return Err(ApiError::value("input", "'input' is missing or empty"));

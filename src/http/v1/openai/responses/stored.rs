@@ -3,8 +3,9 @@
 
 use super::fold::{LogCut, ResponseFold};
 use super::history::FoundResponse;
-use super::{ids, input, item_page, stream};
+use super::{ids, images, input, item_page, stream};
 use crate::domain::id::{JobId, UserId};
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -127,6 +128,12 @@ pub(crate) async fn input_items(context: &Arc<ServerContext>, request: &RequestC
         let place =
             place.ok_or_else(|| ApiError::value("after", "'after' is not an item of this response"))?;
         items.drain(..=place);
+    }
+    if images::have_images(&items) {
+        items.truncate(limit.saturating_add(1));
+        let contents = Arc::clone(&context.app.contents);
+        let put_back = move || images::put_back(&mut items, &*contents).map(|()| items);
+        items = blocking(put_back).await??;
     }
     Ok(response::json(StatusCode::OK, &item_page::page(items, limit)))
 }

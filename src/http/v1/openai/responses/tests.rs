@@ -227,7 +227,7 @@ fn bad_items_are_refused_by_name() {
     for (item, path, code) in [
         (json!({"type": "message", "role": "bot", "content": ""}), "input[0].role", "invalid_value"),
         (
-            json!({"role": "user", "content": [{"type": "input_image"}]}),
+            json!({"role": "assistant", "content": [{"type": "input_image"}]}),
             "input[0].content[0].type",
             "unsupported_parameter",
         ),

@@ -1,6 +1,6 @@
 //! Keys of uploaded files.
 
-use crate::domain::id::{FileId, UserId};
+use crate::domain::id::{FileId, JobId, UserId};
 use crate::domain::stored_file::ContentDigest;
 use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
 
@@ -41,6 +41,26 @@ pub(crate) fn content_key(content: ContentDigest, user: UserId, id: FileId) -> F
 pub(crate) fn content_ends(content: ContentDigest) -> (FileContentBytes, FileContentBytes) {
     let key = |user, bits| content_key(content, UserId(user), FileId::from_bits(bits));
     (key(u32::MIN, u128::MIN), key(u32::MAX, u128::MAX))
+}
+
+key! {
+    /// An image of a job.
+    JobImageKey, JobImageBytes = 48 {
+        job: JobId,
+        digest: [u8; 32],
+    }
+}
+
+impl JobImageKey {
+    /// The first and the last key that images of a job can have.
+    pub(crate) fn ends(job: JobId) -> (Self, Self) {
+        (Self { job, digest: [u8::MIN; 32] }, Self { job, digest: [u8::MAX; 32] })
+    }
+}
+
+/// The key of a job with an image under the image's digest.
+pub(crate) fn image_key(content: ContentDigest, user: UserId, job: JobId) -> FileContentBytes {
+    join(&[&content.to_bytes(), &user.0.to_be_bytes(), &job.to_bytes()])
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ fn of_message(message: &Message) -> Vec<Value> {
     let text = |role: &str, text: &str| json!({"type": "message", "role": role, "content": text});
     match message {
         Message::System { content } => vec![text("system", content)],
-        Message::User { content, attachments } => {
+        Message::User { content, attachments, .. } => {
             vec![text("user", &Message::user_text(content, attachments))]
         }
         Message::Assistant { content, tool_calls, .. } => {

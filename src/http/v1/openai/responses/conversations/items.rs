@@ -2,7 +2,7 @@
 
 use super::super::earlier_calls::EarlierCalls;
 use super::super::input::MessageBuilder;
-use super::super::{history, ids, input, item_page};
+use super::super::{history, ids, images, input, item_page};
 use super::entry::{self, EntryItem};
 use super::shared::{found, id_of, read, shown};
 use crate::domain::conversation::StoredItems;
@@ -15,7 +15,7 @@ use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
-use crate::http::v1::openai::failure;
+use crate::http::v1::openai::failure::{self, unsupported};
 use crate::http::v1::page::is_newest_first;
 use crate::ports::{ConversationEntry, EntryPage, EntryQuery, ItemsEdit, NewItems, StoreError};
 use hyper::StatusCode;
@@ -67,6 +67,11 @@ pub(super) fn new_items(
         return Err(ApiError::value("items", text));
     }
     let items = history::resolved(&*app.store, user, items)?;
+    if images::have_images(&items) {
+        let text =
+            "images of added items are not kept; send them as input of a response in this conversation";
+        return Err(unsupported("items", text));
+    }
     let calls = EarlierCalls::of(app, (user, conversation), &items)?;
     let messages = MessageBuilder::behind(calls).extend("items", &items)?.finish();
     let bits = app.mint.mint(app.clock.now_ms(), app.entropy.random());
@@ -85,7 +90,12 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let (user, id) = (request.user, found(context, request).await?.id);
     let app = Arc::clone(&context.app);
     let wanted = ItemQuery { after, is_newest_first, limit };
-    let items = blocking(move || listed(&app, (user, &id), &wanted)).await??;
+    let items = blocking(move || {
+        let mut items = listed(&app, (user, &id), &wanted)?;
+        images::put_back(&mut items, &*app.contents)?;
+        Ok::<_, ApiError>(items)
+    });
+    let items = items.await??;
     Ok(response::json(StatusCode::OK, &item_page::page(items, limit)))
 }
 
@@ -150,10 +160,14 @@ fn number_of(
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (user, id, item) = (request.user, id_of(request)?, request.segment("item").to_owned());
     let app = Arc::clone(&context.app);
-    let found = blocking(move || FoundItem::find(&app, (user, &id), &item)).await??;
-    let found = found.ok_or(ApiError::NotFound("item"))?;
-    let item = found.items.get(found.place).map(|item| &item.value);
-    Ok(response::json(StatusCode::OK, &item))
+    let item = blocking(move || {
+        let found = FoundItem::find(&app, (user, &id), &item)?.ok_or(ApiError::NotFound("item"))?;
+        let mut item: Vec<Value> =
+            found.items.get(found.place).map(|item| item.value.clone()).into_iter().collect();
+        images::put_back(&mut item, &*app.contents)?;
+        Ok::<_, ApiError>(item.pop())
+    });
+    Ok(response::json(StatusCode::OK, &item.await??))
 }
 
 /// `DELETE /v1/conversations/{id}/items/{item}`: no later response reads the item. The response that it came

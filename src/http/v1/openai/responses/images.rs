@@ -1,0 +1,76 @@
+//! Images among input items. The stored items name each by its digest; whoever reads them gets a data URL.
+
+use super::input::{self, ItemImages, is_image, named_image};
+use crate::domain::id::UserId;
+use crate::domain::image::Image;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::image;
+use crate::ports::{Contents, StoreError};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::io::Read;
+
+/// The type of their parts.
+const KIND: &str = "input_image";
+
+/// Whether a part of a user's message is an image.
+pub(super) fn have_images(items: &[Value]) -> bool {
+    items.iter().filter(|item| is_users(item)).any(|item| {
+        let parts = item.get("content").and_then(Value::as_array);
+        parts.is_some_and(|parts| parts.iter().any(is_image))
+    })
+}
+
+/// Takes the images out of the items. Their parts then name them. Blocks.
+pub(super) fn take(items: &mut [Value], app: &AppDependencies, user: UserId) -> Result<ItemImages, ApiError> {
+    let mut images = ItemImages::new();
+    for (at, item) in items.iter_mut().enumerate().filter(|(_, item)| is_users(item)) {
+        let parts = item.get_mut("content").and_then(Value::as_array_mut);
+        for (index, part) in parts.into_iter().flatten().enumerate().filter(|(_, part)| is_image(part)) {
+            let image = read(&format!("input[{at}].content[{index}]"), part, app, user)?;
+            *part = json!({"type": KIND, "image": image});
+            images.insert(image.content, image);
+        }
+    }
+    Ok(images)
+}
+
+/// Puts data URLs in place of the names. Blocks.
+pub(super) fn put_back(items: &mut [Value], contents: &dyn Contents) -> Result<(), StoreError> {
+    for item in items.iter_mut().filter(|item| is_users(item)) {
+        let parts = item.get_mut("content").and_then(Value::as_array_mut);
+        for part in parts.into_iter().flatten().filter(|part| is_image(part)) {
+            let Some(image) = named_image(part, &ItemImages::new()) else { continue };
+            let url = data_url(&image, contents)?;
+            let detail = image.detail.map_or_else(|| json!("auto"), |detail| json!(detail));
+            *part = json!({"type": KIND, "image_url": url, "file_id": null, "detail": detail});
+        }
+    }
+    Ok(())
+}
+
+fn data_url(image: &Image, contents: &dyn Contents) -> Result<Option<String>, StoreError> {
+    let Some(file) = contents.open(image.content)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(image.bytes).read_to_end(&mut bytes)?;
+    Ok(Some(format!("data:{};base64,{}", image.media_type.as_str(), STANDARD.encode(bytes))))
+}
+
+fn is_users(item: &Value) -> bool {
+    input::kind(item) == "message" && item.get("role").and_then(Value::as_str) == Some("user")
+}
+
+fn read(path: &str, part: &Value, app: &AppDependencies, user: UserId) -> Result<Image, ApiError> {
+    let field = |name: &str| part.get(name).and_then(Value::as_str);
+    let image = match (field("image_url"), field("file_id")) {
+        (Some(url), None) => image::of_url(&format!("{path}.image_url"), url, &app.limits)?,
+        (None, Some(id)) => image::of_file(&format!("{path}.file_id"), id, app, user)?,
+        _ => {
+            let text = format!("'{path}' must have one of 'image_url' and 'file_id'");
+            return Err(ApiError::value(path, text));
+        }
+    };
+    Ok(Image { detail: image::detail(&format!("{path}.detail"), part.get("detail"))?, ..image })
+}

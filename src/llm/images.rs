@@ -1,0 +1,89 @@
+//! Puts the bytes of images into requests. Models that see none read a note in their place.
+
+use crate::domain::image::Image;
+use crate::domain::message::Message;
+use crate::ports::{
+    CancelToken, ChunkSink, Completion, Contents, ForwardOutcome, ForwardRequest, ForwardSink, Model,
+    ModelError, ModelInfo, ModelRequest,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::io::Read;
+use std::sync::Arc;
+
+/// What a model that sees no images reads in place of each.
+const NOTE: &str = "(The user sent an image here. You cannot see it.)";
+
+/// A model whose requests name images by their digest.
+pub struct ImageLoader {
+    model: Arc<dyn Model>,
+    contents: Arc<dyn Contents>,
+}
+
+impl ImageLoader {
+    /// Reads images from `contents`.
+    pub fn new(model: Arc<dyn Model>, contents: Arc<dyn Contents>) -> Self {
+        Self { model, contents }
+    }
+
+    fn load(&self, message: &mut Message, sees: bool) -> Result<(), ModelError> {
+        let Message::User { content, images, .. } = message else { return Ok(()) };
+        if !sees {
+            for _ in images.drain(..) {
+                *content = if content.is_empty() { NOTE.to_owned() } else { format!("{content}\n\n{NOTE}") };
+            }
+        }
+        images.iter_mut().filter(|image| image.data.is_none()).try_for_each(|image| {
+            image.data = Some(self.read(image)?);
+            Ok(())
+        })
+    }
+
+    fn read(&self, image: &Image) -> Result<Arc<[u8]>, ModelError> {
+        let failed = |reason: String| ModelError::Refused(format!("an image cannot be read: {reason}"));
+        let file = self.contents.open(image.content).map_err(|error| failed(error.to_string()))?;
+        let file = file.ok_or_else(|| failed("its content is gone".to_owned()))?;
+        let mut bytes = Vec::new();
+        file.take(image.bytes).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+        Ok(Arc::from(bytes))
+    }
+}
+
+impl Model for ImageLoader {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
+        if !Message::have_images(&request.messages) {
+            return self.model.ask(request, cancel, sink);
+        }
+        let sees = self.model(&request.model).is_some_and(|model| model.sees_images);
+        let mut request = request.clone();
+        request.messages.iter_mut().try_for_each(|message| self.load(message, sees))?;
+        self.model.ask(&request, cancel, sink)
+    }
+
+    fn forward(
+        &self,
+        request: &ForwardRequest,
+        cancel: &CancelToken,
+        sink: ForwardSink<'_>,
+    ) -> ForwardOutcome {
+        self.model.forward(request, cancel, sink)
+    }
+
+    fn models(&self) -> Vec<ModelInfo> {
+        self.model.models()
+    }
+
+    fn model(&self, id: &str) -> Option<ModelInfo> {
+        self.model.model(id)
+    }
+}
+
+/// The bytes of an image in base64; `None` if they were not loaded.
+pub(super) fn base64(image: &Image) -> Option<String> {
+    image.data.as_ref().map(|data| STANDARD.encode(data))
+}

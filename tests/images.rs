@@ -1,0 +1,231 @@
+//! Images of requests with the real binary: they reach the provider, are stored once, and go with their jobs.
+
+use crate::support::upstream::{Act, Answer, Upstream};
+use crate::support::{Reply, Server, wait_until};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const GIF: &[u8] = b"GIF89a, and the rest of the picture";
+
+fn config(upstream: &Upstream) -> String {
+    format!(
+        "default_model: eyes\nmodels:\n  - {{id: eyes, vision: true, fallback: [blind], api_url: \"{0}/v1\"}}\n  \
+         - {{id: claude, vision: true, provider: anthropic, api_url: \"{0}\", api_key: k}}\n  \
+         - {{id: blind, provider: demo}}\n",
+        upstream.url
+    )
+}
+
+fn url() -> String {
+    format!("data:image/gif;base64,{}", STANDARD.encode(GIF))
+}
+
+fn chat(model: &str) -> Value {
+    let image = json!({"type": "image_url", "image_url": {"url": url(), "detail": "low"}});
+    json!({"model": model, "messages": [{"role": "user", "content": [{"type": "text", "text": "look"}, image]}]})
+}
+
+fn response(image: &Value) -> Value {
+    let text = json!({"type": "input_text", "text": "look"});
+    json!({"model": "eyes", "input": [{"role": "user", "content": [text, image]}]})
+}
+
+/// The parts that a provider gets for an image in a request of [`response`].
+fn seen() -> Value {
+    json!([{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url()}}])
+}
+
+fn stored(server: &Server) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(server.dir.join("data/files"));
+    let read = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry.expect("an entry").path());
+    entries.map(|entries| entries.filter_map(|entry| read(entry).ok()).collect()).unwrap_or_default()
+}
+
+fn ok(reply: &Reply) -> Value {
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()
+}
+
+#[test]
+fn an_image_reaches_the_provider_and_two_jobs_share_its_content() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let mut server = Server::start_with(&config(&upstream));
+    let replies = [server.post(CHAT, &chat("eyes")), server.post(CHAT, &chat("eyes"))];
+    let jobs: Vec<String> =
+        replies.iter().map(|reply| reply.header("x-job-id").expect("a job").to_owned()).collect();
+    for reply in &replies {
+        ok(reply);
+    }
+    let parts = json!([
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": url(), "detail": "low"}},
+    ]);
+    assert_eq!(upstream.requests()[0]["messages"], json!([{"role": "user", "content": parts}]));
+    assert_eq!(stored(&server), [GIF], "stored once");
+    let shown = server.get(&format!("/v1/jobs/{}?include=input", jobs[0])).body;
+    assert!(shown.contains("image/gif") && !shown.contains(&STANDARD.encode(GIF)), "{shown}");
+    let delete = |server: &Server, job: &str| {
+        let reply = server.ask("DELETE", &format!("/v1/jobs/{job}"), &Value::Null);
+        assert!(reply.status < 300, "{}", reply.body);
+    };
+    delete(&server, &jobs[0]);
+    server = server.crash_and_restart(&config(&upstream));
+    ok(&server.post(CHAT, &json!({"model": "eyes", "messages": [{"role": "user", "content": "x"}]})));
+    assert_eq!(stored(&server), [GIF], "the other job has it");
+    delete(&server, &jobs[1]);
+    let server = server.crash_and_restart(&config(&upstream));
+    wait_until("the image is gone", || stored(&server).is_empty());
+}
+
+#[test]
+fn models_that_see_no_images_refuse_them_and_are_no_fallback() {
+    let upstream = Upstream::start(|_, _| Answer::error(401, "no"));
+    let server = Server::start_with(&config(&upstream));
+    let reply = server.post(CHAT, &chat("blind"));
+    let error = reply.json()["error"].clone();
+    assert_eq!((reply.status, &error["param"]), (400, &json!("model")), "{error}");
+    let message = error["message"].as_str().expect("a text");
+    assert!(message.contains("blind") && message.contains("eyes"), "{message}");
+    assert!(stored(&server).is_empty());
+    let failed = server.post(CHAT, &chat("eyes"));
+    assert!(failed.status >= 400, "no model that is blind answers: {}", failed.body);
+    let text = json!({"model": "eyes", "messages": [{"role": "user", "content": "x"}]});
+    ok(&server.post(CHAT, &text));
+}
+
+#[test]
+fn an_image_of_a_response_is_shown_again_and_sent_again() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let first = ok(&server.post(RESPONSES, &response(&json!({"type": "input_image", "image_url": url()}))));
+    let id = first["id"].as_str().expect("an id");
+    assert_eq!(upstream.requests()[0]["messages"][0]["content"], seen());
+    let items = ok(&server.get(&format!("{RESPONSES}/{id}/input_items")));
+    let image = json!({"type": "input_image", "image_url": url(), "file_id": null, "detail": "auto"});
+    assert_eq!(items["data"][0]["content"][1], image);
+    ok(&server.post(RESPONSES, &json!({"model": "eyes", "previous_response_id": id, "input": "more"})));
+    assert_eq!(upstream.requests()[1]["messages"][0]["content"], seen());
+    for part in [
+        json!({"type": "input_image"}),
+        json!({"type": "input_image", "image_url": "https://x.test/a.png"}),
+        json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"}),
+        json!({"type": "input_image", "file_id": "file-00000000000000000000000000"}),
+        json!({"type": "input_image", "image_url": url(), "detail": "some"}),
+        json!({"type": "input_image", "image": {"media_type": "image/gif", "content": "00".repeat(32), "bytes": 1}}),
+    ] {
+        let reply = server.post(RESPONSES, &response(&part));
+        assert_eq!(reply.status, 400, "{part}: {}", reply.body);
+    }
+}
+
+#[test]
+fn an_image_is_taken_from_an_uploaded_file_and_outlives_it() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let text = String::from_utf8(GIF.to_vec()).expect("UTF-8");
+    let form = format!(
+        "--c\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nvision\r\n--c\r\n\
+         Content-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\n{text}\r\n--c--\r\n"
+    );
+    let kind = ("content-type", "multipart/form-data; boundary=c");
+    let file = ok(&server.request(("POST", "/v1/files"), &[kind], &form))["id"].clone();
+    let first = ok(&server.post(RESPONSES, &response(&json!({"type": "input_image", "file_id": file}))));
+    assert_eq!(stored(&server), [GIF], "stored once");
+    let path = format!("/v1/files/{}", file.as_str().expect("an id"));
+    ok(&server.ask("DELETE", &path, &Value::Null));
+    let more = json!({"model": "eyes", "previous_response_id": first["id"], "input": "more"});
+    ok(&server.post(RESPONSES, &more));
+    assert_eq!(upstream.requests()[1]["messages"][0]["content"], seen());
+}
+
+#[test]
+fn p1_an_image_survives_a_kill_between_acceptance_and_run() {
+    let upstream = Upstream::start(|_, number| match number {
+        0 => Answer::stream(vec![Act::Hang]),
+        _ => Answer::text("a cat"),
+    });
+    let server = Server::start_with(&config(&upstream));
+    let mut body = response(&json!({"type": "input_image", "image_url": url()}));
+    body["background"] = json!(true);
+    let id = ok(&server.post(RESPONSES, &body))["id"].as_str().expect("an id").to_owned();
+    wait_until("the model is called", || !upstream.requests().is_empty());
+    let server = server.crash_and_restart(&config(&upstream));
+    wait_until("the response has ended", || {
+        server.get(&format!("{RESPONSES}/{id}")).json()["status"] == "completed"
+    });
+    let requests = upstream.requests();
+    assert_eq!(requests.last().expect("a request")["messages"][0]["content"], seen());
+}
+
+#[test]
+fn p7_no_request_names_a_stored_image_by_its_digest() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    ok(&server.post(CHAT, &chat("eyes")));
+    let mut files = std::fs::read_dir(server.dir.join("data/files")).expect("a directory");
+    let digest =
+        files.next().expect("a file").expect("an entry").file_name().into_string().expect("its digest");
+    assert_eq!(digest.len(), 64, "{digest}");
+    let named = json!({"media_type": "image/gif", "content": digest, "bytes": GIF.len()});
+    for kind in ["input_image", "input_text"] {
+        let part = json!({"type": kind, "text": "x", "image": named});
+        server.post(RESPONSES, &response(&part));
+        let item = response(&part)["input"].clone();
+        server.post("/v1/conversations", &json!({"items": item}));
+    }
+    let asked = upstream.requests().split_off(1);
+    assert!(asked.iter().all(|request| !request.to_string().contains("base64")), "{asked:?}");
+    let image = json!({"type": "input_image", "image_url": url()});
+    let reply = server.post("/v1/conversations", &json!({"items": response(&image)["input"]}));
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!("unsupported_parameter")));
+}
+
+#[test]
+fn an_image_of_a_conversation_is_shown_and_read_again() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let id = ok(&server.post("/v1/conversations", &json!({})))["id"].clone();
+    let mut first = response(&json!({"type": "input_image", "image_url": url()}));
+    first["conversation"] = id.clone();
+    ok(&server.post(RESPONSES, &first));
+    ok(&server.post(RESPONSES, &json!({"model": "eyes", "conversation": id, "input": "more"})));
+    assert_eq!(upstream.requests()[1]["messages"][0]["content"], seen());
+    let items =
+        ok(&server.get(&format!("/v1/conversations/{}/items?order=asc", id.as_str().expect("an id"))));
+    assert_eq!(items["data"][0]["content"][1]["image_url"], json!(url()), "{items}");
+}
+
+#[test]
+fn an_image_of_an_anthropic_message_reaches_the_provider() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let ask = |source: Value| {
+        let content = json!([{"type": "text", "text": "look"}, {"type": "image", "source": source}]);
+        let messages = json!([{"role": "user", "content": content}]);
+        server.post("/v1/messages", &json!({"model": "eyes", "max_tokens": 9, "messages": messages}))
+    };
+    let data = STANDARD.encode(GIF);
+    ok(&ask(json!({"type": "base64", "media_type": "image/gif", "data": data})));
+    assert_eq!(upstream.requests()[0]["messages"][0]["content"], seen());
+    for source in [
+        json!({"type": "url", "url": "https://x.test/a.gif"}),
+        json!({"type": "file", "file_id": "f"}),
+        json!({"type": "base64", "media_type": "image/png", "data": data}),
+    ] {
+        assert_eq!(ask(source.clone()).status, 400, "{source}");
+    }
+}
+
+#[test]
+fn lines_of_a_batch_have_no_images() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let line = json!({"custom_id": "a", "method": "POST", "url": CHAT, "body": chat("eyes")}).to_string();
+    let kind = ("content-type", "application/jsonl");
+    let reply = server.request(("POST", "/v1/batches"), &[kind], &line);
+    assert!(reply.status == 400 && reply.body.contains("images"), "{}", reply.body);
+    assert!(stored(&server).is_empty());
+}
