@@ -229,3 +229,38 @@ fn lines_of_a_batch_have_no_images() {
     assert!(reply.status == 400 && reply.body.contains("images"), "{}", reply.body);
     assert!(stored(&server).is_empty());
 }
+
+#[test]
+fn an_attached_image_of_a_job_or_a_chat_reaches_the_provider() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let file =
+        |extension: &str, content: &str| json!({"name": "a.gif", "extension": extension, "content": content});
+    let job = |file: Value| json!({"input": [{"role": "user", "content": "look", "attachments": [file]}]});
+    let data = STANDARD.encode(GIF);
+    for file in [file("gif", &data), file(".GIF", &url()), file("", &url())] {
+        let id = server.submit(&job(file));
+        assert_eq!(server.wait(&id)["status"], "succeeded");
+    }
+    let conversation = server.post("/api/conversations", &json!({"title": "t", "model": "eyes"})).json();
+    let path = format!("/api/conversations/{}/messages", conversation["data"]["id"].as_str().expect("an id"));
+    let reply = server.post(&path, &json!({"text": "look", "attachments": [file("gif", &data)]}));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let asked = upstream.requests();
+    for request in &asked[..4] {
+        let messages = request["messages"].as_array().expect("messages");
+        assert!(messages.iter().any(|message| message["content"] == seen()), "{request}");
+    }
+    let shown = server.get(&path).body;
+    assert!(shown.contains("a.gif") && !shown.contains(&data), "{shown}");
+    let bad = server.post("/v1/jobs", &job(file("png", "some text")));
+    assert_eq!((bad.status, &bad.json()["error"]["param"]), (400, &json!("input[0].attachments[0].content")));
+    let blind = json!({"model": "blind", "input": job(file("gif", &data))["input"]});
+    assert_eq!(server.post("/v1/jobs", &blind).json()["error"]["param"], "model");
+    let schedule = json!({"every_s": 3_600, "job": job(file("gif", &data))});
+    assert_eq!(server.post("/v1/schedules", &schedule).json()["error"]["param"], "job.input");
+    let line = json!({"custom_id": "a", "body": job(file("gif", &data))}).to_string();
+    let kind = ("content-type", "application/jsonl");
+    let reply = server.request(("POST", "/v1/batches"), &[kind], &line);
+    assert!(reply.status == 400 && reply.body.contains("images"), "{}", reply.body);
+}

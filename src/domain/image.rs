@@ -34,6 +34,17 @@ impl ImageType {
         }
     }
 
+    /// The format of files with this extension.
+    pub fn of_extension(extension: &str) -> Option<Self> {
+        match extension.trim_start_matches('.').to_ascii_lowercase().as_str() {
+            "png" => Some(Self::Png),
+            "jpg" | "jpeg" => Some(Self::Jpeg),
+            "gif" => Some(Self::Gif),
+            "webp" => Some(Self::Webp),
+            _ => None,
+        }
+    }
+
     /// Media type.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -68,6 +79,9 @@ pub struct Image {
     pub content: ContentDigest,
     /// Length of its content, bytes.
     pub bytes: u64,
+    /// File name, of an attached file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How closely the model looks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<ImageDetail>,
@@ -101,6 +115,7 @@ mod tests {
             media_type: ImageType::Png,
             content: ContentDigest::from_bytes([1; 32]),
             bytes: 3,
+            name: None,
             detail: None,
             data: Some(Arc::from(b"abc".as_slice())),
         };

@@ -37,6 +37,7 @@ fn busy() -> Fixture {
         media_type: ImageType::Png,
         content: ContentDigest::from_bytes([7; 32]),
         bytes: 3,
+        name: None,
         detail: None,
         data: None,
     };

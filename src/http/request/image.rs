@@ -87,6 +87,7 @@ fn of_bytes(path: &str, named: Option<&str>, bytes: Vec<u8>, most: usize) -> Res
         media_type,
         content: ContentDigest::from_bytes(Sha256::digest(&bytes).into()),
         bytes: bytes.len() as u64,
+        name: None,
         detail: None,
         data: Some(Arc::from(bytes)),
     })

@@ -42,6 +42,7 @@ fn spec(
     let system_prompt = Some(settings.system_prompt).filter(|prompt| !prompt.is_empty());
     input::check_size(&input, system_prompt.as_deref(), &app.limits)?;
     let model = spec::model(Some(settings.model), app)?;
+    spec::check_sight(&model, &input, app)?;
     Ok(JobSpec {
         conversation_id: Some(conversation.id),
         project_id: options.project_id.or(settings.project_id),

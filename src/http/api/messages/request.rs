@@ -45,16 +45,16 @@ pub(crate) struct AnswerOptions {
 impl MessageRequest {
     pub(crate) fn into_message(self, app: &AppDependencies) -> Result<(Message, AnswerOptions), ApiError> {
         let Self { text, attachments: files, tools_enabled, project_id, on_disconnect, stream } = self;
-        let (content, attachments) =
-            (text.unwrap_or_default(), attachments("attachments", files, &app.limits)?);
-        if content.trim().is_empty() && attachments.is_empty() {
+        let content = text.unwrap_or_default();
+        let (attachments, images) = attachments("attachments", files, &app.limits)?;
+        if content.trim().is_empty() && attachments.is_empty() && images.is_empty() {
             return Err(ApiError::value(
                 "text",
                 "'text' and 'attachments' are both empty: a message has one of them",
             ));
         }
         let options = AnswerRequest { tools_enabled, project_id, on_disconnect, stream }.into_options()?;
-        Ok((Message::User { content, attachments, images: Vec::new() }, options))
+        Ok((Message::User { content, attachments, images }, options))
     }
 }
 

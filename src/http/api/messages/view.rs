@@ -4,6 +4,7 @@
 use crate::domain::attachment::Attachment;
 use crate::domain::event::{Event, SequencedEvent};
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId};
+use crate::domain::image::Image;
 use crate::domain::job::{Job, JobError, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::steps::{self, CallRecord, Step};
@@ -128,12 +129,19 @@ impl AnswerResponse {
 fn asked(messages: Vec<Message>) -> QuestionText {
     let (mut texts, mut files) = (Vec::new(), Vec::new());
     for message in messages {
-        if let Message::User { content, attachments, .. } = message {
+        if let Message::User { content, attachments, images } = message {
             texts.push(content);
             files.extend(attachments);
+            files.extend(images.into_iter().map(shown));
         }
     }
     QuestionText { text: texts.join("\n\n"), attachments: files }
+}
+
+/// An image by its name, without its bytes.
+fn shown(image: Image) -> Attachment {
+    let extension = image.media_type.as_str().trim_start_matches("image/").to_owned();
+    Attachment { name: image.name.unwrap_or_else(|| "image".to_owned()), extension, content: String::new() }
 }
 
 /// The count in `done`, else the tokens used so far.

@@ -56,7 +56,7 @@ fn components(drawing: &mut Drawing, app: &AppDependencies) {
         "properties": {
             "name": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$"},
             "extension": {"type": ["string", "null"], "maxLength": 32, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$"},
-            "content": {"type": "string"},
+            "content": {"type": "string", "description": "text; of png, jpg, gif, webp: base64 or a data URL"},
         },
         "required": ["name", "content"],
         "additionalProperties": false,

@@ -152,6 +152,7 @@ fn images_follow_the_text_of_their_message() {
         media_type: ImageType::Png,
         content: ContentDigest::from_bytes([1; 32]),
         bytes: 3,
+        name: None,
         detail: None,
         data: data.map(Arc::from),
     };

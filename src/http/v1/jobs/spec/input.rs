@@ -1,9 +1,11 @@
 //! `input`, `system_prompt` and `attachments` of a job.
 
 use crate::domain::attachment::Attachment;
+use crate::domain::image::{Image, ImageType};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::http::error::ApiError;
+use crate::http::request::image;
 use crate::http::request::values::PlainText;
 use serde::Deserialize;
 
@@ -37,7 +39,7 @@ pub(crate) enum InputRole {
     Assistant,
 }
 
-/// A text file.
+/// A text file, or an image in base64 or as a data URL.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,27 +102,48 @@ fn message(index: usize, given: InputMessage, limits: &Limits) -> Result<Message
     Ok(match role {
         InputRole::System => Message::System { content },
         InputRole::User => {
-            let attachments = attachments(&path, files, limits)?;
-            Message::User { content, attachments, images: Vec::new() }
+            let (attachments, images) = attachments(&path, files, limits)?;
+            Message::User { content, attachments, images }
         }
         InputRole::Assistant => Message::assistant(content),
     })
 }
 
+/// The text files and the images of a message.
 pub(crate) fn attachments(
     path: &str,
     files: Option<Vec<AttachmentRequest>>,
     limits: &Limits,
-) -> Result<Vec<Attachment>, ApiError> {
+) -> Result<(Vec<Attachment>, Vec<Image>), ApiError> {
     let (files, most) = (files.unwrap_or_default(), limits.input_attachments);
     if files.len() > most {
         let text = format!("'{path}' has more than limits.input_attachments = {most} files");
         return Err(ApiError::value(path, text));
     }
-    let stored = |file: AttachmentRequest| Attachment {
-        name: file.name.0,
-        extension: file.extension.map(|extension| extension.0).unwrap_or_default(),
-        content: file.content,
-    };
-    Ok(files.into_iter().map(stored).collect())
+    let (mut texts, mut images) = (Vec::new(), Vec::new());
+    for (index, AttachmentRequest { name, extension, content }) in files.into_iter().enumerate() {
+        let (name, extension) = (name.0, extension.map(|extension| extension.0).unwrap_or_default());
+        let is_url = content.starts_with("data:image/");
+        if ImageType::of_extension(&extension).is_none() && !(extension.is_empty() && is_url) {
+            texts.push(Attachment { name, extension, content });
+            continue;
+        }
+        let path = format!("{path}[{index}].content");
+        let read = if is_url {
+            image::of_url(&path, &content, limits)
+        } else {
+            image::of_base64(&path, None, &content, limits)
+        };
+        images.push(Image { name: Some(name), ..read? });
+    }
+    Ok((texts, images))
+}
+
+/// Refuses images where nothing would keep them.
+pub(crate) fn refuse_images(input: &[Message], place: &str) -> Result<(), ApiError> {
+    if Message::have_images(input) {
+        let text = format!("{place} have no images: send such a request by itself");
+        return Err(ApiError::value("input", text));
+    }
+    Ok(())
 }

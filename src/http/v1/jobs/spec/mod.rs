@@ -139,7 +139,9 @@ fn up_to(name: &str, given: Option<u64>, most: u64) -> Result<Option<u64>, ApiEr
 /// At least one message of the user must have content.
 fn require_user_message(input: Vec<Message>) -> Result<Vec<Message>, ApiError> {
     let job_messages = input.iter().any(|message| match message {
-        Message::User { content, attachments, .. } => !content.trim().is_empty() || !attachments.is_empty(),
+        Message::User { content, attachments, images } => {
+            !content.trim().is_empty() || !attachments.is_empty() || !images.is_empty()
+        }
         _ => false,
     });
     if job_messages {
@@ -164,7 +166,7 @@ pub(crate) fn model(name: Option<String>, app: &AppDependencies) -> Result<Strin
 }
 
 /// Refuses images for a model that sees none.
-fn check_sight(model: &str, input: &[Message], app: &AppDependencies) -> Result<(), ApiError> {
+pub(crate) fn check_sight(model: &str, input: &[Message], app: &AppDependencies) -> Result<(), ApiError> {
     let sees = |id: &str| app.model.model(id).is_some_and(|model| model.sees_images);
     if !Message::have_images(input) || sees(model) {
         return Ok(());
