@@ -23,19 +23,25 @@ class Recorder:
                 threading.Thread(target=self.forward, args=(name, source, sink), daemon=True).start()
 
     def forward(self, name, source, sink):
-        """Copies until either end closes; then both are closed."""
+        """Copies until the source ends. After the sink has closed it reads on: an answer may come before the request
+        has ended, and a client that is still writing would never read it."""
+        is_open = True
         try:
             while data := source.recv(65536):
                 with self.lock:
                     self.log = (self.log + f"\n--- {name}\n".encode() + data)[-KEPT:]
-                sink.sendall(data)
+                is_open = is_open and self.send(sink, data)
+            sink.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+
+    def send(self, sink, data):
+        """Whether the sink took it."""
+        try:
+            sink.sendall(data)
+        except OSError:
+            return False
+        return True
 
     def last(self):
         """What was sent and received last."""

@@ -9,11 +9,12 @@ from server import Server
 
 CONFIG = """
 models:
-  - {{id: scripted, api_url: "{0}"}}
-  - {{id: org/agent, api_url: "{0}", agent: true}}
+  - {{id: scripted, api_url: "{0}", vision: true}}
+  - {{id: org/agent, api_url: "{0}", vision: true, agent: true}}
   # Some clients have a list of names, or look at the name for what a model can do.
-  - {{id: gpt-4o, api_url: "{0}"}}
-  - {{id: gpt-5, api_url: "{0}"}}
+  - {{id: gpt-4o, api_url: "{0}", vision: true}}
+  - {{id: gpt-5, api_url: "{0}", vision: true}}
+  - {{id: claude-sonnet-4-5, api_url: "{0}", vision: true}}
 limits: {{disk_free_bytes: 0, disk_free_percent: 0}}
 """
 COMPAT = os.path.abspath("target/compat")

@@ -28,10 +28,18 @@ def offered(request):
     return {tool["function"]["name"] for tool in request.get("tools", [])}
 
 
+def text_of(content):
+    """The text of a message, which has parts when images are among them."""
+    if isinstance(content, str):
+        return content
+    parts = [part["text"] if part["type"] == "text" else part["image_url"]["url"][:15] for part in content]
+    return " ".join(parts)
+
+
 def answer(request):
     """The chunks of the answer."""
     messages = request["messages"]
-    texts = [m["content"] for m in messages if m["role"] == "user"]
+    texts = [text_of(m["content"]) for m in messages if m["role"] == "user"]
     results = [m for m in messages if m["role"] == "tool"]
     text = texts[-1] if texts else ""
     handoffs = [name for name in offered(request) if name.startswith("transfer_to_")]
