@@ -36,7 +36,7 @@ struct Approval {
 }
 
 /// The input in a job object, in the form of a request.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ShownInput"))]
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Input {
