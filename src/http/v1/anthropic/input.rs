@@ -11,6 +11,7 @@ use crate::http::request::image;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::failure::unsupported;
+use crate::http::v1::openai::fields::check_messages;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -43,14 +44,7 @@ pub(super) fn messages(
     list: Vec<MessageParam>,
     limits: &Limits,
 ) -> Result<Vec<Message>, ApiError> {
-    let most = limits.input_messages;
-    if list.is_empty() {
-        return Err(ApiError::value("messages", "'messages' is an empty list"));
-    }
-    if list.len() > most {
-        let text = format!("'messages' has more than limits.input_messages = {most} messages");
-        return Err(ApiError::value("messages", text));
-    }
+    check_messages(&list, limits)?;
     let mut reader = MessageReader { messages: Vec::new(), called: HashMap::new(), limits };
     if let Some(system) = system {
         let content = texts("system", system)?;

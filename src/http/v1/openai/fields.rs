@@ -1,9 +1,12 @@
 //! Which fields of a body are read, accepted and unused, or refused.
 
 use super::failure::unsupported;
+use crate::domain::limits::Limits;
 use crate::domain::nearest::hint;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
+use crate::http::request::typed::must_be;
+use crate::http::request::values::AnyNumber;
 use serde_json::{Map, Value};
 
 /// A field with this value is the same as absent.
@@ -45,4 +48,34 @@ impl Fields {
         }
         Ok(kept)
     }
+}
+
+/// A number within bounds.
+pub(crate) fn in_range(
+    name: &str,
+    given: Option<AnyNumber>,
+    least: f64,
+    most: f64,
+) -> Result<Option<f64>, ApiError> {
+    let given = given.map(|number| number.0);
+    match given.filter(|number| !(least..=most).contains(number)) {
+        Some(number) => {
+            let rule = must_be(format_args!("a number from {least} to {most}"), &Value::from(number));
+            Err(ApiError::value(name, format!("'{name}' {rule}")))
+        }
+        None => Ok(given),
+    }
+}
+
+/// Checks the number of chat messages against `limits.input_messages`.
+pub(crate) fn check_messages<T>(list: &[T], limits: &Limits) -> Result<(), ApiError> {
+    let most = limits.input_messages;
+    if list.is_empty() {
+        return Err(ApiError::value("messages", "'messages' is an empty list"));
+    }
+    if list.len() > most {
+        let text = format!("'messages' has more than limits.input_messages = {most} messages");
+        return Err(ApiError::value("messages", text));
+    }
+    Ok(())
 }

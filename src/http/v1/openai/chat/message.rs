@@ -1,6 +1,7 @@
 //! Messages of a chat: roles, parts of content, calls and their results.
 
 use super::super::failure::unsupported;
+use super::super::fields::check_messages;
 use crate::domain::image::Image;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
@@ -82,14 +83,7 @@ struct ChatCalledFunction {
 
 /// The messages as the engine has them.
 pub(super) fn messages(list: Vec<ChatMessageRequest>, limits: &Limits) -> Result<Vec<Message>, ApiError> {
-    let most = limits.input_messages;
-    if list.is_empty() {
-        return Err(ApiError::value("messages", "'messages' is an empty list"));
-    }
-    if list.len() > most {
-        let text = format!("'messages' has more than limits.input_messages = {most} messages");
-        return Err(ApiError::value("messages", text));
-    }
+    check_messages(&list, limits)?;
     // The names of the functions that were called, by call.
     let mut called = HashMap::new();
     list.into_iter().enumerate().map(|(index, given)| message(index, given, &mut called, limits)).collect()

@@ -1,7 +1,7 @@
 //! From the body of a chat request to a job: type, range and meaning of every field.
 
 use super::super::failure::unsupported;
-use super::super::fields::Fields;
+use super::super::fields::{Fields, in_range};
 use super::super::headers::{JobHeaders, ServerTools};
 use super::functions::{self, ChatTool, FunctionChoice};
 use super::message::{self, ChatMessageRequest};
@@ -10,7 +10,7 @@ use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
 use crate::domain::model_settings::{ModelSettings, ReasoningEffort, ResponseFormat};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::typed::{self, must_be};
+use crate::http::request::typed;
 use crate::http::request::values::{AnyNumber, MaxTokens, SignedNumber, Temperature};
 use crate::http::v1::jobs::spec::JobRequest;
 use serde::Deserialize;
@@ -262,22 +262,6 @@ fn stops(request: StopRequest) -> Result<Vec<String>, ApiError> {
         ));
     }
     Ok(stops)
-}
-
-pub(crate) fn in_range(
-    name: &str,
-    given: Option<AnyNumber>,
-    least: f64,
-    most: f64,
-) -> Result<Option<f64>, ApiError> {
-    let given = given.map(|number| number.0);
-    match given.filter(|number| !(least..=most).contains(number)) {
-        Some(number) => {
-            let rule = must_be(format_args!("a number from {least} to {most}"), &Value::from(number));
-            Err(ApiError::value(name, format!("'{name}' {rule}")))
-        }
-        None => Ok(given),
-    }
 }
 
 impl ResponseFormatRequest {

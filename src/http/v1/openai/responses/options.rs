@@ -2,8 +2,6 @@
 
 use crate::domain::model_settings::{ReasoningEffort, ResponseFormat};
 use crate::http::error::ApiError;
-use crate::http::request::typed::must_be;
-use crate::http::request::values::AnyNumber;
 use crate::http::v1::openai::failure::unsupported;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -182,21 +180,4 @@ pub(super) fn shown_tool(tool: &Value) -> Value {
         }
     }
     shown
-}
-
-/// A number within bounds.
-pub(super) fn in_range(
-    name: &str,
-    given: Option<AnyNumber>,
-    least: f64,
-    most: f64,
-) -> Result<Option<f64>, ApiError> {
-    let given = given.map(|number| number.0);
-    match given.filter(|number| !(least..=most).contains(number)) {
-        Some(number) => {
-            let rule = must_be(format_args!("a number from {least} to {most}"), &Value::from(number));
-            Err(ApiError::value(name, format!("'{name}' {rule}")))
-        }
-        None => Ok(given),
-    }
 }

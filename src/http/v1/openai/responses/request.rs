@@ -19,7 +19,7 @@ use crate::http::request::values::{AnyNumber, MaxTokens, Temperature, WholeNumbe
 use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::openai::chat::functions;
 use crate::http::v1::openai::failure::unsupported;
-use crate::http::v1::openai::fields::Fields;
+use crate::http::v1::openai::fields::{Fields, in_range};
 use crate::http::v1::openai::headers::{JobHeaders, ServerTools};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -246,9 +246,9 @@ impl ResponsesRequest {
             // What was streamed cannot be taken back.
             checks_answer: format.is_some() && self.stream != Some(true),
             response_format: format,
-            top_p: options::in_range("top_p", self.top_p, 0.0, 1.0)?,
-            frequency_penalty: options::in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?,
-            presence_penalty: options::in_range("presence_penalty", self.presence_penalty, -2.0, 2.0)?,
+            top_p: in_range("top_p", self.top_p, 0.0, 1.0)?,
+            frequency_penalty: in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?,
+            presence_penalty: in_range("presence_penalty", self.presence_penalty, -2.0, 2.0)?,
             reasoning_effort: self.reasoning.as_ref().and_then(|reasoning| reasoning.effort),
             ..ModelSettings::default()
         })
