@@ -49,6 +49,7 @@ mod metrics;
 mod model_failures;
 mod openai_chat;
 mod openai_conversations;
+mod openai_functions;
 mod openai_responses;
 mod original_nanoclaw;
 mod own_programs;
