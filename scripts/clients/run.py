@@ -1,5 +1,5 @@
 """Runs clients against one server: run.py BINARY [CLIENT]. Started by scripts/compat."""
-import os, subprocess, sys, tempfile
+import base64, os, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "load"))
@@ -16,7 +16,9 @@ models:
   - {{id: gpt-5, api_url: "{0}", vision: true}}
   - {{id: claude-sonnet-4-5, api_url: "{0}", vision: true}}
 limits: {{disk_free_bytes: 0, disk_free_percent: 0}}
+webhooks: {{allow_private_addresses: [127.0.0.1], secrets: ["{1}"]}}
 """
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 COMPAT = os.path.abspath("target/compat")
 PYTHON = [os.path.join(COMPAT, "main/bin/python"), os.path.join(HERE, "check.py")]
 LLAMA_PYTHON = [os.path.join(COMPAT, "llama/bin/python"), os.path.join(HERE, "check.py")]
@@ -27,6 +29,7 @@ CLIENTS = [
     ("openai-python, responses", [*PYTHON, "openai_responses"]),
     ("openai-python, files and batches", [*PYTHON, "openai_files"]),
     ("openai-python, answers of batches", [*PYTHON, "openai_batches"]),
+    ("openai-python, webhooks", [*PYTHON, "openai_webhooks"]),
     ("openai-node", [*NODE, os.path.join(COMPAT, "node/openai.mjs")]),
     ("Vercel AI SDK", [*NODE, os.path.join(COMPAT, "node/vercel.mjs")]),
     ("LangChain", [*PYTHON, "langchain_client"]),
@@ -47,7 +50,8 @@ def crash(server):
 
 def run(command, url, crash_url):
     """The checks that passed, and the error text if one failed."""
-    environment = os.environ | {"CRASH_URL": crash_url, "OPENAI_API_KEY": "unused", "PYTHONDONTWRITEBYTECODE": "1"}
+    added = {"CRASH_URL": crash_url, "OPENAI_API_KEY": "unused", "WEBHOOK_SECRET": SECRET}
+    environment = os.environ | added | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
         ended = subprocess.run([*command, url], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as late:
@@ -65,7 +69,7 @@ def main(binary, wanted=""):
         config = os.path.join(directory, "config.yml")
         provider = upstream.Provider()
         with open(config, "w") as file:
-            file.write(CONFIG.format(provider.url))
+            file.write(CONFIG.format(provider.url, SECRET))
         server = Server(binary, directory, config)
         server.start()
         provider.crash = lambda: crash(server)
