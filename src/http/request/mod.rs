@@ -5,6 +5,7 @@ pub(crate) mod context;
 pub(crate) mod form;
 pub(crate) mod image;
 pub(crate) mod json;
+pub(crate) mod member;
 pub(crate) mod peer;
 pub(crate) mod percent;
 pub(crate) mod project;

@@ -4,13 +4,20 @@ use super::Drawing;
 use super::bodies::body;
 use super::openai::with_job_headers;
 use super::operation::{Operation, json_of, named};
+use super::shapes::{
+    closed, function_name, image_url, messages, number, open, or_null, text, text_or_list, text_or_null,
+};
+use crate::http::v1::anthropic::input::IDLE as BLOCK_IDLE;
 use crate::http::v1::anthropic::object::{MessageObject, TokenCountResponse};
 use crate::http::v1::anthropic::request::{FIELDS, MessagesRequest};
+use crate::http::v1::anthropic::tools::IDLE as TOOL_IDLE;
 use serde_json::{Value, json};
 
 /// Draws all of it.
 pub(super) fn draw(drawing: &mut Drawing) {
-    drawing.component("MessagesRequest", request());
+    blocks(drawing);
+    drawing.component("MessagesRequest", request(&["model", "max_tokens"]));
+    drawing.component("CountTokensRequest", request(&["model"]));
     let beta = || json!({"type": "string", "description": "Accepted and unused"});
     let create = Operation::new("POST", "/v1/messages", "Asks a model: Anthropic's Messages API, as a job");
     let create = with_job_headers(create).query("beta", beta()).takes(json_of(named("MessagesRequest")));
@@ -19,42 +26,107 @@ pub(super) fn draw(drawing: &mut Drawing) {
     drawing.add(create.says(200, "The message, or with 'stream' its events", answers));
     let count = Operation::new("POST", "/v1/messages/count_tokens", "Estimates the tokens of a request")
         .query("beta", beta())
-        .takes(json_of(named("MessagesRequest")));
+        .takes(json_of(named("CountTokensRequest")));
     let count = count.answers::<TokenCountResponse>(drawing, 200, "No model is called");
     drawing.add(count);
 }
 
-fn request() -> Value {
-    let block = json!({"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]});
-    let content = json!({"anyOf": [{"type": "string"}, {"type": "array", "items": block}]});
-    let message = json!({
-        "type": "object",
-        "properties": {"role": {"enum": ["user", "assistant", "system"]}, "content": content},
-        "required": ["role", "content"],
-        "additionalProperties": false,
+/// Fields that change nothing here.
+fn with_idle(mut fields: Value, idle: &[&str]) -> Value {
+    for name in idle.iter().copied() {
+        if fields.get(name).is_none() {
+            fields[name] = json!({"description": "Accepted and unused"});
+        }
+    }
+    fields
+}
+
+/// A content block of this type with these fields and no others.
+fn block(kind: &str, mut fields: Value, required: &[&str]) -> Value {
+    fields["type"] = json!({"const": kind});
+    closed(with_idle(fields, &BLOCK_IDLE), &[&["type"][..], required].concat())
+}
+
+fn blocks(drawing: &mut Drawing) {
+    let data = json!({
+        "type": {"const": "base64"}, "media_type": {"enum": ["image/png", "image/jpeg", "image/gif", "image/webp"]},
+        "data": {"type": "string", "contentEncoding": "base64"},
     });
-    let number = json!({"type": "number", "minimum": 0.0, "maximum": 1.0});
+    let url = json!({"type": {"const": "url"}, "url": image_url()});
+    let sources = [open(data, &["type", "media_type", "data"]), open(url, &["type", "url"])];
+    let plain = open(json!({"type": {"const": "text"}, "data": text()}), &["type", "data"]);
+    let document = json!({"source": plain, "title": text_or_null(), "context": text_or_null()});
+    let thinking = json!({"thinking": text(), "signature": {}});
+    let call = json!({"id": text(), "name": text(), "input": {"type": "object"}});
+    drawing.component("TextBlock", block("text", json!({"text": text()}), &["text"]));
+    let texts = || text_or_list(named("TextBlock"));
+    let result = json!({
+        "tool_use_id": text(), "content": or_null(texts()), "is_error": {"type": ["boolean", "null"]},
+    });
+    let user = json!([
+        named("TextBlock"),
+        block("image", json!({"source": {"anyOf": sources}}), &["source"]),
+        block("document", document, &["source"]),
+        block("tool_result", result, &["tool_use_id"]),
+    ]);
+    let assistant = json!([
+        named("TextBlock"),
+        block("thinking", thinking, &["thinking"]),
+        open(json!({"type": {"const": "redacted_thinking"}}), &["type"]),
+        block("tool_use", call, &["id", "name", "input"]),
+    ]);
+    let message = |role: &str, content: Value| {
+        closed(json!({"role": {"const": role}, "content": content}), &["role", "content"])
+    };
+    let message = json!({"anyOf": [
+        message("user", text_or_list(json!({"anyOf": user}))),
+        message("assistant", text_or_list(json!({"anyOf": assistant}))),
+        message("system", texts()),
+    ]});
+    drawing.component("MessageParam", message);
+}
+
+/// A tool of the client, or of this server.
+fn tool() -> Value {
+    let custom = json!({
+        "type": {"enum": ["custom", null]}, "name": function_name(128), "description": text_or_null(),
+        "input_schema": {"type": "object"}, "strict": {"type": ["boolean", "null"]},
+    });
+    let hosted = json!({
+        "type": {"type": "string", "pattern": "^(web_search|code_execution|bash)_"}, "name": function_name(128),
+        "allowed_callers": {},
+    });
+    json!({"anyOf": [
+        closed(with_idle(custom, &TOOL_IDLE), &["name", "input_schema"]),
+        closed(with_idle(hosted, &TOOL_IDLE), &["type", "name"]),
+    ]})
+}
+
+fn request(required: &[&str]) -> Value {
+    let number = number(0.0, 1.0);
     let stop = json!({"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1}});
-    let choice = json!({
-        "type": "object",
-        "properties": {"type": {"enum": ["auto", "any", "tool", "none"]}, "name": {"type": "string"}},
-        "required": ["type"],
-    });
+    let flag = json!({"type": ["boolean", "null"]});
+    let choice = |kinds: Value, mut fields: Value, required: &[&str]| {
+        fields["type"] = json!({"enum": kinds});
+        fields["disable_parallel_tool_use"] = flag.clone();
+        open(fields, &[&["type"][..], required].concat())
+    };
+    let choice = json!({"anyOf": [
+        choice(json!(["auto", "any", "none"]), json!({}), &[]),
+        choice(json!(["tool"]), json!({"name": text()}), &["name"]),
+    ]});
     let special = [
-        ("messages", json!({"type": "array", "minItems": 1, "items": message})),
+        ("messages", messages(named("MessageParam"))),
         ("model", named("Model")),
-        ("system", content),
+        ("system", text_or_list(named("TextBlock"))),
         ("temperature", number.clone()),
         ("top_p", number),
         ("top_k", json!({"type": "integer", "minimum": 0})),
         ("stop_sequences", stop),
-        ("thinking", json!({"type": "object"})),
-        ("tools", json!({"type": "array", "maxItems": 128, "items": {"type": "object"}})),
+        ("tools", json!({"type": "array", "maxItems": 128, "items": tool()})),
         ("tool_choice", choice),
-        ("metadata", json!({"type": "object"})),
-        ("output_config", json!({"type": "object"})),
     ];
-    let mut drawn = body::<MessagesRequest>(&special, &["model"]);
+    let mut drawn = body::<MessagesRequest>(&special, required);
     for unused in FIELDS.unused {
         drawn["properties"][*unused] = json!({"description": "Accepted and unused"});
     }

@@ -4,10 +4,12 @@ mod anthropic;
 mod api;
 mod bodies;
 mod files;
+mod items;
 mod openai;
 mod openai_conversations;
 mod operation;
 mod responses;
+mod shapes;
 mod v1;
 
 use crate::http::auth::RouteAccess;
@@ -89,6 +91,7 @@ fn drawn() -> Value {
     let app = app(&Arc::new(MemoryStore::default()));
     v1::draw(&mut drawing, &app);
     openai::draw(&mut drawing);
+    items::draw(&mut drawing);
     responses::draw(&mut drawing);
     openai_conversations::draw(&mut drawing);
     files::draw(&mut drawing);

@@ -3,6 +3,10 @@
 use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, json_of, named};
+use super::shapes::{
+    closed, function_name, image_detail, image_url, messages, number, open, or_null, text, text_or_list,
+    text_or_null,
+};
 use crate::domain::tool::Strictness;
 use crate::http::v1::openai::chat::completion::ChatCompletion;
 use crate::http::v1::openai::chat::request::{ChatRequest, FIELDS};
@@ -57,42 +61,35 @@ pub(super) fn with_job_headers(operation: Operation) -> Operation {
         .header("NanoClaw-Webhook", json!({"type": "string", "format": "uri", "maxLength": 2_048}))
 }
 
-/// A text, or a list of such items.
-#[allow(clippy::needless_pass_by_value, reason = "callers make the schema on the spot")]
-fn text_or_list(items: Value) -> Value {
-    json!({"anyOf": [{"type": "string"}, {"type": "array", "items": items}]})
-}
-
-/// An object with these fields and no others.
-#[allow(clippy::needless_pass_by_value, reason = "callers make the schema on the spot")]
-fn closed(properties: Value, required: &[&str]) -> Value {
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-}
-
 /// A message of each role. A result must follow its call, which no schema can say.
 fn message() -> Value {
-    let part = json!({"type": {"enum": ["text"]}, "text": {"type": "string"}});
-    let content = text_or_list(closed(part, &["type", "text"]));
-    let or_null = |schema: Value| json!({"anyOf": [schema, {"type": "null"}]});
-    let text_or_null = json!({"type": ["string", "null"]});
+    let text_part = open(json!({"type": {"const": "text"}, "text": text()}), &["type", "text"]);
+    let refusal = open(json!({"type": {"const": "refusal"}, "refusal": text()}), &["type", "refusal"]);
+    let image = open(json!({"url": image_url(), "detail": image_detail()}), &["url"]);
+    let image = json!({"type": {"const": "image_url"}, "image_url": {"anyOf": [image, image_url()]}});
+    let image = open(image, &["type", "image_url"]);
+    let content = text_or_list(json!({"anyOf": [text_part, refusal]}));
+    let user_content = text_or_list(json!({"anyOf": [text_part, refusal, image]}));
     let function = json!({"name": {"type": "string"}, "arguments": {"type": "string"}});
     let function = closed(function, &["name", "arguments"]);
     let call = json!({"id": {"type": "string"}, "type": {"enum": ["function"]}, "function": function});
     let calls = json!({"type": "array", "minItems": 1, "items": closed(call, &["id", "function"])});
-    let asked = json!({
-        "role": {"enum": ["system", "developer", "user"]}, "content": content, "name": text_or_null,
+    let asked = json!({"role": {"enum": ["user"]}, "content": user_content, "name": text_or_null()});
+    let instructed = json!({
+        "role": {"enum": ["system", "developer"]}, "content": content, "name": text_or_null(),
     });
     let said = json!({
-        "role": {"enum": ["assistant"]}, "content": content, "name": text_or_null,
-        "reasoning_content": text_or_null, "tool_calls": or_null(calls.clone()),
+        "role": {"enum": ["assistant"]}, "content": content, "name": text_or_null(),
+        "reasoning_content": text_or_null(), "tool_calls": or_null(calls.clone()),
     });
     let called = json!({
-        "role": {"enum": ["assistant"]}, "content": or_null(content.clone()), "name": text_or_null,
-        "reasoning_content": text_or_null, "tool_calls": calls,
+        "role": {"enum": ["assistant"]}, "content": or_null(content.clone()), "name": text_or_null(),
+        "reasoning_content": text_or_null(), "tool_calls": calls,
     });
     let result = json!({"role": {"enum": ["tool"]}, "content": content, "tool_call_id": {"type": "string"}});
     json!({"anyOf": [
         closed(asked, &["role", "content"]),
+        closed(instructed, &["role", "content"]),
         closed(said, &["role", "content"]),
         closed(called, &["role", "tool_calls"]),
         closed(result, &["role", "content", "tool_call_id"]),
@@ -100,26 +97,20 @@ fn message() -> Value {
 }
 
 fn chat_request() -> Value {
-    let format = json!({
-        "type": "object",
-        "properties": {
-            "type": {"enum": ["text", "json_object", "json_schema"]},
-            "json_schema": {"type": ["object", "null"]},
-        },
-        "required": ["type"],
-    });
+    let function = open(json!({"name": text()}), &["name"]);
+    let function = json!({"type": {"const": "function"}, "function": function});
+    let choice =
+        json!({"anyOf": [{"enum": ["none", "auto", "required"]}, open(function, &["type", "function"])]});
     let stop = json!({"anyOf": [
         {"type": "string", "minLength": 1},
         {"type": "array", "maxItems": 4, "items": {"type": "string", "minLength": 1}},
     ]});
-    let number = |least: f64, most: f64| json!({"type": "number", "minimum": least, "maximum": most});
     let special = [
-        ("messages", json!({"type": "array", "minItems": 1, "items": message()})),
+        ("messages", messages(message())),
         ("model", named("Model")),
         ("metadata", named("Metadata")),
         ("tools", json!({"type": "array", "maxItems": 128, "items": tool()})),
-        ("tool_choice", json!({"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}]})),
-        ("response_format", format),
+        ("tool_choice", choice),
         ("stop", stop),
         ("top_p", number(0.0, 1.0)),
         ("frequency_penalty", number(-2.0, 2.0)),
@@ -135,7 +126,7 @@ fn chat_request() -> Value {
 
 fn tool() -> Value {
     let function = json!({
-        "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+        "name": function_name(64),
         "description": {"type": ["string", "null"]},
         "parameters": {"type": ["object", "null"]},
         "strict": {"type": ["boolean", "null"]},

@@ -3,6 +3,8 @@
 use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, json_of, named};
+use super::responses::deleted;
+use super::shapes::{item_page, messages};
 use crate::http::v1::openai::responses::conversations::items::NewItemsRequest;
 use crate::http::v1::openai::responses::conversations::{ConversationUpdateRequest, NewConversationRequest};
 use serde_json::{Value, json};
@@ -10,13 +12,14 @@ use serde_json::{Value, json};
 const ITEMS: &str = "/v1/conversations/{id}/items";
 
 pub(super) fn draw(drawing: &mut Drawing) {
-    let items = || json!({"type": "array", "items": {"type": "object"}});
+    let mut some_or_none = messages(named("InputItem"));
+    some_or_none["minItems"] = json!(0);
     let metadata = || ("metadata", named("Metadata"));
     drawing.component("ItemConversation", conversation());
     let conversation = || json_of(named("ItemConversation"));
-    let object = || json_of(json!({"type": "object"}));
+    let item = || json_of(named("StoredItem"));
     let create = Operation::new("POST", "/v1/conversations", "Creates a conversation of items")
-        .takes(json_of(body::<NewConversationRequest>(&[("items", items()), metadata()], &[])));
+        .may_take(json_of(body::<NewConversationRequest>(&[("items", some_or_none), metadata()], &[])));
     drawing.add(create.says(200, "It is stored", conversation()));
     let show = Operation::new("GET", "/v1/conversations/{id}", "A conversation");
     drawing.add(show.says(200, "What is known of it", conversation()));
@@ -25,7 +28,7 @@ pub(super) fn draw(drawing: &mut Drawing) {
     drawing.add(update.says(200, "It is stored", conversation()));
     let delete =
         Operation::new("DELETE", "/v1/conversations/{id}", "Deletes a conversation with its responses");
-    drawing.add(delete.says(200, "It is gone", object()));
+    drawing.add(delete.says(200, "It is gone", json_of(deleted("conversation.deleted"))));
     let include = |operation: Operation| {
         let unused = json!({"type": "string", "description": "Accepted and unused"});
         operation.query("include", unused.clone()).query("include[]", unused)
@@ -34,16 +37,16 @@ pub(super) fn draw(drawing: &mut Drawing) {
         .query("after", json!({"type": "string"}))
         .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
         .query("order", json!({"enum": ["asc", "desc"]}));
-    drawing.add(include(list).says(200, "Newest first, unless asked otherwise", object()));
+    drawing.add(include(list).says(200, "Newest first, unless asked otherwise", json_of(item_page())));
     let add = Operation::new("POST", ITEMS, "Adds items without asking a model").takes(json_of(body::<
         NewItemsRequest,
     >(
-        &[("items", items())],
+        &[("items", messages(named("InputItem")))],
         &[],
     )));
-    drawing.add(include(add).says(200, "The items with their ids", object()));
+    drawing.add(include(add).says(200, "The items with their ids", json_of(item_page())));
     let one = "/v1/conversations/{id}/items/{item}";
-    drawing.add(include(Operation::new("GET", one, "An item")).says(200, "The item", object()));
+    drawing.add(include(Operation::new("GET", one, "An item")).says(200, "The item", item()));
     let delete = Operation::new("DELETE", one, "Deletes an item from a conversation");
     drawing.add(delete.says(200, "The conversation without it", conversation()));
 }

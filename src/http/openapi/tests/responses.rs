@@ -4,13 +4,19 @@ use super::Drawing;
 use super::bodies::body;
 use super::openai::with_job_headers;
 use super::operation::{Operation, json_of, named};
+use super::shapes::{function_name, item_page, messages, number, open, or_null, text, text_or_null};
+use crate::domain::hosted_tool::HostedTool;
 use crate::http::v1::openai::responses::request::{FIELDS, ResponsesRequest};
 use serde_json::{Value, json};
 
 /// Draws all of it.
 pub(super) fn draw(drawing: &mut Drawing) {
-    drawing.component("ResponsesRequest", request());
+    drawing.component("ResponseTool", tool());
+    drawing.component("ResponseToolChoice", tool_choice());
+    drawing.component("ResponsesRequest", request(true));
+    drawing.component("ResponsesInput", request(false));
     drawing.component("Response", response());
+    drawing.component("ResponseUsage", usage());
     let mut answers = json_of(named("Response"));
     answers["text/event-stream"] = json!({"schema": {"type": "string"}});
     let create = Operation::new("POST", "/v1/responses", "Asks a model: OpenAI's responses, as a job");
@@ -28,62 +34,162 @@ pub(super) fn draw(drawing: &mut Drawing) {
     let cancel = Operation::new("POST", "/v1/responses/{id}/cancel", "Cancels a response");
     drawing.add(cancel.says(200, "Cancelled, or ended before", json_of(named("Response"))));
     let delete = Operation::new("DELETE", "/v1/responses/{id}", "Deletes an ended response and its job");
-    drawing.add(delete.says(200, "It is gone", json_of(json!({"type": "object"}))));
+    drawing.add(delete.says(200, "It is gone", json_of(deleted("response"))));
     let items = Operation::new("GET", "/v1/responses/{id}/input_items", "The input of a response")
-        .query("after", json!({"type": "string"}))
+        .query("after", text())
         .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
         .query("order", json!({"enum": ["asc", "desc"]}))
         .query("include", include.clone())
         .query("include[]", include);
-    drawing.add(items.says(200, "Newest first, unless asked otherwise", json_of(json!({"type": "object"}))));
-    for (path, summary) in [
-        ("/v1/responses/input_tokens", "Estimates the tokens of a request"),
-        ("/v1/responses/compact", "Asks the model for a summary that stands for the input"),
-    ] {
-        let operation = Operation::new("POST", path, summary).takes(json_of(named("ResponsesRequest")));
-        drawing.add(operation.says(200, "Done", json_of(json!({"type": "object"}))));
-    }
+    drawing.add(items.says(200, "Newest first, unless asked otherwise", json_of(item_page())));
+    helpers(drawing);
+}
+
+/// An object that is gone.
+pub(super) fn deleted(object: &str) -> Value {
+    let fields = json!({"id": text(), "object": {"const": object}, "deleted": {"const": true}});
+    open(fields, &["id", "object", "deleted"])
+}
+
+fn helpers(drawing: &mut Drawing) {
+    let counted = json!({"object": {"const": "response.input_tokens"}, "input_tokens": {"type": "integer", "minimum": 0}});
+    let count = Operation::new("POST", "/v1/responses/input_tokens", "Estimates the tokens of a request")
+        .takes(json_of(named("ResponsesInput")));
+    let counted = json_of(open(counted, &["object", "input_tokens"]));
+    drawing.add(count.says(200, "No model is called", counted));
+    let item = open(
+        json!({"type": {"const": "compaction"}, "id": text(), "encrypted_content": text()}),
+        &["type", "id", "encrypted_content"],
+    );
+    let compacted = json!({
+        "id": text(), "object": {"const": "response.compaction"}, "created_at": {"type": "integer"},
+        "output": {"type": "array", "items": item}, "usage": named("ResponseUsage"),
+    });
+    let compacted = open(compacted, &["id", "object", "created_at", "output", "usage"]);
+    let summary = "Asks the model for a summary that stands for the input";
+    let compact = with_job_headers(Operation::new("POST", "/v1/responses/compact", summary));
+    let compact = compact.takes(json_of(named("ResponsesRequest")));
+    drawing.add(compact.says(200, "The item that stands for the input", json_of(compacted)));
+}
+
+fn usage() -> Value {
+    let count = || json!({"type": "integer", "minimum": 0});
+    let input = open(
+        json!({"cached_tokens": count(), "cache_write_tokens": count()}),
+        &["cached_tokens", "cache_write_tokens"],
+    );
+    let output = open(json!({"reasoning_tokens": count()}), &["reasoning_tokens"]);
+    open(
+        json!({
+            "input_tokens": count(), "input_tokens_details": input, "output_tokens": count(),
+            "output_tokens_details": output, "total_tokens": count(),
+        }),
+        &["input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"],
+    )
 }
 
 fn response() -> Value {
-    json!({
-        "type": "object",
-        "description": "A Response of OpenAI's API, with every field of Open Responses' ResponseResource",
-        "properties": {
-            "id": {"type": "string", "description": "`resp_` and the id of the job"},
-            "object": {"const": "response"},
-            "created_at": {"type": "integer"},
-            "status": {
-                "enum": ["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"],
-            },
-            "model": {"type": "string"},
-            "output": {"type": "array", "items": {"type": "object"}},
-        },
-        "required": ["id", "object", "created_at", "status", "model", "output"],
-    })
+    let flag = || json!({"type": "boolean"});
+    let count_or_null = || json!({"type": ["integer", "null"]});
+    let error = open(json!({"code": text(), "message": text()}), &["code", "message"]);
+    let reason = json!({"reason": {"enum": ["max_output_tokens", "content_filter"]}});
+    let format = json!({"format": open(json!({"type": text()}), &["type"]), "verbosity": text()});
+    let fields = json!({
+        "id": {"type": "string", "description": "`resp_` and the id of the job"},
+        "object": {"const": "response"},
+        "created_at": {"type": "integer"},
+        "completed_at": count_or_null(),
+        "status": {"enum": ["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"]},
+        "model": text(),
+        "output": {"type": "array", "items": named("OutputItem")},
+        "error": or_null(error),
+        "incomplete_details": or_null(open(reason, &["reason"])),
+        "usage": or_null(named("ResponseUsage")),
+        "previous_response_id": text_or_null(),
+        "instructions": text_or_null(),
+        "tools": {"type": "array", "items": named("ResponseTool")},
+        "tool_choice": named("ResponseToolChoice"),
+        "truncation": {"enum": ["auto", "disabled"]},
+        "parallel_tool_calls": flag(),
+        "text": open(format, &["format"]),
+        "top_p": number(0.0, 1.0),
+        "presence_penalty": number(-2.0, 2.0),
+        "frequency_penalty": number(-2.0, 2.0),
+        "top_logprobs": {"const": 0},
+        "temperature": number(0.0, 2.0),
+        "reasoning": open(json!({"effort": text_or_null(), "summary": text_or_null()}), &["effort", "summary"]),
+        "max_output_tokens": count_or_null(),
+        "max_tool_calls": count_or_null(),
+        "store": flag(),
+        "background": flag(),
+        "service_tier": text(),
+        "metadata": named("Metadata"),
+        "safety_identifier": text_or_null(),
+        "prompt_cache_key": text_or_null(),
+    });
+    let names: Vec<String> = fields.as_object().expect("an object").keys().cloned().collect();
+    let mut response = open(fields, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    response["properties"]["conversation"] = open(json!({"id": text()}), &["id"]);
+    response["description"] =
+        json!("A Response of OpenAI's API, with every field of Open Responses' ResponseResource");
+    response
 }
 
-fn request() -> Value {
-    let number = |least: f64, most: f64| json!({"type": "number", "minimum": least, "maximum": most});
-    let item =
-        json!({"type": "object", "properties": {"type": {"type": "string"}, "role": {"type": "string"}}});
+/// A tool of the client or of this server.
+fn tool() -> Value {
+    let function = open(
+        json!({
+            "type": {"const": "function"}, "name": function_name(64), "description": text_or_null(),
+            "parameters": {"type": ["object", "null"]}, "strict": {"type": ["boolean", "null"]},
+        }),
+        &["type", "name"],
+    );
+    let names = json!({"type": "array", "items": text()});
+    let filter = open(json!({"tool_names": names}), &["tool_names"]);
+    let sides = json!({"always": or_null(filter.clone()), "never": or_null(filter.clone())});
+    let mcp = open(
+        json!({
+            "type": {"const": "mcp"}, "server_label": {"type": "string", "minLength": 1},
+            "allowed_tools": {"anyOf": [names, filter, {"type": "null"}]},
+            "require_approval": {"anyOf": [{"enum": ["always", "never", null]}, open(sides, &[])]},
+        }),
+        &["type", "server_label"],
+    );
+    json!({"anyOf": [function, open(json!({"type": hosted_type()}), &["type"]), mcp]})
+}
+
+fn hosted_type() -> Value {
+    json!({"type": "string", "pattern": "^(code_interpreter|shell|local_shell|web_search(_.*)?)$"})
+}
+
+fn tool_choice() -> Value {
+    let named = open(json!({"type": {"const": "function"}, "name": text()}), &["type", "name"]);
+    let allowed = json!({
+        "type": {"const": "allowed_tools"}, "mode": {"enum": ["auto", "required", "none", null]},
+        "tools": {"type": "array", "items": {"type": "object"}},
+    });
+    let hosted = open(json!({"type": hosted_type()}), &["type"]);
+    let words = json!({"enum": ["none", "auto", "required"]});
+    json!({"anyOf": [words, named, open(allowed, &["type", "tools"]), hosted]})
+}
+
+/// The body of the routes that call a model, or of the one that only counts.
+fn request(is_called: bool) -> Value {
+    let includes: Vec<_> =
+        HostedTool::INCLUDES.into_iter().filter(|name| !name.ends_with("logprobs")).collect();
     let special = [
-        ("input", json!({"anyOf": [{"type": "string"}, {"type": "array", "items": item}]})),
+        ("input", json!({"anyOf": [text(), messages(named("InputItem"))]})),
         ("model", named("Model")),
         ("metadata", named("Metadata")),
-        ("conversation", json!({"anyOf": [{"type": "string"}, {"type": "object"}]})),
-        ("include", json!({"type": "array", "items": {"type": "string"}})),
-        ("tools", json!({"type": "array", "maxItems": 128, "items": {"type": "object"}})),
-        ("tool_choice", json!({"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}]})),
-        ("text", json!({"type": "object"})),
-        ("reasoning", json!({"type": "object"})),
-        ("stream_options", json!({"type": "object"})),
-        ("truncation", json!({"enum": ["auto", "disabled"]})),
+        ("include", json!({"type": "array", "items": {"enum": includes}})),
+        ("tools", json!({"type": "array", "maxItems": 128, "items": named("ResponseTool")})),
+        ("tool_choice", named("ResponseToolChoice")),
         ("top_p", number(0.0, 1.0)),
         ("presence_penalty", number(-2.0, 2.0)),
         ("frequency_penalty", number(-2.0, 2.0)),
     ];
-    let mut drawn = body::<ResponsesRequest>(&special, &[]);
+    let required: &[&str] = if is_called { &["model"] } else { &[] };
+    let mut drawn = body::<ResponsesRequest>(&special, required);
     for unused in FIELDS.unused {
         drawn["properties"][*unused] = json!({"description": "Accepted and unused"});
     }

@@ -8,6 +8,7 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
 use crate::http::request::image;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::failure::unsupported;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Fields that change nothing here.
-const IDLE: [&str; 5] = ["type", "cache_control", "citations", "caller", "toolset_name"];
+pub(crate) const IDLE: [&str; 5] = ["type", "cache_control", "citations", "caller", "toolset_name"];
 
 /// A message.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -100,10 +101,10 @@ impl MessageReader<'_> {
 
     fn result(&mut self, path: &str, block: &Value) -> Result<(), ApiError> {
         check_fields(path, block, &["tool_use_id", "content", "is_error"])?;
-        let id = tools::call_id(&string(path, block, "tool_use_id")?);
+        let given = member::text(path, block, "tool_use_id")?;
+        let id = tools::call_id(given);
         let Some(name) = self.called.get(&id).cloned() else {
             let path = format!("{path}.tool_use_id");
-            let given = block.get("tool_use_id").and_then(Value::as_str).unwrap_or_default();
             let text =
                 format!("'{path}': no message before this one has a tool_use with the id {}", quoted(given));
             return Err(ApiError::value(&path, text));
@@ -112,7 +113,7 @@ impl MessageReader<'_> {
             None | Some(Value::Null) => String::new(),
             Some(content) => texts(&format!("{path}.content"), content.clone())?,
         };
-        let has_failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let has_failed = member::optional_flag(path, block, "is_error")?.unwrap_or(false);
         let content =
             if has_failed { json!({"success": false, "error": content}).to_string() } else { content };
         self.messages.push(Message::Tool { id_ref: id, name, content });
@@ -137,15 +138,9 @@ impl MessageReader<'_> {
 
     fn call(&mut self, path: &str, block: &Value) -> Result<ToolCall, ApiError> {
         check_fields(path, block, &["id", "name", "input"])?;
-        let (id_ref, name) = (tools::call_id(&string(path, block, "id")?), string(path, block, "name")?);
-        let arguments = match block.get("input") {
-            Some(input @ Value::Object(_)) => input.to_string(),
-            other => {
-                let path = format!("{path}.input");
-                let rule = must_be("an object", other.unwrap_or(&Value::Null));
-                return Err(ApiError::value(&path, format!("'{path}' {rule}")));
-            }
-        };
+        let id_ref = tools::call_id(member::text(path, block, "id")?);
+        let name = member::text(path, block, "name")?.to_owned();
+        let arguments = json!(member::object(path, block, "input")?).to_string();
         self.called.insert(id_ref.clone(), name.clone());
         Ok(ToolCall { id_ref, name, arguments })
     }
@@ -185,18 +180,7 @@ fn text_of(path: &str, block: &Value, field: &str) -> Result<String, ApiError> {
         "thinking" => check_fields(path, block, &["thinking", "signature"])?,
         _ => {}
     }
-    string(path, block, field)
-}
-
-fn string(path: &str, block: &Value, field: &str) -> Result<String, ApiError> {
-    match block.get(field) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        other => {
-            let path = format!("{path}.{field}");
-            let rule = must_be("a string", other.unwrap_or(&Value::Null));
-            Err(ApiError::value(&path, format!("'{path}' {rule}")))
-        }
-    }
+    Ok(member::text(path, block, field)?.to_owned())
 }
 
 /// A document of plain text, as an attached file.
@@ -209,13 +193,16 @@ fn document(path: &str, block: &Value) -> Result<Attachment, ApiError> {
             format!("'{path}': documents of type {} are not supported; send text", quoted(kind(source)));
         return Err(unsupported(&path, text));
     }
-    let optional = |field: &str| block.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let text = string(&format!("{path}.source"), source, "data")?;
-    let content = match optional("context") {
-        Some(context) => format!("({context})\n\n{text}"),
-        None => text,
+    let optional = |field: &str| {
+        let found = member::optional_text(path, block, field)?;
+        Ok::<_, ApiError>(found.filter(|text| !text.is_empty()))
     };
-    let name = optional("title").unwrap_or("document").to_owned();
+    let text = member::text(&format!("{path}.source"), source, "data")?;
+    let content = match optional("context")? {
+        Some(context) => format!("({context})\n\n{text}"),
+        None => text.to_owned(),
+    };
+    let name = optional("title")?.unwrap_or("document").to_owned();
     Ok(Attachment { name, extension: String::new(), content })
 }
 
@@ -224,11 +211,11 @@ fn image_of(path: &str, block: &Value, limits: &Limits) -> Result<Image, ApiErro
     let (path, source) = (format!("{path}.source"), block.get("source").unwrap_or(&Value::Null));
     match kind(source) {
         "base64" => {
-            let media_type = string(&path, source, "media_type")?;
-            let data = string(&path, source, "data")?;
-            image::of_base64(&format!("{path}.data"), Some(&media_type), &data, limits)
+            let media_type = member::text(&path, source, "media_type")?;
+            let data = member::text(&path, source, "data")?;
+            image::of_base64(&format!("{path}.data"), Some(media_type), data, limits)
         }
-        "url" => image::of_url(&format!("{path}.url"), &string(&path, source, "url")?, limits),
+        "url" => image::of_url(&format!("{path}.url"), member::text(&path, source, "url")?, limits),
         other => {
             let path = format!("{path}.type");
             let text = format!("'{path}' must be base64, not {}", quoted(other));

@@ -5,12 +5,12 @@
 //! the model. A client that goes away ends its job.
 
 mod events;
-mod input;
+pub(crate) mod input;
 pub(crate) mod object;
 pub(crate) mod request;
 #[cfg(test)]
 mod tests;
-mod tools;
+pub(crate) mod tools;
 
 use crate::domain::message::Message;
 use crate::domain::model_settings::ClientFunction;
@@ -27,9 +27,8 @@ use crate::http::v1::jobs::store::name;
 use crate::http::v1::jobs::stream::{StoredJob, store_new};
 use crate::http::v1::openai::answer::pieces::AnswerPieces;
 use crate::http::v1::openai::answer::{finished, stream};
-use crate::http::v1::openai::body::KeyedBody;
+use crate::http::v1::openai::body::{JobIntake, KeyedBody};
 use crate::http::v1::openai::failure;
-use crate::http::v1::openai::headers::JobHeaders;
 use events::MessageEventWriter;
 use hyper::StatusCode;
 use object::{MessageObject, TokenCountResponse};
@@ -42,15 +41,12 @@ pub(crate) async fn create(
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
-    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
-    let body = KeyedBody::read(context, (user, &request.headers), body, "messages").await?;
-    let headers = JobHeaders::of(&request.headers)?;
-    let request_id = request.request_id.clone();
-    drop(request); // frees the headers while the job runs
-    let key = body.key;
+    let intake = JobIntake::read(context, request, body, "messages").await?;
+    let JobIntake { user, sender, request_id, headers, key, body } = intake;
+    let caller = sender.0;
     let read = body.parse(context, move |map, app| request::read(map)?.into_job(headers, app, user));
     let MessagesJob { spec, form } = read.await.map_err(failure::of_request)?;
-    let stored = store_new(context, (caller, socket), spec, key).await?;
+    let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let answer = if form.is_stream {
         let writer = MessageEventWriter::new(&stored.job, form.thinking, request_id.clone());

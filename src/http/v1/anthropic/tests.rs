@@ -169,6 +169,19 @@ fn what_is_not_supported_is_refused_by_name() {
         (tool(json!({"type": "computer_20250124", "name": "c"})), "tools[0].type", "unsupported_parameter"),
         (json!({"tool_choice": {"type": "any"}}), "tool_choice", "invalid_value"),
         (json!({"tool_choice": {"type": "tool", "name": "gone"}}), "tool_choice", "invalid_value"),
+        (
+            content(json!({"type": "document", "title": 5, "source": {"type": "text", "data": ""}})),
+            "messages[0].content[0].title",
+            "invalid_value",
+        ),
+        (tool(json!(5)), "tools[0]", "invalid_value"),
+        (tool(json!({"name": "n", "input_schema": []})), "tools[0].input_schema", "invalid_value"),
+        (tool(json!({"name": "n", "input_schema": {}, "strict": "yes"})), "tools[0].strict", "invalid_value"),
+        (
+            json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": 1}}),
+            "tool_choice.disable_parallel_tool_use",
+            "invalid_value",
+        ),
     ] {
         assert_eq!(refused(fields.clone()), (param.to_owned(), code), "{fields}");
     }

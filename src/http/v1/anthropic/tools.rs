@@ -5,6 +5,7 @@ use crate::domain::hosted_tool::HostedTool;
 use crate::domain::model_settings::{CallMode, ClientFunction};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::chat::functions::check_name;
@@ -19,7 +20,7 @@ const NAME_CHARS: usize = 128;
 /// What ids of calls begin with in this API, and in the engine.
 const ID_PREFIXES: (&str, &str) = ("toolu_", "call_");
 /// Fields of a tool that change nothing here.
-const IDLE: [&str; 4] = ["type", "name", "cache_control", "eager_input_streaming"];
+pub(crate) const IDLE: [&str; 4] = ["type", "name", "cache_control", "eager_input_streaming"];
 
 /// What a request offers to the model.
 #[derive(Debug, Default)]
@@ -62,7 +63,8 @@ pub(super) fn read(
     let mut hosted: Vec<(String, String)> = Vec::new();
     for (index, tool) in tools.iter().enumerate() {
         let path = format!("tools[{index}]");
-        let kind = tool.get("type").and_then(Value::as_str).unwrap_or("custom");
+        member::check_object(&path, tool)?;
+        let kind = member::optional_text(&path, tool, "type")?.unwrap_or("custom");
         let name = name(&path, tool)?;
         if offered.functions.iter().any(|earlier| earlier.name == name)
             || hosted.iter().any(|(n, _)| *n == name)
@@ -88,7 +90,7 @@ pub(super) fn read(
 }
 
 fn name(path: &str, tool: &Value) -> Result<String, ApiError> {
-    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+    let name = member::text(path, tool, "name")?;
     check_name(&format!("{path}.name"), name, NAME_CHARS)?;
     Ok(name.to_owned())
 }
@@ -101,16 +103,10 @@ fn function(path: &str, name: String, tool: &Value) -> Result<ClientFunction, Ap
         _ => false,
     };
     check_fields(path, tool, &["description", "input_schema", "strict"], is_neutral)?;
-    let parameters = match tool.get("input_schema") {
-        Some(schema @ Value::Object(_)) => schema.clone(),
-        other => {
-            let path = format!("{path}.input_schema");
-            let rule = must_be("an object", other.unwrap_or(&Value::Null));
-            return Err(ApiError::value(&path, format!("'{path}' {rule}")));
-        }
-    };
-    let description = tool.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(ClientFunction { name, description, parameters, strict: tool.get("strict").and_then(Value::as_bool) })
+    let parameters = Value::Object(member::object(path, tool, "input_schema")?.clone());
+    let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
+    let strict = member::optional_flag(path, tool, "strict")?;
+    Ok(ClientFunction { name, description, parameters, strict })
 }
 
 /// The tool of this server that stands for a tool of the provider.
@@ -150,7 +146,8 @@ impl OfferedClientTools {
     fn choose(&mut self, choice: Option<&Value>, hosted: &[(String, String)]) -> Result<(), ApiError> {
         let Some(choice) = choice else { return Ok(()) };
         let kind = choice.get("type").and_then(Value::as_str).unwrap_or_default();
-        self.is_single = choice.get("disable_parallel_tool_use").and_then(Value::as_bool).unwrap_or(false);
+        let is_single = member::optional_flag("tool_choice", choice, "disable_parallel_tool_use")?;
+        self.is_single = is_single.unwrap_or(false);
         match (kind, choice.get("name").and_then(Value::as_str)) {
             ("auto", _) => {}
             ("any", _) => self.mode = Some(CallMode::Required),

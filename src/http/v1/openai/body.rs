@@ -1,15 +1,20 @@
-//! Reads the body of a request, and its key.
+//! Reads the body of a request, its key, and what else a request says that becomes a job.
 
+use super::headers::JobHeaders;
 use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
+use crate::http::auth::Caller;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::middleware::request_id::RequestId;
 use crate::http::quota;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
+use crate::http::request::context::RequestContext;
 use crate::http::request::json;
+use crate::http::server::client_socket::SocketState;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::ports::NewWork;
 use hyper::HeaderMap;
@@ -24,6 +29,31 @@ const VALUES_FACTOR: usize = 8;
 /// The most JSON values of a body.
 pub(crate) fn most_values(limits: &Limits) -> usize {
     json::most_values(limits).saturating_mul(VALUES_FACTOR)
+}
+
+/// A request that becomes a job. Its head is freed otherwise: the job may run for long.
+pub(crate) struct JobIntake {
+    pub(crate) user: UserId,
+    pub(crate) sender: (Caller, SocketState),
+    pub(crate) request_id: RequestId,
+    pub(crate) headers: JobHeaders,
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) body: KeyedBody,
+}
+
+impl JobIntake {
+    /// Reads head and body. `kind` separates routes under the same key.
+    pub(crate) async fn read(
+        context: &ServerContext,
+        request: RequestContext,
+        body: RequestBody,
+        kind: &str,
+    ) -> Result<Self, ApiError> {
+        let body = KeyedBody::read(context, (request.user, &request.headers), body, kind).await?;
+        let headers = JobHeaders::of(&request.headers)?;
+        let RequestContext { user, caller, socket, request_id, .. } = request;
+        Ok(Self { user, sender: (caller, socket), request_id, headers, key: body.key, body })
+    }
 }
 
 /// A body that was not parsed yet, and the key of its request.

@@ -8,6 +8,7 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
 use crate::http::request::image;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -150,12 +151,12 @@ fn tool_call(path: &str, call: ChatToolCall) -> Result<ToolCall, ApiError> {
 
 /// The image of a part: `{url, detail}`, or the URL alone, as some clients send it.
 fn image_part(path: &str, given: Option<&Value>, limits: &Limits) -> Result<Image, ApiError> {
-    let url = given.and_then(|given| given.get("url").or(Some(given)).and_then(Value::as_str));
-    let path_of_url = format!("{path}.url");
-    let missing = || ApiError::value(&path_of_url, format!("'{path_of_url}' must be a string"));
-    let image = image::of_url(&path_of_url, url.ok_or_else(missing)?, limits)?;
-    let detail = given.and_then(|given| given.get("detail"));
-    Ok(Image { detail: image::detail(&format!("{path}.detail"), detail)?, ..image })
+    let given = given.unwrap_or(&Value::Null);
+    if let Value::String(url) = given {
+        return image::of_url(path, url, limits);
+    }
+    let image = image::of_url(&format!("{path}.url"), member::text(path, given, "url")?, limits)?;
+    Ok(Image { detail: image::detail(&format!("{path}.detail"), given.get("detail"))?, ..image })
 }
 
 impl ChatContent {
@@ -187,11 +188,7 @@ impl ChatContent {
                     return Err(ApiError::value(&format!("{path}[{index}].type"), text));
                 }
             };
-            let Some(text) = part.get(field).and_then(Value::as_str) else {
-                let path = format!("{path}[{index}].{field}");
-                return Err(ApiError::value(&path, format!("'{path}' must be a string")));
-            };
-            whole.push_str(text);
+            whole.push_str(member::text(&format!("{path}[{index}]"), part, field)?);
         }
         Ok((whole, images))
     }

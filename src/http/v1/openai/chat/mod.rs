@@ -13,7 +13,7 @@ mod tests;
 
 use super::answer::pieces::AnswerPieces;
 use super::answer::{finished, stream};
-use super::body::KeyedBody;
+use super::body::JobIntake;
 use super::failure;
 use super::headers::JobHeaders;
 use crate::domain::id::UserId;
@@ -41,14 +41,12 @@ pub(crate) async fn create(
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
-    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
-    let body = KeyedBody::read(context, (user, &request.headers), body, "chat").await?;
-    let headers = JobHeaders::of(&request.headers)?;
-    drop(request); // frees the headers while the job runs
-    let key = body.key;
+    let intake = JobIntake::read(context, request, body, "chat").await?;
+    let JobIntake { user, sender, headers, key, body, .. } = intake;
+    let caller = sender.0;
     let read = body.parse(context, move |map, app| request::read(map, headers, app, user));
     let ChatJob { spec, form } = read.await.map_err(failure::of_request)?;
-    let stored = store_new(context, (caller, socket), spec, key).await?;
+    let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let answer = match form {
         ChatForm::Whole { final_text_only } => whole(context, stored, final_text_only).await,

@@ -1,7 +1,7 @@
 //! Approvals of calls in responses: a response that asks for one ends with `mcp_approval_request` items, and
 //! the client's next request brings the decisions as `mcp_approval_response` items.
 
-use super::declared_tools::open_responses;
+use super::declared_tools::{REQUEST_ID, open_responses};
 use super::history::FoundResponse;
 use super::ids;
 use super::item::ItemContent;
@@ -9,6 +9,7 @@ use crate::domain::handed_approvals::DecidedCall;
 use crate::domain::id::UserId;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::ports::{Store, StoreError};
 use serde_json::Value;
@@ -24,8 +25,8 @@ pub(super) fn decided(
 ) -> Result<Vec<DecidedCall>, ApiError> {
     let mut decided: Vec<(&str, DecidedCall)> = Vec::new();
     for (place, request, item) in open_responses(items) {
-        let path = |field: &str| format!("input[{place}].{field}");
-        let path_id = path("approval_request_id");
+        let path_of_item = format!("input[{place}]");
+        let path_id = format!("{path_of_item}.{REQUEST_ID}");
         let Some(call) = asked(store, user, request)? else {
             let text = format!("there is no approval request with the id {}", quoted(request));
             return Err(ApiError::value(&path_id, text));
@@ -33,11 +34,9 @@ pub(super) fn decided(
         if decided.iter().any(|(earlier, _)| *earlier == request) {
             return Err(ApiError::value(&path_id, format!("'{path_id}' was decided by an item before")));
         }
-        let Some(approve) = item.get("approve").and_then(Value::as_bool) else {
-            let path = path("approve");
-            return Err(ApiError::value(&path, format!("'{path}' must be true or false")));
-        };
-        let reason = item.get("reason").and_then(Value::as_str).filter(|reason| !reason.trim().is_empty());
+        let approve = member::flag(&path_of_item, item, "approve")?;
+        let reason = member::optional_text(&path_of_item, item, "reason")?;
+        let reason = reason.filter(|reason| !reason.trim().is_empty());
         let reason = reason.map(|reason| reason.chars().take(REASON_CHARS).collect());
         decided.push((request, DecidedCall { call, approve, reason }));
     }

@@ -1,7 +1,7 @@
 //! `/v1/responses/input_tokens` and `/v1/responses/compact`.
 
 use super::request::{ResponsesRequest, required_model};
-use super::{compaction, ids, object, request, tools};
+use super::{compaction, ids, object, request};
 use crate::domain::id::UserId;
 use crate::domain::job::{ApprovalMode, Job, JobSpec, OnDisconnect};
 use crate::domain::message::Message;
@@ -14,9 +14,9 @@ use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
-use crate::http::v1::jobs::spec::{JobRequest, ToolsRequest};
+use crate::http::v1::jobs::spec::{self, JobRequest, ToolsRequest};
 use crate::http::v1::jobs::stream::store_new;
-use crate::http::v1::openai::body::KeyedBody;
+use crate::http::v1::openai::body::{JobIntake, KeyedBody};
 use crate::http::v1::openai::failure::{self, unsupported};
 use crate::http::v1::wait;
 use hyper::StatusCode;
@@ -43,8 +43,8 @@ pub(crate) async fn input_tokens(
 }
 
 fn count(mut asked: ResponsesRequest, app: &AppDependencies, user: UserId) -> Result<u64, ApiError> {
-    let model = crate::http::v1::jobs::spec::model(asked.model.take(), app)?;
-    let offered = tools::read(&asked.tools.take().unwrap_or_default(), None, app)?;
+    let model = spec::model(asked.model.take(), app)?;
+    let offered = asked.offered(app)?;
     let (messages, _) = messages(&mut asked, app, user)?;
     let estimator = TokenEstimator::of_model(&model);
     let instructions = asked.instructions.map(|content| Message::System { content });
@@ -59,13 +59,14 @@ pub(crate) async fn compact(
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
-    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
-    let body = KeyedBody::read(context, (user, &request.headers), body, "compact").await?;
-    let key = body.key;
+    let JobIntake { user, sender, headers, key, body, .. } =
+        JobIntake::read(context, request, body, "compact").await?;
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     let app = Arc::clone(&context.app);
-    let spec = blocking(move || summary_job(asked, &app, user)).await?.map_err(failure::of_request)?;
-    let mut stored = store_new(context, (caller, socket), spec, key).await?;
+    let spec = blocking(move || summary_job(asked, &app, user)).await?;
+    let mut spec = spec.map_err(failure::of_request)?;
+    spec.priority = headers.priority.unwrap_or(spec.priority);
+    let mut stored = store_new(context, sender, spec, key).await?;
     let id = stored.job.id;
     wait::for_job(context, user, id, u32::MAX.into()).await?;
     if let Some(guard) = &mut stored.guard {
@@ -109,6 +110,7 @@ fn summary_job(
     user: UserId,
 ) -> Result<JobSpec, ApiError> {
     let model = required_model(asked.model.take())?;
+    asked.offered(app)?;
     let (mut messages, _) = messages(&mut asked, app, user)?;
     messages.push(Message::user(INSTRUCTION));
     let job = JobRequest {

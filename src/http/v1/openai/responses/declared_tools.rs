@@ -3,6 +3,8 @@
 
 use super::item::mcp_prefix;
 use crate::domain::response_request::ResponseRequest;
+use crate::http::error::ApiError;
+use crate::http::request::member;
 use serde_json::Value;
 use std::collections::VecDeque;
 
@@ -48,16 +50,25 @@ impl DeclaredTools {
     }
 }
 
+/// The member of a decision that names what it decides about.
+pub(super) const REQUEST_ID: &str = "approval_request_id";
+
+/// Fails unless the item is a decision.
+pub(super) fn check_decision(path: &str, item: &Value) -> Result<(), ApiError> {
+    member::text(path, item, REQUEST_ID)?;
+    member::flag(path, item, "approve")?;
+    member::optional_text(path, item, "reason")?;
+    Ok(())
+}
+
 /// The decisions among the items that were not acted on yet: place, request, and item.
 pub(super) fn open_responses(items: &[Value]) -> impl Iterator<Item = (usize, &str, &Value)> {
     let field = |item: &Value, name: &str, text: &str| item.get(name).and_then(Value::as_str) == Some(text);
     items.iter().enumerate().filter_map(move |(place, item)| {
-        let request = item.get("approval_request_id").and_then(Value::as_str)?;
+        let request = item.get(REQUEST_ID).and_then(Value::as_str)?;
         let is_done = || {
             let later = items.iter().skip(place);
-            later
-                .into_iter()
-                .any(|i| field(i, "type", "mcp_call") && field(i, "approval_request_id", request))
+            later.into_iter().any(|i| field(i, "type", "mcp_call") && field(i, REQUEST_ID, request))
         };
         (field(item, "type", "mcp_approval_response") && !is_done()).then_some((place, request, item))
     })

@@ -3,12 +3,13 @@
 
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, Record};
-use crate::domain::id::{ConversationId, UserId};
+use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::tool::ToolCall;
 use crate::http::dependencies::AppDependencies;
 use crate::ports::{EntryRef, StoreError};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// A call, as models read it.
 #[derive(Debug, Clone)]
@@ -29,9 +30,17 @@ impl EarlierCalls {
         items: &[Value],
     ) -> Result<Self, StoreError> {
         let mut found = HashMap::new();
+        // The log of a job is read once for all of its calls.
+        let mut handed: HashMap<JobId, Vec<EarlierCall>> = HashMap::new();
         for id in results(items) {
             let call = match id.parse() {
-                Ok(id) => of_job(app, (user, conversation), id)?,
+                Ok(ClientCallId { job, place }) => {
+                    let calls = match handed.entry(job) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(new) => new.insert(of_job(app, (user, conversation), job)?),
+                    };
+                    usize::try_from(place).ok().and_then(|place| calls.get(place)).cloned()
+                }
                 Err(_) => None,
             };
             let call = match call {
@@ -67,20 +76,19 @@ fn results(items: &[Value]) -> impl Iterator<Item = &str> {
     outputs.filter_map(|item| item.get("call_id")?.as_str())
 }
 
-/// A call that a job of this conversation has handed to the client.
+/// The calls that a job of this conversation has handed to the client.
 fn of_job(
     app: &AppDependencies,
     (user, conversation): (UserId, &ConversationId),
-    id: ClientCallId,
-) -> Result<Option<EarlierCall>, StoreError> {
-    if app.conversation_items.entry(user, conversation, EntryRef::Job(id.job))?.is_none() {
-        return Ok(None);
+    job: JobId,
+) -> Result<Vec<EarlierCall>, StoreError> {
+    if app.conversation_items.entry(user, conversation, EntryRef::Job(job))?.is_none() {
+        return Ok(Vec::new());
     }
-    let log = app.store.log(id.job)?;
+    let log = app.store.log(job)?;
     let handed = log.into_iter().filter_map(|record| match record {
         Record::Event(Event::ToolCall { call, is_client: true, .. }) => Some(call),
         _ => None,
     });
-    let place = usize::try_from(id.place).unwrap_or(usize::MAX);
-    Ok(handed.skip(place).map(|ToolCall { id_ref, name, .. }| EarlierCall { id_ref, name }).next())
+    Ok(handed.map(|ToolCall { id_ref, name, .. }| EarlierCall { id_ref, name }).collect())
 }

@@ -7,10 +7,13 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::response_request::ResponseRequest;
+use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::ports::{EventPage, Store, StoreError};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Events read at once.
 const PAGE_EVENTS: usize = 1_024;
@@ -84,30 +87,40 @@ pub(super) fn messages(store: &dyn Store, user: UserId, id: &str) -> Result<Vec<
     Ok(MessageBuilder::after(found.spec.input).extend("previous_response_id", &items)?.finish())
 }
 
-/// The items, with the items that references name in their places.
-pub(super) fn resolved(store: &dyn Store, user: UserId, items: Vec<Value>) -> Result<Vec<Value>, ApiError> {
-    let mut resolved = Vec::with_capacity(items.len());
-    for (index, item) in items.into_iter().enumerate() {
-        if input::kind(&item) != "item_reference" {
-            resolved.push(item);
-            continue;
-        }
-        let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-        let place = ids::item_place(id);
-        let found = match place {
-            Some((job, _)) => FoundResponse::find(store, user, job)?,
-            None => None,
-        };
-        let mut named = None;
-        if let (Some(found), Some((job, place))) = (found, place) {
-            let fold = found.fold(store)?;
-            named = fold.items().find(|item| item.place == place).map(|item| item.to_json(job));
-        }
-        let error = || {
-            let path = format!("input[{index}].id");
-            ApiError::value(&path, format!("there is no item with the id {}", quoted(id)))
-        };
-        resolved.push(named.ok_or_else(error)?);
+/// The items, with the items that references name in their places. Those may be as large together as the
+/// input of a job: a short reference may name a long text, and name it often.
+pub(super) fn resolved(
+    app: &AppDependencies,
+    user: UserId,
+    path: &str,
+    mut items: Vec<Value>,
+) -> Result<Vec<Value>, ApiError> {
+    let missing = |index: usize, id: &str| {
+        let path = format!("{path}[{index}].id");
+        ApiError::value(&path, format!("'{path}': there is no item with the id {}", quoted(id)))
+    };
+    let mut wanted: BTreeMap<JobId, Vec<(usize, usize)>> = BTreeMap::new();
+    for (index, item) in items.iter().enumerate().filter(|(_, item)| input::kind(item) == "item_reference") {
+        let id = member::text(&format!("{path}[{index}]"), item, "id")?;
+        let (job, place) = ids::item_place(id).ok_or_else(|| missing(index, id))?;
+        wanted.entry(job).or_default().push((index, place));
     }
-    Ok(resolved)
+    let (mut bytes, most) = (0_usize, app.limits.input_bytes);
+    for (job, references) in wanted {
+        let found = FoundResponse::find(&*app.store, user, job)?;
+        let fold = found.map(|found| found.fold(&*app.store)).transpose()?;
+        for (index, place) in references {
+            let Some(item) = items.get_mut(index) else { continue };
+            let named = fold.as_ref().and_then(|fold| fold.items().find(|item| item.place == place));
+            let Some(named) = named else {
+                return Err(missing(index, item.get("id").and_then(Value::as_str).unwrap_or_default()));
+            };
+            bytes = bytes.saturating_add(named.bytes());
+            if bytes > most {
+                return Err(ApiError::InputTooLarge(most));
+            }
+            *item = named.to_json(job);
+        }
+    }
+    Ok(items)
 }

@@ -1,5 +1,6 @@
 //! Entries of `tools` that name tools of this server.
 
+use super::item::mcp_prefix;
 use crate::domain::hosted_tool::HostedTool;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -55,7 +56,7 @@ pub(super) fn asked(path: &str, tool: &Value, names: &[String]) -> Result<Option
     let listed = |value: Option<&Value>| -> Result<Option<Vec<String>>, ApiError> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
         let list = value.get("tool_names").and_then(Value::as_array).ok_or_else(refused)?;
-        let names = list.iter().map(|name| name.as_str().map(|name| format!("mcp_{label}_{name}")));
+        let names = list.iter().map(|name| name.as_str().map(|name| mcp_prefix(label) + name));
         names.collect::<Option<Vec<_>>>().map(Some).ok_or_else(refused)
     };
     Ok(Some(match tool.get("require_approval") {
@@ -82,13 +83,13 @@ fn mcp(path: &str, tool: &Value, app: &AppDependencies) -> Result<Vec<String>, A
         }
     }
     let label = tool.get("server_label").and_then(Value::as_str).unwrap_or_default();
-    let prefix = format!("mcp_{label}_");
+    let prefix = mcp_prefix(label);
     let known = app.toolbox.offered(&ToolScope::EVERY);
     let of_server = known.iter().filter_map(|tool| {
         let short = tool.name.strip_prefix(prefix.as_str())?;
         Some((short.to_owned(), tool.name.to_string()))
     });
-    let allowed = allowed_tools(tool);
+    let allowed = allowed_tools(path, tool)?;
     let names: Vec<String> = of_server
         .filter(|(short, _)| allowed.as_ref().is_none_or(|names| names.contains(&short.as_str())))
         .map(|(_, name)| name)
@@ -100,8 +101,15 @@ fn mcp(path: &str, tool: &Value, app: &AppDependencies) -> Result<Vec<String>, A
     Ok(names)
 }
 
-fn allowed_tools(tool: &Value) -> Option<Vec<&str>> {
-    let allowed = tool.get("allowed_tools")?;
-    let list = allowed.as_array().or_else(|| allowed.get("tool_names").and_then(Value::as_array))?;
-    Some(list.iter().filter_map(Value::as_str).collect())
+/// The tools that a request allows; `None`: all of the server's.
+fn allowed_tools<'t>(path: &str, tool: &'t Value) -> Result<Option<Vec<&'t str>>, ApiError> {
+    let Some(allowed) = tool.get("allowed_tools").filter(|allowed| !allowed.is_null()) else {
+        return Ok(None);
+    };
+    let list = allowed.as_array().or_else(|| allowed.get("tool_names").and_then(Value::as_array));
+    let names = list.and_then(|list| list.iter().map(Value::as_str).collect());
+    let path = format!("{path}.allowed_tools");
+    let rule = "must be a list of names, or an object with such a list as tool_names";
+    let refused = || ApiError::value(&path, format!("'{path}' {rule}"));
+    names.ok_or_else(refused).map(Some)
 }

@@ -3,9 +3,10 @@
 use super::input::{self, ItemImages, is_image, named_image};
 use crate::domain::id::UserId;
 use crate::domain::image::Image;
+use crate::domain::limits::Limits;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
-use crate::http::request::image;
+use crate::http::request::{image, member};
 use crate::ports::{Contents, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,9 +38,24 @@ pub(super) fn take(items: &mut [Value], app: &AppDependencies, user: UserId) -> 
     Ok(images)
 }
 
+/// How many of the items a page may have, at least one: their images may be as large together as a request.
+pub(super) fn fitting(items: &[Value], limit: usize, limits: &Limits) -> usize {
+    let mut bytes = 0_u64;
+    let fits = |item: &&Value| {
+        let parts = item.get("content").and_then(Value::as_array).into_iter().flatten();
+        let images = parts.filter_map(|part| named_image(part, &ItemImages::new()));
+        bytes = images.fold(bytes, |bytes, image| bytes.saturating_add(image.bytes));
+        bytes <= limits.body_bytes as u64
+    };
+    items.iter().take(limit).take_while(fits).count().max(1)
+}
+
 /// Puts data URLs in place of the names. Blocks.
-pub(super) fn put_back(items: &mut [Value], contents: &dyn Contents) -> Result<(), StoreError> {
-    for item in items.iter_mut().filter(|item| is_users(item)) {
+pub(super) fn put_back<'i>(
+    items: impl Iterator<Item = &'i mut Value>,
+    contents: &dyn Contents,
+) -> Result<(), StoreError> {
+    for item in items.filter(|item| is_users(item)) {
         let parts = item.get_mut("content").and_then(Value::as_array_mut);
         for part in parts.into_iter().flatten().filter(|part| is_image(part)) {
             let Some(image) = named_image(part, &ItemImages::new()) else { continue };
@@ -63,8 +79,8 @@ fn is_users(item: &Value) -> bool {
 }
 
 fn read(path: &str, part: &Value, app: &AppDependencies, user: UserId) -> Result<Image, ApiError> {
-    let field = |name: &str| part.get(name).and_then(Value::as_str);
-    let image = match (field("image_url"), field("file_id")) {
+    let field = |name: &str| member::optional_text(path, part, name);
+    let image = match (field("image_url")?, field("file_id")?) {
         (Some(url), None) => image::of_url(&format!("{path}.image_url"), url, &app.limits)?,
         (None, Some(id)) => image::of_file(&format!("{path}.file_id"), id, app, user)?,
         _ => {

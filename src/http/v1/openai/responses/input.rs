@@ -1,7 +1,7 @@
 //! Input items and the messages that the model gets of them.
 
 use super::earlier_calls::EarlierCalls;
-use super::{compaction, ids, item};
+use super::{compaction, declared_tools, ids, item};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
@@ -10,6 +10,7 @@ use crate::domain::message::Message;
 use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::http::v1::openai::failure::unsupported;
 use serde_json::{Value, json};
@@ -98,15 +99,16 @@ impl MessageBuilder {
     }
 
     fn item(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        member::check_object(path, item)?;
+        member::optional_text(path, item, "type")?;
         if let Some(tool) = HostedTool::of_item(kind(item)) {
-            self.hosted_call(tool, item);
-            return Ok(());
+            return self.hosted_call(path, tool, item);
         }
         match kind(item) {
             "message" => self.message(path, item),
             "reasoning" => {
                 self.begin_text();
-                self.draft.thinking.push_str(&reasoning(item));
+                self.draft.thinking.push_str(&reasoning(path, item)?);
                 Ok(())
             }
             "function_call" => self.function_call(path, item),
@@ -117,7 +119,8 @@ impl MessageBuilder {
                 Ok(())
             }
             // The response that goes on makes the call again; lists of tools are the server's own.
-            "mcp_approval_request" | "mcp_approval_response" | "mcp_list_tools" => Ok(()),
+            "mcp_approval_response" => declared_tools::check_decision(path, item),
+            "mcp_approval_request" | "mcp_list_tools" => Ok(()),
             "" => Err(ApiError::value(&format!("{path}.type"), format!("'{path}.type' is missing"))),
             other => {
                 let text = format!("'{path}': items of type {} are not supported", quoted(other));
@@ -127,7 +130,7 @@ impl MessageBuilder {
     }
 
     fn message(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
-        let role = item.get("role").and_then(Value::as_str).unwrap_or_default();
+        let role = member::text(path, item, "role")?;
         let (mut content, mut images) = (item.get("content").cloned(), Vec::new());
         if let (Some(Value::Array(parts)), "user") = (&mut content, role) {
             images.extend(parts.iter().filter_map(|part| named_image(part, &self.images)));
@@ -156,15 +159,15 @@ impl MessageBuilder {
     }
 
     fn function_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
-        let (id_ref, name) = (string(path, item, "call_id")?, string(path, item, "name")?);
-        let arguments = string(path, item, "arguments")?;
+        let string = |name: &str| member::text(path, item, name).map(str::to_owned);
+        let (id_ref, name, arguments) = (string("call_id")?, string("name")?, string("arguments")?);
         self.called.insert(id_ref.clone(), name.clone());
         self.draft.calls.push(ToolCall { id_ref, name, arguments });
         Ok(())
     }
 
     fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
-        let id_ref = string(path, item, "call_id")?;
+        let id_ref = member::text(path, item, "call_id")?.to_owned();
         let content = text(&format!("{path}.output"), item.get("output"))?;
         let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
             (Some(name), _) => (id_ref, name.clone()),
@@ -179,30 +182,35 @@ impl MessageBuilder {
     }
 
     /// A call of this server's tool with its result, as the client had it.
-    fn hosted_call(&mut self, tool: HostedTool, item: &Value) {
-        let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+    fn hosted_call(&mut self, path: &str, tool: HostedTool, item: &Value) -> Result<(), ApiError> {
+        let id = member::optional_text(path, item, "id")?.unwrap_or_default();
         if ids::item_place(id).is_some_and(|(job, _)| self.handed.contains(&job)) {
-            return;
+            return Ok(());
         }
-        let field = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = tool
-            .tool()
-            .map_or_else(|| item::tool_name(&field("server_label"), &field("name")), str::to_owned);
+        let field = |name: &str| -> Result<String, ApiError> {
+            Ok(member::optional_text(path, item, name)?.unwrap_or_default().to_owned())
+        };
+        let name = match tool.tool() {
+            Some(name) => name.to_owned(),
+            None => item::tool_name(&field("server_label")?, member::text(path, item, "name")?),
+        };
         let (arguments, content) = match tool {
             HostedTool::Code => {
                 let logs = item.pointer("/outputs/0/logs").and_then(Value::as_str).unwrap_or_default();
-                (json!({"code": field("code")}).to_string(), logs.to_owned())
+                (json!({"code": field("code")?}).to_string(), logs.to_owned())
             }
             HostedTool::Search => {
                 let query = item.pointer("/action/query").cloned().unwrap_or_default();
                 let lost = "the results of this search are no longer here".to_owned();
                 (json!({"query": query}).to_string(), lost)
             }
-            HostedTool::Shell | HostedTool::Other => (field("arguments"), field("output")),
+            HostedTool::Shell | HostedTool::Other => (field("arguments")?, field("output")?),
         };
-        let id_ref = id.to_owned();
+        // Providers match a result with its call by this id.
+        let id_ref = if id.is_empty() { format!("hosted_{}", self.messages.len()) } else { id.to_owned() };
         self.draft.calls.push(ToolCall { id_ref: id_ref.clone(), name: name.clone(), arguments });
         self.push(Message::Tool { id_ref, name, content });
+        Ok(())
     }
 
     /// Text after calls begins another answer.
@@ -240,20 +248,15 @@ pub(super) fn named_image(part: &Value, images: &ItemImages) -> Option<Image> {
     Some(Image { data, ..image })
 }
 
-fn string(path: &str, item: &Value, field: &str) -> Result<String, ApiError> {
-    let found = item.get(field).and_then(Value::as_str).map(str::to_owned);
-    let path = format!("{path}.{field}");
-    found.ok_or_else(|| ApiError::value(&path, format!("'{path}' must be a string")))
-}
-
 /// The reasoning in the summary of an item, else in its content.
-fn reasoning(item: &Value) -> String {
-    let of = |field: &str| {
-        let parts = item.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        parts.iter().filter_map(|part| part.get("text")?.as_str()).collect::<Vec<_>>().join("\n\n")
+fn reasoning(path: &str, item: &Value) -> Result<String, ApiError> {
+    let of = |field: &str| -> Result<String, ApiError> {
+        let parts = member::list(path, item, field)?.iter().enumerate();
+        let texts = parts.map(|(at, part)| member::text(&format!("{path}.{field}[{at}]"), part, "text"));
+        Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n\n"))
     };
-    let summary = of("summary");
-    if summary.is_empty() { of("content") } else { summary }
+    let (summary, content) = (of("summary")?, of("content")?);
+    Ok(if summary.is_empty() { content } else { summary })
 }
 
 /// The text of a content: a string, or parts.
@@ -271,7 +274,7 @@ fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
             "refusal" => "refusal",
             "input_image" | "input_file" | "input_video" | "input_audio" => {
                 let text =
-                    format!("'{path}[{index}]': parts of type {kind} are not supported yet; send text");
+                    format!("'{path}[{index}]': parts of type {kind} are not supported here; send text");
                 return Err(unsupported(&format!("{path}[{index}].type"), text));
             }
             _ => {
@@ -279,7 +282,7 @@ fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
                 return Err(ApiError::value(&format!("{path}[{index}].type"), text));
             }
         };
-        whole.push_str(&string(&format!("{path}[{index}]"), part, field)?);
+        whole.push_str(member::text(&format!("{path}[{index}]"), part, field)?);
     }
     Ok(whole)
 }

@@ -87,6 +87,15 @@ impl OutputItem {
         }
     }
 
+    /// The bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        let result = match &self.content {
+            ItemContent::Hosted { result: Some(result), .. } => result.len(),
+            _ => 0,
+        };
+        self.text().len().saturating_add(result)
+    }
+
     /// The item as clients get it.
     pub(super) fn to_json(&self, job: JobId) -> Value {
         let (id, status) = (self.id(job), self.status.as_str());

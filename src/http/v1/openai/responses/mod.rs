@@ -29,7 +29,7 @@ mod tools;
 
 pub(crate) use compact::{compact, input_tokens};
 
-use super::body::KeyedBody;
+use super::body::JobIntake;
 use super::failure;
 use super::headers::JobHeaders;
 use crate::domain::id::{JobId, UserId};
@@ -61,15 +61,13 @@ pub(crate) async fn create(
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
-    let (user, caller, socket) = (request.user, request.caller, request.socket.clone());
-    let body = KeyedBody::read(context, (user, &request.headers), body, "responses").await?;
-    let headers = JobHeaders::of(&request.headers)?;
-    drop(request); // frees the headers while the job runs
-    let key = body.key;
+    let intake = JobIntake::read(context, request, body, "responses").await?;
+    let JobIntake { user, sender, headers, key, body, .. } = intake;
+    let caller = sender.0;
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     let ResponseJob { spec, request, is_stream } =
         job(context, (asked, headers), user).await.map_err(failure::of_request)?;
-    let stored = store_new(context, (caller, socket), spec, key).await?;
+    let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let at_end = forget_at_end(context, user, id, &request);
     let answer = if is_stream {

@@ -189,6 +189,14 @@ impl ResponsesRequest {
         Ok(ResponseJob { spec, request, is_stream: self.stream.unwrap_or(false) })
     }
 
+    /// What the model may call. Fails at a field that `POST /v1/responses` would refuse.
+    pub(super) fn offered(&self, app: &AppDependencies) -> Result<OfferedTools, ApiError> {
+        self.check()?;
+        let offered = tools::read(self.tools.as_deref().unwrap_or_default(), self.tool_choice.as_ref(), app)?;
+        self.settings(&offered)?;
+        Ok(offered)
+    }
+
     fn check(&self) -> Result<(), ApiError> {
         if self.background == Some(true) && self.store == Some(false) {
             return Err(ApiError::value(
@@ -285,7 +293,7 @@ impl ResponsesRequest {
         }
         // Before others are put in place of references: what a client writes must not name a stored image.
         let images = images::take(&mut items, app, user)?;
-        let items = history::resolved(&*app.store, user, items)?;
+        let items = history::resolved(app, user, "input", items)?;
         let builder = match (&self.previous_response_id, conversation) {
             (Some(id), _) => MessageBuilder::after(history::messages(&*app.store, user, id)?),
             (None, Some(id)) => MessageBuilder::behind(EarlierCalls::of(app, (user, id), &items)?),

@@ -129,11 +129,12 @@ pub(crate) async fn input_items(context: &Arc<ServerContext>, request: &RequestC
             place.ok_or_else(|| ApiError::value("after", "'after' is not an item of this response"))?;
         items.drain(..=place);
     }
+    items.truncate(limit.saturating_add(1));
+    let shown = images::fitting(&items, limit, &context.app.limits);
     if images::have_images(&items) {
-        items.truncate(limit.saturating_add(1));
         let contents = Arc::clone(&context.app.contents);
-        let put_back = move || images::put_back(&mut items, &*contents).map(|()| items);
+        let put_back = move || images::put_back(items.iter_mut().take(shown), &*contents).map(|()| items);
         items = blocking(put_back).await??;
     }
-    Ok(response::json(StatusCode::OK, &item_page::page(items, limit)))
+    Ok(response::json(StatusCode::OK, &item_page::page(items, shown)))
 }

@@ -2,17 +2,24 @@
 
 use super::fold::{LogCut, ResponseFold};
 use super::input::{MessageBuilder, items, shown};
-use super::request;
+use super::{history, images, request};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::id::{JobId, UserId};
+use crate::domain::image::{Image, ImageType};
 use crate::domain::job::{Job, JobSpec};
+use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::response_request::ResponseRequest;
+use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
+use crate::http::error::ApiError;
+use crate::http::testing::{MemoryStore, app};
+use crate::ports::{NewJob, Store};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 const JOB: JobId = JobId::from_bits(7);
 
@@ -243,9 +250,71 @@ fn bad_items_are_refused_by_name() {
             "invalid_value",
         ),
         (json!({}), "input[0].type", "invalid_value"),
+        (json!(5), "input[0]", "invalid_value"),
+        (json!({"type": 5, "role": "user", "content": ""}), "input[0].type", "invalid_value"),
+        (json!({"type": "message", "content": ""}), "input[0].role", "invalid_value"),
+        (json!({"type": "reasoning", "summary": "hm"}), "input[0].summary", "invalid_value"),
+        (json!({"type": "reasoning", "content": [{"text": 1}]}), "input[0].content[0].text", "invalid_value"),
+        (json!({"type": "mcp_call"}), "input[0].name", "invalid_value"),
+        (json!({"type": "mcp_call", "name": "n", "output": 1}), "input[0].output", "invalid_value"),
+        (json!({"type": "mcp_approval_response"}), "input[0].approval_request_id", "invalid_value"),
+        (
+            json!({"type": "mcp_approval_response", "approval_request_id": "r", "approve": "yes"}),
+            "input[0].approve",
+            "invalid_value",
+        ),
     ] {
         let error = MessageBuilder::default().extend("input", &[item]).expect_err("refused");
         assert_eq!((error.param(), error.code()), (Some(path), code), "{error}");
+    }
+}
+
+/// A stored response that said this.
+fn store_with_response(text: &str) -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::default());
+    let mut spec = JobSpec::new("demo".into(), vec![Message::user("x")], 1, 60);
+    let request =
+        ResponseRequest { input: Vec::new(), shown: Map::new(), is_stored: true, is_background: false };
+    spec.response = Some(request);
+    let new = NewJob { id: JOB, user: UserId::SINGLE, created_at_ms: 0, spec, in_existing: false };
+    store.submit(vec![new]).wait().expect("stored");
+    store.say(JOB, 0, text);
+    store.end(JOB, text);
+    store
+}
+
+#[test]
+fn p8_references_name_no_more_text_than_the_input_of_a_job_has() {
+    let mut app = app(&store_with_response(&"x".repeat(400)));
+    app.limits.input_bytes = 1_024;
+    let resolved = |references: usize, id: &str| {
+        let items = vec![json!({"type": "item_reference", "id": id}); references];
+        history::resolved(&app, UserId::SINGLE, "items", items)
+    };
+    let id = super::ids::item_id("msg", JOB, 0);
+    let items = resolved(2, &id).expect("items");
+    assert_eq!(items[1]["content"][0]["text"], "x".repeat(400), "{items:?}");
+    assert!(matches!(resolved(3, &id), Err(ApiError::InputTooLarge(1_024))));
+    for other in [super::ids::item_id("msg", JOB, 9), "msg_1".to_owned()] {
+        assert_eq!(resolved(1, &other).expect_err("unknown").param(), Some("items[0].id"));
+    }
+}
+
+#[test]
+fn p8_a_page_ends_before_the_images_that_are_too_large_together() {
+    let image = Image {
+        media_type: ImageType::Png,
+        content: ContentDigest::from_bytes([7; 32]),
+        bytes: 600,
+        name: None,
+        detail: None,
+        data: None,
+    };
+    let part = json!({"type": "input_image", "image": image});
+    let items = vec![json!({"type": "message", "role": "user", "content": [part]}); 3];
+    let most = |body_bytes: usize| Limits { body_bytes, ..Limits::default() };
+    for (limit, bytes, fitting) in [(3, 1_800, 3), (2, 1_800, 2), (3, 1_799, 2), (3, 1, 1)] {
+        assert_eq!(images::fitting(&items, limit, &most(bytes)), fitting, "{limit} items, {bytes} bytes");
     }
 }
 

@@ -1,10 +1,12 @@
 //! `tools` and `tool_choice` of a response.
 
 use super::hosted_tools;
+use super::item::mcp_prefix;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::model_settings::{CallMode, ClientFunction};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::chat::functions;
@@ -42,6 +44,7 @@ pub(super) fn read(
     let mut offered = OfferedTools::default();
     for (index, tool) in tools.iter().enumerate() {
         let path = format!("tools[{index}]");
+        member::check_object(&path, tool)?;
         if tool.get("type").and_then(Value::as_str) == Some("function") {
             let function = function(&path, tool)?;
             if offered.functions.iter().any(|earlier| earlier.name == function.name) {
@@ -61,18 +64,13 @@ pub(super) fn read(
 }
 
 fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
-    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = member::text(path, tool, "name")?.to_owned();
     functions::check_name(&format!("{path}.name"), &name, NAME_CHARS)?;
-    let parameters = match tool.get("parameters") {
-        None | Some(Value::Null) => json!({"type": "object", "properties": {}}),
-        Some(schema @ Value::Object(_)) => schema.clone(),
-        Some(other) => {
-            let path = format!("{path}.parameters");
-            return Err(ApiError::value(&path, format!("'{path}' {}", must_be("an object", other))));
-        }
-    };
-    let description = tool.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(ClientFunction { name, description, parameters, strict: tool.get("strict").and_then(Value::as_bool) })
+    let parameters = member::optional_object(path, tool, "parameters")?.cloned();
+    let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
+    let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
+    let strict = member::optional_flag(path, tool, "strict")?;
+    Ok(ClientFunction { name, description, parameters, strict })
 }
 
 impl OfferedTools {
@@ -92,10 +90,15 @@ impl OfferedTools {
             ("function", Some(name), _) => self.mode = Some(CallMode::Named(name.to_owned())),
             ("allowed_tools", _, Some(Value::Array(allowed))) => {
                 self.allow(allowed);
-                match choice.get("mode").and_then(Value::as_str) {
+                match member::optional_text("tool_choice", choice, "mode")? {
+                    None | Some("auto") => {}
                     Some("required") => self.mode = Some(CallMode::Required),
                     Some("none") => return Ok(Self { is_none: true, ..Self::default() }),
-                    _ => {}
+                    Some(other) => {
+                        let path = "tool_choice.mode";
+                        let text = format!("'{path}' must be auto, required or none, not {}", quoted(other));
+                        return Err(ApiError::value(path, text));
+                    }
                 }
             }
             (kind, _, _) if hosted(kind).is_some() => {
@@ -119,7 +122,7 @@ impl OfferedTools {
         let labels: Vec<String> = allowed.iter().filter_map(|tool| text(tool, "server_label")).collect();
         self.hosted.retain(|name| {
             types.iter().any(|kind| hosted(kind) == Some(name.as_str()))
-                || labels.iter().any(|label| name.starts_with(&format!("mcp_{label}_")))
+                || labels.iter().any(|label| name.starts_with(&mcp_prefix(label)))
         });
     }
 }

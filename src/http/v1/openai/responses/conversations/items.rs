@@ -66,7 +66,7 @@ pub(super) fn new_items(
         let text = format!("'items' has more than limits.input_messages = {most} items");
         return Err(ApiError::value("items", text));
     }
-    let items = history::resolved(&*app.store, user, items)?;
+    let items = history::resolved(app, user, "items", items)?;
     if images::have_images(&items) {
         let text =
             "images of added items are not kept; send them as input of a response in this conversation";
@@ -92,11 +92,12 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let wanted = ItemQuery { after, is_newest_first, limit };
     let items = blocking(move || {
         let mut items = listed(&app, (user, &id), &wanted)?;
-        images::put_back(&mut items, &*app.contents)?;
-        Ok::<_, ApiError>(items)
+        let shown = images::fitting(&items, limit, &app.limits);
+        images::put_back(items.iter_mut().take(shown), &*app.contents)?;
+        Ok::<_, ApiError>((items, shown))
     });
-    let items = items.await??;
-    Ok(response::json(StatusCode::OK, &item_page::page(items, limit)))
+    let (items, shown) = items.await??;
+    Ok(response::json(StatusCode::OK, &item_page::page(items, shown)))
 }
 
 /// A page of items.
@@ -164,7 +165,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
         let found = FoundItem::find(&app, (user, &id), &item)?.ok_or(ApiError::NotFound("item"))?;
         let mut item: Vec<Value> =
             found.items.get(found.place).map(|item| item.value.clone()).into_iter().collect();
-        images::put_back(&mut item, &*app.contents)?;
+        images::put_back(item.iter_mut(), &*app.contents)?;
         Ok::<_, ApiError>(item.pop())
     });
     Ok(response::json(StatusCode::OK, &item.await??))
