@@ -67,7 +67,7 @@ fn server_tools_run_before_a_client_function_of_the_same_answer_is_handed_back()
     let names: Vec<_> = upstream.requests()[0]["tools"].as_array().expect("tools").clone();
     assert_eq!(names.len(), 2, "{names:?}");
     let clash = with(user("go"), &json!({"tools": [function("calculator")]}));
-    assert_error(&ask(&clash), 400, "invalid_value", &json!("tools[0].function.name"));
+    assert_error(&ask(&clash), 400, "invalid_value", &json!("tools"));
 }
 
 /// A job whose model called a tool of the server and a function of the client: the function call, and the

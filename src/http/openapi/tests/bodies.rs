@@ -66,7 +66,9 @@ fn or_null(mut schema: Value) -> Value {
         schema["type"] = json!([kind, "null"]);
         schema
     } else if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
-        words.push(Value::Null);
+        if !words.contains(&Value::Null) {
+            words.push(Value::Null);
+        }
         schema
     } else {
         json!({"anyOf": [schema, {"type": "null"}]})

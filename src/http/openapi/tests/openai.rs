@@ -7,6 +7,7 @@ use super::shapes::{
     closed, function_name, image_detail, image_url, messages, number, open, or_null, text, text_or_list,
     text_or_null,
 };
+use super::v1::key;
 use crate::domain::tool::Strictness;
 use crate::http::v1::openai::chat::completion::ChatCompletion;
 use crate::http::v1::openai::chat::request::{ChatRequest, FIELDS};
@@ -53,7 +54,7 @@ pub(super) fn with_job_headers(operation: Operation) -> Operation {
     let tools =
         json!({"type": "string", "minLength": 1, "description": "default, none, or names with commas"});
     operation
-        .header("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255}))
+        .header("Idempotency-Key", key())
         .header("NanoClaw-Tools", tools)
         .header("NanoClaw-Project", json!({"type": "string", "minLength": 1}))
         .header("NanoClaw-Strictness", json!({"enum": Strictness::ALL.map(Strictness::name)}))

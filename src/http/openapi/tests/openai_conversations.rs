@@ -4,7 +4,7 @@ use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, json_of, named};
 use super::responses::deleted;
-use super::shapes::{item_page, messages};
+use super::shapes::{item_id, item_page, messages};
 use crate::http::v1::openai::responses::conversations::items::NewItemsRequest;
 use crate::http::v1::openai::responses::conversations::{ConversationUpdateRequest, NewConversationRequest};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub(super) fn draw(drawing: &mut Drawing) {
         operation.query("include", unused.clone()).query("include[]", unused)
     };
     let list = Operation::new("GET", ITEMS, "The items of a conversation")
-        .query("after", json!({"type": "string"}))
+        .query("after", item_id())
         .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
         .query("order", json!({"enum": ["asc", "desc"]}));
     drawing.add(include(list).says(200, "Newest first, unless asked otherwise", json_of(item_page())));

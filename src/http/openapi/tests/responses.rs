@@ -4,7 +4,8 @@ use super::Drawing;
 use super::bodies::body;
 use super::openai::with_job_headers;
 use super::operation::{Operation, json_of, named};
-use super::shapes::{function_name, item_page, messages, number, open, or_null, text, text_or_null};
+use super::shapes::{function_name, item_id, item_page, messages, number, open, or_null, text, text_or_null};
+use super::v1::key;
 use crate::domain::hosted_tool::HostedTool;
 use crate::http::v1::openai::responses::request::{FIELDS, ResponsesRequest};
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ pub(super) fn draw(drawing: &mut Drawing) {
     let delete = Operation::new("DELETE", "/v1/responses/{id}", "Deletes an ended response and its job");
     drawing.add(delete.says(200, "It is gone", json_of(deleted("response"))));
     let items = Operation::new("GET", "/v1/responses/{id}/input_items", "The input of a response")
-        .query("after", text())
+        .query("after", item_id())
         .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
         .query("order", json!({"enum": ["asc", "desc"]}))
         .query("include", include.clone())
@@ -67,7 +68,9 @@ fn helpers(drawing: &mut Drawing) {
     });
     let compacted = open(compacted, &["id", "object", "created_at", "output", "usage"]);
     let summary = "Asks the model for a summary that stands for the input";
-    let compact = with_job_headers(Operation::new("POST", "/v1/responses/compact", summary));
+    let compact = Operation::new("POST", "/v1/responses/compact", summary)
+        .header("Idempotency-Key", key())
+        .header("NanoClaw-Priority", json!({"type": "integer", "minimum": 0, "maximum": 9}));
     let compact = compact.takes(json_of(named("ResponsesRequest")));
     drawing.add(compact.says(200, "The item that stands for the input", json_of(compacted)));
 }

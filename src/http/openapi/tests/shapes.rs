@@ -66,6 +66,11 @@ pub(super) fn function_name(most: usize) -> Value {
     json!({"type": "string", "pattern": format!("^[A-Za-z0-9_-]{{1,{most}}}$")})
 }
 
+/// The id of an item of this server.
+pub(super) fn item_id() -> Value {
+    json!({"type": "string", "pattern": "^[a-z]+_[0-7][0-9A-HJKMNP-TV-Z]{25}_[0-9]{1,4}(_in|_add)?$"})
+}
+
 /// A page of items.
 pub(super) fn item_page() -> Value {
     open(

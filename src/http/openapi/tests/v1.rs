@@ -47,7 +47,7 @@ fn components(drawing: &mut Drawing, app: &AppDependencies) {
             "description": "Unix seconds, or RFC 3339 with its offset",
             "anyOf": [
                 {"type": "number", "minimum": 0, "maximum": 253_402_207_200_u64},
-                {"type": "string", "format": "date-time"},
+                {"type": "string", "format": "date-time", "pattern": "^(19[7-9][1-9]|[2-9][0-9]{3})-"},
             ],
         }),
     );
@@ -280,7 +280,7 @@ fn approvals(drawing: &mut Drawing) {
     ];
     for (path, summary, name, schema) in sides {
         drawing.component(name, schema);
-        let act = Operation::new("POST", path, summary).takes(json_of(named(name)));
+        let act = Operation::new("POST", path, summary).may_take(json_of(named(name)));
         let act = act.answers::<JobObject>(drawing, 200, "The job");
         drawing.add(act);
     }

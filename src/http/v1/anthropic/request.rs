@@ -13,7 +13,7 @@ use crate::http::request::typed;
 use crate::http::request::values::{AnyNumber, MaxTokens, Temperature, WholeNumber};
 use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::openai::chat::functions::check_names;
-use crate::http::v1::openai::failure::unsupported;
+use crate::http::v1::openai::failure::{MODEL_ADVICE, missing, unsupported};
 use crate::http::v1::openai::fields::{Fields, in_range};
 use crate::http::v1::openai::headers::{JobHeaders, ServerTools};
 use serde::Deserialize;
@@ -182,13 +182,8 @@ pub(super) fn read(body: Map<String, Value>) -> Result<MessagesRequest, ApiError
         });
     }
     let request: MessagesRequest = typed::from_map(FIELDS.supported(body)?)?;
-    let missing = |name: &str, advice: &str| ApiError::Invalid {
-        message: format!("'{name}' is missing: {advice}"),
-        param: Some(name.to_owned()),
-        code: "missing_required_parameter",
-    };
     if request.model.is_none() {
-        return Err(missing("model", "name one of GET /v1/models"));
+        return Err(missing("model", MODEL_ADVICE));
     }
     if request.max_tokens.is_none() {
         return Err(missing("max_tokens", "say how long the answer may be, in tokens"));
@@ -238,6 +233,7 @@ impl MessagesRequest {
             thinking: Some(thinking != ThinkingView::Hidden),
             tools: choice.into_request(),
             strictness: headers.strictness,
+            webhook_url: headers.webhook_url,
             // Nobody who waits for this answer can decide.
             approval: Some(ApprovalMode::AutoDeny),
             metadata: Some(metadata),

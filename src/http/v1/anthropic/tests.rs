@@ -18,6 +18,7 @@ use crate::http::v1::openai::answer::parts::AnswerParts;
 use crate::http::v1::openai::answer::pieces::{AnswerEnd, AnswerPieces};
 use crate::http::v1::openai::headers::JobHeaders;
 use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -30,11 +31,25 @@ fn object(value: Value) -> Map<String, Value> {
 
 /// The job of a request with these fields.
 fn job(fields: Value) -> Result<MessagesJob, ApiError> {
+    job_with_headers(fields, &HeaderMap::new())
+}
+
+fn job_with_headers(fields: Value, headers: &HeaderMap) -> Result<MessagesJob, ApiError> {
     let mut body =
         json!({"model": "demo", "max_tokens": 2_000, "messages": [{"role": "user", "content": "hi"}]});
     body.as_object_mut().expect("an object").extend(object(fields));
     let app = app(&Arc::new(MemoryStore::default()));
-    request::read(object(body))?.into_job(JobHeaders::of(&HeaderMap::new())?, &app, UserId::SINGLE)
+    request::read(object(body))?.into_job(JobHeaders::of(headers)?, &app, UserId::SINGLE)
+}
+
+#[test]
+fn the_header_names_the_webhook_of_a_message() {
+    let headers = HeaderMap::from_iter([(
+        HeaderName::from_static("nanoclaw-webhook"),
+        HeaderValue::from_static("https://hooks.example/x"),
+    )]);
+    let spec = job_with_headers(json!({}), &headers).expect("a job").spec;
+    assert!(spec.webhook_url.is_some());
 }
 
 fn refused(fields: Value) -> (String, &'static str) {

@@ -8,13 +8,11 @@ use crate::http::error::ApiError;
 use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
-use crate::http::v1::openai::chat::functions::check_name;
+use crate::http::v1::openai::chat::functions::{check_name, check_number};
 use crate::http::v1::openai::failure::unsupported;
 use crate::http::v1::openai::responses::hosted_tools;
 use serde_json::{Value, json};
 
-/// The most entries of `tools`.
-const TOOLS: usize = 128;
 /// The longest name of a tool, characters.
 const NAME_CHARS: usize = 128;
 /// What ids of calls begin with in this API, and in the engine.
@@ -55,9 +53,7 @@ pub(super) fn read(
     choice: Option<&Value>,
     app: &AppDependencies,
 ) -> Result<OfferedClientTools, ApiError> {
-    if tools.len() > TOOLS {
-        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} entries")));
-    }
+    check_number(tools)?;
     let mut offered = OfferedClientTools::default();
     // The server's tools under the names that the client gave them.
     let mut hosted: Vec<(String, String)> = Vec::new();

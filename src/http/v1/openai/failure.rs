@@ -68,6 +68,18 @@ pub(crate) fn unsupported(param: &str, message: impl Into<String>) -> ApiError {
     ApiError::Invalid { message: message.into(), param: Some(param.to_owned()), code: UNSUPPORTED }
 }
 
+/// A field that must be there; `advice` says what it must hold.
+pub(crate) fn missing(param: &str, advice: &str) -> ApiError {
+    ApiError::Invalid {
+        message: format!("'{param}' is missing: {advice}"),
+        param: Some(param.to_owned()),
+        code: "missing_required_parameter",
+    }
+}
+
+/// What a missing `model` must hold.
+pub(crate) const MODEL_ADVICE: &str = "name one of GET /v1/models";
+
 /// The frame that ends a stream early.
 pub(crate) fn frame(error: &ApiError) -> Vec<u8> {
     let mut frame = b"data: ".to_vec();

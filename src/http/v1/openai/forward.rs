@@ -82,17 +82,13 @@ fn read(
     endpoint: ForwardEndpoint,
     app: &AppDependencies,
 ) -> Result<ForwardRequest, ApiError> {
-    let missing = |name: &str| ApiError::Invalid {
-        message: format!("'{name}' is missing"),
-        param: Some(name.to_owned()),
-        code: "missing_required_parameter",
-    };
-    if body.get(endpoint.input_field()).is_none_or(Value::is_null) {
-        return Err(missing(endpoint.input_field()));
+    let input = endpoint.input_field();
+    if body.get(input).is_none_or(Value::is_null) {
+        return Err(failure::missing(input, "a text, or a list"));
     }
     let model = match body.get("model") {
         Some(Value::String(model)) => spec::model(Some(model.clone()), app)?,
-        None | Some(Value::Null) => return Err(missing("model")),
+        None | Some(Value::Null) => return Err(failure::missing("model", failure::MODEL_ADVICE)),
         Some(_) => return Err(ApiError::value("model", "'model' must be a string".to_owned())),
     };
     Ok(ForwardRequest { endpoint, model, body })

@@ -83,7 +83,7 @@ fn profiles(drawing: &mut Drawing) {
     let show = show.answers::<DataResponse<profile::ProfileResponse>>(drawing, 200, "As it stands");
     drawing.add(show);
     let change = Operation::new("PATCH", "/api/auth/profile", "Changes your account");
-    let change = change.takes(json_of(named("ProfileChange")));
+    let change = change.may_take(json_of(named("ProfileChange")));
     let change = change.answers::<DataResponse<profile::ProfileResponse>>(drawing, 200, "As it stands now");
     drawing.add(change);
 }

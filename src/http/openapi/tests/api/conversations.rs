@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
     drawing.component("ConversationChange", change());
     drawing.component("NewMessage", message());
-    drawing.component("MessageWish", body::<AnswerRequest>(&[], &[]));
+    drawing.component("MessageWish", body::<AnswerRequest>(&[streamed()], &[]));
     conversations(drawing, app);
     talk(drawing, app);
 }
@@ -25,9 +25,14 @@ fn change() -> Value {
     body::<ConversationRequest>(&[("model", model)], &[])
 }
 
+/// These routes always stream.
+fn streamed() -> (&'static str, Value) {
+    ("stream", json!({"enum": [true]}))
+}
+
 /// A message says something, or has a file that does.
 fn message() -> Value {
-    let form = body::<MessageRequest>(&[("attachments", named("Attachments"))], &[]);
+    let form = body::<MessageRequest>(&[("attachments", named("Attachments")), streamed()], &[]);
     let (mut with_text, mut with_files) = (form.clone(), form);
     with_text["properties"]["text"] = json!({"type": "string", "pattern": "\\S"});
     with_text["required"] = json!(["text"]);

@@ -68,7 +68,7 @@ fn rows(drawing: &mut Drawing, app: &AppDependencies) {
     drawing.add(show);
     for method in ["PUT", "PATCH"] {
         let amend = Operation::new(method, "/api/projects/{id}", "Another name, another description");
-        let amend = amend.takes(json_of(named("ProjectChange")));
+        let amend = amend.may_take(json_of(named("ProjectChange")));
         let amend = amend.answers::<DataResponse<ProjectResponse>>(drawing, 200, "As it stands now");
         drawing.add(amend);
     }

@@ -11,10 +11,10 @@ use crate::ports::ToolScope;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The most functions of a request.
-const FUNCTIONS: usize = 128;
+/// The most entries of `tools`.
+const TOOLS: usize = 128;
 /// The longest name of a function, characters.
-const NAME_CHARS: usize = 64;
+pub(crate) const NAME_CHARS: usize = 64;
 
 /// An entry of `tools`.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -40,9 +40,7 @@ pub(crate) struct ChatFunction {
 
 /// The functions of `tools`.
 pub(super) fn functions(tools: Vec<ChatTool>) -> Result<Vec<ClientFunction>, ApiError> {
-    if tools.len() > FUNCTIONS {
-        return Err(ApiError::value("tools", format!("'tools' has more than {FUNCTIONS} functions")));
-    }
+    check_number(&tools)?;
     let mut functions: Vec<ClientFunction> = Vec::with_capacity(tools.len());
     for (index, tool) in tools.into_iter().enumerate() {
         let function = function(index, tool)?;
@@ -71,6 +69,14 @@ fn function(index: usize, tool: ChatTool) -> Result<ClientFunction, ApiError> {
     check_name(&name_of(index), &name, NAME_CHARS)?;
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     Ok(ClientFunction { name, description: description.unwrap_or_default(), parameters, strict })
+}
+
+/// Checks the number of entries of `tools`.
+pub(crate) fn check_number<T>(tools: &[T]) -> Result<(), ApiError> {
+    if tools.len() > TOOLS {
+        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} entries")));
+    }
+    Ok(())
 }
 
 /// Fails at a name with other characters than providers take, or with more.
@@ -134,11 +140,11 @@ pub(crate) fn check_names(
     let choice = app.toolbox.resolve(choice, model);
     let scope = ToolScope { choice: &choice, strictness: None, has_results: true };
     let offered = if choice.offers_any() { app.toolbox.offered_names(&scope) } else { Vec::new() };
-    if let Some(index) = functions.iter().position(|function| offered.contains(&function.name)) {
-        let name = functions.get(index).map(|function| quoted(&function.name)).unwrap_or_default();
+    if let Some(function) = functions.iter().find(|function| offered.contains(&function.name)) {
+        let name = quoted(&function.name);
         let text =
             format!("{name} is a tool of this server that the request offers, too: rename the function");
-        return Err(ApiError::value(&name_of(index), text));
+        return Err(ApiError::value("tools", text));
     }
     let is_offered =
         |name: &String| offered.contains(name) || functions.iter().any(|known| known.name == *name);

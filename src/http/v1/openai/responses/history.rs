@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Events read at once.
-const PAGE_EVENTS: usize = 1_024;
+pub(super) const PAGE_EVENTS: usize = 1_024;
 
 /// A response of this user that can be read later.
 #[derive(Debug)]

@@ -131,12 +131,10 @@ impl MessageBuilder {
 
     fn message(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let role = member::text(path, item, "role")?;
-        let (mut content, mut images) = (item.get("content").cloned(), Vec::new());
-        if let (Some(Value::Array(parts)), "user") = (&mut content, role) {
-            images.extend(parts.iter().filter_map(|part| named_image(part, &self.images)));
-            parts.retain(|part| !is_image(part));
-        }
-        let content = text(&format!("{path}.content"), content.as_ref())?;
+        let (given, has_images) = (item.get("content"), role == "user");
+        let content = text(&format!("{path}.content"), given, has_images)?;
+        let parts = given.and_then(Value::as_array).filter(|_| has_images).into_iter().flatten();
+        let images = parts.filter_map(|part| named_image(part, &self.images)).collect();
         match role {
             "user" => self.push(Message::User { content, attachments: Vec::new(), images }),
             "system" | "developer" => self.push(Message::System { content }),
@@ -168,7 +166,7 @@ impl MessageBuilder {
 
     fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let id_ref = member::text(path, item, "call_id")?.to_owned();
-        let content = text(&format!("{path}.output"), item.get("output"))?;
+        let content = text(&format!("{path}.output"), item.get("output"), false)?;
         let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
             (Some(name), _) => (id_ref, name.clone()),
             (None, Some(call)) => (call.id_ref.clone(), call.name.clone()),
@@ -259,8 +257,8 @@ fn reasoning(path: &str, item: &Value) -> Result<String, ApiError> {
     Ok(if summary.is_empty() { content } else { summary })
 }
 
-/// The text of a content: a string, or parts.
-fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
+/// The text of a content: a string, or parts. Images are passed over where they may stand.
+fn text(path: &str, content: Option<&Value>, may_have_images: bool) -> Result<String, ApiError> {
     let parts = match content {
         Some(Value::String(text)) => return Ok(text.clone()),
         Some(Value::Array(parts)) => parts,
@@ -268,6 +266,9 @@ fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
     };
     let mut whole = String::new();
     for (index, part) in parts.iter().enumerate() {
+        if may_have_images && is_image(part) {
+            continue;
+        }
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
         let field = match kind {
             "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => "text",

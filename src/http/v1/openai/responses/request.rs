@@ -18,7 +18,7 @@ use crate::http::request::typed;
 use crate::http::request::values::{AnyNumber, MaxTokens, Temperature, WholeNumber};
 use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::openai::chat::functions;
-use crate::http::v1::openai::failure::unsupported;
+use crate::http::v1::openai::failure::{MODEL_ADVICE, missing, unsupported};
 use crate::http::v1::openai::fields::{Fields, in_range};
 use crate::http::v1::openai::headers::{JobHeaders, ServerTools};
 use serde::Deserialize;
@@ -342,9 +342,5 @@ impl ResponsesRequest {
 
 /// The model, which must be named here.
 pub(super) fn required_model(model: Option<String>) -> Result<String, ApiError> {
-    model.ok_or_else(|| ApiError::Invalid {
-        message: "'model' is missing: name one of GET /v1/models".to_owned(),
-        param: Some("model".to_owned()),
-        code: "missing_required_parameter",
-    })
+    model.ok_or_else(|| missing("model", MODEL_ADVICE))
 }

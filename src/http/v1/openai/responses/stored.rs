@@ -2,7 +2,7 @@
 //! routes. There is no time window: a stream can be resumed as long as the job's events are there.
 
 use super::fold::{LogCut, ResponseFold};
-use super::history::FoundResponse;
+use super::history::{FoundResponse, PAGE_EVENTS};
 use super::{ids, images, input, item_page, stream};
 use crate::domain::id::{JobId, UserId};
 use crate::http::blocking::blocking;
@@ -68,7 +68,7 @@ fn caught_up(
     mut fold: ResponseFold,
 ) -> Result<CaughtUp, StoreError> {
     loop {
-        let page = store.events(id, fold.last_seq(), 1_024)?;
+        let page = store.events(id, fold.last_seq(), PAGE_EVENTS)?;
         // The row is read behind the page: a job whose end is in it has ended.
         if let Some(job) = store.job(user, id)? {
             fold.see_row(&job);

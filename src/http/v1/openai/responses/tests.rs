@@ -251,6 +251,11 @@ fn bad_items_are_refused_by_name() {
         ),
         (json!({}), "input[0].type", "invalid_value"),
         (json!(5), "input[0]", "invalid_value"),
+        (
+            json!({"role": "user", "content": [{"type": "input_image"}, {"type": "input_text"}]}),
+            "input[0].content[1].text",
+            "invalid_value",
+        ),
         (json!({"type": 5, "role": "user", "content": ""}), "input[0].type", "invalid_value"),
         (json!({"type": "message", "content": ""}), "input[0].role", "invalid_value"),
         (json!({"type": "reasoning", "summary": "hm"}), "input[0].summary", "invalid_value"),

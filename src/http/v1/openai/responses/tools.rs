@@ -12,11 +12,6 @@ use crate::http::request::typed::must_be;
 use crate::http::v1::openai::chat::functions;
 use serde_json::{Value, json};
 
-/// The most entries of `tools`.
-const TOOLS: usize = 128;
-/// The longest name of a function, characters.
-const NAME_CHARS: usize = 64;
-
 /// What a request offers to the model.
 #[derive(Debug, Default)]
 pub(super) struct OfferedTools {
@@ -38,9 +33,7 @@ pub(super) fn read(
     choice: Option<&Value>,
     app: &AppDependencies,
 ) -> Result<OfferedTools, ApiError> {
-    if tools.len() > TOOLS {
-        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} entries")));
-    }
+    functions::check_number(tools)?;
     let mut offered = OfferedTools::default();
     for (index, tool) in tools.iter().enumerate() {
         let path = format!("tools[{index}]");
@@ -65,7 +58,7 @@ pub(super) fn read(
 
 fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
     let name = member::text(path, tool, "name")?.to_owned();
-    functions::check_name(&format!("{path}.name"), &name, NAME_CHARS)?;
+    functions::check_name(&format!("{path}.name"), &name, functions::NAME_CHARS)?;
     let parameters = member::optional_object(path, tool, "parameters")?.cloned();
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
