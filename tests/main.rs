@@ -59,6 +59,7 @@ mod projects;
 mod rate_limits;
 mod readme;
 mod release;
+mod responses_web_socket;
 mod sandbox;
 mod schedules;
 mod service;

@@ -261,7 +261,7 @@ fn p7_lists_searches_and_totals_show_nothing_of_other_users() {
     let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
     let anns = create_everything(&ann);
     for (method, path) in routes(&server) {
-        if method != "GET" || path.contains('{') || path == "/v1/backup" {
+        if method != "GET" || path.contains('{') || ["/v1/backup", "/v1/responses"].contains(&&*path) {
             continue;
         }
         let route = if path.ends_with("/tokens") && path.contains("stats") {

@@ -50,6 +50,9 @@ pub(crate) enum ApiError {
     /// Body too large.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
+    /// A message of a WebSocket that is too large.
+    #[error("the message is larger than limits.body_bytes = {0} bytes")]
+    MessageTooLarge(usize),
     /// Batch too large.
     #[error("the batch is larger than limits.batch_bytes = {0} bytes")]
     BatchTooLarge(u64),
@@ -154,7 +157,9 @@ impl ApiError {
             Self::NoOutput { .. } => (StatusCode::CONFLICT, "no_output"),
             Self::Delivered => (StatusCode::CONFLICT, "already_delivered"),
             Self::BackupRunning => (StatusCode::CONFLICT, "backup_running"),
-            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BodyTooLarge(_) | Self::MessageTooLarge(_) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large")
+            }
             Self::BatchTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "batch_too_large"),
             Self::InputTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "input_too_large"),
             Self::UploadTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "upload_too_large"),

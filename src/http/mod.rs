@@ -27,6 +27,7 @@ mod server;
 mod shares;
 mod sse;
 mod v1;
+mod web_socket;
 
 pub(crate) use api::tokens::{TokenRequest, TokenResponse};
 pub(crate) use api::users::{NewUserRequest, UserChangeRequest, UserResponse};

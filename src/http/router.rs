@@ -144,6 +144,8 @@ async fn handle(
     let segments = found.segments;
     let request = RequestContext {
         request_id: id.clone(),
+        method: head.method,
+        version: head.version,
         user: caller.user,
         caller,
         address,

@@ -86,6 +86,7 @@ routes! {
     POST "/v1/embeddings" User [] => body v1::openai::forward::embeddings;
     POST "/v1/messages" User ["beta"] => body v1::anthropic::create;
     POST "/v1/messages/count_tokens" User ["beta"] => body v1::anthropic::count_tokens;
+    GET "/v1/responses" User [] => body v1::openai::responses::web_socket::connect;
     POST "/v1/responses" User [] => body v1::openai::responses::create;
     POST "/v1/responses/compact" User [] => body v1::openai::responses::compact;
     POST "/v1/responses/input_tokens" User [] => body v1::openai::responses::input_tokens;

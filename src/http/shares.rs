@@ -104,6 +104,11 @@ impl HeldShare {
         Self { budget: Arc::clone(budget), owner, amount: 0 }
     }
 
+    /// Holds nothing yet, of the same budget and owner.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(&self.budget, self.owner)
+    }
+
     /// One place of a budget of places.
     pub(crate) fn place(budget: &Arc<SharedBudget>, owner: Option<ShareOwner>) -> Result<Self, ShareRefusal> {
         let mut held = Self::new(budget, owner);

@@ -95,6 +95,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hyper", &["http", "mcp"]),
     ("hyper_util", &["http", "mcp"]),
     ("rmcp", &["mcp"]),
+    ("tokio_tungstenite", &["http"]),
     ("sse_stream", &["mcp"]),
     ("tokio_rustls", &["mcp"]),
     ("webpki_roots", &["mcp"]),

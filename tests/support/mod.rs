@@ -7,6 +7,7 @@ pub(crate) mod receiver;
 pub(crate) mod store;
 pub(crate) mod turns;
 pub(crate) mod upstream;
+pub(crate) mod web_socket;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};

@@ -3,6 +3,7 @@
 
 use super::request_id::RequestId;
 use crate::domain::log_rate_limit::LogRateLimit;
+use crate::http::response::upgrade::Upgrade;
 use crate::http::response::{HttpResponse, ResponseBody};
 use crate::http::shares::HeldShare;
 use crate::ports::Clock;
@@ -105,6 +106,19 @@ impl MeteredBody {
     /// Whether it may have nothing to send for a long time.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.body, ResponseBody::Pulled(_))
+    }
+
+    /// Whether it is the body of a 101.
+    pub(crate) fn is_upgrade(&self) -> bool {
+        matches!(self.body, ResponseBody::Upgrade(_))
+    }
+
+    /// The protocol that follows a 101.
+    pub(crate) fn take_upgrade(&mut self) -> Option<Upgrade> {
+        match &mut self.body {
+            ResponseBody::Upgrade(upgrade) => upgrade.take(),
+            _ => None,
+        }
     }
 
     pub(crate) fn unlogged(response: HttpResponse) -> Response<Self> {

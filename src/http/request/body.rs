@@ -102,7 +102,18 @@ pub(crate) struct BodyMemory(HeldShare);
 impl BodyMemory {
     /// The memory of a body, of which nothing has arrived yet.
     pub(crate) fn of(context: &ServerContext, body: &RequestBody) -> Self {
-        Self(HeldShare::new(&context.bodies, body.owner))
+        Self::of_owner(context, body.owner)
+    }
+
+    /// The same for messages of a connection.
+    pub(crate) fn of_owner(context: &ServerContext, owner: Option<ShareOwner>) -> Self {
+        Self(HeldShare::new(&context.bodies, owner))
+    }
+
+    /// What was taken so far. The next message begins with nothing.
+    pub(crate) fn split(&mut self) -> Self {
+        let next = Self(self.0.another());
+        std::mem::replace(self, next)
     }
 
     /// Takes `bytes` more, if they are free and the client's share has them.

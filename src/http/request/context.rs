@@ -8,12 +8,14 @@ use crate::http::error::ApiError;
 use crate::http::middleware::request_id::RequestId;
 use crate::http::server::client_socket::SocketState;
 use crate::http::shares::ShareOwner;
-use hyper::HeaderMap;
+use hyper::{HeaderMap, Method, Version};
 use std::str::FromStr;
 
 /// A request without its body. The query has only parameters that its route knows.
 pub(crate) struct RequestContext {
     pub(crate) request_id: RequestId,
+    pub(crate) method: Method,
+    pub(crate) version: Version,
     pub(crate) user: UserId,
     pub(crate) caller: Caller,
     pub(crate) address: ClientAddress,

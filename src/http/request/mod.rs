@@ -11,5 +11,6 @@ pub(crate) mod percent;
 pub(crate) mod project;
 pub(crate) mod query;
 pub(crate) mod quoted;
+pub(crate) mod tokens;
 pub(crate) mod typed;
 pub(crate) mod values;

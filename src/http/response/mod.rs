@@ -3,6 +3,7 @@
 pub(crate) mod error;
 pub(crate) mod file_body;
 pub(crate) mod stream_body;
+pub(crate) mod upgrade;
 
 use crate::http::error::ApiError;
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use stream_body::StreamBody;
+use upgrade::Upgrade;
 
 /// Names the job of a response whose body does not.
 pub(crate) const X_JOB_ID: HeaderName = HeaderName::from_static("x-job-id");
@@ -28,11 +30,13 @@ pub(crate) type HandlerResult = Result<HttpResponse, ApiError>;
 
 pub(crate) type HttpResponse = Response<ResponseBody>;
 
-/// A complete body, or one that is read while it is sent.
+/// A complete body, one that is read while it is sent, or another protocol.
 pub(crate) enum ResponseBody {
     Whole(Full<Bytes>),
     Pulled(StreamBody),
     File(FileBody),
+    /// Behind the head of a 101; `None` once it was taken.
+    Upgrade(Option<Upgrade>),
 }
 
 impl Body for ResponseBody {
@@ -47,6 +51,7 @@ impl Body for ResponseBody {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never: Infallible| match never {}),
             Self::Pulled(events) => Pin::new(events).poll_frame(cx),
             Self::File(file) => file.poll_frame(cx),
+            Self::Upgrade(_) => Poll::Ready(None),
         }
     }
 
@@ -55,6 +60,7 @@ impl Body for ResponseBody {
             Self::Whole(whole) => whole.is_end_stream(),
             Self::Pulled(_) => false,
             Self::File(file) => file.left() == 0,
+            Self::Upgrade(_) => true,
         }
     }
 
@@ -62,6 +68,7 @@ impl Body for ResponseBody {
         match self {
             Self::Whole(whole) => whole.size_hint(),
             Self::Pulled(_) => SizeHint::default(),
+            Self::Upgrade(_) => SizeHint::with_exact(0),
             Self::File(file) => SizeHint::with_exact(file.left()),
         }
     }

@@ -2,19 +2,21 @@
 //! last response.
 
 use super::client_socket::{ClientSocket, SocketState};
-use super::handover::{HandedStream, OfferedBody, StreamFraming, StreamHandover, closes};
+use super::handover::{HandedStream, OfferedBody, StreamFraming, StreamHandover};
 use super::shutdown::{Shutdown, ShutdownStage};
 use super::stream_sender::send_rest;
 use crate::http::context::ServerContext;
+use crate::http::middleware::access_log::MeteredBody;
 use crate::http::middleware::measurement::OTHER;
 use crate::http::request::peer::Peer;
+use crate::http::request::tokens::has_token;
 use crate::http::router;
 use crate::ports::Measurement;
-use hyper::Response;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{HeaderMap, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use std::convert::Infallible;
@@ -48,6 +50,8 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<OfferedBody>, 
 enum HttpEnd<IO> {
     /// The response is a stream that waits.
     Stream(ClientSocket<IO>, HandedStream),
+    /// The client and the server now speak another protocol; this body has it.
+    Upgrade(ClientSocket<IO>, MeteredBody),
     /// The last response was sent, or the input cannot be read further.
     Last(ClientSocket<IO>),
     /// The connection broke off, or the shutdown demands the end.
@@ -76,6 +80,7 @@ where
                     Err(error) => return tracing::debug!(%error, "connection broke off"),
                 }
             }
+            HttpEnd::Upgrade(socket, body) => return upgraded(socket, body, &context).await,
             HttpEnd::Last(socket) => {
                 io = socket;
                 break;
@@ -127,7 +132,13 @@ where
     let parts = speaking.into_parts();
     let mut io = parts.io.into_inner();
     match ended {
-        Ok(None) => HttpEnd::Last(io),
+        Ok(None) => match handover.take_upgrade() {
+            Some(body) => {
+                io.put_back(&parts.read_buf);
+                HttpEnd::Upgrade(io, body)
+            }
+            None => HttpEnd::Last(io),
+        },
         Ok(Some(stream)) => {
             io.put_back(&parts.read_buf);
             HttpEnd::Stream(io, stream)
@@ -155,11 +166,32 @@ async fn answer(
 ) -> Result<Response<OfferedBody>, Infallible> {
     let (version, client_closes) = (request.version(), closes(request.headers()));
     let mut response = router::answer(&context, request).await;
-    if context.shutdown.stage() >= ShutdownStage::Draining {
+    let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if context.shutdown.stage() >= ShutdownStage::Draining && !is_upgrade {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let framing = StreamFraming::of(version, client_closes || closes(response.headers()));
     Ok(response.map(|body| OfferedBody::new(body, framing, handover)))
+}
+
+fn closes(headers: &HeaderMap) -> bool {
+    has_token(headers, &CONNECTION, "close")
+}
+
+/// Speaks the protocol that a 101 has announced. The request is logged at its end.
+async fn upgraded<IO>(socket: ClientSocket<IO>, mut body: MeteredBody, context: &ServerContext)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some(upgrade) = body.take_upgrade() else { return };
+    let mut shutdown = context.shutdown.clone();
+    let rest = tokio::select! {
+        rest = upgrade.run(Box::new(socket)) => rest,
+        () = shutdown.reached(ShutdownStage::Aborting) => None,
+    };
+    if let Some(io) = rest {
+        linger(io, most_bytes(context)).await;
+    }
 }
 
 /// Answers a client whose address has its share of the connections, and closes.

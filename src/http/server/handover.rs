@@ -1,14 +1,14 @@
 //! Takes the body of a stream from hyper at the first time that it has nothing to send. The connection sends
-//! the rest itself: an idle stream then holds none of hyper's buffers.
+//! the rest itself: an idle stream then holds none of hyper's buffers. A connection that changes its protocol
+//! is taken from hyper, too, once the head of the 101 was sent.
 
 use crate::http::middleware::access_log::MeteredBody;
 use crate::http::response::stream_body::BodyError;
 use bytes::Bytes;
+use hyper::Version;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::CONNECTION;
-use hyper::{HeaderMap, Version};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 /// How the end of a body is marked, as hyper has announced it in the head.
@@ -29,12 +29,6 @@ impl StreamFraming {
     }
 }
 
-/// Whether `Connection` says `close`.
-pub(super) fn closes(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).any(|option| option.trim().eq_ignore_ascii_case("close"))
-}
-
 /// The rest of a stream.
 pub(super) struct HandedStream {
     pub(super) body: MeteredBody,
@@ -43,15 +37,31 @@ pub(super) struct HandedStream {
 
 /// From the bodies of a connection to the connection.
 #[derive(Clone, Default)]
-pub(super) struct StreamHandover(Arc<Mutex<Option<HandedStream>>>);
+pub(super) struct StreamHandover(Arc<Mutex<HandedBodies>>);
+
+#[derive(Default)]
+struct HandedBodies {
+    stream: Option<HandedStream>,
+    /// The body of a 101.
+    upgrade: Option<MeteredBody>,
+}
 
 impl StreamHandover {
     pub(super) fn take(&self) -> Option<HandedStream> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().stream.take()
+    }
+
+    /// What follows when hyper has sent the head of a 101.
+    pub(super) fn take_upgrade(&self) -> Option<MeteredBody> {
+        self.lock().upgrade.take()
     }
 
     fn put(&self, stream: HandedStream) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
+        self.lock().stream = Some(stream);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HandedBodies> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,13 +69,20 @@ impl StreamHandover {
 pub(super) struct OfferedBody {
     /// `None`: it was handed over, and hyper waits.
     body: Option<MeteredBody>,
+    /// It was handed over, and hyper sends nothing behind the head.
+    is_upgrade: bool,
     framing: StreamFraming,
     handover: StreamHandover,
 }
 
 impl OfferedBody {
     pub(super) fn new(body: MeteredBody, framing: StreamFraming, handover: StreamHandover) -> Self {
-        Self { body: Some(body), framing, handover }
+        let is_upgrade = body.is_upgrade();
+        let mut body = Some(body);
+        if is_upgrade {
+            handover.lock().upgrade = body.take();
+        }
+        Self { body, is_upgrade, framing, handover }
     }
 }
 
@@ -78,7 +95,9 @@ impl Body for OfferedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let Some(body) = &mut this.body else { return Poll::Pending };
+        let Some(body) = &mut this.body else {
+            return if this.is_upgrade { Poll::Ready(None) } else { Poll::Pending };
+        };
         let polled = Pin::new(&mut *body).poll_frame(cx);
         if polled.is_pending()
             && body.is_stream()
@@ -90,22 +109,10 @@ impl Body for OfferedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_some_and(Body::is_end_stream)
+        self.is_upgrade || self.body.as_ref().is_some_and(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_connection_close_closes() {
-        let read =
-            |value: &str| closes(&HeaderMap::from_iter([(CONNECTION, value.parse().expect("a value"))]));
-        assert_eq!(["close", "te, Close", "keep-alive", "closed"].map(read), [true, true, false, false]);
     }
 }

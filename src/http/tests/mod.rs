@@ -16,4 +16,5 @@ mod tokens;
 mod trials;
 mod usage;
 mod users;
+mod web_socket;
 mod webhooks;

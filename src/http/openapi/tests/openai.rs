@@ -51,10 +51,14 @@ fn forwarded(drawing: &mut Drawing, (path, input): (&'static str, &str), summary
 
 /// The same with the headers of a request that becomes a job.
 pub(super) fn with_job_headers(operation: Operation) -> Operation {
+    with_settings(operation.header("Idempotency-Key", key()))
+}
+
+/// The headers with the settings of a job.
+pub(super) fn with_settings(operation: Operation) -> Operation {
     let tools =
         json!({"type": "string", "minLength": 1, "description": "default, none, or names with commas"});
     operation
-        .header("Idempotency-Key", key())
         .header("NanoClaw-Tools", tools)
         .header("NanoClaw-Project", json!({"type": "string", "minLength": 1}))
         .header("NanoClaw-Strictness", json!({"enum": Strictness::ALL.map(Strictness::name)}))

@@ -2,7 +2,7 @@
 
 use super::Drawing;
 use super::bodies::body;
-use super::openai::with_job_headers;
+use super::openai::{with_job_headers, with_settings};
 use super::operation::{Operation, json_of, named};
 use super::shapes::{function_name, item_id, item_page, messages, number, open, or_null, text, text_or_null};
 use super::v1::key;
@@ -23,6 +23,7 @@ pub(super) fn draw(drawing: &mut Drawing) {
     let create = Operation::new("POST", "/v1/responses", "Asks a model: OpenAI's responses, as a job");
     let create = with_job_headers(create).takes(json_of(named("ResponsesRequest")));
     drawing.add(create.says(200, "The response, or with 'stream' its numbered events", answers.clone()));
+    drawing.add(web_socket());
     let include = json!({"type": "string", "description": "Accepted and unused"});
     let show = Operation::new("GET", "/v1/responses/{id}", "A stored response, whole or as a stream")
         .query("stream", json!({"type": "boolean"}))
@@ -90,6 +91,22 @@ fn usage() -> Value {
         &["input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"],
     )
 }
+
+fn web_socket() -> Operation {
+    let only = |value: &str| json!({"const": value});
+    with_settings(Operation::new("GET", "/v1/responses", "Opens a WebSocket for responses"))
+        .header("Upgrade", only("websocket"))
+        .header("Sec-WebSocket-Version", only("13"))
+        .header("Sec-WebSocket-Key", json!({"type": "string"}))
+        .says(101, OPENED, Value::Null)
+        .says(426, "Not a request for a WebSocket of version 13", json_of(named("ErrorResponse")))
+}
+
+const OPENED: &str = "The connection is a WebSocket. The client sends text messages {\"type\": \"response.create\", …} with \
+    the fields of ResponsesRequest, without 'stream', 'stream_options' and 'background'. The server sends the events \
+    of the response, one JSON text a message, and for an error {\"type\": \"error\", \"status\": 400, \"error\": \
+    {\"type\", \"code\", \"message\", \"param\"}}. Responses follow each other. 'previous_response_id' may name the \
+    connection's last response even with 'store': false";
 
 fn response() -> Value {
     let flag = || json!({"type": "boolean"});

@@ -81,6 +81,16 @@ impl KeyedBody {
         Ok(Self { body, key })
     }
 
+    /// The message of a connection, which has no key. Fails when the user's quota is used up.
+    pub(crate) async fn of_message(
+        context: &ServerContext,
+        user: UserId,
+        body: BufferedBody,
+    ) -> Result<Self, ApiError> {
+        quota::check(context, user, None, NewWork::job(body.bytes.len())).await?;
+        Ok(Self { body, key: None })
+    }
+
     /// Parses the body, a large one on a thread that may block. The body counts against
     /// `limits.bodies_bytes` until then.
     pub(crate) async fn parse<T: Send + 'static>(

@@ -19,10 +19,27 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogCut;
 
-/// Frames of a stream that were not sent yet.
+/// An event of the stream.
+#[derive(Debug)]
+pub(super) struct StreamedEvent {
+    kind: String,
+    number: u64,
+    /// The event as JSON.
+    pub(super) data: String,
+}
+
+impl StreamedEvent {
+    /// The event as a frame of server-sent events.
+    pub(super) fn to_frame(&self) -> String {
+        let Self { kind, number, data } = self;
+        format!("event: {kind}\nid: {number}\ndata: {data}\n\n")
+    }
+}
+
+/// Events of a stream that were not sent yet.
 #[derive(Debug, Default)]
-struct Frames {
-    out: Vec<u8>,
+struct UnsentEvents {
+    out: Vec<StreamedEvent>,
     /// The number of the last event that the client has.
     after: Option<u64>,
 }
@@ -40,7 +57,7 @@ pub(super) struct ResponseFold {
     last_seq: u64,
     /// The number of the stream's next event.
     next: u64,
-    frames: Option<Frames>,
+    unsent: Option<UnsentEvents>,
 }
 
 impl ResponseFold {
@@ -53,19 +70,19 @@ impl ResponseFold {
             declared: DeclaredTools::of(request),
             last_seq: 0,
             next: 0,
-            frames: None,
+            unsent: None,
         }
     }
 
-    /// Writes frames, too, behind the event of this number.
+    /// Keeps events, too, behind the event of this number.
     pub(super) fn streamed(mut self, after: Option<u64>) -> Self {
-        self.frames = Some(Frames { out: Vec::new(), after });
+        self.unsent = Some(UnsentEvents { out: Vec::new(), after });
         self
     }
 
-    /// The frames since the last call.
-    pub(super) fn take_frames(&mut self) -> Vec<u8> {
-        self.frames.as_mut().map(|frames| std::mem::take(&mut frames.out)).unwrap_or_default()
+    /// The events since the last call.
+    pub(super) fn take_events(&mut self) -> Vec<StreamedEvent> {
+        self.unsent.as_mut().map(|unsent| std::mem::take(&mut unsent.out)).unwrap_or_default()
     }
 
     pub(super) fn job(&self) -> JobId {
@@ -368,14 +385,11 @@ impl ResponseFold {
         self.emit(kind, &|_| fields.clone());
     }
 
-    /// Counts an event, and writes its frame if the client does not have it.
+    /// Counts an event, and keeps it if the client does not have it.
     fn emit(&mut self, kind: &str, fields: &dyn Fn(&Self) -> Value) {
         let number = self.next;
         self.next = number.saturating_add(1);
-        let after = match &self.frames {
-            Some(frames) => frames.after,
-            None => return,
-        };
+        let Some(UnsentEvents { after, .. }) = self.unsent else { return };
         if after.is_some_and(|after| number <= after) {
             return;
         }
@@ -384,8 +398,9 @@ impl ResponseFold {
             map.insert("type".to_owned(), kind.into());
             map.insert("sequence_number".to_owned(), number.into());
         }
-        if let Some(frames) = &mut self.frames {
-            frames.out.extend(format!("event: {kind}\nid: {number}\ndata: {data}\n\n").into_bytes());
+        if let Some(unsent) = &mut self.unsent {
+            let (kind, data) = (kind.to_owned(), data.to_string());
+            unsent.out.push(StreamedEvent { kind, number, data });
         }
     }
 

@@ -29,10 +29,20 @@ pub(super) struct FoundResponse {
 impl FoundResponse {
     /// `None` for jobs that came another way, and for responses with `store: false`.
     pub(super) fn find(store: &dyn Store, user: UserId, job: JobId) -> Result<Option<Self>, StoreError> {
+        Self::find_with((store, user), job, None)
+    }
+
+    /// The same, with a response that is not stored, but that a connection keeps.
+    fn find_with(
+        (store, user): (&dyn Store, UserId),
+        job: JobId,
+        kept: Option<JobId>,
+    ) -> Result<Option<Self>, StoreError> {
+        let is_kept = kept == Some(job);
         let (Some(job), Some(mut spec)) = (store.job(user, job)?, store.request(user, job)?) else {
             return Ok(None);
         };
-        let request = spec.response.take().filter(|request| request.is_stored);
+        let request = spec.response.take().filter(|request| request.is_stored || is_kept);
         Ok(request.map(|request| Self { job, spec, request }))
     }
 
@@ -64,9 +74,13 @@ pub(super) fn fold(store: &dyn Store, mut fold: ResponseFold, job: &Job) -> Resu
 }
 
 /// The messages that an earlier response began with and ended with.
-pub(super) fn messages(store: &dyn Store, user: UserId, id: &str) -> Result<Vec<Message>, ApiError> {
+pub(super) fn messages(
+    (store, user): (&dyn Store, UserId),
+    id: &str,
+    kept: Option<JobId>,
+) -> Result<Vec<Message>, ApiError> {
     let found = match ids::job_of(id) {
-        Some(job) => FoundResponse::find(store, user, job)?,
+        Some(job) => FoundResponse::find_with((store, user), job, kept)?,
         None => None,
     };
     let refused = |text: String, code: &'static str| ApiError::Invalid {
@@ -91,7 +105,7 @@ pub(super) fn messages(store: &dyn Store, user: UserId, id: &str) -> Result<Vec<
 /// input of a job: a short reference may name a long text, and name it often.
 pub(super) fn resolved(
     app: &AppDependencies,
-    user: UserId,
+    (user, kept): (UserId, Option<JobId>),
     path: &str,
     mut items: Vec<Value>,
 ) -> Result<Vec<Value>, ApiError> {
@@ -107,7 +121,7 @@ pub(super) fn resolved(
     }
     let (mut bytes, most) = (0_usize, app.limits.input_bytes);
     for (job, references) in wanted {
-        let found = FoundResponse::find(&*app.store, user, job)?;
+        let found = FoundResponse::find_with((&*app.store, user), job, kept)?;
         let fold = found.map(|found| found.fold(&*app.store)).transpose()?;
         for (index, place) in references {
             let Some(item) = items.get_mut(index) else { continue };

@@ -26,6 +26,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tools;
+pub(crate) mod web_socket;
 
 pub(crate) use compact::{compact, input_tokens};
 
@@ -159,13 +160,17 @@ fn forget_at_end(
         return None;
     }
     let app = Arc::clone(&context.app);
-    Some(Box::new(move || {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(async move {
-                if let Err(error) = app.store.delete(user, job).await {
-                    tracing::warn!(%job, %error, "the job of a response that is not stored was not deleted");
-                }
-            }));
-        }
-    }))
+    Some(Box::new(move || forget(&app, user, job)))
+}
+
+/// Deletes the ended job of a response that is not stored.
+fn forget(app: &Arc<AppDependencies>, user: UserId, job: JobId) {
+    let app = Arc::clone(app);
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        drop(runtime.spawn(async move {
+            if let Err(error) = app.store.delete(user, job).await {
+                tracing::warn!(%job, %error, "the job of a response that is not stored was not deleted");
+            }
+        }));
+    }
 }

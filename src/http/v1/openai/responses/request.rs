@@ -7,7 +7,7 @@ use super::tools::{self, OfferedTools};
 use super::{approval, history, options};
 use crate::domain::handed_approvals::HandedApprovals;
 use crate::domain::hosted_tool::HostedTool;
-use crate::domain::id::{ConversationId, UserId};
+use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
 use crate::domain::message::Message;
 use crate::domain::model_settings::{ModelSettings, ReasoningEffort};
@@ -98,6 +98,9 @@ pub(crate) struct ResponsesRequest {
     service_tier: Option<String>,
     safety_identifier: Option<String>,
     prompt_cache_key: Option<String>,
+    /// A response that is not stored, but that this request may continue: its connection keeps it.
+    #[serde(skip)]
+    pub(super) kept: Option<JobId>,
 }
 
 /// A job, and how it is answered.
@@ -293,9 +296,9 @@ impl ResponsesRequest {
         }
         // Before others are put in place of references: what a client writes must not name a stored image.
         let images = images::take(&mut items, app, user)?;
-        let items = history::resolved(app, user, "input", items)?;
+        let items = history::resolved(app, (user, self.kept), "input", items)?;
         let builder = match (&self.previous_response_id, conversation) {
-            (Some(id), _) => MessageBuilder::after(history::messages(&*app.store, user, id)?),
+            (Some(id), _) => MessageBuilder::after(history::messages((&*app.store, user), id, self.kept)?),
             (None, Some(id)) => MessageBuilder::behind(EarlierCalls::of(app, (user, id), &items)?),
             (None, None) => MessageBuilder::default(),
         };

@@ -1,7 +1,7 @@
-//! A response as a stream of its events. Every reader folds the log from its beginning, so numbers never
-//! change; what the client has is counted, but not sent.
+//! The events of a response. Every reader folds the log from its beginning, so numbers never change; what the
+//! client has is counted, but not sent.
 
-use super::fold::{LogCut, ResponseFold};
+use super::fold::{LogCut, ResponseFold, StreamedEvent};
 use crate::domain::event::SequencedEvent;
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
@@ -21,7 +21,21 @@ use std::sync::Arc;
 /// Acts once the stream has sent its last event.
 type AtEnd = Box<dyn FnOnce() + Send>;
 
-struct ResponseStream {
+/// What the reader of a response hears.
+pub(super) enum ResponseNews {
+    /// The next events, at least one.
+    Events(Vec<StreamedEvent>),
+    /// There was none for some time.
+    Silence,
+    /// The stream ends early. The number is that of the next event: a reader can go on behind the last one
+    /// that it got.
+    Failed { error: ApiError, number: u64 },
+    /// All events were read.
+    End,
+}
+
+/// A position in the events of a response.
+pub(super) struct ResponseReader {
     context: Arc<ServerContext>,
     caller: Caller,
     reader: LogReader,
@@ -41,18 +55,30 @@ pub(super) struct StreamReader {
 
 /// Streams on from where the fold stands.
 pub(super) fn open(context: &Arc<ServerContext>, fold: ResponseFold, reader: StreamReader) -> HttpResponse {
-    let StreamReader { caller, guard, at_end } = reader;
-    let stream = Box::new(ResponseStream {
-        context: Arc::clone(context),
-        caller,
-        reader: LogReader::new(context, caller, fold.job()).after(fold.last_seq()),
-        has_ended: fold.end().is_some(),
-        fold,
-        guard,
-        at_end,
-        _lasting: MeasuredLifetime::stream(&context.app.meter),
+    let reader = Box::new(ResponseReader::new(context, fold, reader));
+    response::events("text/event-stream", StreamBody::new(try_unfold(reader, next_frames)))
+}
+
+async fn next_frames(
+    mut reader: Box<ResponseReader>,
+) -> Result<Option<(Bytes, Box<ResponseReader>)>, BodyError> {
+    let frames = match reader.next().await {
+        ResponseNews::Events(events) => events.iter().map(StreamedEvent::to_frame).collect(),
+        ResponseNews::Silence => ": keep-alive\n\n".to_owned(),
+        ResponseNews::Failed { error, number } => error_frame(&error, number),
+        ResponseNews::End => return Ok(None),
+    };
+    Ok(Some((frames.into(), reader)))
+}
+
+/// The frame that ends a stream early.
+fn error_frame(error: &ApiError, number: u64) -> String {
+    let (message, code) = (error.message(), error.code());
+    let data = json!({
+        "type": "error", "sequence_number": number, "code": code, "message": message, "param": null,
+        "error": {"type": "server_error", "code": code, "message": message, "param": null},
     });
-    response::events("text/event-stream", StreamBody::new(try_unfold(stream, ResponseStream::next)))
+    format!("event: error\ndata: {data}\n\n")
 }
 
 /// The log of this response no longer has all events.
@@ -64,31 +90,49 @@ pub(super) fn cut() -> ApiError {
     }
 }
 
-impl ResponseStream {
-    /// The next frames.
-    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
-        let mut ready = self.fold.take_frames();
-        while ready.is_empty() && !self.has_ended {
-            ready = match self.reader.next().await {
-                Ok(LogNews::Events(events)) => match self.apply(events) {
-                    Ok(()) => self.fold.take_frames(),
-                    Err(error) => self.fail(&error),
-                },
-                Ok(LogNews::Silence) => b": keep-alive\n\n".to_vec(),
-                Ok(LogNews::Closing) => {
-                    let error = failure::interrupted(&self.context, self.fold.job());
-                    self.fail(&error)
-                }
-                Err(error) => self.fail(&error),
-            };
+impl ResponseReader {
+    pub(super) fn new(context: &Arc<ServerContext>, fold: ResponseFold, reader: StreamReader) -> Self {
+        let StreamReader { caller, guard, at_end } = reader;
+        Self {
+            context: Arc::clone(context),
+            caller,
+            reader: LogReader::new(context, caller, fold.job()).after(fold.last_seq()),
+            has_ended: fold.end().is_some(),
+            fold,
+            guard,
+            at_end,
+            _lasting: MeasuredLifetime::stream(&context.app.meter),
         }
-        if ready.is_empty() {
-            if let Some(act) = self.at_end.take() {
-                act();
+    }
+
+    /// Waits for the next events. Nothing is lost if the future is dropped.
+    pub(super) async fn next(&mut self) -> ResponseNews {
+        loop {
+            let events = self.fold.take_events();
+            if !events.is_empty() {
+                return ResponseNews::Events(events);
             }
-            return Ok(None);
+            if self.has_ended {
+                if let Some(act) = self.at_end.take() {
+                    act();
+                }
+                return ResponseNews::End;
+            }
+            let read = match self.reader.next().await {
+                Ok(LogNews::Events(events)) => self.apply(events),
+                Ok(LogNews::Silence) => return ResponseNews::Silence,
+                Ok(LogNews::Closing) => Err(failure::interrupted(&self.context, self.fold.job())),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = read {
+                return self.fail(error);
+            }
         }
-        Ok(Some((ready.into(), self)))
+    }
+
+    /// Whether the response ended as failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.fold.end().is_some() && self.fold.state() == "failed"
     }
 
     fn apply(&mut self, events: Vec<SequencedEvent>) -> Result<(), ApiError> {
@@ -113,17 +157,10 @@ impl ResponseStream {
         }
     }
 
-    /// The frame that ends a stream early. It has no number of its own, so that a reader can go on behind the
-    /// last event that it got.
-    fn fail(&mut self, error: &ApiError) -> Vec<u8> {
+    fn fail(&mut self, error: ApiError) -> ResponseNews {
         self.end();
         self.at_end = None;
-        let number = self.fold.next_number();
-        let (message, code) = (error.message(), error.code());
-        let data = json!({
-            "type": "error", "sequence_number": number, "code": code, "message": message, "param": null,
-            "error": {"type": "server_error", "code": code, "message": message, "param": null},
-        });
-        format!("event: error\ndata: {data}\n\n").into_bytes()
+        drop(self.fold.take_events()); // nothing follows the error
+        ResponseNews::Failed { error, number: self.fold.next_number() }
     }
 }

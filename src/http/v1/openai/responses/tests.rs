@@ -1,6 +1,6 @@
 //! The fold of a log against its own prefixes and pages, and the messages of items.
 
-use super::fold::{LogCut, ResponseFold};
+use super::fold::{LogCut, ResponseFold, StreamedEvent};
 use super::input::{MessageBuilder, items, shown};
 use super::{history, images, request};
 use crate::domain::client_call_id::ClientCallId;
@@ -90,7 +90,7 @@ fn frames(pages: &[Vec<SequencedEvent>], after: Option<u64>) -> Vec<Value> {
         for event in page.clone() {
             fold.apply(event).expect("no gap");
         }
-        text.push_str(&String::from_utf8(fold.take_frames()).expect("UTF-8"));
+        text.extend(fold.take_events().iter().map(StreamedEvent::to_frame));
     }
     text.split_terminator("\n\n").map(frame).collect()
 }
@@ -294,7 +294,7 @@ fn p8_references_name_no_more_text_than_the_input_of_a_job_has() {
     app.limits.input_bytes = 1_024;
     let resolved = |references: usize, id: &str| {
         let items = vec![json!({"type": "item_reference", "id": id}); references];
-        history::resolved(&app, UserId::SINGLE, "items", items)
+        history::resolved(&app, (UserId::SINGLE, None), "items", items)
     };
     let id = super::ids::item_id("msg", JOB, 0);
     let items = resolved(2, &id).expect("items");

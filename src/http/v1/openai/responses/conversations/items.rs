@@ -66,7 +66,7 @@ pub(super) fn new_items(
         let text = format!("'items' has more than limits.input_messages = {most} items");
         return Err(ApiError::value("items", text));
     }
-    let items = history::resolved(app, user, "items", items)?;
+    let items = history::resolved(app, (user, None), "items", items)?;
     if images::have_images(&items) {
         let text =
             "images of added items are not kept; send them as input of a response in this conversation";

@@ -1,0 +1,6 @@
+//! WebSockets (RFC 6455): the request that opens one, and the messages on it. The frames are those of
+//! `tungstenite`.
+
+mod counted_input;
+pub(crate) mod handshake;
+pub(crate) mod socket;
