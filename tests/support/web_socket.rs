@@ -1,4 +1,4 @@
-//! A client of WebSockets.
+//! A client of the WebSocket.
 
 use super::Server;
 use serde_json::{Value, json};

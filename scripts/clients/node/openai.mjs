@@ -1,6 +1,7 @@
-// openai-node: chat completions, responses, files and batches.
+// openai-node: chat completions, responses (over a WebSocket, too), files and batches.
 import OpenAI, {toFile} from 'openai';
 import {zodResponseFormat, zodTextFormat} from 'openai/helpers/zod';
+import {ResponsesWS} from 'openai/resources/responses/ws';
 import {z} from 'zod';
 import {all, assert, city, crash, run, slowText, url} from './common.mjs';
 
@@ -60,6 +61,33 @@ await run({
     const second = await client.responses.create(
       {model, previous_response_id: first.id, input: results, tools: [tool]});
     assert.equal(second.output_text, '2 results: mild');
+  },
+  async 'responses over a WebSocket'() {
+    const socket = new ResponsesWS(client);
+    const turn = async fields => {
+      const events = [];
+      const ended = new Promise((resolve, reject) => {
+        const take = event => {
+          events.push(event);
+          if (event.type === 'response.completed') {
+            socket.off('event', take);
+            resolve(event.response);
+          }
+        };
+        socket.on('event', take);
+        socket.once('error', reject);
+      });
+      socket.send({type: 'response.create', model, store: false, ...fields});
+      const response = await ended;
+      assert.deepEqual(events.map(event => event.sequence_number), [...events.keys()]);
+      return response;
+    };
+    const first = await turn({input: 'weather Rome', tools: [tool]});
+    const [call] = first.output.filter(item => item.type === 'function_call');
+    const input = [{type: 'function_call_output', call_id: call.call_id, output: 'mild'}];
+    const second = await turn({input, tools: [tool], previous_response_id: first.id});
+    assert.equal(second.output[0].content[0].text, '1 results: mild');
+    socket.close();
   },
   async 'background, resumed after kill -9'() {
     const events = [];

@@ -1,4 +1,4 @@
-//! WebSockets: limits of time and size, and clients that do not read.
+//! The WebSocket of responses: limits of time and size, and clients that do not read.
 
 use crate::http::ShutdownStage;
 use crate::http::testing::Server;
