@@ -173,6 +173,7 @@ fn filled(path: &str, id: &str, message: &str) -> String {
         .replace("{mid}", message)
         .replace("{token}", message)
         .replace("{item}", message)
+        .replace("{n}", "0")
         .replace("{path}", "secret.txt")
 }
 
@@ -355,6 +356,28 @@ fn p7_an_image_cannot_be_taken_from_a_file_of_another_user() {
     assert_eq!(show(&bob, file).replace(file, ""), show(&bob, &unknown).replace(&unknown, ""));
     assert!(show(&bob, file).contains("there is no file"));
     assert!(!show(&ann, file).contains("there is no file"));
+}
+
+#[test]
+fn p7_an_image_is_shown_to_the_user_of_its_job_alone() {
+    let config =
+        format!("{CONFIG}default_model: eyes\nmodels: [{{id: eyes, provider: demo, vision: true}}]\n");
+    let server = Server::start_with(&config);
+    let root = Client::register(&server, "root");
+    let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
+    let file = json!({"name": "a", "content": "data:image/gif;base64,R0lGODlh"});
+    let order = json!({"input": [{"role": "user", "content": "look", "attachments": [file]}]});
+    let job = ann.json("POST", "/v1/jobs?wait=30", &order)["id"].as_str().expect("an id").to_owned();
+    assert_eq!(ann.get(&format!("/v1/jobs/{job}/images/0")), (200, "GIF89a".to_owned()));
+    for other in [&bob, &root] {
+        for number in ["0", "1", "x"] {
+            let (foreign, missing) = (
+                other.get(&format!("/v1/jobs/{job}/images/{number}")),
+                other.get(&format!("/v1/jobs/{}/images/{number}", unknown_id(&job))),
+            );
+            assert_eq!((foreign.0, &foreign), (404, &missing), "{number}");
+        }
+    }
 }
 
 #[test]

@@ -45,6 +45,16 @@ impl ImageType {
         }
     }
 
+    /// The name of a file that has none.
+    pub fn file_name(self) -> String {
+        format!("image.{}", self.extension())
+    }
+
+    /// The usual extension of its files.
+    pub fn extension(self) -> &'static str {
+        self.as_str().trim_start_matches("image/")
+    }
+
     /// Media type.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,6 +95,9 @@ pub struct Image {
     /// How closely the model looks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<ImageDetail>,
+    /// Where it stands in the text of its message; `None`: after the text and the attached files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_offset_bytes: Option<usize>,
     /// The content: present between a request and the store, and in a request to a provider. Never stored.
     #[serde(skip)]
     pub data: Option<Arc<[u8]>>,
@@ -117,6 +130,7 @@ mod tests {
             bytes: 3,
             name: None,
             detail: None,
+            text_offset_bytes: None,
             data: Some(Arc::from(b"abc".as_slice())),
         };
         let stored = serde_json::to_value(&image).expect("JSON");

@@ -22,7 +22,7 @@ pub enum Message {
         /// Attached files; models read them as fenced blocks after the text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
-        /// Images; models see them after the text.
+        /// Images; models see them where they stand in the text ([`super::user_parts`]).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
     },

@@ -39,6 +39,7 @@ pub mod timing;
 pub mod tokens;
 pub mod tool;
 pub mod usage;
+pub mod user_parts;
 pub mod webhook;
 pub mod webhook_event;
 pub mod workspace;

@@ -72,6 +72,7 @@ routes! {
     GET "/v1/jobs/{id}" User ["wait", "include"] => async v1::jobs::show;
     DELETE "/v1/jobs/{id}" User [] => async v1::jobs::delete;
     GET "/v1/jobs/{id}/output" User [] => async v1::jobs::output;
+    GET "/v1/jobs/{id}/images/{n}" User [] => async v1::jobs::images::show;
     GET "/v1/jobs/{id}/events" Stream ["after", "starting_after", "format", "follow"] => async v1::jobs::events::events;
     GET "/v1/jobs/{id}/audit" User [] => async v1::jobs::audit;
     POST "/v1/jobs/{id}/cancel" User [] => async v1::jobs::cancel;

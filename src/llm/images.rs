@@ -2,13 +2,13 @@
 
 use crate::domain::image::Image;
 use crate::domain::message::Message;
+use crate::domain::user_parts::{self, UserPart};
 use crate::ports::{
     CancelToken, ChunkSink, Completion, Contents, ForwardOutcome, ForwardRequest, ForwardSink, Model,
     ModelError, ModelInfo, ModelRequest,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::io::Read;
 use std::sync::Arc;
 
 /// What a model that sees no images reads in place of each.
@@ -29,9 +29,13 @@ impl ImageLoader {
     fn load(&self, message: &mut Message, sees: bool) -> Result<(), ModelError> {
         let Message::User { content, images, .. } = message else { return Ok(()) };
         if !sees {
-            for _ in images.drain(..) {
-                *content = if content.is_empty() { NOTE.to_owned() } else { format!("{content}\n\n{NOTE}") };
-            }
+            let parts = user_parts::in_order(content, &[], images).into_iter();
+            let texts = parts.map(|part| match part {
+                UserPart::Text(text) => text,
+                UserPart::Image(_) => NOTE.into(),
+            });
+            *content = texts.collect::<Vec<_>>().join("\n\n");
+            images.clear();
         }
         images.iter_mut().filter(|image| image.data.is_none()).try_for_each(|image| {
             image.data = Some(self.read(image)?);
@@ -41,11 +45,9 @@ impl ImageLoader {
 
     fn read(&self, image: &Image) -> Result<Arc<[u8]>, ModelError> {
         let failed = |reason: String| ModelError::Refused(format!("an image cannot be read: {reason}"));
-        let file = self.contents.open(image.content).map_err(|error| failed(error.to_string()))?;
-        let file = file.ok_or_else(|| failed("its content is gone".to_owned()))?;
-        let mut bytes = Vec::new();
-        file.take(image.bytes).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-        Ok(Arc::from(bytes))
+        let read = self.contents.read(image.content, image.bytes);
+        let bytes = read.map_err(|error| failed(error.to_string()))?;
+        Ok(Arc::from(bytes.ok_or_else(|| failed("its content is gone".to_owned()))?))
     }
 }
 

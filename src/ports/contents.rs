@@ -1,9 +1,10 @@
-//! Contents of uploaded files, outside of the store: each is kept once, under its SHA-256.
+//! Contents of uploaded files and of images, outside of the store: each is kept once, under its SHA-256.
 
 use super::store_error::StoreError;
 use crate::domain::stored_file::ContentDigest;
 use std::any::Any;
 use std::fs::File;
+use std::io::Read;
 
 /// Keeps contents. All calls block.
 pub trait Contents: Send + Sync {
@@ -11,6 +12,13 @@ pub trait Contents: Send + Sync {
     fn begin(&self) -> Result<Box<dyn IncomingContent>, StoreError>;
     /// Opens a content for reading; `None` when there is none.
     fn open(&self, content: ContentDigest) -> Result<Option<File>, StoreError>;
+    /// Reads at most so many bytes of a content into memory; `None` when there is none.
+    fn read(&self, content: ContentDigest, most_bytes: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(file) = self.open(content)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(most_bytes).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
     /// Protects a content that is there from removal, as long as the returned value lives; `None` when
     /// there is none.
     fn pin(&self, content: ContentDigest) -> Result<Option<PinnedContent>, StoreError>;

@@ -100,6 +100,8 @@ pub enum ChatMessage {
     Ask {
         /// Message id.
         id: AskId,
+        /// The job that answers it.
+        job: JobId,
         /// When it was sent, unix milliseconds.
         created_at_ms: u64,
         /// Messages of the job's input.

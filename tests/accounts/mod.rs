@@ -281,7 +281,7 @@ fn p9_responses_have_security_headers_and_allowed_origins_get_cors() {
     for path in ["/healthz", "/v1/jobs", "/nowhere"] {
         let reply = server.get_with(path, &[page]);
         for (name, value) in [
-            ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+            ("content-security-policy", "default-src 'none'; sandbox; frame-ancestors 'none'"),
             ("referrer-policy", "no-referrer"),
             ("cross-origin-resource-policy", "same-origin"),
             ("x-frame-options", "DENY"),

@@ -39,6 +39,7 @@ fn busy() -> Fixture {
         bytes: 3,
         name: None,
         detail: None,
+        text_offset_bytes: None,
         data: None,
     };
     late.spec.input =

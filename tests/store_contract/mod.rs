@@ -18,6 +18,7 @@ mod event_log;
 mod fair_shares;
 mod faults;
 mod fixture;
+mod images;
 mod job_lists;
 mod malformed_rows;
 mod messages;

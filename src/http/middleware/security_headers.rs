@@ -3,10 +3,10 @@
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
-/// A response loads nothing, stands in no frame and keeps its type; pages of other sites read it through
-/// CORS only.
+/// A response loads and runs nothing, stands in no frame and keeps its type; pages of other sites read it
+/// through CORS only.
 const HEADERS: [(HeaderName, &str); 5] = [
-    (hyper::header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (hyper::header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox; frame-ancestors 'none'"),
     (hyper::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (hyper::header::X_FRAME_OPTIONS, "DENY"),
     (hyper::header::REFERRER_POLICY, "no-referrer"),

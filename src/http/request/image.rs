@@ -7,11 +7,11 @@ use crate::domain::stored_file::ContentDigest;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
+use crate::ports::{Contents, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::io::Read;
 use std::sync::Arc;
 
 /// The image in base64. `path` names it in errors.
@@ -55,10 +55,14 @@ pub(crate) fn of_file(path: &str, id: &str, app: &AppDependencies, user: UserId)
     if found.bytes > most as u64 {
         return Err(too_large(path, most));
     }
-    let file = app.contents.open(found.content)?.ok_or_else(missing)?;
-    let mut bytes = Vec::new();
-    file.take(most as u64).read_to_end(&mut bytes).map_err(|_| ApiError::Internal)?;
+    let bytes = app.contents.read(found.content, most as u64)?.ok_or_else(missing)?;
     of_bytes(path, None, bytes, most)
+}
+
+/// A stored image as a data URL; `None` when its content is gone. Blocks.
+pub(crate) fn data_url(image: &Image, contents: &dyn Contents) -> Result<Option<String>, StoreError> {
+    let bytes = contents.read(image.content, image.bytes)?;
+    Ok(bytes.map(|bytes| format!("data:{};base64,{}", image.media_type.as_str(), STANDARD.encode(bytes))))
 }
 
 /// `detail` of a part.
@@ -89,6 +93,7 @@ fn of_bytes(path: &str, named: Option<&str>, bytes: Vec<u8>, most: usize) -> Res
         bytes: bytes.len() as u64,
         name: None,
         detail: None,
+        text_offset_bytes: None,
         data: Some(Arc::from(bytes)),
     })
 }

@@ -4,6 +4,7 @@
 use crate::domain::image::Image;
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
+use crate::domain::user_parts::{self, UserPart};
 use crate::llm::images::base64;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -146,9 +147,11 @@ impl TurnBuilder<'_> {
             Message::System { content } if self.turns.is_empty() => self.system.push(text(content)),
             Message::System { content } => self.say(content),
             Message::User { content, attachments, images } => {
-                self.say(&Message::user_text(content, attachments));
-                for image in images {
-                    self.show(image);
+                for part in user_parts::in_order(content, attachments, images) {
+                    match part {
+                        UserPart::Text(words) => self.say(&words),
+                        UserPart::Image(image) => self.show(image),
+                    }
                 }
             }
             Message::Tool { id_ref, name, content } => self.answer(id_ref, name, content),

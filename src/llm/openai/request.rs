@@ -5,9 +5,11 @@ use super::quirks::ProviderQuirks;
 use super::replay_data;
 use super::settings::put_settings;
 use super::unsupported::{RESPONSE_FORMAT, UnsupportedParameters};
+use crate::domain::attachment::Attachment;
 use crate::domain::image::Image;
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolDefinition};
+use crate::domain::user_parts::{self, UserPart};
 use crate::llm::images::base64;
 use crate::llm::transport::request_body::ProviderRequestBody;
 use crate::ports::ModelRequest;
@@ -94,8 +96,7 @@ fn message(
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
         Message::User { content, attachments, images } => {
-            let text = Message::user_text(content, attachments);
-            json!({"role": "user", "content": with_images(text, images)})
+            json!({"role": "user", "content": user_content(content, attachments, images)})
         }
         Message::Tool { id_ref, content, .. } => {
             json!({"role": "tool", "tool_call_id": naming::id(id_ref, quirks.ids), "content": content})
@@ -126,10 +127,10 @@ fn message(
     }
 }
 
-/// The text alone, or parts: the text, then the images.
-fn with_images(text: String, images: &[Image]) -> Value {
+/// The text alone, or parts in the user's order.
+fn user_content(content: &str, attachments: &[Attachment], images: &[Image]) -> Value {
     if images.is_empty() {
-        return text.into();
+        return Message::user_text(content, attachments).into();
     }
     let image = |image: &Image| {
         let url = format!("data:{};base64,{}", image.media_type.as_str(), base64(image)?);
@@ -139,9 +140,12 @@ fn with_images(text: String, images: &[Image]) -> Value {
         }
         Some(json!({"type": "image_url", "image_url": fields}))
     };
-    let text = Some(text).filter(|text| !text.is_empty());
-    let text = text.map(|text| json!({"type": "text", "text": text}));
-    text.into_iter().chain(images.iter().filter_map(image)).collect()
+    let parts = user_parts::in_order(content, attachments, images).into_iter();
+    let parts = parts.filter_map(|part| match part {
+        UserPart::Text(text) => Some(json!({"type": "text", "text": text})),
+        UserPart::Image(found) => image(found),
+    });
+    parts.collect()
 }
 
 fn call(call: &ToolCall, quirks: &ProviderQuirks) -> Value {

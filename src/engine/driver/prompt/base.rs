@@ -153,8 +153,12 @@ fn with_summary(summary: &str, conversation: Vec<Message>) -> Vec<Message> {
     let preface = format!("[What was said before, in short]\n{summary}\n[End of what was said before]");
     let mut rest = conversation.into_iter().peekable();
     let first = match rest.next_if(|message| matches!(message, Message::User { .. })) {
-        Some(Message::User { content, attachments, images }) => {
-            Message::User { content: format!("{preface}\n\n{content}"), attachments, images }
+        Some(Message::User { content, attachments, mut images }) => {
+            let before = format!("{preface}\n\n");
+            for offset in images.iter_mut().filter_map(|image| image.text_offset_bytes.as_mut()) {
+                *offset = offset.saturating_add(before.len());
+            }
+            Message::User { content: before + &content, attachments, images }
         }
         _ => Message::user(preface),
     };

@@ -9,6 +9,7 @@ use crate::domain::job::{Job, JobError, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::steps::{self, CallRecord, Step};
 use crate::http::api::envelope::date;
+use crate::http::v1::jobs::images;
 use crate::ports::ChatMessage;
 use serde::Serialize;
 
@@ -41,7 +42,33 @@ pub(crate) struct QuestionResponse {
 struct QuestionText {
     text: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    attachments: Vec<Attachment>,
+    attachments: Vec<AttachmentResponse>,
+}
+
+/// A file of a question.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatAttachment"))]
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AttachmentResponse {
+    Text(Attachment),
+    Image(ImageResponse),
+}
+
+/// An image of a question.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatImage"))]
+#[derive(Serialize)]
+struct ImageResponse {
+    /// File name.
+    name: String,
+    /// Kind of image, such as `png`.
+    extension: String,
+    /// Always empty: `url` has the content.
+    content: &'static str,
+    media_type: &'static str,
+    /// Length of its content.
+    bytes: u64,
+    /// Path of the content, for its owner alone.
+    url: String,
 }
 
 /// An answer, possibly unfinished.
@@ -78,8 +105,8 @@ impl MessageResponse {
     /// The message of this conversation.
     pub(crate) fn of(conversation: &ConversationId, message: ChatMessage) -> Self {
         match message {
-            ChatMessage::Ask { id, created_at_ms, messages } => {
-                let said = asked(messages);
+            ChatMessage::Ask { id, job, created_at_ms, messages } => {
+                let said = asked(job, messages);
                 Self::Ask(QuestionResponse {
                     id,
                     conversation_id: conversation.clone(),
@@ -126,22 +153,31 @@ impl AnswerResponse {
 }
 
 /// All user messages of a job; a job of `/v1` may have several.
-fn asked(messages: Vec<Message>) -> QuestionText {
-    let (mut texts, mut files) = (Vec::new(), Vec::new());
+fn asked(job: JobId, messages: Vec<Message>) -> QuestionText {
+    let (mut texts, mut files, mut number) = (Vec::new(), Vec::new(), 0_usize..);
     for message in messages {
         if let Message::User { content, attachments, images } = message {
             texts.push(content);
-            files.extend(attachments);
-            files.extend(images.into_iter().map(shown));
+            files.extend(attachments.into_iter().map(AttachmentResponse::Text));
+            files.extend(
+                images.into_iter().zip(number.by_ref()).map(|(image, number)| shown(job, number, image)),
+            );
         }
     }
     QuestionText { text: texts.join("\n\n"), attachments: files }
 }
 
-/// An image by its name, without its bytes.
-fn shown(image: Image) -> Attachment {
-    let extension = image.media_type.as_str().trim_start_matches("image/").to_owned();
-    Attachment { name: image.name.unwrap_or_else(|| "image".to_owned()), extension, content: String::new() }
+/// An image without its bytes: one of so many of the job.
+fn shown(job: JobId, number: usize, image: Image) -> AttachmentResponse {
+    let Image { media_type, bytes, name, .. } = image;
+    AttachmentResponse::Image(ImageResponse {
+        name: name.unwrap_or_else(|| media_type.file_name()),
+        extension: media_type.extension().to_owned(),
+        content: "",
+        media_type: media_type.as_str(),
+        bytes,
+        url: images::path(job, number),
+    })
 }
 
 /// The count in `done`, else the tokens used so far.

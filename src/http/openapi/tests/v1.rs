@@ -5,6 +5,7 @@ use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW};
 use crate::domain::id::{ConversationId, JobId};
+use crate::domain::image::ImageType;
 use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
 use crate::http::dependencies::AppDependencies;
@@ -191,6 +192,15 @@ pub(super) fn key() -> Value {
     json!({"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"})
 }
 
+fn images(drawing: &mut Drawing) {
+    let types = [ImageType::Png, ImageType::Jpeg, ImageType::Gif, ImageType::Webp].map(ImageType::as_str);
+    let image =
+        types.map(|kind| (kind.to_owned(), json!({"schema": {"type": "string", "contentMediaType": kind}})));
+    let image: Value = image.into_iter().collect::<serde_json::Map<_, _>>().into();
+    let show = Operation::new("GET", "/v1/jobs/{id}/images/{n}", "An image of its input, counted from 0");
+    drawing.add(show.says(200, "Its bytes", image));
+}
+
 fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     event_shapes(drawing);
     let words = json!({"enum": ["queued", "running", "waiting", "succeeded", "failed", "cancelled"]});
@@ -235,6 +245,7 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     let text = json!({"text/plain": {"schema": {"type": "string"}}});
     drawing
         .add(Operation::new("GET", "/v1/jobs/{id}/output", "The answer's text").says(200, "The text", text));
+    images(drawing);
     let follow = Operation::new("GET", "/v1/jobs/{id}/events", "What has happened, and what happens")
         .query("after", json!({"type": "integer", "minimum": 0}))
         .query("follow", json!({"type": "boolean"}))

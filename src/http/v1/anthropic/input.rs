@@ -6,6 +6,7 @@ use crate::domain::image::Image;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::domain::user_parts::UserPartsBuilder;
 use crate::http::error::ApiError;
 use crate::http::request::image;
 use crate::http::request::member;
@@ -77,18 +78,18 @@ struct MessageReader<'a> {
 impl MessageReader<'_> {
     /// Results of calls become messages of their own, before the text.
     fn user(&mut self, path: &str, content: Value) -> Result<(), ApiError> {
-        let (mut content_texts, mut attachments, mut images) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut parts, mut attachments) = (UserPartsBuilder::default(), Vec::new());
         let before = self.messages.len();
         for (path, block) in blocks(path, content)? {
             match kind(&block) {
-                "text" => content_texts.push(text_of(&path, &block, "text")?),
+                "text" => parts.text("\n\n", &text_of(&path, &block, "text")?),
                 "document" => attachments.push(document(&path, &block)?),
-                "image" => images.push(image_of(&path, &block, self.limits)?),
+                "image" => parts.image(image_of(&path, &block, self.limits)?),
                 "tool_result" => self.result(&path, &block)?,
                 _ => return Err(refused(&path, &block, "text, image, document or tool_result")),
             }
         }
-        let content = content_texts.join("\n\n");
+        let (content, images) = parts.finish();
         let is_empty = content.is_empty() && attachments.is_empty() && images.is_empty();
         if is_empty && self.messages.len() == before {
             return Err(ApiError::value(path, format!("'{path}' is empty")));

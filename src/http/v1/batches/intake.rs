@@ -10,8 +10,9 @@ use crate::domain::limits::Limits;
 use crate::http::blocking::blocking;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::v1::jobs::images;
 use crate::http::v1::openai::headers::JobHeaders;
-use crate::ports::{BatchError, Idempotent, NewBatch, NewLine};
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, PinnedContent};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -151,9 +152,15 @@ impl BatchIntake {
         self.waiting_bytes = 0;
         let lines = std::mem::take(&mut self.waiting);
         let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
+        // Until the lines name them.
+        let mut pins: Vec<PinnedContent> = Vec::new();
         for (number, text) in lines {
             match self.check(&text) {
-                Ok(line) => new.push(line),
+                Ok((line, images)) if self.faults.is_empty() => {
+                    new.push(line);
+                    pins.extend(images);
+                }
+                Ok(_) => {} // no line of the file is stored
                 Err(error) => self.fail(Some(number), error)?,
             }
             if let Err(error) = check_line_count(self.names.len(), &self.app.limits) {
@@ -172,14 +179,19 @@ impl BatchIntake {
         Ok(())
     }
 
-    fn check(&mut self, text: &[u8]) -> Result<NewLine, ApiError> {
+    /// The line, whose images are on the disk and no longer in memory.
+    fn check(&mut self, text: &[u8]) -> Result<(NewLine, Vec<PinnedContent>), ApiError> {
         let NewBatchLines { user, file, headers, .. } = &self.batch;
-        let line = line::parse(text, &self.app, *user, (*file, headers))?;
+        let mut line = line::parse(text, &self.app, *user, (*file, headers))?;
         if !self.names.insert(name_digest(&line.custom_id)) {
             let rule = format!("the custom_id '{}' is used twice", line.custom_id);
             return Err(ApiError::value("custom_id", rule));
         }
-        Ok(line)
+        if !self.faults.is_empty() {
+            return Ok((line, Vec::new()));
+        }
+        let pins = images::store_now(&*self.app.contents, &mut line.spec.input)?;
+        Ok((line, pins))
     }
 
     /// A fault of the whole text: nothing more is read.

@@ -11,7 +11,6 @@ use crate::http::request::quoted::quoted;
 use crate::http::request::typed;
 use crate::http::request::values::{BoundedText, WholeNumber};
 use crate::http::v1::jobs::spec::JobRequest;
-use crate::http::v1::jobs::spec::input::refuse_images;
 use crate::http::v1::openai::headers::JobHeaders;
 use crate::http::v1::openai::{body, chat, responses};
 use crate::ports::NewLine;
@@ -63,9 +62,7 @@ pub(crate) fn parse(
         None | Some("/v1/jobs") => {
             let mut job: JobRequest = typed::from_map(body)?;
             job.priority.get_or_insert(WholeNumber(PRIORITY));
-            let spec = job.into_spec(app, user)?;
-            refuse_images(&spec.input, "lines of a batch")?;
-            return Ok(NewLine { custom_id: custom_id.0, spec });
+            return Ok(NewLine { custom_id: custom_id.0, spec: job.into_spec(app, user)? });
         }
         Some("/v1/chat/completions") => chat::line_job,
         Some("/v1/responses") => responses::line_job,
@@ -79,7 +76,6 @@ pub(crate) fn parse(
     };
     refuse_early_answers(&body)?;
     let mut spec: JobSpec = read(body, headers.clone(), app, user)?;
-    refuse_images(&spec.input, "lines of a batch")?;
     spec.priority = headers.priority.or(Priority::new(PRIORITY)).unwrap_or(spec.priority);
     spec.on_disconnect = OnDisconnect::Continue; // nobody waits
     Ok(NewLine { custom_id: custom_id.0, spec })

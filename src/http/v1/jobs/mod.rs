@@ -4,7 +4,7 @@
 pub(crate) mod approval;
 pub(crate) mod events;
 mod filter;
-mod images;
+pub(crate) mod images;
 pub(crate) mod on_disconnect;
 pub(crate) mod spec;
 pub(crate) mod store;

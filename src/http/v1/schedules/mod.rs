@@ -1,11 +1,14 @@
 //! `/v1/schedules`: jobs that run again and again (DESIGN §3). A schedule of another user does not exist
 //! (P7).
 
+mod images;
 pub(crate) mod request;
 pub(crate) mod view;
 
 use crate::domain::id::ScheduleId;
+use crate::domain::message::Message;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -15,6 +18,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::request::{body as request_body, json};
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::idempotency;
+use crate::http::v1::jobs::images as job_images;
 use crate::http::v1::page::{self, ListResponse};
 use crate::ports::{NewWork, ScheduleQuery, ScheduleStatus};
 use hyper::StatusCode;
@@ -51,14 +55,17 @@ pub(crate) async fn create(
     drop(request); // frees the headers while the job runs
     quota::check(context, user, None, NewWork::job(body.bytes.len())).await?;
     let check = move |request: ScheduleRequest, app: &AppDependencies| request.check(app, user, role);
-    let ValidSchedule { name, timing, spec, given } = json::read_large(context, body, check).await?;
+    let ValidSchedule { name, timing, mut spec, given } = json::read_large(context, body, check).await?;
+    // Until the schedule names them.
+    let _pins = job_images::store(context, &mut spec.input).await?;
     let now_ms = context.app.clock.now_ms();
     let id = ScheduleId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));
-    let mut order = ScheduledRequest { spec, given };
+    let mut order = ScheduledRequest { spec, given: given.clone() };
+    images::name_all(&mut order.given, &order.spec.input);
     label(&mut order, id, context.app.limits.metadata_pairs);
     let schedule = Schedule::new(id, user, name, timing, now_ms);
-    let stored = context.app.schedules.put(schedule, order.clone(), context.app.limits.schedules).await?;
-    let view = ScheduleResponse::whole(ScheduleStatus { schedule: stored, last_status: None }, order);
+    let stored = context.app.schedules.put(schedule, order, context.app.limits.schedules).await?;
+    let view = ScheduleResponse::whole(ScheduleStatus { schedule: stored, last_status: None }, given);
     let mut reply = response::json(StatusCode::CREATED, &view);
     response::set(&mut reply, LOCATION, &format!("/v1/schedules/{id}"));
     Ok(reply)
@@ -85,8 +92,13 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
     let id: ScheduleId = request.id("schedule")?;
     let (user, schedules) = (request.user, Arc::clone(&context.app.schedules));
     let found = context.read(move |_| schedules.schedule(user, id)).await?;
-    let (standing, order) = found.ok_or(ApiError::NotFound("schedule"))?;
-    Ok(response::json(StatusCode::OK, &ScheduleResponse::whole(standing, order)))
+    let (standing, mut order) = found.ok_or(ApiError::NotFound("schedule"))?;
+    if Message::have_images(&order.spec.input) {
+        let contents = Arc::clone(&context.app.contents);
+        let put_back = move || images::put_back(&mut order.given, &*contents).map(|()| order);
+        order = blocking(put_back).await??;
+    }
+    Ok(response::json(StatusCode::OK, &ScheduleResponse::whole(standing, order.given)))
 }
 
 /// `DELETE /v1/schedules/{id}`: no more jobs are made. Its jobs stay.

@@ -65,7 +65,6 @@ impl ScheduleRequest {
             ));
         }
         let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
-        spec::input::refuse_images(&spec.input, "schedules").map_err(inside_job)?;
         Ok(ValidSchedule { name: self.name.map(|name| name.0), timing, spec, given })
     }
 }

@@ -3,7 +3,6 @@
 use crate::domain::account::QuotaKind;
 use crate::domain::id::{JobId, ScheduleId};
 use crate::domain::job::JobStatus;
-use crate::domain::schedule::ScheduledRequest;
 use crate::domain::timing::{DEFAULT_ZONE, Timing};
 use crate::ports::ScheduleStatus;
 use serde::Serialize;
@@ -83,8 +82,8 @@ impl ScheduleResponse {
     }
 
     /// With the job request as the client wrote it.
-    pub(crate) fn whole(status: ScheduleStatus, job_request: ScheduledRequest) -> Self {
-        Self { job: Some(job_request.given), ..Self::brief(status) }
+    pub(crate) fn whole(status: ScheduleStatus, given: Map<String, Value>) -> Self {
+        Self { job: Some(given), ..Self::brief(status) }
     }
 }
 

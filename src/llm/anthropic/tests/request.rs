@@ -154,6 +154,7 @@ fn images_follow_the_text_of_their_message() {
         bytes: 3,
         name: None,
         detail: None,
+        text_offset_bytes: None,
         data: data.map(Arc::from),
     };
     let images = vec![image(Some(b"abc")), image(None)];

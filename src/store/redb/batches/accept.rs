@@ -6,7 +6,7 @@ use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
-use crate::store::redb::batches::row::{BatchLineRow, BatchRow};
+use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::jobs::idempotency::KeyUse;
@@ -24,6 +24,8 @@ impl Transaction<'_> {
         self.tables.unaccepted_batches.insert(&batch.to_bytes(), ())?;
         self.tables.batch_owners.insert(&batch.to_bytes(), &user.0)?;
         for (line, new) in (first..).zip(lines) {
+            // The line becomes this job, which then has them.
+            self.keep_images(user, job_id(batch, line).into(), &new.spec.input)?;
             let row = BatchLineRow {
                 custom_id: new.custom_id.clone(),
                 spec: Some(new.spec.clone()),

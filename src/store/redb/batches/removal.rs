@@ -3,7 +3,7 @@
 
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::{BatchError, StoreError};
-use crate::store::redb::batches::row::BatchRow;
+use crate::store::redb::batches::row::{BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
@@ -73,6 +73,15 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// A removed line needs its images no longer, unless it is a job, which keeps them.
+    fn release_line_images(&mut self, user: UserId, key: BatchLineKey) -> Result<(), StoreError> {
+        let job = job_id(key.batch, key.line);
+        if self.tables.jobs.get(&job.to_bytes())?.is_some() {
+            return Ok(());
+        }
+        self.release_images(user, job.into())
+    }
+
     /// Removes some lines of removed batches. Returns whether more are left.
     pub(crate) fn clear_removed_batches(&mut self) -> Result<bool, StoreError> {
         let Some(batch) =
@@ -90,8 +99,12 @@ impl Transaction<'_> {
                 break;
             }
         }
+        let user = self.tables.batch_owners.get(&batch.to_bytes())?.map(|user| UserId(user.value()));
         for key in &keys {
             self.tables.batch_lines.remove(key)?;
+            if let Some(user) = user {
+                self.release_line_images(user, BatchLineKey::decode(key))?;
+            }
         }
         self.count_freed(freed);
         if keys.is_empty() {

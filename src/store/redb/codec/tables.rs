@@ -14,7 +14,7 @@ use crate::store::redb::codec::keys::jobs::{
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use crate::store::redb::codec::keys::stored_files::{
-    FileContentBytes, FileExpiryBytes, JobImageBytes, OwnedFileBytes,
+    FileContentBytes, FileExpiryBytes, HeldImageBytes, OwnedFileBytes,
 };
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::malformed_rows::quarantine_key;
@@ -245,10 +245,11 @@ tables! {
     files FILES: &'static OwnedFileBytes => RawBytes, of user;
     /// Those that expire, by time.
     files_expiring FILES_EXPIRING: &'static FileExpiryBytes => ();
-    /// Images of jobs: the length of each, under job and digest.
-    job_images JOB_IMAGES: &'static JobImageBytes => u64;
-    /// All files and jobs with images, by content, with empty values: a damaged one still counts, so that its
-    /// content stays.
+    /// Images: the length of each, under digest and what names it
+    /// ([`crate::store::redb::codec::keys::stored_files::ImageHolder`]).
+    job_images JOB_IMAGES: &'static HeldImageBytes => u64;
+    /// All files, and all that name images, by content, with empty values: a damaged one still counts, so
+    /// that its content stays.
     file_contents FILE_CONTENTS: &'static FileContentBytes => RawBytes;
     /// Files of each user together: [`crate::store::redb::stored_files::FileTotals`].
     file_totals FILE_TOTALS: &'static AccountBytes => RawBytes;

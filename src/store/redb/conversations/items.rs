@@ -11,6 +11,7 @@ use crate::ports::{
 use crate::store::redb::codec::keys::conversations::{
     AddedBytes, TurnBytes, TurnKey, added_key, added_turn, removed,
 };
+use crate::store::redb::codec::keys::stored_files::ImageHolder;
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
@@ -48,6 +49,7 @@ impl Transaction<'_> {
         self.tables.conversation_items.put_row(&key, &added)?;
         self.tables.added_items.insert(&added_key(self.now_ms, &key), ())?;
         self.tables.turns.put_row(&key, &new.messages)?;
+        self.keep_images(new.user, ImageHolder::of_items(self.counters.accept), &new.messages)?;
         self.update_conversation(&mut found)?;
         Ok(found.conversation)
     }
@@ -76,6 +78,12 @@ impl Transaction<'_> {
         } else {
             self.tables.conversation_items.put_row(&key, &edit.items)?;
             self.tables.turns.put_row(&key, &edit.turn)?;
+            if pair.is_none() {
+                // In one transaction, so those that stay are never free.
+                let holder = ImageHolder::of_items(edit.number);
+                self.release_images(edit.user, holder)?;
+                self.keep_images(edit.user, holder, &edit.turn)?;
+            }
         }
         found.edited_through = self.counters.accept;
         self.update_conversation(&mut found)?;
@@ -101,6 +109,7 @@ impl Transaction<'_> {
         let freed = turn.saturating_add(self.forget_items(key)?);
         self.count_freed(freed);
         if let Some((user, conversation, accept)) = removed(key) {
+            self.release_images(user, ImageHolder::of_items(accept))?;
             self.forget_summary(TurnKey { user, conversation: &conversation, accept })?;
         }
         Ok(())

@@ -160,8 +160,13 @@ impl MessagePageBuilder<'_> {
             return Ok(None);
         };
         let spec: JobSpec = values::decode(bytes.value())?;
-        let (id, created_at_ms) = (message_pair.ask, message_pair.ask_created_at_ms);
-        Ok(Some((ChatMessage::Ask { id, created_at_ms, messages: spec.input }, bytes.value().len())))
+        let ask = ChatMessage::Ask {
+            id: message_pair.ask,
+            job: message_pair.job,
+            created_at_ms: message_pair.ask_created_at_ms,
+            messages: spec.input,
+        };
+        Ok(Some((ask, bytes.value().len())))
     }
 
     fn answer(

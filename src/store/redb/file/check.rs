@@ -5,7 +5,7 @@ use crate::domain::stored_file::{ContentDigest, StoredFile};
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::HiddenRow;
-use crate::store::redb::codec::keys::stored_files::JobImageKey;
+use crate::store::redb::codec::keys::stored_files::HeldImageKey;
 use crate::store::redb::codec::malformed_rows::Hex;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
@@ -137,7 +137,7 @@ fn contents(reading: &ReadTransaction) -> BTreeMap<ContentDigest, u64> {
     let mut contents: BTreeMap<ContentDigest, u64> = files.map(|file| (file.content, file.bytes)).collect();
     let images = JOB_IMAGES.read(reading).ok();
     for row in images.iter().filter_map(|rows| rows.iter().ok()).flatten().flatten() {
-        let digest = JobImageKey::decode(row.0.value()).digest;
+        let digest = HeldImageKey::decode(row.0.value()).digest;
         contents.insert(ContentDigest::from_bytes(digest), row.1.value());
     }
     contents

@@ -30,7 +30,7 @@ impl Transaction<'_> {
         for table in [&mut self.tables.jobs, &mut self.tables.specs, &mut self.tables.outputs] {
             freed += table.remove(&id)?.map_or(0, |bytes| bytes.value().len());
         }
-        self.release_images(row.job.user, job)?;
+        self.release_images(row.job.user, job.into())?;
         if let Some(turn) = row.turn_key() {
             let key = turn.encode();
             freed += self.leave_conversation(turn)?;

@@ -64,7 +64,7 @@ impl Transaction<'_> {
         if self.tables.specs.put_row(&id.to_bytes(), spec)? {
             return Err(StoreError::Corrupt(format!("{id} was stored before")));
         }
-        self.keep_images(user, id, spec)?;
+        self.keep_images(user, id.into(), &spec.input)?;
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
         self.effects.metrics.accept();

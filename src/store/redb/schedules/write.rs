@@ -9,6 +9,7 @@ use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBy
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::jobs::submit::spec_bytes;
+use crate::store::redb::stored_files::images::image_bytes;
 use crate::store::redb::writer::transaction::Transaction;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -56,6 +57,7 @@ impl Transaction<'_> {
             return Err(StoreError::Corrupt(format!("{id} was stored before")).into());
         }
         tables.schedules_owned.insert(&ScheduleOwnerKey { user, id }.encode(), ())?;
+        self.keep_images(user, id.into(), &order.spec.input)?;
         self.put_schedule(schedule, None)?;
         Ok(schedule.clone())
     }
@@ -79,6 +81,7 @@ impl Transaction<'_> {
         }
         tables.schedules.remove(&id.to_bytes())?;
         tables.scheduled_requests.remove(&id.to_bytes())?;
+        self.release_images(user, id.into())?;
         self.set_row_owner(RowOwner::Schedule(id), user);
         self.mark_dirty();
         Ok(true)
@@ -106,7 +109,7 @@ impl Transaction<'_> {
                 Entry::Occupied(counted) => counted.into_mut(),
                 Entry::Vacant(place) => place.insert(self.work_quota(schedule.user)?),
             };
-            let new = NewWork::job(spec_bytes(&order.spec));
+            let new = NewWork::job(spec_bytes(&order.spec).saturating_add(image_bytes(&order.spec.input)));
             if let Err(refusal) = quota.admit(new, created_at_ms) {
                 if schedule.skip(key.due_ms, refusal.kind(), created_at_ms) {
                     fired.over_quota.push((schedule.id, refusal));

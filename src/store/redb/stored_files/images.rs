@@ -1,24 +1,29 @@
-//! Images of jobs: each job names the contents that it needs, until it is removed.
+//! Images of messages: each job, line of a batch, schedule and row of added items names the contents that it
+//! needs, until it is removed.
 
-use crate::domain::id::{JobId, UserId};
-use crate::domain::job::JobSpec;
+use crate::domain::id::UserId;
 use crate::domain::message::Message;
 use crate::domain::stored_file::ContentDigest;
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::stored_files::{JobImageBytes, JobImageKey, image_key};
+use crate::store::redb::codec::keys::stored_files::{HeldImageBytes, HeldImageKey, ImageHolder, image_key};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::stored_files::FileTotals;
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// A new job needs the images of its messages.
-    pub(crate) fn keep_images(&mut self, user: UserId, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
+    /// The holder needs the images of its messages from here on. Those that it has already count once.
+    pub(crate) fn keep_images(
+        &mut self,
+        user: UserId,
+        holder: ImageHolder,
+        messages: &[Message],
+    ) -> Result<(), StoreError> {
         let mut added = 0_u64;
-        for image in spec.input.iter().flat_map(Message::images) {
-            let key = JobImageKey { job, digest: image.content.to_bytes() }.encode();
+        for image in messages.iter().flat_map(Message::images) {
+            let key = HeldImageKey::of(holder, image.content).encode();
             if self.tables.job_images.insert(&key, image.bytes)?.is_none() {
                 added = added.saturating_add(image.bytes);
-                let key = image_key(image.content, user, job);
+                let key = image_key(image.content, user, holder);
                 self.tables.file_contents.insert(&key, [].as_slice())?;
             }
         }
@@ -30,20 +35,20 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A removed job needs its images no longer.
-    pub(crate) fn release_images(&mut self, user: UserId, job: JobId) -> Result<(), StoreError> {
-        let (first, last) = JobImageKey::ends(job);
+    /// A removed holder needs its images no longer.
+    pub(crate) fn release_images(&mut self, user: UserId, holder: ImageHolder) -> Result<(), StoreError> {
+        let (first, last) = HeldImageKey::ends(holder);
         let (first, last) = (first.encode(), last.encode());
-        let mut images: Vec<(JobImageBytes, u64)> = Vec::new();
-        for entry in self.tables.job_images.range::<&JobImageBytes>(&first..=&last)? {
+        let mut images: Vec<(HeldImageBytes, u64)> = Vec::new();
+        for entry in self.tables.job_images.range::<&HeldImageBytes>(&first..=&last)? {
             let (key, bytes) = entry?;
             images.push((*key.value(), bytes.value()));
         }
         let mut freed = 0_u64;
         for (key, bytes) in images {
             self.tables.job_images.remove(&key)?;
-            let content = ContentDigest::from_bytes(JobImageKey::decode(&key).digest);
-            self.tables.file_contents.remove(&image_key(content, user, job))?;
+            let content = ContentDigest::from_bytes(HeldImageKey::decode(&key).digest);
+            self.tables.file_contents.remove(&image_key(content, user, holder))?;
             freed = freed.saturating_add(bytes);
         }
         if freed > 0 {
@@ -53,4 +58,10 @@ impl Transaction<'_> {
         }
         Ok(())
     }
+}
+
+/// Bytes of the images of these messages, each counted as often as it is there.
+pub(crate) fn image_bytes(messages: &[Message]) -> usize {
+    let bytes: u64 = messages.iter().flat_map(Message::images).map(|image| image.bytes).sum();
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -26,7 +26,7 @@ pub(crate) struct FileTotals {
     pub(crate) files: u64,
     /// Bytes of their contents, each counted for each file that has it.
     pub(crate) bytes: u64,
-    /// Bytes of images of jobs, each counted for each job that has it.
+    /// Bytes of images, each counted for each job, line, schedule and row of items that names it.
     #[serde(default)]
     pub(crate) image_bytes: u64,
 }

@@ -80,10 +80,15 @@ pub(crate) fn check_size(
     if input_bytes + system_prompt.map_or(0, str::len) > limits.input_bytes {
         return Err(ApiError::InputTooLarge(limits.input_bytes));
     }
+    check_image_count("input", input, limits)
+}
+
+/// Checks the number of images against `limits.input_images`. `path` names the messages in the error.
+pub(crate) fn check_image_count(path: &str, input: &[Message], limits: &Limits) -> Result<(), ApiError> {
     let most = limits.input_images;
     if input.iter().map(|message| message.images().len()).sum::<usize>() > most {
         let text = format!("the request has more than limits.input_images = {most} images");
-        return Err(ApiError::value("input", text));
+        return Err(ApiError::value(path, text));
     }
     Ok(())
 }
@@ -123,13 +128,12 @@ pub(crate) fn attachments(
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     for (index, AttachmentRequest { name, extension, content }) in files.into_iter().enumerate() {
         let (name, extension) = (name.0, extension.map(|extension| extension.0).unwrap_or_default());
-        let is_url = content.starts_with("data:image/");
-        if ImageType::of_extension(&extension).is_none() && !(extension.is_empty() && is_url) {
+        if !is_image(&extension, &content) {
             texts.push(Attachment { name, extension, content });
             continue;
         }
         let path = format!("{path}[{index}].content");
-        let read = if is_url {
+        let read = if is_image_url(&content) {
             image::of_url(&path, &content, limits)
         } else {
             image::of_base64(&path, None, &content, limits)
@@ -139,11 +143,11 @@ pub(crate) fn attachments(
     Ok((texts, images))
 }
 
-/// Refuses images where nothing would keep them.
-pub(crate) fn refuse_images(input: &[Message], place: &str) -> Result<(), ApiError> {
-    if Message::have_images(input) {
-        let text = format!("{place} have no images: send such a request by itself");
-        return Err(ApiError::value("input", text));
-    }
-    Ok(())
+/// Whether a file is an image: by its extension, or as a data URL without one.
+pub(crate) fn is_image(extension: &str, content: &str) -> bool {
+    ImageType::of_extension(extension).is_some() || extension.is_empty() && is_image_url(content)
+}
+
+fn is_image_url(content: &str) -> bool {
+    content.starts_with("data:image/")
 }

@@ -6,6 +6,7 @@ use crate::domain::image::Image;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::domain::user_parts::UserPartsBuilder;
 use crate::http::error::ApiError;
 use crate::http::request::image;
 use crate::http::request::member;
@@ -166,15 +167,12 @@ impl ChatContent {
             Self::Text(text) => return Ok((text, Vec::new())),
             Self::Parts(parts) => parts,
         };
-        let (mut whole, mut images) = (String::new(), Vec::new());
+        let mut read = UserPartsBuilder::default();
         for (index, part) in parts.iter().enumerate() {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
             if let Some(limits) = with_images.filter(|_| kind == "image_url") {
-                images.push(image_part(
-                    &format!("{path}[{index}].image_url"),
-                    part.get("image_url"),
-                    limits,
-                )?);
+                let path = format!("{path}[{index}].image_url");
+                read.image(image_part(&path, part.get("image_url"), limits)?);
                 continue;
             }
             let field = match kind {
@@ -188,8 +186,8 @@ impl ChatContent {
                     return Err(ApiError::value(&format!("{path}[{index}].type"), text));
                 }
             };
-            whole.push_str(member::text(&format!("{path}[{index}]"), part, field)?);
+            read.text("", member::text(&format!("{path}[{index}]"), part, field)?);
         }
-        Ok((whole, images))
+        Ok(read.finish())
     }
 }

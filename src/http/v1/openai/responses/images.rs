@@ -8,10 +8,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::{image, member};
 use crate::ports::{Contents, StoreError};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::io::Read;
 
 /// The type of their parts.
 const KIND: &str = "input_image";
@@ -24,14 +21,19 @@ pub(super) fn have_images(items: &[Value]) -> bool {
     })
 }
 
-/// Takes the images out of the items. Their parts then name them. Blocks.
-pub(super) fn take(items: &mut [Value], app: &AppDependencies, user: UserId) -> Result<ItemImages, ApiError> {
+/// Takes the images out of the items, which `path` names in errors. Their parts then name them. Blocks.
+pub(super) fn take(
+    path: &str,
+    items: &mut [Value],
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<ItemImages, ApiError> {
     let mut images = ItemImages::new();
     for (at, item) in items.iter_mut().enumerate().filter(|(_, item)| is_users(item)) {
         let parts = item.get_mut("content").and_then(Value::as_array_mut);
         for (index, part) in parts.into_iter().flatten().enumerate().filter(|(_, part)| is_image(part)) {
-            let image = read(&format!("input[{at}].content[{index}]"), part, app, user)?;
-            *part = json!({"type": KIND, "image": image});
+            let image = read(&format!("{path}[{at}].content[{index}]"), part, app, user)?;
+            *part = named(&image);
             images.insert(image.content, image);
         }
     }
@@ -50,6 +52,11 @@ pub(super) fn fitting(items: &[Value], limit: usize, limits: &Limits) -> usize {
     items.iter().take(limit).take_while(fits).count().max(1)
 }
 
+/// The part that names a stored image.
+pub(super) fn named(image: &Image) -> Value {
+    json!({"type": KIND, "image": image})
+}
+
 /// Puts data URLs in place of the names. Blocks.
 pub(super) fn put_back<'i>(
     items: impl Iterator<Item = &'i mut Value>,
@@ -59,19 +66,12 @@ pub(super) fn put_back<'i>(
         let parts = item.get_mut("content").and_then(Value::as_array_mut);
         for part in parts.into_iter().flatten().filter(|part| is_image(part)) {
             let Some(image) = named_image(part, &ItemImages::new()) else { continue };
-            let url = data_url(&image, contents)?;
+            let url = image::data_url(&image, contents)?;
             let detail = image.detail.map_or_else(|| json!("auto"), |detail| json!(detail));
             *part = json!({"type": KIND, "image_url": url, "file_id": null, "detail": detail});
         }
     }
     Ok(())
-}
-
-fn data_url(image: &Image, contents: &dyn Contents) -> Result<Option<String>, StoreError> {
-    let Some(file) = contents.open(image.content)? else { return Ok(None) };
-    let mut bytes = Vec::new();
-    file.take(image.bytes).read_to_end(&mut bytes)?;
-    Ok(Some(format!("data:{};base64,{}", image.media_type.as_str(), STANDARD.encode(bytes))))
 }
 
 fn is_users(item: &Value) -> bool {

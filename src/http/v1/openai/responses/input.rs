@@ -9,6 +9,7 @@ use crate::domain::image::Image;
 use crate::domain::message::Message;
 use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::ToolCall;
+use crate::domain::user_parts::UserPartsBuilder;
 use crate::http::error::ApiError;
 use crate::http::request::member;
 use crate::http::request::quoted::quoted;
@@ -131,10 +132,8 @@ impl MessageBuilder {
 
     fn message(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let role = member::text(path, item, "role")?;
-        let (given, has_images) = (item.get("content"), role == "user");
-        let content = text(&format!("{path}.content"), given, has_images)?;
-        let parts = given.and_then(Value::as_array).filter(|_| has_images).into_iter().flatten();
-        let images = parts.filter_map(|part| named_image(part, &self.images)).collect();
+        let images = if role == "user" { Some(&self.images) } else { None };
+        let (content, images) = content_of(&format!("{path}.content"), item.get("content"), images)?;
         match role {
             "user" => self.push(Message::User { content, attachments: Vec::new(), images }),
             "system" | "developer" => self.push(Message::System { content }),
@@ -166,7 +165,7 @@ impl MessageBuilder {
 
     fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let id_ref = member::text(path, item, "call_id")?.to_owned();
-        let content = text(&format!("{path}.output"), item.get("output"), false)?;
+        let content = text(&format!("{path}.output"), item.get("output"))?;
         let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
             (Some(name), _) => (id_ref, name.clone()),
             (None, Some(call)) => (call.id_ref.clone(), call.name.clone()),
@@ -257,16 +256,28 @@ fn reasoning(path: &str, item: &Value) -> Result<String, ApiError> {
     Ok(if summary.is_empty() { content } else { summary })
 }
 
-/// The text of a content: a string, or parts. Images are passed over where they may stand.
-fn text(path: &str, content: Option<&Value>, may_have_images: bool) -> Result<String, ApiError> {
+/// The text of a content: a string, or parts.
+fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
+    Ok(content_of(path, content, None)?.0)
+}
+
+/// The text of a content, and its images, if it may have them. Other parts are refused.
+fn content_of(
+    path: &str,
+    content: Option<&Value>,
+    with_images: Option<&ItemImages>,
+) -> Result<(String, Vec<Image>), ApiError> {
     let parts = match content {
-        Some(Value::String(text)) => return Ok(text.clone()),
+        Some(Value::String(text)) => return Ok((text.clone(), Vec::new())),
         Some(Value::Array(parts)) => parts,
         _ => return Err(ApiError::value(path, format!("'{path}' must be a string or a list of parts"))),
     };
-    let mut whole = String::new();
+    let mut read = UserPartsBuilder::default();
     for (index, part) in parts.iter().enumerate() {
-        if may_have_images && is_image(part) {
+        if let Some(images) = with_images.filter(|_| is_image(part)) {
+            if let Some(image) = named_image(part, images) {
+                read.image(image);
+            }
             continue;
         }
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -283,9 +294,9 @@ fn text(path: &str, content: Option<&Value>, may_have_images: bool) -> Result<St
                 return Err(ApiError::value(&format!("{path}[{index}].type"), text));
             }
         };
-        whole.push_str(member::text(&format!("{path}[{index}]"), part, field)?);
+        read.text("", member::text(&format!("{path}[{index}]"), part, field)?);
     }
-    Ok(whole)
+    Ok(read.finish())
 }
 
 /// An input item as the list of input items shows it: with an id, a type, and parts.

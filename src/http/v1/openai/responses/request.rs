@@ -295,7 +295,7 @@ impl ResponsesRequest {
             return Err(ApiError::value("input", text));
         }
         // Before others are put in place of references: what a client writes must not name a stored image.
-        let images = images::take(&mut items, app, user)?;
+        let images = images::take("input", &mut items, app, user)?;
         let items = history::resolved(app, (user, self.kept), "input", items)?;
         let builder = match (&self.previous_response_id, conversation) {
             (Some(id), _) => MessageBuilder::after(history::messages((&*app.store, user), id, self.kept)?),

@@ -54,6 +54,7 @@ key_parts! {
     u8: |number| number.to_be_bytes(), |bytes| u8::from_be_bytes(bytes);
     u32: |number| number.to_be_bytes(), |bytes| u32::from_be_bytes(bytes);
     u64: |number| number.to_be_bytes(), |bytes| u64::from_be_bytes(bytes);
+    [u8; 16]: |id| id, |bytes| bytes;
     [u8; 32]: |digest| digest, |bytes| bytes;
     UserId: |user| user.0.to_be_bytes(), |bytes| UserId(u32::from_be_bytes(bytes));
     BatchId: |id| id.to_bytes(), |bytes| BatchId::from_bytes(bytes);

@@ -1,6 +1,6 @@
 //! Keys of uploaded files.
 
-use crate::domain::id::{FileId, JobId, UserId};
+use crate::domain::id::{FileId, JobId, ScheduleId, UserId};
 use crate::domain::stored_file::ContentDigest;
 use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
 
@@ -43,24 +43,54 @@ pub(crate) fn content_ends(content: ContentDigest) -> (FileContentBytes, FileCon
     (key(u32::MIN, u128::MIN), key(u32::MAX, u128::MAX))
 }
 
+/// What names images: a job, a schedule, or items that were added to a conversation. A line of a batch is
+/// the job that it becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ImageHolder([u8; 16]);
+
+impl ImageHolder {
+    /// Items with this number in the order of acceptance.
+    pub(crate) fn of_items(accept: u64) -> Self {
+        // Ids begin with a time, which no clock of a server reaches.
+        Self(join(&[&[u8::MAX; 8], &accept.to_be_bytes()]))
+    }
+}
+
+impl From<JobId> for ImageHolder {
+    fn from(job: JobId) -> Self {
+        Self(job.to_bytes())
+    }
+}
+
+impl From<ScheduleId> for ImageHolder {
+    fn from(schedule: ScheduleId) -> Self {
+        Self(schedule.to_bytes())
+    }
+}
+
 key! {
-    /// An image of a job.
-    JobImageKey, JobImageBytes = 48 {
-        job: JobId,
+    /// An image under what names it.
+    HeldImageKey, HeldImageBytes = 48 {
+        holder: [u8; 16],
         digest: [u8; 32],
     }
 }
 
-impl JobImageKey {
-    /// The first and the last key that images of a job can have.
-    pub(crate) fn ends(job: JobId) -> (Self, Self) {
-        (Self { job, digest: [u8::MIN; 32] }, Self { job, digest: [u8::MAX; 32] })
+impl HeldImageKey {
+    /// The key of this image.
+    pub(crate) fn of(holder: ImageHolder, content: ContentDigest) -> Self {
+        Self { holder: holder.0, digest: content.to_bytes() }
+    }
+
+    /// The first and the last key that images of a holder can have.
+    pub(crate) fn ends(ImageHolder(holder): ImageHolder) -> (Self, Self) {
+        (Self { holder, digest: [u8::MIN; 32] }, Self { holder, digest: [u8::MAX; 32] })
     }
 }
 
-/// The key of a job with an image under the image's digest.
-pub(crate) fn image_key(content: ContentDigest, user: UserId, job: JobId) -> FileContentBytes {
-    join(&[&content.to_bytes(), &user.0.to_be_bytes(), &job.to_bytes()])
+/// The key of what names an image under the image's digest.
+pub(crate) fn image_key(content: ContentDigest, user: UserId, holder: ImageHolder) -> FileContentBytes {
+    join(&[&content.to_bytes(), &user.0.to_be_bytes(), &holder.0])
 }
 
 #[cfg(test)]
@@ -77,6 +107,21 @@ mod tests {
             prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
             let (first, last) = OwnedFileKey::ends(a.user);
             prop_assert_eq!((first..=last).contains(&b), a.user == b.user);
+        }
+
+        #[test]
+        fn images_of_one_holder_are_together(job: u128, accept: u64, other: u64, digest: [u8; 32]) {
+            let (job, content) = (JobId::from_bits(job >> 1), ContentDigest::from_bytes(digest));
+            let key = |holder| HeldImageKey::of(holder, content).encode();
+            for holder in [ImageHolder::from(job), ImageHolder::of_items(accept)] {
+                let (first, last) = HeldImageKey::ends(holder);
+                let range = first.encode()..=last.encode();
+                prop_assert!(range.contains(&key(holder)));
+                let others = [ImageHolder::from(job), ImageHolder::of_items(accept), ImageHolder::of_items(other)];
+                for other in others {
+                    prop_assert_eq!(range.contains(&key(other)), other == holder);
+                }
+            }
         }
 
         #[test]

@@ -1,10 +1,11 @@
 //! The items of what a conversation has at one place: of a job its input and its output, else added items.
 
 use super::super::fold::ResponseFold;
-use super::super::{history, ids, input};
+use super::super::{history, ids, images, input};
 use crate::domain::id::UserId;
 use crate::domain::message::Message;
 use crate::domain::response_request::ResponseRequest;
+use crate::domain::user_parts::{self, UserPart};
 use crate::ports::{ConversationEntry, Store, StoreError};
 use serde_json::{Map, Value, json};
 
@@ -65,8 +66,16 @@ fn of_message(message: &Message) -> Vec<Value> {
     let text = |role: &str, text: &str| json!({"type": "message", "role": role, "content": text});
     match message {
         Message::System { content } => vec![text("system", content)],
-        Message::User { content, attachments, .. } => {
+        Message::User { content, attachments, images } if images.is_empty() => {
             vec![text("user", &Message::user_text(content, attachments))]
+        }
+        Message::User { content, attachments, images } => {
+            let parts = user_parts::in_order(content, attachments, images).into_iter();
+            let parts = parts.map(|part| match part {
+                UserPart::Text(text) => json!({"type": "input_text", "text": text}),
+                UserPart::Image(image) => images::named(image),
+            });
+            vec![json!({"type": "message", "role": "user", "content": parts.collect::<Value>()})]
         }
         Message::Assistant { content, tool_calls, .. } => {
             let said = (!content.is_empty()).then(|| text("assistant", content));

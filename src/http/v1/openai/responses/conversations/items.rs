@@ -15,9 +15,13 @@ use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
-use crate::http::v1::openai::failure::{self, unsupported};
+use crate::http::v1::jobs::images::store_now;
+use crate::http::v1::jobs::spec::input::check_image_count;
+use crate::http::v1::openai::failure;
 use crate::http::v1::page::is_newest_first;
-use crate::ports::{ConversationEntry, EntryPage, EntryQuery, ItemsEdit, NewItems, StoreError};
+use crate::ports::{
+    ConversationEntry, EntryPage, EntryQuery, ItemsEdit, NewItems, PinnedContent, StoreError,
+};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
@@ -49,37 +53,43 @@ pub(crate) async fn add(
     }
     let app = Arc::clone(&context.app);
     let new = blocking(move || new_items(&app, (user, &id), asked.items)).await?;
-    let new = new.map_err(failure::of_request)?;
-    let items = new.items.clone();
+    let (new, pins) = new.map_err(failure::of_request)?;
+    let mut items = new.items.clone();
     context.app.conversation_items.add_items(new).await?;
+    if images::have_images(&items) {
+        let contents = Arc::clone(&context.app.contents);
+        items = blocking(move || images::put_back(items.iter_mut(), &*contents).map(|()| items)).await??;
+    }
+    drop(pins); // the row names them
     Ok(response::json(StatusCode::OK, &item_page::page(items, usize::MAX)))
 }
 
-/// The items with ids, and the messages that models read of them.
+/// The items with ids, and the messages that models read of them. Their images are stored, and not removed
+/// while the pins live. Blocks.
 pub(super) fn new_items(
     app: &AppDependencies,
     (user, conversation): (UserId, &ConversationId),
-    items: Vec<Value>,
-) -> Result<NewItems, ApiError> {
+    mut items: Vec<Value>,
+) -> Result<(NewItems, Vec<PinnedContent>), ApiError> {
     let most = app.limits.input_messages;
     if items.len() > most {
         let text = format!("'items' has more than limits.input_messages = {most} items");
         return Err(ApiError::value("items", text));
     }
+    // Before others are put in place of references: what a client writes must not name a stored image.
+    let images = images::take("items", &mut items, app, user)?;
     let items = history::resolved(app, (user, None), "items", items)?;
-    if images::have_images(&items) {
-        let text =
-            "images of added items are not kept; send them as input of a response in this conversation";
-        return Err(unsupported("items", text));
-    }
     let calls = EarlierCalls::of(app, (user, conversation), &items)?;
-    let messages = MessageBuilder::behind(calls).extend("items", &items)?.finish();
+    let builder = MessageBuilder::behind(calls).with_images(images);
+    let mut messages = builder.extend("items", &items)?.finish();
+    check_image_count("items", &messages, &app.limits)?;
+    let pins = store_now(&*app.contents, &mut messages)?;
     let bits = app.mint.mint(app.clock.now_ms(), app.entropy.random());
     let items = items.into_iter().enumerate();
     let items = items
         .map(|(place, item)| input::with_id(item, |prefix| ids::added_id(prefix, bits, place)))
         .collect();
-    Ok(NewItems { user, conversation: conversation.clone(), creates: None, items, messages })
+    Ok((NewItems { user, conversation: conversation.clone(), creates: None, items, messages }, pins))
 }
 
 /// `GET /v1/conversations/{id}/items`, newest first unless `order=asc`.

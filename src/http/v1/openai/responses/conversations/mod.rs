@@ -16,7 +16,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::spec;
 use crate::http::v1::openai::failure;
-use crate::ports::NewItems;
+use crate::ports::{NewItems, PinnedContent};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,7 +50,9 @@ pub(crate) async fn create(
     let user = request.user;
     let asked: NewConversationRequest = read(context, &request, body).await?;
     let app = Arc::clone(&context.app);
-    let new = blocking(move || new_conversation(asked, &app, user)).await?.map_err(failure::of_request)?;
+    let new = blocking(move || new_conversation(asked, &app, user)).await?;
+    // The pins, until the row names the images.
+    let (new, _pins) = new.map_err(failure::of_request)?;
     Ok(shown(&context.app.conversation_items.add_items(new).await?))
 }
 
@@ -58,7 +60,7 @@ fn new_conversation(
     asked: NewConversationRequest,
     app: &AppDependencies,
     user: UserId,
-) -> Result<NewItems, ApiError> {
+) -> Result<(NewItems, Vec<PinnedContent>), ApiError> {
     let now_ms = app.clock.now_ms();
     let settings = ConversationSettings {
         model: app.default_model.clone(),
@@ -78,8 +80,8 @@ fn new_conversation(
         message_count: 0,
         metadata: spec::metadata(asked.metadata.unwrap_or_default(), app)?,
     };
-    let items = items::new_items(app, (user, &conversation.id), asked.items.unwrap_or_default())?;
-    Ok(NewItems { creates: Some((Box::new(conversation), app.limits.conversations)), ..items })
+    let (items, pins) = items::new_items(app, (user, &conversation.id), asked.items.unwrap_or_default())?;
+    Ok((NewItems { creates: Some((Box::new(conversation), app.limits.conversations)), ..items }, pins))
 }
 
 /// `GET /v1/conversations/{id}`.
