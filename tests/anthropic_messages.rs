@@ -385,3 +385,44 @@ fn a_client_that_goes_away_ends_its_job() {
         wait_until("the job ends", || server.get(&format!("/v1/jobs/{job}")).json()["status"] == "cancelled");
     }
 }
+
+#[test]
+fn the_stop_sequence_is_reported_where_the_provider_says_it() {
+    let upstream = Upstream::start(|_, _| {
+        let answer = anthropic_answer(&[json!({"type": "text", "text": "one"})], "stop_sequence");
+        let named = |act: Act| match act {
+            Act::Raw(text) => Act::Raw(text.replace("\"stop_sequence\":null", "\"stop_sequence\":\"END\"")),
+            other => other,
+        };
+        Answer { acts: answer.acts.into_iter().map(named).collect(), ..answer }
+    });
+    check_stops(&start_anthropic(&upstream), &json!("stop_sequence"), &json!("END"));
+    // Servers with OpenAI's wire format say "stop"; few name the text.
+    for (field, reason, text) in [
+        (None, "end_turn", Value::Null),
+        (Some(("stop_reason", json!("END"))), "stop_sequence", json!("END")),
+        (Some(("matched_stop", json!("END"))), "stop_sequence", json!("END")),
+        // A token, or a text that the request does not have.
+        (Some(("matched_stop", json!(128_009))), "end_turn", Value::Null),
+        (Some(("stop_reason", json!("<|im_end|>"))), "end_turn", Value::Null),
+    ] {
+        let upstream = Upstream::start(move |_, _| {
+            let mut choice = json!({"index": 0, "delta": {"content": "one"}, "finish_reason": "stop"});
+            if let Some((name, value)) = &field {
+                choice[*name] = value.clone();
+            }
+            let end = Act::Raw("data: [DONE]\n\n".into());
+            Answer { acts: vec![Act::Data(json!({"choices": [choice]})), end], ..Answer::text("") }
+        });
+        check_stops(&Server::start_against(&upstream, ""), &json!(reason), &text);
+    }
+}
+
+fn check_stops(server: &Server, reason: &Value, text: &Value) {
+    let request = with(user("count"), &json!({"stop_sequences": ["END", "\n"]}));
+    let whole = server.post("/v1/messages", &request).json();
+    assert_eq!((&whole["stop_reason"], &whole["stop_sequence"]), (reason, text), "{whole}");
+    let streamed = frames(&server.post("/v1/messages", &with(request, &json!({"stream": true}))));
+    let ending = streamed.iter().find(|frame| frame["type"] == "message_delta").expect("an end");
+    assert_eq!((&ending["delta"]["stop_reason"], &ending["delta"]["stop_sequence"]), (reason, text));
+}

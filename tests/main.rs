@@ -68,6 +68,7 @@ mod simulation;
 mod snapshots;
 mod store_contract;
 mod store_speed;
+mod stored_completions;
 mod style;
 mod support;
 mod tenant_isolation;

@@ -328,3 +328,44 @@ fn an_answer_that_does_not_match_the_schema_is_asked_for_once_more() {
     let streamed = frames(&server.post(CHAT, &with(body, &json!({"stream": true}))));
     assert_eq!(delta_text(&streamed, "content"), "```json\n{\"town\": 1}\n```");
 }
+
+#[test]
+fn the_wait_that_a_provider_asks_for_reaches_the_client() {
+    let chat =
+        |stream: bool| (CHAT, json!({"stream": stream, "messages": [{"role": "user", "content": "x"}]}));
+    let message = |stream: bool| ("/v1/messages", with(chat(stream).1, &json!({"max_tokens": 9})));
+    let cases = [
+        (None, "20", chat(false)),
+        (Some(("retry-after-ms", "6500")), "7", chat(false)),
+        (Some(("x-ratelimit-reset-requests", "1m1s")), "61", chat(false)),
+        (Some(("retry-after", "86400")), "3600", chat(true)),
+        (Some(("retry-after", "3")), "3", chat(true)),
+        (Some(("retry-after", "3")), "3", message(false)),
+        (Some(("retry-after", "3")), "3", message(true)),
+        (Some(("retry-after", "3")), "3", ("/v1/responses", json!({"input": "x"}))),
+    ];
+    // A provider each: after a 429 a server lets the provider alone for that time.
+    let upstreams: Vec<Upstream> = cases
+        .iter()
+        .map(|(header, _, _)| {
+            let header = *header;
+            Upstream::start(move |_, _| match header {
+                Some((name, value)) => Answer::error(429, "slow down").with_header(name, value),
+                None => Answer::error(429, "slow down"),
+            })
+        })
+        .collect();
+    let models = upstreams
+        .iter()
+        .enumerate()
+        .map(|(place, upstream)| format!("  - {{id: m{place}, api_url: \"{}/v1\"}}\n", upstream.url));
+    let server = Server::start_with(&format!(
+        "models:\n{}limits: {{model_failures: 1, model_circuit_failures: 0}}\n",
+        models.collect::<String>()
+    ));
+    for (place, (header, wait_s, (route, body))) in cases.into_iter().enumerate() {
+        let reply = server.post(route, &with(body, &json!({"model": format!("m{place}")})));
+        let got = (reply.status, reply.header("retry-after"));
+        assert_eq!(got, (429, Some(wait_s)), "{route} {header:?}: {}", reply.body);
+    }
+}

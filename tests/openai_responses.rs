@@ -311,3 +311,100 @@ fn a_refusal_of_the_provider_is_a_400_or_a_failed_response() {
         assert_eq!(last["response"]["error"]["code"], streamed_code, "{last}");
     }
 }
+
+#[test]
+fn options_of_tools_are_honoured_neutral_or_refused_by_name() {
+    let upstream = Upstream::start(|_, _| Answer::text("fine"));
+    let server = Server::start_against(&upstream, "");
+    let tools = |tool: &Value| server.post(RESPONSES, &ask(&json!({"input": "go", "tools": [tool]})));
+    for tool in [
+        json!({"type": "code_interpreter", "container": {"type": "auto", "memory_limit": "4g", "file_ids": []}}),
+        json!({"type": "code_interpreter", "container": "nanoclaw"}),
+        json!({"type": "web_search", "search_context_size": "high", "filters": null, "user_location": null}),
+        json!({"type": "web_search", "filters": {"allowed_domains": []}, "user_location": {"type": "approximate"}}),
+        json!({"type": "shell", "environment": {"type": "container_auto"}}),
+        json!({"type": "function", "name": "f", "parameters": null, "strict": null, "defer_loading": false}),
+    ] {
+        let reply = tools(&tool);
+        assert_eq!(reply.status, 200, "{tool}: {}", reply.body);
+    }
+    for (tool, field) in [
+        (json!({"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}}), "container"),
+        (json!({"type": "code_interpreter", "container": "cntr_1"}), "container"),
+        (json!({"type": "web_search", "filters": {"allowed_domains": ["a.test"]}}), "filters"),
+        (
+            json!({"type": "web_search", "user_location": {"type": "approximate", "city": "Rome"}}),
+            "user_location",
+        ),
+        (json!({"type": "web_search", "external_web_access": false}), "external_web_access"),
+        (json!({"type": "shell", "environment": {"type": "local"}}), "environment"),
+        (json!({"type": "function", "name": "f", "parameters": {}, "output_schema": {}}), "output_schema"),
+        (json!({"type": "function", "name": "f", "parameters": {}, "defer_loading": true}), "defer_loading"),
+        (json!({"type": "mcp", "server_label": "x", "tunnel_id": "t"}), "tunnel_id"),
+        (
+            json!({"type": "mcp", "server_label": "x", "allowed_tools": {"read_only": true}}),
+            "allowed_tools.read_only",
+        ),
+    ] {
+        let reply = tools(&tool);
+        let error = reply.json()["error"].clone();
+        let expected = (400, json!("unsupported_parameter"), json!(format!("tools[0].{field}")));
+        assert_eq!((reply.status, error["code"].clone(), error["param"].clone()), expected, "{error}");
+    }
+    let reply = tools(&json!({"type": "mcp", "server_label": "x", "allowed_tools": "all"}));
+    assert_eq!(reply.json()["error"]["param"], "tools[0].allowed_tools", "{}", reply.body);
+}
+
+#[test]
+fn newer_parameters_of_clients_are_unused_or_refused_by_name() {
+    let upstream = Upstream::start(|_, _| Answer::text("fine"));
+    let server = Server::start_against(&upstream, "");
+    let chat = json!({"model": "scripted", "messages": [{"role": "user", "content": "x"}]});
+    for (route, body) in [("/v1/chat/completions", chat), (RESPONSES, ask(&json!({"input": "x"})))] {
+        let post = |field: &str, value: &Value| {
+            let mut body = body.clone();
+            body[field] = value.clone();
+            server.post(route, &body)
+        };
+        let cached = post("prompt_cache_options", &json!({"mode": "implicit", "ttl": "30m"}));
+        assert_eq!(cached.status, 200, "{}", cached.body);
+        for field in ["moderation", "web_search_options", "background_options", "access_programs", "nonsense"]
+        {
+            let reply = post(field, &json!({"model": "x"}));
+            let error = reply.json()["error"].clone();
+            let expected = (400, json!("unsupported_parameter"), json!(field));
+            assert_eq!((reply.status, error["code"].clone(), error["param"].clone()), expected, "{error}");
+        }
+    }
+    let most = json!({"input": "x", "reasoning": {"effort": "max"}});
+    assert_eq!(server.post(RESPONSES, &ask(&most)).json()["reasoning"]["effort"], "max");
+    assert_eq!(upstream.requests().pop().expect("a request")["reasoning_effort"], "max");
+}
+
+#[test]
+fn a_result_that_is_sent_twice_runs_nothing_again() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("calculator", json!({"expression": "6*7"})), ("lookup", json!({}))]),
+        results => Answer::text(&format!("{results} results")),
+    });
+    let server = Server::start_against(&upstream, "");
+    let tools = json!([{"type": "function", "name": "lookup", "parameters": {"type": "object"}}]);
+    let headers = [("nanoclaw-tools", "calculator"), ("content-type", "application/json")];
+    let post = |body: Value| {
+        let reply = server.request(("POST", RESPONSES), &headers, &ask(&body).to_string());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
+    };
+    let first = post(json!({"input": "go", "tools": tools}));
+    let items = first["output"].as_array().expect("items");
+    let call = items.iter().find(|item| item["type"] == "function_call").expect("a call");
+    let output = json!([{"type": "function_call_output", "call_id": call["call_id"], "output": "mild"}]);
+    for _ in 0..2 {
+        let next = post(json!({"input": output, "previous_response_id": first["id"], "tools": tools}));
+        let types: Vec<&Value> =
+            next["output"].as_array().expect("items").iter().map(|item| &item["type"]).collect();
+        assert_eq!(types, ["message"], "the result is text alone: {next}");
+        assert_eq!(next["output"][0]["content"][0]["text"], "2 results", "{next}");
+    }
+    assert_eq!(upstream.requests().len(), 3);
+}

@@ -83,6 +83,9 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let job = ann.json("POST", "/v1/jobs?wait=30", &job)["id"].as_str().expect("an id").to_owned();
     let response = ann.json("POST", "/v1/responses", &json!({"model": "demo", "input": MARK}));
     let response = response["id"].as_str().expect("an id").to_owned();
+    let chat = json!({"model": "demo", "messages": [{"role": "user", "content": MARK}], "store": true});
+    let completion =
+        ann.json("POST", "/v1/chat/completions", &chat)["id"].as_str().expect("an id").to_owned();
     let item = json!({"items": [{"role": "user", "content": MARK}], "metadata": {"note": MARK}});
     let shared = ann.json("POST", "/v1/conversations", &item)["id"].as_str().expect("an id").to_owned();
     let line = json!({"custom_id": MARK, "body": {"input": MARK}}).to_string();
@@ -102,6 +105,7 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
         ("/v1/jobs", job),
         ("/v1/responses", response),
         ("/v1/conversations", shared),
+        ("/v1/chat/completions", completion),
         ("/v1/batches", batch["id"].as_str().expect("an id").to_owned()),
         ("/v1/files", file["id"].as_str().expect("an id").to_owned()),
         ("/v1/schedules", schedule),
@@ -160,7 +164,9 @@ fn body(method: &str, path: &str) -> (&'static str, String) {
         "{path}" => json(json!({"new_path": "mine.txt"})),
         "{id}" if path.contains("projects") => json(json!({"description": "mine now"})),
         "{id}" if path.contains("users") => json(json!({"role": "admin"})),
-        "{id}" if path.starts_with("/v1/conversations") => json(json!({"metadata": {"note": "mine now"}})),
+        "{id}" if path.starts_with("/v1/conversations") || path.starts_with("/v1/chat") => {
+            json(json!({"metadata": {"note": "mine now"}}))
+        }
         "items" => json(json!({"items": [{"role": "user", "content": "mine now"}]})),
         "{id}" => json(json!({"title": "mine now"})),
         _ => json(json!({})),
@@ -239,6 +245,8 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
         format!("/v1/jobs/{}", id("/v1/jobs")),
         format!("/v1/responses/{}", id("/v1/responses")),
         format!("/v1/conversations/{}", id("/v1/conversations")),
+        format!("/v1/chat/completions/{}", id("/v1/chat/completions")),
+        format!("/v1/chat/completions/{}/messages", id("/v1/chat/completions")),
         format!("/v1/conversations/{}/items", id("/v1/conversations")),
         format!("/v1/files/{}", id("/v1/files")),
         format!("/v1/files/{}/content", id("/v1/files")),

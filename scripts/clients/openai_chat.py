@@ -63,6 +63,29 @@ def streamed(client):
     assert "hm" in reasoning, reasoning
 
 
+def stored(client):
+    ask = lambda text: client.chat.completions.create(
+        model="scripted", messages=user(text), store=True, metadata={"topic": text}
+    )
+    one, two = ask("one"), ask("two")
+    listed = [completion.id for completion in client.chat.completions.list(limit=1)]
+    assert listed[-2:] == [one.id, two.id], listed
+    found = client.chat.completions.retrieve(one.id)
+    assert found.choices == one.choices and found.usage == one.usage, found
+    client.chat.completions.update(one.id, metadata={"topic": "three"})
+    assert client.chat.completions.retrieve(one.id).metadata == {"topic": "three"}
+    # The package's type of these messages knows answers alone.
+    messages = client.chat.completions.messages.with_raw_response.list(one.id).http_response.json()
+    assert [message["content"] for message in messages["data"]] == ["one"], messages
+    assert client.chat.completions.delete(one.id).deleted
+    try:
+        client.chat.completions.retrieve(one.id)
+    except openai.NotFoundError:
+        pass
+    else:
+        raise AssertionError("a deleted completion was found")
+
+
 def functions(client):
     ask = lambda messages: client.chat.completions.create(model="scripted", messages=messages, tools=[WEATHER])
     messages = user("weather Rome Oslo")
@@ -117,7 +140,7 @@ async def asynchronous(url):
 
 def run(url):
     with openai.OpenAI(**options(url)) as client:
-        for part in (models, whole, streamed, functions, mixed, structured, refused):
+        for part in (models, whole, streamed, stored, functions, mixed, structured, refused):
             part(client)
             yield part.__name__
     asyncio.run(asynchronous(url))

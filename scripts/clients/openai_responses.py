@@ -59,6 +59,28 @@ def mixed(client):
     assert second.output_text == "2 results: mild 0", second
 
 
+def listed_tools(client):
+    tool = {"type": "mcp", "server_label": "fake", "require_approval": "never"}
+    ask = lambda **more: client.responses.create(model="scripted", input="hello", tools=[tool], **more)
+    end = time.monotonic() + 30
+    while True:
+        try:
+            events = list(ask(stream=True))
+            break
+        except openai.BadRequestError:  # the MCP server is still starting
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+    kinds = [event.type for event in events]
+    begin = kinds.index("response.mcp_list_tools.in_progress")
+    assert kinds[begin + 1] == "response.mcp_list_tools.completed", kinds
+    response = events[-1].response
+    assert [item.type for item in response.output] == ["mcp_list_tools", "reasoning", "message"], response.output
+    assert "echo" in [tool.name for tool in response.output[0].tools], response.output[0]
+    assert client.responses.retrieve(response.id).output == response.output
+    assert ask(previous_response_id=response.id).output[0].type == "reasoning", "a label is listed once in a chain"
+
+
 def structured(client):
     parsed = client.responses.parse(model="scripted", input="event", text_format=Event).output_parsed
     assert parsed.guests == ["Ann", "Bob"], parsed
@@ -127,7 +149,7 @@ async def asynchronous(url):
 
 def run(url):
     with openai.OpenAI(**options(url)) as client:
-        parts = (whole, streamed, functions, mixed, structured, background, resumed_after_kill, stored, refused)
+        parts = (whole, streamed, functions, mixed, listed_tools, structured, background, resumed_after_kill, stored, refused)
         for part in parts:
             part(client)
             yield part.__name__

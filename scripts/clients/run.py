@@ -15,10 +15,13 @@ models:
   - {{id: gpt-4o, api_url: "{0}", vision: true}}
   - {{id: gpt-5, api_url: "{0}", vision: true}}
   - {{id: claude-sonnet-4-5, api_url: "{0}", vision: true}}
+mcp_servers:
+  fake: {{command: python3, args: ["{2}/server.py", normal], readable: ["{2}"]}}
 limits: {{disk_free_bytes: 0, disk_free_percent: 0}}
 webhooks: {{allow_private_addresses: [127.0.0.1], secrets: ["{1}"]}}
 """
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+MCP = os.path.abspath(os.path.join(HERE, "../../tests/fake_mcp"))
 COMPAT = os.path.abspath("target/compat")
 PYTHON = [os.path.join(COMPAT, "main/bin/python"), os.path.join(HERE, "check.py")]
 LLAMA_PYTHON = [os.path.join(COMPAT, "llama/bin/python"), os.path.join(HERE, "check.py")]
@@ -70,7 +73,7 @@ def main(binary, wanted=""):
         config = os.path.join(directory, "config.yml")
         provider = upstream.Provider()
         with open(config, "w") as file:
-            file.write(CONFIG.format(provider.url, SECRET))
+            file.write(CONFIG.format(provider.url, SECRET, MCP))
         server = Server(binary, directory, config)
         server.start()
         provider.crash = lambda: crash(server)

@@ -108,6 +108,7 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         settings: ModelSettings::default(),
         is_plain: false,
         response: None,
+        is_stored_completion: false,
         handed_approvals: None,
         ..parent
     }

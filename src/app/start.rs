@@ -309,6 +309,7 @@ fn http_dependencies(
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
         conversation_items: Arc::<RedbStore>::clone(store),
+        completions: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces,
         files: Arc::<RedbStore>::clone(store),

@@ -293,6 +293,9 @@ pub enum Event {
         usage: Usage,
         /// How the answer ended.
         finish_reason: FinishReason,
+        /// The text of the request's `stop` that ended the answer, if the provider has said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_sequence: Option<String>,
     },
     /// The job ended without an answer. Terminal.
     Error {
@@ -300,6 +303,9 @@ pub enum Event {
         content: String,
         /// Code for programs.
         code: FailureCode,
+        /// When the provider may be asked again, if it has said so, milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
     },
 }
 
@@ -326,6 +332,9 @@ pub enum EngineMark {
         /// Opaque data that the provider wants back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         echo: Option<ProviderReplay>,
+        /// As in [`Event::Done`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_sequence: Option<String>,
     },
     /// A model call failed: all steps since the last such mark are discarded.
     ModelFailed {
@@ -431,7 +440,8 @@ mod tests {
             Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }
                 .into(),
             EngineMark::ToolStarted { id_ref: "call_1".into() }.into(),
-            Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens }.into(),
+            Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens, retry_after_ms: None }
+                .into(),
         ];
         for record in records {
             let text = serde_json::to_string(&record).expect("serialises");

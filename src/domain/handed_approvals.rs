@@ -1,5 +1,6 @@
 //! Approvals that a job hands to its client, instead of waiting for them.
 
+use super::id::JobId;
 use super::tool::ToolCall;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,9 @@ pub struct HandedApprovals {
 /// A call of an earlier job, and the decision about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecidedCall {
+    /// What asked for the decision; absent in jobs of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<ApprovalRequestRef>,
     /// The call.
     pub call: ToolCall,
     /// Whether it may run.
@@ -25,4 +29,14 @@ pub struct DecidedCall {
     /// Reason for the model; used for denials only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A request for an approval: the job that ended with it, and its place among the items of the response. One
+/// job alone may act on it (P3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ApprovalRequestRef {
+    /// The job.
+    pub job: JobId,
+    /// From 0.
+    pub place: u64,
 }

@@ -189,6 +189,9 @@ pub struct JobSpec {
     /// The request to `/v1/responses` that it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseRequest>,
+    /// Whether it is listed as a stored chat completion.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stored_completion: bool,
     /// Calls that need an approval are handed to the client, which decides in its next request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed_approvals: Option<HandedApprovals>,
@@ -240,6 +243,7 @@ impl JobSpec {
             settings: ModelSettings::default(),
             is_plain: false,
             response: None,
+            is_stored_completion: false,
             handed_approvals: None,
             strictness: None,
             max_steps,
@@ -441,7 +445,7 @@ impl JobOutcome {
     /// Error object that the terminal event stands for.
     pub fn error(&self) -> Option<JobError> {
         match &self.event {
-            Event::Error { content, code } => Some(JobError { code: *code, message: content.clone() }),
+            Event::Error { content, code, .. } => Some(JobError { code: *code, message: content.clone() }),
             _ => None,
         }
     }

@@ -120,6 +120,8 @@ pub enum ReasoningEffort {
     High,
     /// More than that.
     Xhigh,
+    /// As much as possible.
+    Max,
 }
 
 impl ReasoningEffort {
@@ -132,6 +134,7 @@ impl ReasoningEffort {
             Self::Medium => "medium",
             Self::High => "high",
             Self::Xhigh => "xhigh",
+            Self::Max => "max",
         }
     }
 

@@ -15,6 +15,32 @@ pub struct ResponseRequest {
     pub is_stored: bool,
     /// Whether the request was answered before the job began.
     pub is_background: bool,
+    /// Tools of MCP servers that the response lists before its first call of the model, as they were then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_lists: Vec<McpToolList>,
+    /// Labels of the servers whose tools earlier responses of the chain have listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listed_before: Vec<String>,
+}
+
+/// Tools of an MCP server that a request names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpToolList {
+    /// The label of the server.
+    pub label: String,
+    /// The tools that the request allows.
+    pub tools: Vec<McpListedTool>,
+}
+
+/// A tool of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpListedTool {
+    /// Its name there.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
 }
 
 /// What ids of responses begin with, before the id of the job.

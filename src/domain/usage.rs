@@ -152,6 +152,7 @@ mod tests {
                 usage,
                 model,
                 echo: None,
+                stop_sequence: None,
             };
             ledger.add_record(&mark.into(), "a");
         }

@@ -165,7 +165,11 @@ impl Worker {
                 self.ports.store.finish(lease.fence(), Vec::new(), ending.clone())
             })
         };
-        let event = || Event::Error { content: INTERNAL_ERROR.to_owned(), code: FailureCode::Internal };
+        let event = || Event::Error {
+            content: INTERNAL_ERROR.to_owned(),
+            code: FailureCode::Internal,
+            retry_after_ms: None,
+        };
         let partial = catch_unwind(AssertUnwindSafe(|| {
             let turn = TurnState::fold(&self.ports.store.log(lease.job.id).ok()?);
             Some(JobOutcome {

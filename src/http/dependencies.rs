@@ -8,7 +8,7 @@ use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
     KernelTables, Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store,
-    StoredFiles, Toolbox, Users, Workspaces,
+    StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ pub struct AppDependencies {
     pub conversations: Arc<dyn Conversations>,
     /// Their items of `/v1/conversations`.
     pub conversation_items: Arc<dyn ConversationItems>,
+    /// Chat completions that clients stored.
+    pub completions: Arc<dyn StoredCompletions>,
     /// Projects.
     pub projects: Arc<dyn Projects>,
     /// Files of projects.

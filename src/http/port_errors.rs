@@ -22,6 +22,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::NoConversation => return Self::NotFound("conversation"),
             SubmitError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             SubmitError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
+            SubmitError::ApprovalAnswered { .. } => (StatusCode::BAD_REQUEST, "approval_already_answered"),
             SubmitError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
             SubmitError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
         };

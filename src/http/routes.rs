@@ -83,6 +83,11 @@ routes! {
     GET "/v1/models" User [] => plain v1::openai::models::list;
     GET "/v1/models/{*id}" User [] => sync v1::openai::models::show;
     POST "/v1/chat/completions" User [] => body v1::openai::chat::create;
+    GET "/v1/chat/completions" User ["after", "limit", "order", "model"] => async v1::openai::chat::stored::list;
+    GET "/v1/chat/completions/{id}" User [] => async v1::openai::chat::stored::show;
+    POST "/v1/chat/completions/{id}" User [] => body v1::openai::chat::stored::update;
+    DELETE "/v1/chat/completions/{id}" User [] => async v1::openai::chat::stored::delete;
+    GET "/v1/chat/completions/{id}/messages" User ["after", "limit", "order"] => async v1::openai::chat::stored::messages;
     POST "/v1/completions" User [] => body v1::openai::forward::completions;
     POST "/v1/embeddings" User [] => body v1::openai::forward::embeddings;
     POST "/v1/messages" User ["beta"] => body v1::anthropic::create;

@@ -27,6 +27,7 @@ mod seen_files;
 mod semaphore;
 mod store;
 mod store_error;
+mod stored_completions;
 mod stored_files;
 mod ticket;
 mod tool;
@@ -76,6 +77,7 @@ pub use store::{
     Store, SubmitError, Urgency,
 };
 pub use store_error::StoreError;
+pub use stored_completions::{CompletionPage, CompletionQuery, StoredCompletions};
 pub use stored_files::{StoredFileError, StoredFilePage, StoredFileQuery, StoredFiles};
 pub use ticket::Ticket;
 pub use tool::{

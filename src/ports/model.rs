@@ -31,6 +31,13 @@ pub struct ModelRequest {
     pub settings: ModelSettings,
 }
 
+impl ModelRequest {
+    /// The text that ended the answer, as a provider names it, if it is one of the request's.
+    pub fn named_stop(&self, text: Option<String>) -> Option<String> {
+        text.filter(|text| self.settings.stop.contains(text))
+    }
+}
+
 /// A piece of a streamed answer. Texts are never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk<'a> {
@@ -54,6 +61,8 @@ pub struct Completion {
     pub tool_calls: Vec<ToolCall>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
+    /// Which text of [`ModelSettings::stop`] ended the answer, where the provider says so.
+    pub stop_sequence: Option<String>,
     /// Opaque data that the provider wants back with this answer.
     pub echo: Option<ProviderReplay>,
 }

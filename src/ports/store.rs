@@ -34,6 +34,12 @@ pub enum SubmitError {
     /// The conversation of the job was deleted (HTTP: 404).
     #[error("there is no such conversation")]
     NoConversation,
+    /// An earlier job acts on the answer to the same request for an approval (HTTP: 400).
+    #[error("this approval request was answered before: {response} acts on that answer")]
+    ApprovalAnswered {
+        /// The id of that job's response.
+        response: String,
+    },
     /// The idempotency key was used before, with another request (HTTP: 422).
     #[error("this idempotency key was used for another request")]
     KeyReused,

@@ -42,12 +42,13 @@ fn respond(server: &Server, approval: &Value, fields: &Value) -> Reply {
     server.post("/v1/responses", &body)
 }
 
-/// The items of an answered response.
+/// The items of an answered response, without the list of tools that it may begin with.
 fn output(reply: &Reply) -> Vec<Value> {
     assert_eq!(reply.status, 200, "{}", reply.body);
     let response = reply.json();
     assert_eq!(response["status"], "completed", "{response}");
-    response["output"].as_array().expect("items").clone()
+    let items = response["output"].as_array().expect("items").iter();
+    items.filter(|item| item["type"] != "mcp_list_tools").cloned().collect()
 }
 
 fn decision(request: &Value, approve: bool) -> Value {
@@ -134,11 +135,12 @@ fn approvals_work_in_conversations_and_in_lists_of_items() {
     let listed = server.get(&path).json();
     let types: Vec<&Value> =
         listed["data"].as_array().expect("items").iter().map(|item| &item["type"]).collect();
-    let expected = ["message", "mcp_approval_request", "mcp_approval_response", "mcp_call", "message"];
-    assert_eq!(types[..5], expected, "{listed}");
+    let expected =
+        ["message", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "message"];
+    assert_eq!(types[..6], expected, "{listed}");
     // A client without a memory sends everything again: a decision that was acted on counts no more.
     let mut all = vec![json!({"role": "user", "content": "go"})];
-    all.extend(listed["data"].as_array().expect("items")[1..5].iter().cloned());
+    all.extend(listed["data"].as_array().expect("items")[1..6].iter().cloned());
     all.push(json!({"role": "user", "content": "once more"}));
     let reply = respond(&server, &json!("never"), &json!({"input": all}));
     assert!(text(&output(&reply)).starts_with("2 results"), "{}", reply.body);
@@ -170,4 +172,58 @@ fn bad_decisions_are_refused_by_name() {
     }
     let reply = respond(&server, &json!("sometimes"), &json!({"input": "x"}));
     assert_eq!(reply.json()["error"]["param"], "tools[0].require_approval");
+}
+
+#[test]
+fn a_request_is_answered_once_in_a_race_and_after_a_restart() {
+    let upstream = model();
+    let config = config(&upstream, "");
+    let server = start(&config);
+    let first = respond(&server, &json!("always"), &json!({"input": "go"}));
+    let request = output(&first).remove(0);
+    let previous = first.json()["id"].clone();
+    let decided = json!({"input": decision(&request, true), "previous_response_id": previous});
+    let asked = upstream.requests().len();
+    let answers: Vec<Reply> = std::thread::scope(|scope| {
+        let asked = || respond(&server, &json!("always"), &decided);
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(asked)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    let (ran, refused): (Vec<Reply>, Vec<Reply>) = answers.into_iter().partition(|reply| reply.status == 200);
+    assert_eq!((ran.len(), refused.len()), (1, 3), "P3: the call runs once");
+    assert_eq!(output(&ran[0])[0]["type"], "mcp_call");
+    let by = ran[0].json()["id"].as_str().expect("an id").to_owned();
+    let is_refusal = |reply: &Reply| {
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status, &error["code"]), (400, &json!("approval_already_answered")), "{error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(&by)), "{error} names {by}");
+    };
+    refused.iter().for_each(is_refusal);
+    assert_eq!(upstream.requests().len(), asked + 1, "one answer of the model");
+    let server = server.crash_and_restart(&config);
+    wait_for_echo(&server);
+    is_refusal(&respond(&server, &json!("always"), &decided));
+    // Another answer is no first one either, and neither is one without the earlier response.
+    let denied = json!({"input": decision(&request, false), "previous_response_id": previous});
+    is_refusal(&respond(&server, &json!("always"), &denied));
+    is_refusal(&respond(&server, &json!("always"), &json!({"input": decision(&request, true)})));
+    // The answer may be deleted; it has run.
+    assert_eq!(server.request(("DELETE", &format!("/v1/responses/{by}")), &[], "").status, 200);
+    is_refusal(&respond(&server, &json!("always"), &decided));
+}
+
+#[test]
+fn a_repeated_request_with_a_key_gets_the_first_answer() {
+    let upstream = model();
+    let server = start(&config(&upstream, ""));
+    let first = respond(&server, &json!("always"), &json!({"input": "go"}));
+    let request = output(&first).remove(0);
+    let tool = json!({"type": "mcp", "server_label": "fake", "require_approval": "always"});
+    let body = json!({"model": "scripted", "tools": [tool], "input": decision(&request, true),
+        "previous_response_id": first.json()["id"]});
+    let headers = [("idempotency-key", "once"), ("content-type", "application/json")];
+    let ask = || server.request(("POST", "/v1/responses"), &headers, &body.to_string());
+    let (one, two) = (ask(), ask());
+    assert_eq!((one.status, two.status), (200, 200), "{}", two.body);
+    assert_eq!(one.json()["id"], two.json()["id"]);
 }

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod commands;
+mod tool_lists;
 mod transports;
 
 use crate::support::Server;

@@ -9,6 +9,7 @@ use super::stored_files;
 use super::users::{newcomer, token};
 use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done, id, job, name, turn};
 use nanoclaw::domain::account::Quota;
+use nanoclaw::domain::handed_approvals::{ApprovalRequestRef, DecidedCall, HandedApprovals};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::image::{Image, ImageType};
@@ -16,6 +17,7 @@ use nanoclaw::domain::job::{ConversationSummary, JobOrigin, JobOutcome, Priority
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::stored_file::ContentDigest;
+use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
@@ -92,6 +94,14 @@ fn fill_the_other_tables(fixture: &Fixture) {
         fixture.submit([reported]);
         fixture.store.cancel(ANN, id(number)).wait().unwrap();
     }
+    let mut answering = job(11, ANN);
+    answering.spec.run_at_ms = Some(9_000_000);
+    answering.spec.is_stored_completion = true;
+    let call = ToolCall { id_ref: "c".into(), name: "t".into(), arguments: "{}".into() };
+    let request = Some(ApprovalRequestRef { job: id(4), place: 0 });
+    let decided = vec![DecidedCall { request, call, approve: true, reason: None }];
+    answering.spec.handed_approvals = Some(HandedApprovals { tools: vec![], decided });
+    fixture.submit([answering]);
     let mut background_job = turn(10, ANN, "chat");
     background_job.spec.origin = JobOrigin::Agent { parent: id(2) };
     background_job.spec.run_at_ms = Some(9_000_000);

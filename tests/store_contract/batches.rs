@@ -189,6 +189,7 @@ fn a_retried_line_is_counted_again_by_its_new_end() {
     ending.event = nanoclaw::domain::event::Event::Error {
         content: "gone".to_owned(),
         code: nanoclaw::domain::event::FailureCode::ProviderError,
+        retry_after_ms: None,
     };
     fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
     assert_eq!(shown(&fixture, 1).counts, counts(2, 0, 1));
@@ -212,6 +213,7 @@ fn fail(fixture: &Fixture) -> nanoclaw::domain::id::JobId {
     ending.event = nanoclaw::domain::event::Event::Error {
         content: "gone".to_owned(),
         code: nanoclaw::domain::event::FailureCode::ProviderError,
+        retry_after_ms: None,
     };
     fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
     lease.job.id

@@ -110,7 +110,8 @@ impl Model {
         let turns = self.pairs[..at].iter().map(Pair::history_messages);
         let from_user = turns.skip_while(|turn| !matches!(turn.first(), Some(Message::User { .. })));
         assert_eq!(history_messages, from_user.flatten().collect::<Vec<_>>());
-        let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
+        let event =
+            Event::Error { content: "broke".to_owned(), code: FailureCode::Internal, retry_after_ms: None };
         let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
         let ending = if end == State::Done { done(id(number), &format!("answer {number}")) } else { failed };
         self.fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();

@@ -151,7 +151,8 @@ fn a_job_of_a_removed_conversation_cannot_be_retried() {
     fixture.submit([turn(1, ANN, "chat")]);
     let lease = fixture.claim();
     assert!(remove(&fixture));
-    let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
+    let event =
+        Event::Error { content: "broke".to_owned(), code: FailureCode::Internal, retry_after_ms: None };
     let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
     fixture.store.finish(lease.fence(), vec![], failed).wait().unwrap();
     assert_eq!(fixture.store.retry(ANN, id(1)).wait(), Ok(None));

@@ -13,6 +13,7 @@ fn mark() -> Record {
         usage: Usage::new(1, 1),
         model: None,
         echo: None,
+        stop_sequence: None,
     }
     .into()
 }

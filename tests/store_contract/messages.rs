@@ -213,7 +213,8 @@ fn a_retried_job_moves_to_the_end_and_its_stale_summary_is_ignored() {
     let fixture = Fixture::new();
     say(&fixture, 1);
     fixture.submit([turn(2, ANN, "chat")]);
-    let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
+    let event =
+        Event::Error { content: "broke".to_owned(), code: FailureCode::Internal, retry_after_ms: None };
     let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
     fixture.store.finish(fixture.claim().fence(), vec![], failed).wait().unwrap();
     say(&fixture, 3);

@@ -147,7 +147,8 @@ fn p8_regenerate_hides_a_long_tail_at_once_and_removes_it_in_steps() {
     let fixture = Fixture::new();
     cancelled(&fixture, 1..=150);
     fixture.submit([turn(151, ANN, "chat")]);
-    let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
+    let event =
+        Event::Error { content: "broke".to_owned(), code: FailureCode::Internal, retry_after_ms: None };
     let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
     fixture.store.finish(fixture.claim().fence(), vec![], failed).wait().unwrap();
     say(&fixture, 152);

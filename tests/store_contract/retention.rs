@@ -62,6 +62,7 @@ impl RetentionSetup {
             usage: Usage::new(1, 1),
             model: None,
             echo: None,
+            stop_sequence: None,
         };
         let records: Vec<Record> = vec![
             delta(0, 0, "one "),
@@ -94,7 +95,8 @@ fn answered(job: JobId) -> JobOutcome {
 }
 
 fn failed(_: JobId) -> JobOutcome {
-    let event = Event::Error { content: "x".to_owned(), code: FailureCode::ProviderError };
+    let event =
+        Event::Error { content: "x".to_owned(), code: FailureCode::ProviderError, retry_after_ms: None };
     JobOutcome { event, ..cancelled() }
 }
 

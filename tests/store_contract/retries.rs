@@ -11,7 +11,11 @@ use nanoclaw::ports::{Idempotent, JobChangeError, LeaseError, Store, SubmitError
 use std::sync::{Arc, Barrier};
 
 fn failed() -> JobOutcome {
-    let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
+    let event = Event::Error {
+        content: "the provider is gone".to_owned(),
+        code: FailureCode::ProviderError,
+        retry_after_ms: None,
+    };
     let messages = vec![Message::assistant("half")];
     JobOutcome { event, output_text: "half".to_owned(), messages, summary: None }
 }

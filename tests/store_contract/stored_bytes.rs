@@ -36,7 +36,8 @@ fn set_quota(store: &RedbStore, stored_bytes: u64) {
 }
 
 fn failed() -> JobOutcome {
-    let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
+    let event =
+        Event::Error { content: "broke".to_owned(), code: FailureCode::Internal, retry_after_ms: None };
     JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None }
 }
 

@@ -32,7 +32,8 @@ fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
         fixture.store.result(user, &ResultHandle::of(id(number), "call_0")).unwrap()
     };
     assert_eq!(read_result(&fixture, ANN, 1).as_deref(), Some("of one"), "readable while the job runs");
-    let failed = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
+    let failed =
+        Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError, retry_after_ms: None };
     for lease in leases {
         fixture
             .store

@@ -13,7 +13,8 @@ use nanoclaw::store::RedbStore;
 const DAY_MS: u64 = 86_400_000;
 
 fn failed() -> JobOutcome {
-    let event = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
+    let event =
+        Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError, retry_after_ms: None };
     JobOutcome { event, ..cancelled() }
 }
 

@@ -93,7 +93,14 @@ pub(crate) fn delta(index: u32, offset: u64, text: &str) -> Record {
 /// A successful model call with this usage; without a model, the job's model was called.
 pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
     let model = model.map(str::to_owned);
-    EngineMark::ModelFinished { finish_reason: FinishReason::Stop, usage, model, echo: None }.into()
+    EngineMark::ModelFinished {
+        finish_reason: FinishReason::Stop,
+        usage,
+        model,
+        echo: None,
+        stop_sequence: None,
+    }
+    .into()
 }
 
 /// A successful outcome.
@@ -104,6 +111,7 @@ pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
         suggested_title: None,
         usage: Usage::new(1, 2),
         finish_reason: FinishReason::Stop,
+        stop_sequence: None,
     };
     let messages = vec![Message::assistant(text)];
     JobOutcome { event, output_text: text.to_owned(), messages, summary: None }
@@ -111,7 +119,8 @@ pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
 
 /// The outcome that the engine writes for a cancelled job.
 pub(crate) fn cancelled() -> JobOutcome {
-    let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
+    let event =
+        Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled, retry_after_ms: None };
     JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None }
 }
 

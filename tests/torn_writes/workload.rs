@@ -171,7 +171,11 @@ impl Workload {
         let ending = match self.random.below(3) {
             _ if lease.cancel.reason().is_some() => cancelled(),
             0 => {
-                let event = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
+                let event = Event::Error {
+                    content: "no".to_owned(),
+                    code: FailureCode::ProviderError,
+                    retry_after_ms: None,
+                };
                 JobOutcome { event, ..cancelled() }
             }
             _ => done(lease.job.id, &text),

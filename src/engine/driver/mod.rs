@@ -178,7 +178,7 @@ impl<'a> Driver<'a> {
                 NextStep::Finish(reason) => return self.succeed(Vec::new(), reason),
                 NextStep::Fail { code, content, is_retryable: true } => return self.fail(code, content),
                 NextStep::Fail { code, content, is_retryable: false } => {
-                    return self.finish(Vec::new(), Event::Error { content, code });
+                    return self.finish(Vec::new(), Event::Error { content, code, retry_after_ms: None });
                 }
                 NextStep::AlreadyEnded => {
                     tracing::error!(job = %self.lease.job.id, "leased job has a terminal event already");
@@ -233,7 +233,10 @@ impl<'a> Driver<'a> {
         let outcome = match self.lease.cancel.reason() {
             Some(CancelReason::Cancelled) => {
                 let content = "the job was cancelled".to_owned();
-                self.finish(Vec::new(), Event::Error { content, code: FailureCode::Cancelled })?
+                self.finish(
+                    Vec::new(),
+                    Event::Error { content, code: FailureCode::Cancelled, retry_after_ms: None },
+                )?
             }
             Some(CancelReason::LeaseLost) => DriveOutcome::Abandoned,
             Some(CancelReason::Shutdown) => self.release()?,
@@ -354,7 +357,8 @@ impl<'a> Driver<'a> {
     fn fail(&self, code: FailureCode, content: String) -> Result<DriveOutcome, LeaseError> {
         let failed = self.lease.job.failed_runs.saturating_add(1);
         if failed >= self.lease.spec.max_attempts {
-            return self.finish(Vec::new(), Event::Error { content, code });
+            let retry_after_ms = self.retry_after_ms.filter(|_| code == FailureCode::RateLimited);
+            return self.finish(Vec::new(), Event::Error { content, code, retry_after_ms });
         }
         let delay_ms = self.limits.backoff.delay_ms(failed, self.ports.entropy.random());
         let reason = format!(
@@ -384,7 +388,16 @@ impl<'a> Driver<'a> {
         let usage = self.turn.usage();
         let message_id = self.lease.job.id.message_id();
         let token_count = usage.completion_tokens;
-        self.finish(records, Event::Done { message_id, token_count, suggested_title, usage, finish_reason })
+        let stop_sequence = self.turn.stop_sequence().filter(|_| finish_reason == FinishReason::Stop);
+        let done = Event::Done {
+            message_id,
+            token_count,
+            suggested_title,
+            usage,
+            finish_reason,
+            stop_sequence: stop_sequence.map(str::to_owned),
+        };
+        self.finish(records, done)
     }
 
     /// Estimated usage of the next prompt with `text` as its answer.

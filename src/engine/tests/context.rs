@@ -25,7 +25,7 @@ fn is_summary_request(request: &ModelRequest) -> bool {
 fn summary_answer(sink: ChunkSink<'_>) -> Completion {
     assert!(sink(Chunk::Text("they talked")).is_continue());
     assert!(sink(Chunk::Spent(Usage::new(50, 3))).is_continue());
-    Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None }
+    Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None, stop_sequence: None }
 }
 
 /// A model that calls a tool in every answer, each time with a long text.
@@ -34,7 +34,7 @@ fn verbose_answer(request: &ModelRequest, sink: ChunkSink<'_>) -> Completion {
     assert!(sink(Chunk::Text(&"word ".repeat(200))).is_continue());
     let calls = if request.may_call { vec![call(&format!("c{round}"), "pure")] } else { Vec::new() };
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls: calls, finish_reason, echo: None }
+    Completion { tool_calls: calls, finish_reason, echo: None, stop_sequence: None }
 }
 
 fn window(tokens: u32) -> Vec<ModelInfo> {
@@ -122,7 +122,7 @@ fn a_question_that_alone_does_not_fit_fails_with_the_providers_error() {
     fixture.finish();
     let ends = fixture.store.terminal_events();
     assert!(
-        matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "model 'fake': too long"),
+        matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content, .. }] if content == "model 'fake': too long"),
         "{ends:?}"
     );
     assert!(fixture.model.requests().len() <= 3, "the history goes, then nothing is left to go");
@@ -198,7 +198,12 @@ fn p8_a_summary_is_limited_to_a_small_part_of_the_window() {
                 return Err(ModelError::Stopped);
             }
         }
-        Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Length, echo: None })
+        Ok(Completion {
+            tool_calls: Vec::new(),
+            finish_reason: FinishReason::Length,
+            echo: None,
+            stop_sequence: None,
+        })
     });
     fixture.configure(window(2_000));
     Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| spec.max_steps = 12);

@@ -183,7 +183,11 @@ fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_its_partial_answer()
 #[test]
 fn p4_a_job_leased_after_its_end_gets_no_second_end() {
     let fixture = Fixture::new(two_batches);
-    fixture.store.insert_event(Event::Error { content: "over".into(), code: FailureCode::Poison });
+    fixture.store.insert_event(Event::Error {
+        content: "over".into(),
+        code: FailureCode::Poison,
+        retry_after_ms: None,
+    });
     assert_eq!(fixture.drive(), DriveOutcome::Abandoned);
     assert_eq!(fixture.store.terminal_events().len(), 1);
     assert_eq!(

@@ -75,6 +75,8 @@ pub struct TurnState {
     seen_files: BTreeMap<String, String>,
     pub(super) usage: Usage,
     answer: String,
+    /// The text that ended the newest answer, if the provider has said so.
+    stop_sequence: Option<String>,
     pub(super) is_ended: bool,
 }
 
@@ -161,6 +163,11 @@ impl TurnState {
     /// Tokens spent so far.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// The text of the request's `stop` that ended the newest answer, if the provider has said so.
+    pub fn stop_sequence(&self) -> Option<&str> {
+        self.stop_sequence.as_deref()
     }
 
     /// Answers so far, including the current one.
@@ -276,7 +283,8 @@ impl TurnState {
 
     fn apply_mark(&mut self, mark: &EngineMark) {
         match mark {
-            EngineMark::ModelFinished { finish_reason, usage, echo, .. } => {
+            EngineMark::ModelFinished { finish_reason, usage, echo, stop_sequence, .. } => {
+                self.stop_sequence.clone_from(stop_sequence);
                 self.seal_call(*finish_reason, *usage, echo.clone());
             }
             EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, .. } => {
@@ -439,7 +447,7 @@ impl TurnState {
         usage: Usage,
         is_client: &dyn Fn(&str) -> bool,
     ) -> Vec<Record> {
-        let Completion { tool_calls, finish_reason, echo } = completion;
+        let Completion { tool_calls, finish_reason, echo, stop_sequence } = completion;
         let mut records: Vec<Record> = Vec::new();
         let mut used_refs = self.used_refs.clone();
         let accepted_calls = if with_tools { tool_calls } else { Vec::new() };
@@ -454,7 +462,7 @@ impl TurnState {
             records.push(Event::ToolCall { index, call, is_client }.into());
         }
         let model = self.failures.model().map(str::to_owned);
-        records.push(EngineMark::ModelFinished { finish_reason, usage, model, echo }.into());
+        records.push(EngineMark::ModelFinished { finish_reason, usage, model, echo, stop_sequence }.into());
         records
     }
 

@@ -35,7 +35,7 @@ fn is_client(name: &str) -> bool {
 
 fn completion(calls: Vec<ToolCall>) -> Completion {
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls: calls, finish_reason, echo: None }
+    Completion { tool_calls: calls, finish_reason, echo: None, stop_sequence: None }
 }
 
 fn extend(log: &mut Vec<Record>, turn: &mut TurnState, records: Vec<Record>) {
@@ -234,7 +234,7 @@ fn closing_messages_contain_a_result_for_every_call() {
 #[test]
 fn p4_nothing_follows_a_terminal_event() {
     let (mut log, _) = after_batch(vec![call("a", "pure")]);
-    log.push(Event::Error { content: "x".into(), code: FailureCode::Cancelled }.into());
+    log.push(Event::Error { content: "x".into(), code: FailureCode::Cancelled, retry_after_ms: None }.into());
     assert_eq!(next(&TurnState::fold(&log)), NextStep::AlreadyEnded);
     log.push(Event::Status { status: StatusPhase::Queued, attempt: 1, reason: Some("again".into()) }.into());
     assert!(
@@ -412,7 +412,9 @@ fn a_retried_job_sees_messages_since_its_failure() {
     );
     turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_some(), "given back only");
-    turn.apply(&Event::Error { content: "x".into(), code: FailureCode::Timeout }.into());
+    turn.apply(
+        &Event::Error { content: "x".into(), code: FailureCode::Timeout, retry_after_ms: None }.into(),
+    );
     turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_none());
 }

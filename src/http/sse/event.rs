@@ -84,7 +84,7 @@ pub(crate) fn write_event(
         }
         Event::Summary { content, .. } => write(out, wire, seq, "summary", &SummaryFrame { content }),
         Event::AgentStep(step) => write(out, wire, seq, "agent_step", step),
-        Event::Done { message_id, token_count, suggested_title, usage, finish_reason } => {
+        Event::Done { message_id, token_count, suggested_title, usage, finish_reason, .. } => {
             let done = DoneFrame {
                 message_id: *message_id,
                 token_count: *token_count,
@@ -94,7 +94,7 @@ pub(crate) fn write_event(
             };
             write(out, wire, seq, "done", &done)
         }
-        Event::Error { content, code } => {
+        Event::Error { content, code, .. } => {
             write(out, wire, seq, "error", &ErrorFrame { content, code: *code })
         }
     }

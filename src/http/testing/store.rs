@@ -99,6 +99,7 @@ impl MemoryStore {
                 suggested_title: None,
                 usage,
                 finish_reason: FinishReason::Stop,
+                stop_sequence: None,
             },
             output_text: output.to_owned(),
             messages: Vec::new(),
@@ -272,7 +273,7 @@ impl Store for MemoryStore {
         let Ok(Some(job)) = self.job(user, id) else { return Ticket::resolved(Ok(None)) };
         if !job.status.is_terminal() {
             let code = FailureCode::Cancelled;
-            let event = Event::Error { content: "cancelled".into(), code };
+            let event = Event::Error { content: "cancelled".into(), code, retry_after_ms: None };
             let output_text = String::new();
             self.settle(id, JobOutcome { event, output_text, messages: Vec::new(), summary: None });
         }

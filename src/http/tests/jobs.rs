@@ -8,7 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn failed(output: &str) -> JobOutcome {
-    let event = Event::Error { content: "the provider is gone".into(), code: FailureCode::ProviderError };
+    let event = Event::Error {
+        content: "the provider is gone".into(),
+        code: FailureCode::ProviderError,
+        retry_after_ms: None,
+    };
     JobOutcome { event, output_text: output.into(), messages: Vec::new(), summary: None }
 }
 

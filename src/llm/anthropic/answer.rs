@@ -43,6 +43,7 @@ pub(super) struct AnthropicAnswer<'a> {
     spent: Usage,
     reported: Usage,
     container: Option<String>,
+    stop_sequence: Option<String>,
     surrogates: SurrogateJoiner,
 }
 
@@ -60,6 +61,7 @@ impl<'a> AnthropicAnswer<'a> {
             spent: Usage::default(),
             reported: Usage::default(),
             container: None,
+            stop_sequence: None,
             surrogates: SurrogateJoiner::default(),
         }
     }
@@ -118,13 +120,14 @@ impl<'a> AnthropicAnswer<'a> {
             return Err(unavailable("the model's provider began its answer anew in the middle of it"));
         }
         self.blocks.truncate(self.earlier);
-        self.end = None;
+        (self.end, self.stop_sequence) = (None, None);
         self.update(head)
     }
 
     fn update(&mut self, head: MessageHead) -> Result<(), ModelError> {
         self.tokens.replace(head.tokens);
         self.container = head.container.or(self.container.take());
+        self.stop_sequence = self.stop_sequence.take().or(head.stop_sequence);
         // The first stop reason counts, as in the other dialect.
         self.end = self.end.or(head.stop_reason.as_deref().map(read_end));
         let mut usage = self.spent;
@@ -196,7 +199,7 @@ impl<'a> AnthropicAnswer<'a> {
     }
 
     /// The completion.
-    pub(super) fn finish(self) -> Result<Completion, ModelError> {
+    pub(super) fn finish(mut self) -> Result<Completion, ModelError> {
         let mut ids = CallIds::of(&self.request.messages);
         let mut named = |call: ToolCall| ToolCall { id_ref: ids.assign(call.id_ref), ..call };
         let calls: Vec<Option<ToolCall>> =
@@ -209,8 +212,10 @@ impl<'a> AnthropicAnswer<'a> {
             Some(MessageEnd::Paused) => FinishReason::Length,
             Some(MessageEnd::Finished(reason)) => reason_by_calls(reason, has_calls),
         };
+        let stop_sequence = self.request.named_stop(self.stop_sequence.take());
         let echo = self.echo(&calls, finish_reason);
-        Ok(Completion { tool_calls: calls.into_iter().flatten().collect(), finish_reason, echo })
+        let tool_calls = calls.into_iter().flatten().collect();
+        Ok(Completion { tool_calls, finish_reason, stop_sequence, echo })
     }
 
     /// The blocks that must go back with the history; `None` if text and calls are enough.

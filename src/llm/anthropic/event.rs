@@ -39,6 +39,8 @@ pub(super) struct MessageHead {
     /// Its usage so far.
     pub(super) tokens: AnthropicUsage,
     pub(super) stop_reason: Option<String>,
+    /// The text of the request that ended the answer.
+    pub(super) stop_sequence: Option<String>,
     /// The container in which the provider's own tools ran.
     pub(super) container: Option<String>,
 }
@@ -135,6 +137,7 @@ impl MessageHead {
         Self {
             tokens: message.get("usage").map(AnthropicUsage::read).unwrap_or_default(),
             stop_reason: text(message.get("stop_reason")).filter(|reason| !reason.is_empty()),
+            stop_sequence: text(message.get("stop_sequence")),
             container: text(message.pointer("/container/id")),
         }
     }

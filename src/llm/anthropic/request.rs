@@ -147,7 +147,7 @@ impl AnswerBudget {
             None | Some(ReasoningEffort::Medium) => BUDGET,
             Some(ReasoningEffort::None | ReasoningEffort::Minimal | ReasoningEffort::Low) => BUDGET_MIN,
             Some(ReasoningEffort::High) => BUDGET_HIGH,
-            Some(ReasoningEffort::Xhigh) => BUDGET_XHIGH,
+            Some(ReasoningEffort::Xhigh | ReasoningEffort::Max) => BUDGET_XHIGH,
         };
         let ceiling = max_output_tokens.unwrap_or(CEILING).max(limit);
         let max_tokens = limit.saturating_add(wanted).min(ceiling);

@@ -45,6 +45,7 @@ pub(super) struct OpenAiAnswer<'a> {
     /// There was text between the chunks.
     is_garbled: bool,
     end: Option<StreamEnd>,
+    stop_sequence: Option<String>,
     usage: Usage,
     has_reported: bool,
 }
@@ -69,6 +70,7 @@ impl<'a> OpenAiAnswer<'a> {
             text: SurrogateJoiner::default(),
             is_garbled: false,
             end: None,
+            stop_sequence: None,
             usage: Usage::default(),
             has_reported: false,
         }
@@ -138,6 +140,9 @@ impl<'a> OpenAiAnswer<'a> {
             self.output.count(added)?;
         }
         self.details.add(delta.details(), halved, self.output.limits.output_bytes);
+        if let Some(text) = choice.stop_sequence() {
+            self.stop_sequence = Some(text.to_owned());
+        }
         if let Some(word) = choice.finish_word() {
             // The first one counts: some providers repeat it, some send a less specific one after it.
             self.end = self.end.or(Some(read_end(&word)));
@@ -204,7 +209,8 @@ impl<'a> OpenAiAnswer<'a> {
         let finish_reason = reason_by_calls(reason, !self.calls.is_empty());
         let (tool_calls, extras) = self.calls.finish(&self.request.messages);
         let echo = self.details.finish(&self.request.model, extras);
-        Ok(Completion { tool_calls, finish_reason, echo })
+        let stop_sequence = self.request.named_stop(self.stop_sequence);
+        Ok(Completion { tool_calls, finish_reason, stop_sequence, echo })
     }
 
     /// Emits what was held back.

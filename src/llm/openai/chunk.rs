@@ -105,6 +105,11 @@ impl<'a> ChunkChoice<'a> {
         let word = word.trim().to_ascii_lowercase();
         (!matches!(word.as_str(), "" | "null" | "none")).then_some(word)
     }
+
+    /// The text that ended the answer: few servers name it (`vLLM`, `SGLang`).
+    pub(super) fn stop_sequence(self) -> Option<&'a str> {
+        ["stop_reason", "matched_stop"].iter().find_map(|field| self.0.get(field)?.as_str())
+    }
 }
 
 /// The new part of a choice.

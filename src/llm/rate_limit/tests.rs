@@ -86,7 +86,12 @@ fn answered() -> Result<Completion, ModelError> {
 }
 
 fn outcome(error: Option<ModelError>) -> Result<Completion, ModelError> {
-    let whole = Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None };
+    let whole = Completion {
+        tool_calls: Vec::new(),
+        finish_reason: FinishReason::Stop,
+        echo: None,
+        stop_sequence: None,
+    };
     error.map_or(Ok(whole), Err)
 }
 

@@ -11,6 +11,9 @@ use super::v1::key;
 use crate::domain::tool::Strictness;
 use crate::http::v1::openai::chat::completion::ChatCompletion;
 use crate::http::v1::openai::chat::request::{ChatRequest, FIELDS};
+use crate::http::v1::openai::chat::stored::{
+    ChatPageResponse, CompletionUpdateRequest, DeletedCompletionResponse, StoredChatMessage, StoredCompletion,
+};
 use crate::http::v1::openai::models::{ModelListResponse, OpenAiModel};
 use serde_json::{Value, json};
 
@@ -29,8 +32,39 @@ pub(super) fn draw(drawing: &mut Drawing) {
     let mut answers = json_of(drawing.shape::<ChatCompletion>());
     answers["text/event-stream"] = json!({"schema": {"type": "string"}});
     drawing.add(chat.says(200, "The completion, or with 'stream' its chunks and [DONE]", answers));
+    stored(drawing);
     forwarded(drawing, ("/v1/embeddings", "input"), "Asks the model's provider for vectors; no job");
     forwarded(drawing, ("/v1/completions", "prompt"), "Passes a text on to the model's provider; no job");
+}
+
+/// Completions that were created with `store`.
+fn stored(drawing: &mut Drawing) {
+    const ONE: &str = "/v1/chat/completions/{id}";
+    let page = |operation: Operation| {
+        operation
+            .query("after", json!({"type": "string"}))
+            .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
+            .query("order", json!({"enum": ["asc", "desc"]}))
+    };
+    let list = Operation::new("GET", "/v1/chat/completions", "Chat completions that were stored");
+    let list = page(list).query("model", json!({"type": "string"}));
+    let said = "Oldest first by default";
+    let list = list.answers::<ChatPageResponse<StoredCompletion>>(drawing, 200, said);
+    drawing.add(list);
+    let show = Operation::new("GET", ONE, "A stored chat completion");
+    let show = show.answers::<StoredCompletion>(drawing, 200, "Its job has succeeded");
+    drawing.add(show);
+    let update = Operation::new("POST", ONE, "Replaces the metadata of a stored chat completion")
+        .takes(json_of(body::<CompletionUpdateRequest>(&[("metadata", named("Metadata"))], &[])));
+    let update = update.answers::<StoredCompletion>(drawing, 200, "It is stored");
+    drawing.add(update);
+    let delete = Operation::new("DELETE", ONE, "Deletes a stored chat completion with its job");
+    let delete = delete.answers::<DeletedCompletionResponse>(drawing, 200, "It is gone");
+    drawing.add(delete);
+    let path = "/v1/chat/completions/{id}/messages";
+    let messages = page(Operation::new("GET", path, "The messages that a stored chat completion answered"));
+    let messages = messages.answers::<ChatPageResponse<StoredChatMessage>>(drawing, 200, said);
+    drawing.add(messages);
 }
 
 /// A route whose body and answer are the provider's.

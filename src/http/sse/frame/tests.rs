@@ -37,7 +37,7 @@ fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<SequencedEvent> {
             index += 1;
         }
     }
-    push(Event::Error { content: "over\n".into(), code: FailureCode::Cancelled });
+    push(Event::Error { content: "over\n".into(), code: FailureCode::Cancelled, retry_after_ms: None });
     for SequencedEvent { seq, event } in &mut events {
         if let Event::Delta { first_seq: first_seq @ 0, .. } = event {
             *first_seq = *seq;
@@ -309,6 +309,7 @@ fn every_event_frame_has_the_documented_fields() {
         suggested_title: None,
         usage: Usage::new(1, 2),
         finish_reason: FinishReason::Stop,
+        stop_sequence: None,
     };
     let usage = json!({"prompt_tokens":1,"completion_tokens":2,"total_tokens":3});
     let retrying = Event::Status { status: StatusPhase::Retrying, attempt: 1, reason: Some("busy".into()) };
@@ -341,7 +342,7 @@ fn every_event_frame_has_the_documented_fields() {
             json!({"message_id":id.to_string(),"token_count":2,"suggested_title":null,"usage":usage,"finish_reason":"stop"}),
         ),
         (
-            Event::Error { content: "c".into(), code: FailureCode::Timeout },
+            Event::Error { content: "c".into(), code: FailureCode::Timeout, retry_after_ms: None },
             "error",
             json!({"content":"c","code":"timeout"}),
         ),
@@ -387,7 +388,7 @@ fn the_first_frame_after_a_resume_counts_the_events_that_it_contains() {
 #[test]
 fn a_folded_step_sends_a_gap_in_delta_mode_only() {
     let status = Event::Status { status: StatusPhase::Running, attempt: 1, reason: None };
-    let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
+    let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled, retry_after_ms: None };
     let events = [
         SequencedEvent { seq: 2, event: status },
         delta(6, 0, 0, 6, "whole"),
@@ -406,7 +407,7 @@ fn a_folded_step_sends_a_gap_in_delta_mode_only() {
 
 #[test]
 fn a_truncated_log_sends_a_gap_in_both_modes() {
-    let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
+    let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled, retry_after_ms: None };
     let events = [SequencedEvent { seq: 9, event: over }];
     for text in [TextMode::Delta, TextMode::Cumulative] {
         for after in 0..8 {

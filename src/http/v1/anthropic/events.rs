@@ -1,7 +1,7 @@
 //! The events of a streamed message.
 
 use super::object::{MessageBlock, MessageObject, MessageUsage, ThinkingView, signature, stop_reason};
-use crate::domain::event::{FinishReason, StepKind};
+use crate::domain::event::StepKind;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::tool::ToolCall;
@@ -9,6 +9,7 @@ use crate::domain::usage::Usage;
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id::RequestId;
 use crate::http::response::error::AnthropicErrorResponse;
+use crate::http::v1::openai::answer::ending::AnswerEnding;
 use crate::http::v1::openai::answer::pieces::AnswerWriter;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -161,12 +162,12 @@ impl AnswerWriter for MessageEventWriter {
         self.send(out, &MessageEvent::ContentBlockStop { index: self.current() });
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>, reason: FinishReason, usage: Usage) {
+    fn finish(&mut self, out: &mut Vec<u8>, ending: AnswerEnding, usage: Usage) {
         self.begin(out);
         self.close(out);
         let delta = MessageEnding {
-            stop_reason: stop_reason(reason),
-            stop_sequence: None,
+            stop_reason: stop_reason(&ending),
+            stop_sequence: ending.stop_sequence,
             stop_details: None,
             container: None,
         };

@@ -6,6 +6,7 @@ use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
+use crate::http::v1::openai::answer::ending::AnswerEnding;
 use crate::http::v1::openai::answer::finished::FinishedAnswer;
 use serde::Serialize;
 use serde_json::Value;
@@ -32,7 +33,7 @@ pub(crate) struct MessageObject {
     model: String,
     content: Vec<MessageBlock>,
     stop_reason: Option<&'static str>,
-    /// Always `null`: providers do not all say which text ended the answer.
+    /// The text of `stop_sequences` that ended the answer, if the model's provider says so.
     stop_sequence: Option<String>,
     stop_details: Option<Value>,
     container: Option<Value>,
@@ -111,7 +112,7 @@ impl MessageBlock {
 
 impl MessageObject {
     pub(super) fn new(answer: FinishedAnswer, view: ThinkingView) -> Self {
-        let FinishedAnswer { job, parts, reason } = answer;
+        let FinishedAnswer { job, parts, ending } = answer;
         let mut content = Vec::new();
         for (kind, text) in parts.texts {
             match (kind, view) {
@@ -129,7 +130,8 @@ impl MessageObject {
         }
         let calls = parts.calls.iter();
         content.extend(calls.map(|call| MessageBlock::tool_use(call, ToolCall::object_of(&call.arguments))));
-        Self { content, stop_reason: Some(stop_reason(reason)), usage: job.usage.into(), ..Self::begun(&job) }
+        let (stop_reason, usage) = (Some(stop_reason(&ending)), job.usage.into());
+        Self { content, stop_reason, stop_sequence: ending.stop_sequence, usage, ..Self::begun(&job) }
     }
 
     /// The message before its first block.
@@ -156,8 +158,9 @@ pub(super) fn signature(job: JobId) -> String {
 }
 
 /// The reason in the words of this API. A closing answer is an answer.
-pub(super) fn stop_reason(reason: FinishReason) -> &'static str {
-    match reason {
+pub(super) fn stop_reason(ending: &AnswerEnding) -> &'static str {
+    match ending.reason {
+        FinishReason::Stop if ending.stop_sequence.is_some() => "stop_sequence",
         FinishReason::Stop | FinishReason::MaxSteps | FinishReason::RepeatedFailure => "end_turn",
         FinishReason::Length => "max_tokens",
         FinishReason::ToolCalls => "tool_use",

@@ -13,6 +13,7 @@ use crate::domain::usage::Usage;
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id::RequestId;
 use crate::http::testing::{MemoryStore, app};
+use crate::http::v1::openai::answer::ending::AnswerEnding;
 use crate::http::v1::openai::answer::finished::FinishedAnswer;
 use crate::http::v1::openai::answer::parts::AnswerParts;
 use crate::http::v1::openai::answer::pieces::{AnswerEnd, AnswerPieces};
@@ -214,7 +215,14 @@ fn call(index: u32, arguments: &str, is_client: bool) -> Event {
 fn done(finish_reason: FinishReason) -> Event {
     let usage = Usage { cached_tokens: 4, reasoning_tokens: 2, ..Usage::new(10, 5) };
     let message_id = JobId::from_bits(7).message_id();
-    Event::Done { message_id, token_count: 5, suggested_title: None, usage, finish_reason }
+    Event::Done {
+        message_id,
+        token_count: 5,
+        suggested_title: None,
+        usage,
+        finish_reason,
+        stop_sequence: None,
+    }
 }
 
 fn queued() -> Job {
@@ -318,7 +326,14 @@ fn a_stream_puts_together_the_same_message_as_a_whole_answer() {
         let parts = AnswerParts::of(queued().id, events.collect(), false);
         let Event::Done { usage, .. } = done(FinishReason::Stop) else { panic!("an end") };
         let job = Job { usage, ..queued() };
-        let whole = MessageObject::new(FinishedAnswer { job, parts, reason: FinishReason::ToolCalls }, view);
+        let whole = MessageObject::new(
+            FinishedAnswer {
+                job,
+                parts,
+                ending: AnswerEnding { reason: FinishReason::ToolCalls, stop_sequence: None },
+            },
+            view,
+        );
         let (frames, end) = frames(answer(), view);
         assert!(matches!(end, Some(AnswerEnd::Complete)), "{end:?}");
         assert_eq!(gathered(&frames), serde_json::to_value(&whole).expect("JSON"), "{view:?}");
@@ -359,7 +374,8 @@ fn an_empty_answer_is_a_message_without_blocks() {
 
 #[test]
 fn a_failure_has_no_message_of_its_own() {
-    let events = vec![Event::Error { content: "x".into(), code: FailureCode::ProviderError }];
+    let events =
+        vec![Event::Error { content: "x".into(), code: FailureCode::ProviderError, retry_after_ms: None }];
     let (frames, end) = frames(events, ThinkingView::Shown);
     assert!(frames.is_empty() && matches!(end, Some(AnswerEnd::Failed(_))), "{end:?}");
 }

@@ -10,6 +10,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::chat::functions::{check_name, check_number};
 use crate::http::v1::openai::failure::unsupported;
+use crate::http::v1::openai::fields::check_tool;
 use crate::http::v1::openai::responses::hosted_tools;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ const NAME_CHARS: usize = 128;
 /// What ids of calls begin with in this API, and in the engine.
 const ID_PREFIXES: (&str, &str) = ("toolu_", "call_");
 /// Fields of a tool that change nothing here.
-pub(crate) const IDLE: [&str; 4] = ["type", "name", "cache_control", "eager_input_streaming"];
+pub(crate) const IDLE: [&str; 3] = ["name", "cache_control", "eager_input_streaming"];
 
 /// What a request offers to the model.
 #[derive(Debug, Default)]
@@ -121,21 +122,13 @@ fn hosted_tool(path: &str, kind: &str, tool: &Value, app: &AppDependencies) -> R
     Ok(name.to_owned())
 }
 
-/// Fails at a field that would change the answer and is not read.
 fn check_fields(
     path: &str,
     tool: &Value,
     read: &[&str],
     is_neutral: impl Fn(&str, &Value) -> bool,
 ) -> Result<(), ApiError> {
-    for (field, value) in tool.as_object().into_iter().flatten() {
-        let is_known = read.contains(&field.as_str()) || IDLE.contains(&field.as_str());
-        if !value.is_null() && !is_known && !is_neutral(field, value) {
-            let path = format!("{path}.{}", field.chars().take(64).collect::<String>());
-            return Err(unsupported(&path, format!("'{path}' is not supported")));
-        }
-    }
-    Ok(())
+    check_tool(path, tool, read, |field, value| IDLE.contains(&field) || is_neutral(field, value))
 }
 
 impl OfferedClientTools {

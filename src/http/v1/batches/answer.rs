@@ -27,7 +27,7 @@ impl LineAnswer {
     pub(crate) fn read(store: &dyn Store, job: Job, endpoint: BatchEndpoint) -> Result<Self, ApiError> {
         if job.status != JobStatus::Succeeded {
             let error = job.error.map_or((FailureCode::Internal, String::new()), |e| (e.code, e.message));
-            return Err(failure::of_job(error.0, error.1));
+            return Err(failure::of_job(error.0, error.1, None));
         }
         Ok(match endpoint {
             BatchEndpoint::ChatCompletions => Self::Completion(Box::new(chat::line_answer(store, job)?)),

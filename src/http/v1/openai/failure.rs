@@ -8,11 +8,20 @@ use crate::http::response::error::ErrorResponse;
 use crate::http::server::shutdown::ShutdownStage;
 use hyper::StatusCode;
 
-/// `Retry-After` of a job whose provider limits requests, seconds. Their windows are mostly a minute.
-pub(super) const PROVIDER_WAIT_S: u64 = 20;
+/// `Retry-After` of a provider that limits requests and names no time, milliseconds. Their windows are mostly
+/// a minute.
+const PROVIDER_WAIT_MS: u64 = 20_000;
+/// The longest `Retry-After` of a provider that is passed on, milliseconds.
+const PROVIDER_WAIT_MAX_MS: u64 = 3_600_000;
 
-/// The error of a job that ended without an answer.
-pub(crate) fn of_job(code: FailureCode, message: String) -> ApiError {
+/// The error of a request whose provider limits requests.
+pub(super) fn rate_limited(message: String, retry_after_ms: Option<u64>) -> ApiError {
+    let wait_ms = retry_after_ms.unwrap_or(PROVIDER_WAIT_MS).min(PROVIDER_WAIT_MAX_MS);
+    ApiError::TooMany { message, retry_after_s: wait_ms.div_ceil(1_000).max(1) }
+}
+
+/// The error of a job that ended without an answer. `retry_after_ms` is its provider's.
+pub(crate) fn of_job(code: FailureCode, message: String, retry_after_ms: Option<u64>) -> ApiError {
     let (status, code) = match code {
         FailureCode::ContextTooLong => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
         FailureCode::MaxTotalTokens => (StatusCode::BAD_REQUEST, "max_total_tokens"),
@@ -20,9 +29,7 @@ pub(crate) fn of_job(code: FailureCode, message: String) -> ApiError {
         FailureCode::Cancelled => (StatusCode::BAD_REQUEST, "cancelled"),
         FailureCode::InvalidRequest => (StatusCode::BAD_REQUEST, "invalid_request"),
         FailureCode::ContentFilter => (StatusCode::BAD_REQUEST, "content_filter"),
-        FailureCode::RateLimited => {
-            return ApiError::TooMany { message, retry_after_s: PROVIDER_WAIT_S };
-        }
+        FailureCode::RateLimited => return rate_limited(message, retry_after_ms),
         FailureCode::ModelNotFound => (StatusCode::NOT_FOUND, "model_not_found"),
         FailureCode::ProviderError => (StatusCode::BAD_GATEWAY, "provider_error"),
         FailureCode::OutputTooLarge => (StatusCode::BAD_GATEWAY, "output_too_large"),

@@ -50,6 +50,23 @@ impl Fields {
     }
 }
 
+/// Fails at a field of an entry of `tools` that would change the answer and is not read.
+pub(crate) fn check_tool(
+    path: &str,
+    tool: &Value,
+    read: &[&str],
+    is_neutral: impl Fn(&str, &Value) -> bool,
+) -> Result<(), ApiError> {
+    for (field, value) in tool.as_object().into_iter().flatten() {
+        let is_known = field == "type" || read.contains(&field.as_str());
+        if !value.is_null() && !is_known && !is_neutral(field, value) {
+            let path = format!("{path}.{}", field.chars().take(64).collect::<String>());
+            return Err(unsupported(&path, format!("'{path}' is not supported")));
+        }
+    }
+    Ok(())
+}
+
 /// A number within bounds.
 pub(crate) fn in_range(
     name: &str,

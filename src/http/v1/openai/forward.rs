@@ -177,10 +177,6 @@ impl ForwardedStream {
 /// The error of a request that the provider did not answer.
 fn api_error(error: ForwardError) -> ApiError {
     let message = error.to_string();
-    let too_many = |retry_after_ms: u64, message| ApiError::TooMany {
-        message,
-        retry_after_s: retry_after_ms.div_ceil(1_000).max(1),
-    };
     let (status, code) = match error {
         ForwardError::NotOffered(_) => (StatusCode::NOT_FOUND, "not_offered"),
         ForwardError::Failed(error) => match error {
@@ -192,10 +188,10 @@ fn api_error(error: ForwardError) -> ApiError {
             ModelError::ContextTooLong(_) => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
             ModelError::Busy { retry_after_ms, .. }
             | ModelError::Unavailable { retry_after_ms: Some(retry_after_ms), .. } => {
-                return too_many(retry_after_ms, message);
+                return failure::rate_limited(message, Some(retry_after_ms));
             }
             ModelError::RateLimited { retry_after_ms, .. } => {
-                return too_many(retry_after_ms.unwrap_or(failure::PROVIDER_WAIT_S * 1_000), message);
+                return failure::rate_limited(message, retry_after_ms);
             }
             ModelError::Denied(_) | ModelError::Unavailable { .. } => {
                 (StatusCode::BAD_GATEWAY, "provider_error")

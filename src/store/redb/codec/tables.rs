@@ -8,8 +8,9 @@ use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, Owned
 use crate::store::redb::codec::keys::conversations::{AddedBytes, TurnBytes};
 use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use crate::store::redb::codec::keys::jobs::{
-    BackgroundJobBytes, DelayedBytes, EndedBytes, FairBytes, IdempotencyBytes, IdempotencyExpiryBytes,
-    JobBytes, JobOwnerBytes, LogBytes, ReadyBytes, ReadyEntryBytes, UserReadyBytes,
+    AnsweredApprovalBytes, BackgroundJobBytes, DelayedBytes, EndedBytes, FairBytes, IdempotencyBytes,
+    IdempotencyExpiryBytes, JobBytes, JobOwnerBytes, LogBytes, OwnedCompletionBytes, ReadyBytes,
+    ReadyEntryBytes, UserReadyBytes,
 };
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -135,6 +136,10 @@ tables! {
     outputs OUTPUTS: &'static JobBytes => RawBytes, of job;
     /// Events and marks.
     log LOG: &'static LogBytes => RawBytes, of job;
+    /// Jobs that are stored chat completions, by owner.
+    completions_owned COMPLETIONS_OWNED: &'static OwnedCompletionBytes => ();
+    /// Requests for approvals that were answered, and the jobs that act on the answers.
+    answered_approvals ANSWERED_APPROVALS: &'static AnsweredApprovalBytes => &'static JobBytes;
     /// Jobs by owner, state and acceptance.
     owned OWNED: &'static JobOwnerBytes => &'static JobBytes;
     /// Jobs that may run now, in queue order, and since when:

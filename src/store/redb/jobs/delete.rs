@@ -31,6 +31,8 @@ impl Transaction<'_> {
             freed += table.remove(&id)?.map_or(0, |bytes| bytes.value().len());
         }
         self.release_images(row.job.user, job.into())?;
+        self.forget_answers(job)?;
+        self.unlist_completion(row.job.user, job)?;
         if let Some(turn) = row.turn_key() {
             let key = turn.encode();
             freed += self.leave_conversation(turn)?;

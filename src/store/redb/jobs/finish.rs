@@ -97,7 +97,7 @@ impl Transaction<'_> {
             "" => Vec::new(),
             answer_text => vec![Message::assistant(answer_text)],
         };
-        let event = Event::Error { content: content.to_owned(), code };
+        let event = Event::Error { content: content.to_owned(), code, retry_after_ms: None };
         let ending = JobOutcome { event, output_text, messages, summary: None };
         if row.job.started_at_ms.is_some() {
             // Its queue entry contains the number that may change below.

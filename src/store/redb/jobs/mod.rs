@@ -25,11 +25,13 @@ use crate::store::redb::writer::write::WriteOptions;
 use std::time::Duration;
 use tokio::sync::watch;
 
+pub(crate) mod answered_approvals;
 pub(crate) mod append;
 pub(crate) mod approval;
 pub(crate) mod background;
 pub(crate) mod cancel;
 pub(crate) mod claim;
+pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod finish;
 pub(crate) mod idempotency;

@@ -23,6 +23,7 @@ impl Transaction<'_> {
         if self.is_conversation_missing(jobs)? {
             return Err(SubmitError::NoConversation);
         }
+        self.refuse_second_answers(jobs)?;
         let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
         self.check_queue_limit(count, |limit| SubmitError::QueueFull { limit })?;
         if !self.has_room_for_conversations(jobs.iter().map(|job| (job.user, &job.spec)))? {
@@ -65,6 +66,8 @@ impl Transaction<'_> {
             return Err(StoreError::Corrupt(format!("{id} was stored before")));
         }
         self.keep_images(user, id.into(), &spec.input)?;
+        self.note_answers(id, spec)?;
+        self.list_completion(user, id, spec)?;
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
         self.effects.metrics.accept();

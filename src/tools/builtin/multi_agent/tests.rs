@@ -56,7 +56,7 @@ impl Model for ScriptedModel {
             ScriptedReply::Fail(error) => return Err(error),
         }
         let _going_on = sink(Chunk::Spent(Usage::new(10, 5)));
-        Ok(Completion { tool_calls, finish_reason: FinishReason::Stop, echo: None })
+        Ok(Completion { tool_calls, finish_reason: FinishReason::Stop, echo: None, stop_sequence: None })
     }
 
     fn models(&self) -> Vec<ModelInfo> {

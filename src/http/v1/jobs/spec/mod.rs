@@ -120,6 +120,7 @@ impl JobRequest {
             settings: ModelSettings::default(),
             is_plain: false,
             response: None,
+            is_stored_completion: false,
             handed_approvals: None,
         })
     }

@@ -1,8 +1,9 @@
 //! An answer once its job has ended.
 
 use super::super::failure;
+use super::ending::AnswerEnding;
 use super::parts::AnswerParts;
-use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StepKind};
+use crate::domain::event::{Event, FailureCode, SequencedEvent, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::http::context::ServerContext;
@@ -19,7 +20,7 @@ const PAGE_EVENTS: usize = 1_024;
 pub(crate) struct FinishedAnswer {
     pub(crate) job: Job,
     pub(crate) parts: AnswerParts,
-    pub(crate) reason: FinishReason,
+    pub(crate) ending: AnswerEnding,
 }
 
 /// Waits for the end of the job; an error if it ended without an answer. The job's own limits bound the wait.
@@ -54,11 +55,16 @@ pub(crate) fn read(store: &dyn Store, job: Job, final_text_only: bool) -> Result
         }
     }
     match end {
-        Some(Event::Done { finish_reason, .. }) => Ok(FinishedAnswer { job, parts, reason: finish_reason }),
-        Some(Event::Error { content, code }) => Err(failure::of_job(code, content)),
+        Some(Event::Done { finish_reason, stop_sequence, .. }) => {
+            let ending = AnswerEnding { reason: finish_reason, stop_sequence };
+            Ok(FinishedAnswer { job, parts, ending })
+        }
+        Some(Event::Error { content, code, retry_after_ms }) => {
+            Err(failure::of_job(code, content, retry_after_ms))
+        }
         _ => {
             let error = job.error.map_or((FailureCode::Internal, String::new()), |e| (e.code, e.message));
-            Err(failure::of_job(error.0, error.1))
+            Err(failure::of_job(error.0, error.1, None))
         }
     }
 }

@@ -3,8 +3,9 @@
 //! A step that broke off was already sent: the model's next text must repeat it, else the stream cannot go
 //! on.
 
+use super::ending::AnswerEnding;
 use super::parts::{BREAK, handed_over};
-use crate::domain::event::{Event, FinishReason, StepKind};
+use crate::domain::event::{Event, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -20,7 +21,7 @@ pub(crate) trait AnswerWriter: Send {
     /// A call that is handed to the client; `place` counts from 0.
     fn call(&mut self, out: &mut Vec<u8>, place: u32, call: ToolCall);
     /// The end of the answer.
-    fn finish(&mut self, out: &mut Vec<u8>, reason: FinishReason, usage: Usage);
+    fn finish(&mut self, out: &mut Vec<u8>, ending: AnswerEnding, usage: Usage);
     /// The answer ends early.
     fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError);
     /// There was nothing to send for some time.
@@ -89,15 +90,17 @@ impl AnswerPieces {
                 }
             }
             Event::ToolResult { .. } => self.is_after_call = true,
-            Event::Done { finish_reason, usage, .. } => {
+            Event::Done { finish_reason, usage, stop_sequence, .. } => {
                 let held = std::mem::take(&mut self.held);
                 if !held.is_empty() {
                     self.writer.text(out, &held);
                 }
-                self.writer.finish(out, finish_reason, usage);
+                self.writer.finish(out, AnswerEnding { reason: finish_reason, stop_sequence }, usage);
                 return Some(AnswerEnd::Complete);
             }
-            Event::Error { content, code } => return Some(AnswerEnd::Failed(failure::of_job(code, content))),
+            Event::Error { content, code, retry_after_ms } => {
+                return Some(AnswerEnd::Failed(failure::of_job(code, content, retry_after_ms)));
+            }
             Event::Status { .. }
             | Event::WaitingApproval { .. }
             | Event::Summary { .. }

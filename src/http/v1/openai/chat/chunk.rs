@@ -1,9 +1,9 @@
 //! The chunks of a streamed chat completion.
 
+use super::super::answer::ending::AnswerEnding;
 use super::super::answer::pieces::AnswerWriter;
 use super::super::usage::CompletionUsage;
 use super::completion::{ChatAnswerCall, completion_id, finish_reason};
-use crate::domain::event::FinishReason;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::tool::ToolCall;
@@ -127,8 +127,8 @@ impl AnswerWriter for ChunkWriter {
         self.chunk(out, ChunkDelta { tool_calls, ..ChunkDelta::default() }, None);
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>, reason: FinishReason, usage: Usage) {
-        self.chunk(out, ChunkDelta::default(), Some(finish_reason(reason)));
+    fn finish(&mut self, out: &mut Vec<u8>, ending: AnswerEnding, usage: Usage) {
+        self.chunk(out, ChunkDelta::default(), Some(finish_reason(ending.reason)));
         if self.include_usage {
             self.send(out, Vec::new(), Some(usage.into()));
         }

@@ -7,11 +7,14 @@ use crate::domain::id::JobId;
 use crate::domain::tool::ToolCall;
 use serde::Serialize;
 
+/// What ids of completions begin with, before the id of the job.
+const PREFIX: &str = "chatcmpl-";
+
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct ChatCompletion {
     /// `chatcmpl-` and the id of the job.
-    id: String,
+    pub(super) id: String,
     object: &'static str,
     created: u64,
     model: String,
@@ -65,7 +68,7 @@ impl From<ToolCall> for ChatAnswerCall {
 
 impl ChatCompletion {
     pub(super) fn new(answer: FinishedAnswer) -> Self {
-        let FinishedAnswer { job, parts, reason } = answer;
+        let FinishedAnswer { job, parts, ending } = answer;
         let (text, reasoning) = (parts.joined(StepKind::Text), parts.joined(StepKind::Thinking));
         let calls = parts.calls;
         let content = (!text.is_empty() || calls.is_empty()).then_some(text);
@@ -76,7 +79,8 @@ impl ChatCompletion {
             reasoning_content: reasoning,
             tool_calls: calls.into_iter().map(ChatAnswerCall::from).collect(),
         };
-        let choice = ChatChoice { index: 0, message, logprobs: None, finish_reason: finish_reason(reason) };
+        let finish_reason = finish_reason(ending.reason);
+        let choice = ChatChoice { index: 0, message, logprobs: None, finish_reason };
         Self {
             id: completion_id(job.id),
             object: "chat.completion",
@@ -90,7 +94,12 @@ impl ChatCompletion {
 
 /// The id of a job's completion.
 pub(super) fn completion_id(job: JobId) -> String {
-    format!("chatcmpl-{job}")
+    format!("{PREFIX}{job}")
+}
+
+/// The job of a completion's id.
+pub(super) fn job_of(id: &str) -> Option<JobId> {
+    id.strip_prefix(PREFIX)?.parse().ok()
 }
 
 /// The reason in the words of chat completions. A closing answer is an answer.

@@ -8,6 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod functions;
 mod message;
 pub(crate) mod request;
+pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 

@@ -43,7 +43,14 @@ pub(crate) const FIELDS: Fields = Fields {
         "metadata",
         "store",
     ],
-    unused: &["user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"],
+    unused: &[
+        "user",
+        "service_tier",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+    ],
     refused: &[
         ("n", |value| value.as_u64() == Some(1), "a job has one answer"),
         ("logprobs", |value| value == &Value::Bool(false), "this server passes on no probabilities"),
@@ -58,6 +65,8 @@ pub(crate) const FIELDS: Fields = Fields {
         ("prediction", |_| false, "few providers know it"),
         ("functions", |value| value.as_array().is_some_and(Vec::is_empty), "use 'tools'"),
         ("function_call", |value| value.as_str() == Some("none"), "use 'tool_choice'"),
+        ("moderation", |_| false, "this server has no model for it"),
+        ("web_search_options", |_| false, "the header NanoClaw-Tools offers web_search"),
         ("verbosity", |value| value.as_str() == Some("medium"), "few providers know it"),
     ],
 };
@@ -223,6 +232,7 @@ impl ChatRequest {
         functions::check_names((&functions, settings.call_mode.as_ref()), (&spec.tools, &spec.model), app)?;
         spec.priority = headers.priority.unwrap_or(spec.priority);
         (spec.functions, spec.settings, spec.is_plain) = (functions, settings, is_plain);
+        spec.is_stored_completion = self.store == Some(true);
         let final_text_only = shows_final_text_only(&spec);
         // What was streamed cannot be taken back.
         spec.settings.checks_answer =

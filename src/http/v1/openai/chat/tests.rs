@@ -33,7 +33,14 @@ fn result(index: u32) -> Event {
 fn done(finish_reason: FinishReason) -> Event {
     let message_id = JobId::from_bits(7).message_id();
     let usage = Usage::new(10, 5);
-    Event::Done { message_id, token_count: 5, suggested_title: None, usage, finish_reason }
+    Event::Done {
+        message_id,
+        token_count: 5,
+        suggested_title: None,
+        usage,
+        finish_reason,
+        stop_sequence: None,
+    }
 }
 
 fn job() -> Job {
@@ -179,7 +186,8 @@ fn failures_of_jobs_have_the_codes_of_this_api() {
         (FailureCode::Timeout, 504, "timeout"),
         (FailureCode::Cancelled, 400, "cancelled"),
     ] {
-        let error = failed(chunks(vec![Event::Error { content: "x".into(), code }], false).1);
+        let error =
+            failed(chunks(vec![Event::Error { content: "x".into(), code, retry_after_ms: None }], false).1);
         assert_eq!((error.class().0.as_u16(), error.class().1), (status, name));
     }
 }

@@ -5,7 +5,7 @@ use super::declared_tools::{REQUEST_ID, open_responses};
 use super::history::FoundResponse;
 use super::ids;
 use super::item::ItemContent;
-use crate::domain::handed_approvals::DecidedCall;
+use crate::domain::handed_approvals::{ApprovalRequestRef, DecidedCall};
 use crate::domain::id::UserId;
 use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
@@ -27,7 +27,7 @@ pub(super) fn decided(
     for (place, request, item) in open_responses(items) {
         let path_of_item = format!("input[{place}]");
         let path_id = format!("{path_of_item}.{REQUEST_ID}");
-        let Some(call) = asked(store, user, request)? else {
+        let Some((asked_by, call)) = asked(store, user, request)? else {
             let text = format!("there is no approval request with the id {}", quoted(request));
             return Err(ApiError::value(&path_id, text));
         };
@@ -38,19 +38,26 @@ pub(super) fn decided(
         let reason = member::optional_text(&path_of_item, item, "reason")?;
         let reason = reason.filter(|reason| !reason.trim().is_empty());
         let reason = reason.map(|reason| reason.chars().take(REASON_CHARS).collect());
-        decided.push((request, DecidedCall { call, approve, reason }));
+        decided.push((request, DecidedCall { request: Some(asked_by), call, approve, reason }));
     }
     Ok(decided.into_iter().map(|(_, call)| call).collect())
 }
 
-/// The call of a request, if it is this user's (P7).
-fn asked(store: &dyn Store, user: UserId, request: &str) -> Result<Option<ToolCall>, StoreError> {
+/// The request of this id and its call, if it is this user's (P7).
+fn asked(
+    store: &dyn Store,
+    user: UserId,
+    request: &str,
+) -> Result<Option<(ApprovalRequestRef, ToolCall)>, StoreError> {
     let Some((job, place)) = ids::item_place(request) else { return Ok(None) };
     let Some(found) = FoundResponse::find(store, user, job)? else { return Ok(None) };
     let fold = found.fold(store)?;
     let named = fold.items().find(|item| item.place == place && item.id(job) == request);
     Ok(named.and_then(|item| match &item.content {
-        ItemContent::Approval(call) => Some(call.clone()),
+        ItemContent::Approval(call) => {
+            let place = u64::try_from(place).unwrap_or(u64::MAX);
+            Some((ApprovalRequestRef { job, place }, call.clone()))
+        }
         _ => None,
     }))
 }

@@ -82,7 +82,7 @@ fn answer(context: &Arc<ServerContext>, job: &Job, summary: &str) -> HandlerResu
         return Err(failure::interrupted(context, job.id));
     }
     if let Some(error) = &job.error {
-        return Err(failure::of_job(error.code, error.message.clone()));
+        return Err(failure::of_job(error.code, error.message.clone(), None));
     }
     let compacted = json!({
         "id": ids::response_id(job.id), "object": "response.compaction", "created_at": job.created_at_ms / 1_000,

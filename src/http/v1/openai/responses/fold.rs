@@ -11,7 +11,7 @@ use crate::domain::event::{Event, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
-use crate::domain::response_request::ResponseRequest;
+use crate::domain::response_request::{McpToolList, ResponseRequest};
 use crate::domain::tool::ToolCall;
 use serde_json::{Value, json};
 
@@ -53,6 +53,8 @@ pub(super) struct ResponseFold {
     open: Option<usize>,
     client_calls: u32,
     declared: DeclaredTools,
+    /// The lists that the response begins with, until then.
+    mcp_lists: Vec<McpToolList>,
     /// The last event of the log that was read.
     last_seq: u64,
     /// The number of the stream's next event.
@@ -68,6 +70,7 @@ impl ResponseFold {
             open: None,
             client_calls: 0,
             declared: DeclaredTools::of(request),
+            mcp_lists: request.mcp_lists.clone(),
             last_seq: 0,
             next: 0,
             unsent: None,
@@ -160,8 +163,9 @@ impl ResponseFold {
                     if finish_reason.is_cut_off() { ItemStatus::Incomplete } else { ItemStatus::Completed };
                 self.finish(ResponseEnd::Answered { reason: finish_reason, usage }, status);
             }
-            Event::Error { content, code } => {
-                self.finish(ResponseEnd::Failed { code, message: content }, ItemStatus::Incomplete);
+            Event::Error { content, code, retry_after_ms } => {
+                let failed = ResponseEnd::Failed { code, message: content, retry_after_ms };
+                self.finish(failed, ItemStatus::Incomplete);
             }
             Event::WaitingApproval { .. } | Event::Summary { .. } | Event::AgentStep(_) => {}
         }
@@ -178,8 +182,20 @@ impl ResponseFold {
             StatusPhase::Running if !self.head.has_started => {
                 self.head.has_started = true;
                 self.emit("response.in_progress", &|fold| json!({"response": fold.to_json()}));
+                self.list_mcp_tools();
             }
             _ => {}
+        }
+    }
+
+    /// Lists the tools of MCP servers. They are no step of the job, so none of its steps drops them.
+    fn list_mcp_tools(&mut self) {
+        for list in std::mem::take(&mut self.mcp_lists) {
+            let place = self.push(u32::MAX, ItemContent::McpTools(list));
+            self.added(place);
+            self.emit_at(place, "response.mcp_list_tools.in_progress", json!({}));
+            self.emit_at(place, "response.mcp_list_tools.completed", json!({}));
+            self.done(place, ItemStatus::Completed);
         }
     }
 
@@ -200,7 +216,10 @@ impl ResponseFold {
                 whole.push_str(text);
                 self.emit_at(place, "response.reasoning_summary_text.delta", json!({"delta": text}));
             }
-            ItemContent::Function(_) | ItemContent::Approval(_) | ItemContent::Hosted { .. } => {}
+            ItemContent::McpTools(_)
+            | ItemContent::Function(_)
+            | ItemContent::Approval(_)
+            | ItemContent::Hosted { .. } => {}
         }
     }
 

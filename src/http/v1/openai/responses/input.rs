@@ -331,7 +331,8 @@ pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value
         map.insert("content".to_owned(), json!([part]));
     }
     map.insert("id".to_owned(), id(prefix).into());
-    if kind != "reasoning" && kind != "compaction" && !kind.starts_with("mcp_approval") {
+    let has_no_status = matches!(kind.as_str(), "reasoning" | "compaction" | "mcp_list_tools");
+    if !has_no_status && !kind.starts_with("mcp_approval") {
         map.entry("status").or_insert_with(|| "completed".into());
     }
     map.insert("type".to_owned(), kind.into());

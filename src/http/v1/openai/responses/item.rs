@@ -6,11 +6,12 @@
 use super::ids::item_id;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
+use crate::domain::response_request::{McpListedTool, McpToolList};
 use crate::domain::tool::ToolCall;
 use serde_json::{Value, json};
 
 /// The label of this server's own tools in `mcp_call` items.
-const OWN_LABEL: &str = "nanoclaw";
+pub(super) const OWN_LABEL: &str = "nanoclaw";
 
 /// How far an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,8 @@ impl ItemStatus {
 pub(super) enum ItemContent {
     Text(String),
     Reasoning(String),
+    /// The tools of an MCP server.
+    McpTools(McpToolList),
     /// A call of the client's function.
     Function(ToolCall),
     /// A call of this server's tool that the client has to approve.
@@ -70,6 +73,7 @@ impl OutputItem {
         let prefix = match &self.content {
             ItemContent::Text(_) => "msg",
             ItemContent::Reasoning(_) => "rs",
+            ItemContent::McpTools(_) => "mcpl",
             ItemContent::Function(_) => "fc",
             ItemContent::Approval(_) => "mcpr",
             ItemContent::Hosted { call, .. } => HostedTool::of_tool(&call.name).id_prefix(),
@@ -81,6 +85,7 @@ impl OutputItem {
     pub(super) fn text(&self) -> &str {
         match &self.content {
             ItemContent::Text(text) | ItemContent::Reasoning(text) => text,
+            ItemContent::McpTools(_) => "",
             ItemContent::Function(call) | ItemContent::Approval(call) | ItemContent::Hosted { call, .. } => {
                 &call.arguments
             }
@@ -109,6 +114,7 @@ impl OutputItem {
                 let summary = if has_part { vec![summary_part(text)] } else { Vec::new() };
                 json!({"type": "reasoning", "id": id, "summary": summary})
             }
+            ItemContent::McpTools(list) => mcp_tools(&id, list, self.status == ItemStatus::Completed),
             ItemContent::Function(call) => json!({
                 "type": "function_call", "id": id, "call_id": call.id_ref, "name": call.name,
                 "arguments": call.arguments, "status": status,
@@ -194,4 +200,11 @@ fn hosted((id, status): (String, &str), call: &ToolCall, result: Option<&str>) -
             "arguments": call.arguments, "output": result, "error": null, "approval_request_id": null,
         }),
     }
+}
+
+/// A list of tools; without them until it is complete.
+fn mcp_tools(id: &str, list: &McpToolList, is_complete: bool) -> Value {
+    let shown = |McpListedTool { name, description, input_schema }: &McpListedTool| json!({"name": name, "description": description, "input_schema": input_schema, "annotations": null});
+    let tools: Vec<Value> = list.tools.iter().filter(|_| is_complete).map(shown).collect();
+    json!({"type": "mcp_list_tools", "id": id, "server_label": list.label, "tools": tools, "error": null})
 }

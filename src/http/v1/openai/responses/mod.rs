@@ -18,6 +18,7 @@ mod images;
 mod input;
 mod item;
 mod item_page;
+mod mcp_lists;
 mod object;
 pub(crate) mod options;
 pub(crate) mod request;
@@ -123,8 +124,8 @@ async fn whole(context: &Arc<ServerContext>, stored: StoredJob, request: &Respon
 fn answer(store: &dyn Store, fold: ResponseFold, job: &Job) -> Result<Value, ApiError> {
     let fold = history::fold(store, fold, job)?;
     match fold.end() {
-        Some(ResponseEnd::Failed { code, message }) if fold.state() == "failed" => {
-            Err(failure::of_job(*code, message.clone()))
+        Some(ResponseEnd::Failed { code, message, retry_after_ms }) if fold.state() == "failed" => {
+            Err(failure::of_job(*code, message.clone(), *retry_after_ms))
         }
         _ => Ok(fold.to_json()),
     }
@@ -138,7 +139,13 @@ pub(crate) fn line_job(
     user: UserId,
 ) -> Result<JobSpec, ApiError> {
     let job = request::read(body).and_then(|asked| asked.into_job(headers, app, user));
-    Ok(job.map_err(failure::of_request)?.spec)
+    let spec = job.map_err(failure::of_request)?.spec;
+    // Whether it is the first answer is known when the job is stored, which a line becomes later.
+    if spec.handed_approvals.as_ref().is_some_and(|handed| !handed.decided.is_empty()) {
+        let text = "a line of a batch cannot answer an approval request: send it to POST /v1/responses";
+        return Err(failure::unsupported("input", text));
+    }
+    Ok(spec)
 }
 
 /// The response of an ended job, as the route answers it. Reads the store.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ResponseEnd {
     Answered { reason: FinishReason, usage: Usage },
-    Failed { code: FailureCode, message: String },
+    Failed { code: FailureCode, message: String, retry_after_ms: Option<u64> },
 }
 
 /// All of a response but its output.
@@ -70,7 +70,7 @@ impl ResponseHead {
                     _ => {}
                 }
             }
-            Some(ResponseEnd::Failed { code, message }) => {
+            Some(ResponseEnd::Failed { code, message, .. }) => {
                 usage = self.usage;
                 if *code != FailureCode::Cancelled {
                     error = json!({"code": error_code(*code), "message": format!("{}: {message}", code.as_str())});

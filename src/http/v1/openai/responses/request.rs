@@ -3,6 +3,7 @@
 use super::earlier_calls::EarlierCalls;
 use super::images;
 use super::input::{self, MessageBuilder};
+use super::mcp_lists::Continued;
 use super::tools::{self, OfferedTools};
 use super::{approval, history, options};
 use crate::domain::handed_approvals::HandedApprovals;
@@ -11,7 +12,7 @@ use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
 use crate::domain::message::Message;
 use crate::domain::model_settings::{ModelSettings, ReasoningEffort};
-use crate::domain::response_request::ResponseRequest;
+use crate::domain::response_request::{McpToolList, ResponseRequest};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::typed;
@@ -55,9 +56,15 @@ pub(crate) const FIELDS: Fields = Fields {
         "safety_identifier",
         "prompt_cache_key",
     ],
-    unused: &["user", "prompt_cache_retention"],
+    unused: &["user", "prompt_cache_options", "prompt_cache_retention", "image"],
     refused: &[
         ("top_logprobs", |value| value.as_u64() == Some(0), "this server passes on no probabilities"),
+        ("moderation", |_| false, "this server has no model for it"),
+        (
+            "background_options",
+            |value| *value == json!({"completion_window": "soonest"}),
+            "a job begins as soon as a worker is free",
+        ),
         ("prompt", |_| false, "this server stores no prompts; use 'instructions'"),
         (
             "context_management",
@@ -153,6 +160,8 @@ impl ResponsesRequest {
         let conversation_id = self.conversation_id(app, user)?;
         let (messages, input) = self.messages(app, user, conversation_id.as_ref())?;
         let handed_approvals = self.handed_approvals(&offered, &input, (app, user))?;
+        let (mcp_lists, listed_before) =
+            self.mcp_lists(offered.mcp_lists, (&input, conversation_id.as_ref()), (app, user))?;
         let is_agent = app.model.model(&model).is_some_and(|model| model.is_agent);
         let choice = ServerTools::choose(offered.hosted, headers.tools, (offered.is_none, is_agent));
         let is_plain = matches!(choice, ServerTools::None);
@@ -187,7 +196,7 @@ impl ResponsesRequest {
         spec.priority = headers.priority.unwrap_or(spec.priority);
         (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
         spec.handed_approvals = handed_approvals;
-        let request = ResponseRequest { input, shown, is_stored, is_background };
+        let request = ResponseRequest { input, shown, is_stored, is_background, mcp_lists, listed_before };
         spec.response = Some(request.clone());
         Ok(ResponseJob { spec, request, is_stream: self.stream.unwrap_or(false) })
     }
@@ -247,6 +256,22 @@ impl ResponsesRequest {
         let tools = offered.asked.clone().filter(|_| self.store != Some(false));
         let is_needed = tools.is_some() || !decided.is_empty();
         Ok(is_needed.then(|| HandedApprovals { tools: tools.unwrap_or_default(), decided }))
+    }
+
+    /// The lists that the client does not have yet, and the labels of the others.
+    fn mcp_lists(
+        &self,
+        mut lists: Vec<McpToolList>,
+        (input, conversation): (&[Value], Option<&ConversationId>),
+        (app, user): (&AppDependencies, UserId),
+    ) -> Result<(Vec<McpToolList>, Vec<String>), ApiError> {
+        if lists.is_empty() {
+            return Ok((lists, Vec::new()));
+        }
+        let continued = Continued { previous: self.previous_response_id.as_deref(), conversation, input };
+        let before = continued.listed(app, user)?;
+        lists.retain(|list| !before.contains(&list.label));
+        Ok((lists, before))
     }
 
     fn settings(&self, offered: &OfferedTools) -> Result<ModelSettings, ApiError> {

@@ -10,7 +10,7 @@ use crate::domain::image::{Image, ImageType};
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
-use crate::domain::response_request::ResponseRequest;
+use crate::domain::response_request::{McpListedTool, McpToolList, ResponseRequest};
 use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -29,8 +29,14 @@ fn job() -> Job {
 }
 
 fn new_fold(after: Option<u64>) -> ResponseFold {
-    let request =
-        ResponseRequest { input: Vec::new(), shown: Map::new(), is_stored: true, is_background: true };
+    let request = ResponseRequest {
+        input: Vec::new(),
+        shown: Map::new(),
+        is_stored: true,
+        is_background: true,
+        mcp_lists: Vec::new(),
+        listed_before: Vec::new(),
+    };
     ResponseFold::new(&job(), &request).streamed(after)
 }
 
@@ -54,7 +60,14 @@ fn result(index: u32, of: u32) -> Event {
 
 fn done(finish_reason: FinishReason) -> Event {
     let (message_id, usage) = (JOB.message_id(), Usage::new(10, 5));
-    Event::Done { message_id, token_count: 5, suggested_title: None, usage, finish_reason }
+    Event::Done {
+        message_id,
+        token_count: 5,
+        suggested_title: None,
+        usage,
+        finish_reason,
+        stop_sequence: None,
+    }
 }
 
 /// A job that thinks, crashes in mid-answer, runs tools and hands a call to its client.
@@ -155,7 +168,7 @@ fn a_text_that_was_cut_off_is_streamed_as_incomplete_and_not_part_of_the_respons
 
 #[test]
 fn ends_have_the_status_and_the_event_of_their_kind() {
-    let error = |code| Event::Error { content: "x".into(), code };
+    let error = |code| Event::Error { content: "x".into(), code, retry_after_ms: None };
     for (event, kind, status) in [
         (done(FinishReason::Stop), "response.completed", "completed"),
         (done(FinishReason::Length), "response.incomplete", "incomplete"),
@@ -173,6 +186,47 @@ fn ends_have_the_status_and_the_event_of_their_kind() {
 
 fn status_events() -> Vec<Event> {
     vec![status(StatusPhase::Queued), status(StatusPhase::Running)]
+}
+
+#[test]
+fn tools_are_listed_once_when_the_job_begins_and_at_the_same_numbers_again() {
+    let tool = McpListedTool {
+        name: "echo".to_owned(),
+        description: "d".to_owned(),
+        input_schema: json!({"type": "object"}),
+    };
+    let list = McpToolList { label: "fake".to_owned(), tools: vec![tool] };
+    let request = ResponseRequest {
+        input: Vec::new(),
+        shown: Map::new(),
+        is_stored: true,
+        is_background: true,
+        mcp_lists: vec![list],
+        listed_before: Vec::new(),
+    };
+    let read = |after: Option<u64>| {
+        let mut fold = ResponseFold::new(&job(), &request).streamed(after);
+        for event in log() {
+            fold.apply(event).expect("no gap");
+        }
+        let text: String = fold.take_events().iter().map(StreamedEvent::to_frame).collect();
+        text.split_terminator("\n\n").map(frame).collect::<Vec<Value>>()
+    };
+    let whole = read(None);
+    let kinds: Vec<&str> = whole.iter().filter_map(|frame| frame["type"].as_str()).collect();
+    let expected = [
+        "response.in_progress",
+        "response.output_item.added",
+        "response.mcp_list_tools.in_progress",
+        "response.mcp_list_tools.completed",
+        "response.output_item.done",
+    ];
+    assert_eq!(kinds[2..7], expected, "also after a second attempt");
+    assert_eq!(kinds.iter().filter(|kind| kind.contains("mcp_list_tools")).count(), 2);
+    assert_eq!(whole[3]["item"]["tools"], json!([]));
+    let end = &whole.last().expect("an end")["response"]["output"];
+    assert_eq!((&end[0]["type"], &end[0]["tools"][0]["name"]), (&json!("mcp_list_tools"), &json!("echo")));
+    assert_eq!(read(Some(4)), whole[5..]);
 }
 
 #[test]
@@ -278,8 +332,14 @@ fn bad_items_are_refused_by_name() {
 fn store_with_response(text: &str) -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::default());
     let mut spec = JobSpec::new("demo".into(), vec![Message::user("x")], 1, 60);
-    let request =
-        ResponseRequest { input: Vec::new(), shown: Map::new(), is_stored: true, is_background: false };
+    let request = ResponseRequest {
+        input: Vec::new(),
+        shown: Map::new(),
+        is_stored: true,
+        is_background: false,
+        mcp_lists: Vec::new(),
+        listed_before: Vec::new(),
+    };
     spec.response = Some(request);
     let new = NewJob { id: JOB, user: UserId::SINGLE, created_at_ms: 0, spec, in_existing: false };
     store.submit(vec![new]).wait().expect("stored");
@@ -313,6 +373,7 @@ fn p8_a_page_ends_before_the_images_that_are_too_large_together() {
         bytes: 600,
         name: None,
         detail: None,
+        text_offset_bytes: None,
         data: None,
     };
     let part = json!({"type": "input_image", "image": image});

@@ -4,12 +4,14 @@ use super::hosted_tools;
 use super::item::mcp_prefix;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::model_settings::{CallMode, ClientFunction};
+use crate::domain::response_request::McpToolList;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::member;
 use crate::http::request::quoted::quoted;
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::chat::functions;
+use crate::http::v1::openai::fields::check_tool;
 use serde_json::{Value, json};
 
 /// What a request offers to the model.
@@ -18,6 +20,8 @@ pub(super) struct OfferedTools {
     pub(super) functions: Vec<ClientFunction>,
     /// Names of this server's tools.
     pub(super) hosted: Vec<String>,
+    /// The tools of the MCP servers that the request names.
+    pub(super) mcp_lists: Vec<McpToolList>,
     /// Those whose calls the client wants to approve; `None`: it names no MCP server, so it knows of no
     /// approvals.
     pub(super) asked: Option<Vec<String>>,
@@ -46,7 +50,7 @@ pub(super) fn read(
             }
             offered.functions.push(function);
         } else {
-            let names = hosted_tools::names(&path, tool, app)?;
+            let names = hosted_tools::names(&path, tool, app, &mut offered.mcp_lists)?;
             if let Some(asked) = hosted_tools::asked(&path, tool, &names)? {
                 offered.asked.get_or_insert_default().extend(asked);
             }
@@ -59,6 +63,11 @@ pub(super) fn read(
 fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
     let name = member::text(path, tool, "name")?.to_owned();
     functions::check_name(&format!("{path}.name"), &name, functions::NAME_CHARS)?;
+    check_tool(path, tool, &["name", "description", "parameters", "strict"], |field, value| match field {
+        "defer_loading" => value == false,
+        "allowed_callers" => *value == json!(["direct"]),
+        _ => false,
+    })?;
     let parameters = member::optional_object(path, tool, "parameters")?.cloned();
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();

@@ -32,6 +32,30 @@ impl LogKey {
 }
 
 key! {
+    /// A stored chat completion of a user.
+    OwnedCompletionKey, OwnedCompletionBytes = 20 {
+        user: UserId,
+        job: JobId,
+    }
+}
+
+impl OwnedCompletionKey {
+    /// The first and the last key that a user's completions can have.
+    pub(crate) fn ends(user: UserId) -> (Self, Self) {
+        let key = |bits| Self { user, job: JobId::from_bits(bits) };
+        (key(u128::MIN), key(u128::MAX))
+    }
+}
+
+/// Bytes of the key of an answered request for an approval.
+pub(crate) type AnsweredApprovalBytes = [u8; 24];
+
+/// The key of an answered request for an approval: the job that asked, and the place of the request.
+pub(crate) fn answered_approval_key(job: JobId, place: u64) -> AnsweredApprovalBytes {
+    join(&[&job.to_bytes(), &place.to_be_bytes()])
+}
+
+key! {
     /// A position in the ready queue.
     ReadyKey, ReadyBytes = 17 {
         priority: u8,

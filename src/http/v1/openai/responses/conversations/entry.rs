@@ -43,6 +43,8 @@ pub(super) fn items(
         shown: Map::new(),
         is_stored: true,
         is_background: false,
+        mcp_lists: Vec::new(),
+        listed_before: Vec::new(),
     });
     let fold = history::fold(store, ResponseFold::new(&row, &request), &row)?;
     let inputs = request.input.into_iter().enumerate().map(|(place, item)| {
