@@ -76,5 +76,6 @@ mod tool_offers;
 mod tools;
 mod torn_writes;
 mod users_cli;
+mod volatile_jobs;
 mod web_tools;
 mod webhooks;

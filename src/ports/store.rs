@@ -1,5 +1,5 @@
 //! The store port: jobs, their queue and their event logs. Writes resolve after the fsync; reads see
-//! committed data only.
+//! committed data only. Both do not hold for jobs in memory ([`Store::begin_in_memory`]).
 
 use super::clock::CancelToken;
 use super::store_error::StoreError;
@@ -202,6 +202,12 @@ pub trait Store: Send + Sync {
     /// Stores a job once per idempotency key; for a known key, returns the job of the first request. Keys are
     /// stored for `limits.idempotency_s`.
     fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError>;
+    /// Begins a job that ends when its client leaves, without a commit: a worker is free for it at once, and
+    /// it needs nothing of the store but its log. Its end stores it; a crash before that loses it (the
+    /// exception from P1 and P2). Gives the job back if it has to be submitted.
+    fn begin_in_memory(&self, job: Box<NewJob>) -> Result<Job, Box<NewJob>> {
+        Err(job)
+    }
     /// Leases up to `max` ready jobs in queue order, within the users' shares of the workers. Counts their
     /// attempts durably before it returns, and appends `status: running`.
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>>;

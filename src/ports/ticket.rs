@@ -3,8 +3,8 @@
 use super::store_error::StoreError;
 use tokio::sync::oneshot;
 
-/// A pending write. Resolves after the fsync that made it durable (P1), or with an error of its port. Threads
-/// call [`Ticket::wait`]; tasks `.await` it.
+/// A pending write. Resolves after the fsync that made it durable (P1; the log of a job in memory needs
+/// none), or with an error of its port. Threads call [`Ticket::wait`]; tasks `.await` it.
 #[derive(Debug)]
 #[must_use = "an unawaited write may have failed"]
 pub struct Ticket<T, E = StoreError>(oneshot::Receiver<Result<T, E>>);

@@ -34,5 +34,6 @@ mod summaries;
 mod tool_results;
 mod usage;
 mod users;
+mod volatile_jobs;
 mod waiting_claims;
 mod webhooks;

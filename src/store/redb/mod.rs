@@ -15,6 +15,7 @@ mod retention;
 mod schedules;
 mod store;
 mod stored_files;
+mod volatile;
 mod webhooks;
 mod writer;
 

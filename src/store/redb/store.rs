@@ -15,6 +15,7 @@ use crate::store::redb::file::open::{is_full, open_with_retry, refused};
 use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::file::{compaction, migration};
 use crate::store::redb::retention::clock_trust::{ClockReading, ClockTrust};
+use crate::store::redb::volatile::table::VolatileJobs;
 use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
@@ -155,6 +156,7 @@ impl RedbStore {
             watches: ChangeWatches::default(),
             batch_watches: ChangeWatches::default(),
             claims: WaitingClaims::default(),
+            volatile: VolatileJobs::default(),
             linger: Linger::default(),
             deliveries: DeliveryNotify::default(),
             job_removals: JobRemovals::default(),

@@ -17,6 +17,9 @@ use crate::http::v1::openai::chat::stored::{
 use crate::http::v1::openai::models::{ModelListResponse, OpenAiModel};
 use serde_json::{Value, json};
 
+/// What the field `store` says.
+pub(super) const UNSTORED: &str = "`false`: the job ends with its client, and may be in memory until its end";
+
 /// Draws all of it.
 pub(super) fn draw(drawing: &mut Drawing) {
     let list = Operation::new("GET", "/v1/models", "The configured models");
@@ -157,6 +160,7 @@ fn chat_request() -> Value {
         ("seed", json!({"type": "integer"})),
     ];
     let mut drawn = body::<ChatRequest>(&special, &[]);
+    drawn["properties"]["store"]["description"] = json!(UNSTORED);
     for unused in FIELDS.unused {
         drawn["properties"][*unused] = json!({"description": "Accepted and unused"});
     }

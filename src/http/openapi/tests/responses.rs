@@ -2,7 +2,7 @@
 
 use super::Drawing;
 use super::bodies::body;
-use super::openai::{with_job_headers, with_settings};
+use super::openai::{UNSTORED, with_job_headers, with_settings};
 use super::operation::{Operation, json_of, named};
 use super::shapes::{function_name, item_id, item_page, messages, number, open, or_null, text, text_or_null};
 use super::v1::key;
@@ -210,6 +210,7 @@ fn request(is_called: bool) -> Value {
     ];
     let required: &[&str] = if is_called { &["model"] } else { &[] };
     let mut drawn = body::<ResponsesRequest>(&special, required);
+    drawn["properties"]["store"]["description"] = json!(UNSTORED);
     for unused in FIELDS.unused {
         drawn["properties"][*unused] = json!({"description": "Accepted and unused"});
     }

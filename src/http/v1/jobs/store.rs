@@ -30,6 +30,22 @@ pub(crate) async fn store(
     })
 }
 
+/// The same for a job that ends when its client leaves. It is not on the disk before its end if it can begin
+/// without that.
+pub(crate) async fn begin(
+    context: &Arc<ServerContext>,
+    job: NewJob,
+    key: Option<IdempotencyKey>,
+) -> Result<(Job, bool), ApiError> {
+    if key.is_some() {
+        return store(context, job, key).await;
+    }
+    match context.app.store.begin_in_memory(Box::new(job)) {
+        Ok(job) => Ok((job, false)),
+        Err(job) => store(context, *job, None).await,
+    }
+}
+
 /// Sets the headers that name the job.
 pub(crate) fn name(response: &mut HttpResponse, id: JobId, is_replayed: bool) {
     if is_replayed {

@@ -2,7 +2,7 @@
 
 use super::events;
 use super::on_disconnect::CancelOnDisconnect;
-use super::store::{name, store};
+use super::store::{begin, name, store};
 use crate::domain::id::JobId;
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec, OnDisconnect};
@@ -67,7 +67,10 @@ pub(crate) async fn store_new(
     let reader = NewJobReader { caller, job: id, on_disconnect: spec.on_disconnect, socket };
     let in_existing = spec.conversation_id.is_some();
     let job = NewJob { id, user: caller.user, created_at_ms, spec, in_existing };
-    store_guarded(context, &reader, store(context, job, key)).await
+    match reader.on_disconnect {
+        OnDisconnect::Continue => store_guarded(context, &reader, store(context, job, key)).await,
+        OnDisconnect::Cancel => store_guarded(context, &reader, begin(context, job, key)).await,
+    }
 }
 
 /// Stores the job, and cancels it if its client leaves, already while it is being stored.

@@ -10,9 +10,6 @@ use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::codec::values;
 use crate::store::redb::queue::lease::{LogTail, PendingDelta};
 
-/// Maximum size of a joined delta, bytes.
-const PIECE_BYTES: usize = 64 * 1024;
-
 /// Maximum entries that a claim reads to find the last step of a log: status events and marks may follow it.
 const TAIL_RECORDS: usize = 64;
 
@@ -34,7 +31,10 @@ impl Tables<'_> {
                     first_seq: 0,
                     text: text.clone(),
                 };
-                self.append_piece(job, tail, piece)
+                match tail.add_delta(piece) {
+                    Some((seq, earlier)) => self.write_event(job, seq, &earlier),
+                    None => Ok(()),
+                }
             }
             Record::Event(event) => self.append_event(job, tail, event),
             Record::Mark(mark) => self.append_mark(job, tail, mark),
@@ -49,45 +49,19 @@ impl Tables<'_> {
         event: &Event,
     ) -> Result<(), StoreError> {
         self.flush(job, tail)?;
-        tail.seq = tail.seq.saturating_add(1);
-        tail.sub = 0;
-        self.write_event(job, tail.seq, event)
+        self.write_event(job, tail.next_event(), event)
     }
 
     fn append_mark(&mut self, job: JobId, tail: &mut LogTail, mark: &EngineMark) -> Result<(), StoreError> {
         self.flush(job, tail)?;
-        tail.sub = tail.sub.saturating_add(1);
-        let key = LogKey { job, seq: tail.seq, sub: tail.sub };
-        self.log.put_row(&key.encode(), mark)?;
-        Ok(())
-    }
-
-    fn append_piece(
-        &mut self,
-        job: JobId,
-        tail: &mut LogTail,
-        mut piece: PendingDelta,
-    ) -> Result<(), StoreError> {
-        if tail.piece.as_mut().is_some_and(|earlier| earlier.join(&piece)) {
-            return Ok(());
-        }
-        self.flush(job, tail)?;
-        tail.seq = tail.seq.saturating_add(1);
-        tail.sub = 0;
-        let first = match tail.step {
-            Some((index, first)) if index == piece.index && piece.offset > 0 => first,
-            _ => tail.seq,
-        };
-        tail.step = Some((piece.index, first));
-        piece.first_seq = first;
-        tail.piece = Some(piece);
-        Ok(())
+        let sub = tail.next_mark();
+        self.write_mark(LogKey { job, seq: tail.seq, sub }, mark)
     }
 
     /// Writes the delta that waits in the tail, if any.
     pub(crate) fn flush(&mut self, job: JobId, tail: &mut LogTail) -> Result<(), StoreError> {
-        match tail.piece.take() {
-            Some(piece) => self.write_event(job, tail.seq, &piece.into_event()),
+        match tail.take_delta() {
+            Some((seq, event)) => self.write_event(job, seq, &event),
             None => Ok(()),
         }
     }
@@ -115,9 +89,16 @@ impl Tables<'_> {
         Ok(answer_text)
     }
 
-    fn write_event(&mut self, job: JobId, seq: u64, event: &Event) -> Result<(), StoreError> {
+    /// Writes an event that has its number.
+    pub(crate) fn write_event(&mut self, job: JobId, seq: u64, event: &Event) -> Result<(), StoreError> {
         let key = LogKey { job, seq, sub: 0 };
         self.log.put_row(&key.encode(), event)?;
+        Ok(())
+    }
+
+    /// Writes a mark that has its place.
+    pub(crate) fn write_mark(&mut self, key: LogKey, mark: &EngineMark) -> Result<(), StoreError> {
+        self.log.put_row(&key.encode(), mark)?;
         Ok(())
     }
 
@@ -143,23 +124,5 @@ impl Tables<'_> {
             break;
         }
         Ok(tail)
-    }
-}
-
-impl PendingDelta {
-    /// Joins the next delta if it continues this one.
-    fn join(&mut self, next: &Self) -> bool {
-        let end = self.offset.checked_add(self.text.len() as u64);
-        let adjacent = self.index == next.index && self.kind == next.kind && end == Some(next.offset);
-        let fits = self.text.len().saturating_add(next.text.len()) <= PIECE_BYTES;
-        if adjacent && fits {
-            self.text.push_str(&next.text);
-        }
-        adjacent && fits
-    }
-
-    fn into_event(self) -> Event {
-        let Self { index, kind, offset, first_seq, text } = self;
-        Event::Delta { index, kind, offset, first_seq, text }
     }
 }

@@ -21,6 +21,7 @@ use crate::store::redb::conversations::history;
 use crate::store::redb::jobs::append::record_bytes;
 use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
+use crate::store::redb::volatile::read::listed;
 use crate::store::redb::writer::write::WriteOptions;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -36,6 +37,7 @@ pub(crate) mod delete;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
 pub(crate) mod log;
+pub(crate) mod page;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod release;
@@ -57,6 +59,10 @@ impl Store for RedbStore {
         self.offer(options, move |transaction| transaction.submit_idempotent(&job, &key))
     }
 
+    fn begin_in_memory(&self, job: Box<NewJob>) -> Result<Job, Box<NewJob>> {
+        self.lease_in_memory(job)
+    }
+
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         // An empty queue costs no commit, not even a message to the writer.
         if max == 0 || !self.shared.claims.may_have_work(self.shared.clock.now_ms()) {
@@ -68,6 +74,13 @@ impl Store for RedbStore {
 
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         let weight = records.iter().map(record_bytes).sum();
+        let records = match self.shared.volatile.append(fence, records, weight) {
+            Ok(seq) => {
+                self.shared.watches.bump(fence.job, seq);
+                return Ticket::resolved(Ok(()));
+            }
+            Err(records) => records,
+        };
         let options = WriteOptions { jobs: vec![fence.job], weight, urgency };
         self.push(options, move |transaction| transaction.append_records(fence, &records))
     }
@@ -85,7 +98,7 @@ impl Store for RedbStore {
         ending: JobOutcome,
     ) -> (Result<(), LeaseError>, Option<Lease>) {
         let claims = &self.shared.claims;
-        let claim = claims.join();
+        let claim = claims.join(false);
         let ended = self.finish(fence, records, ending).wait();
         // The worker learns of a failed claim when it claims again.
         let lease = claim.and_then(|id| claims.leave(id)).ok().flatten();
@@ -147,8 +160,11 @@ impl Store for RedbStore {
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
-        let row = self.read(|reading| read::row(reading, job))?;
-        Ok(row.map(|row| row.job).filter(|job| job.user == user))
+        let found = match self.shared.volatile.with(job, |volatile| volatile.job()) {
+            Some(job) => Some(job),
+            None => self.read(|reading| read::row(reading, job))?.map(|row| row.job),
+        };
+        Ok(found.filter(|job| job.user == user))
     }
 
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
@@ -156,8 +172,7 @@ impl Store for RedbStore {
     }
 
     fn input(&self, job: JobId) -> Result<Option<Vec<Message>>, StoreError> {
-        let spec: Option<JobSpec> = self.read(|reading| SPECS.read(reading)?.row(&job.to_bytes()))?;
-        Ok(spec.map(|spec| spec.input))
+        Ok(self.spec_of(job)?.map(|spec| spec.input))
     }
 
     fn request(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError> {
@@ -165,7 +180,8 @@ impl Store for RedbStore {
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
-        self.read(|reading| read::jobs(reading, query))
+        let volatile = self.shared.volatile.listed(query);
+        listed(volatile, query, |query| self.read(|reading| read::jobs(reading, query)))
     }
 
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
@@ -174,25 +190,36 @@ impl Store for RedbStore {
     }
 
     fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError> {
+        let volatile = (self.shared.volatile.count_of(user) as u64).min(limit);
+        let limit = limit.saturating_sub(volatile);
         self.read(|reading| {
             let jobs = read::unfinished_count(&OWNED.read(reading)?, user, limit)?;
             let batches = (&BATCH_ACTIVE.read(reading)?, &WAITING_BATCHES.read(reading)?);
             let find = |id| batches::read::row(reading, id);
             let lines = batches::read::unstarted_lines(batches, find, user, limit.saturating_sub(jobs))?;
-            Ok(jobs.saturating_add(lines))
+            Ok(volatile.saturating_add(jobs).saturating_add(lines))
         })
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
-        self.read(|reading| read::events(reading, job, after, max))
+        match self.shared.volatile.with(job, |volatile| volatile.log.events(after, max)) {
+            Some(page) => Ok(page),
+            None => self.read(|reading| read::events(reading, job, after, max)),
+        }
     }
 
     fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
-        self.read(|reading| read::step_text(reading, job, first_seq, up_to))
+        match self.shared.volatile.with(job, |volatile| volatile.log.step_text(first_seq, up_to)) {
+            Some(text) => Ok(text),
+            None => self.read(|reading| read::step_text(reading, job, first_seq, up_to)),
+        }
     }
 
     fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError> {
-        self.read(|reading| read::log(reading, job))
+        match self.shared.volatile.with(job, |volatile| volatile.log.records()) {
+            Some(records) => Ok(records),
+            None => self.read(|reading| read::log(reading, job)),
+        }
     }
 
     fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
@@ -207,7 +234,11 @@ impl Store for RedbStore {
         let receiver = self.shared.watches.subscribe(job);
         // Subscribed first, read second: one of them sees a commit in between. A failed read loses only
         // the first hint; the reader's own read reports the error.
-        if let Ok(seq) = self.read(|reading| read::last_seq(reading, job)) {
+        let seq = match self.shared.volatile.with(job, |volatile| volatile.log.last_seq()) {
+            Some(seq) => Ok(seq),
+            None => self.read(|reading| read::last_seq(reading, job)),
+        };
+        if let Ok(seq) = seq {
             self.shared.watches.bump(job, seq);
         }
         receiver
@@ -221,12 +252,21 @@ impl Store for RedbStore {
     }
 }
 
+impl RedbStore {
+    fn spec_of(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+        match self.shared.volatile.with(job, |volatile| JobSpec::clone(&volatile.spec)) {
+            Some(spec) => Ok(Some(spec)),
+            None => self.read(|reading| SPECS.read(reading)?.row(&job.to_bytes())),
+        }
+    }
+}
+
 impl BackgroundJobs for RedbStore {
     fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError> {
         if self.job(user, job)?.is_none() {
             return Ok(None);
         }
-        self.read(|reading| SPECS.read(reading)?.row(&job.to_bytes()))
+        self.spec_of(job)
     }
 
     fn spawn(&self, job: NewJob, key: IdempotencyKey, limit: u64) -> Ticket<Idempotent<Job>, SpawnError> {

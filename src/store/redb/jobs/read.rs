@@ -1,6 +1,6 @@
 //! Reads committed jobs, lists and logs. A read transaction lasts no longer than one page.
 
-use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
+use crate::domain::event::{EngineMark, Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::job_filter::JobFilter;
@@ -11,13 +11,12 @@ use crate::store::redb::codec::keys::jobs::{
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::tables::{DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY};
+use crate::store::redb::codec::tables::{DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY, counters};
 use crate::store::redb::codec::values;
+use crate::store::redb::jobs::page::{JoinedDeltas, PAGE_BYTES};
 use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::queue::length::QueueLength;
 use crate::store::redb::retention::sweep::WHOLE;
-
-/// A page of events ends after so many bytes.
-const PAGE_BYTES: usize = 64 * 1024;
 
 /// The row of a job.
 pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {
@@ -179,20 +178,15 @@ pub(crate) fn step_text(
     let log = LOG.read(reading)?;
     let first = LogKey { job, seq: first_seq, sub: 0 }.encode();
     let last = LogKey { job, seq: up_to.max(first_seq), sub: 0 }.encode();
-    let mut step = None;
-    let mut joined = String::new();
+    let mut step_text = JoinedDeltas::default();
     for entry in log.range::<&LogBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
         if LogKey::decode(key.value()).sub > 0 {
             continue;
         }
-        if let Event::Delta { index, text, .. } = values::decode(bytes.value())?
-            && *step.get_or_insert(index) == index
-        {
-            joined.push_str(&text);
-        }
+        step_text.add(&values::decode(bytes.value())?);
     }
-    Ok(joined)
+    Ok(step_text.text)
 }
 
 /// The complete log.
@@ -215,12 +209,12 @@ pub(crate) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
     Ok(records)
 }
 
-/// Length of the ready queue, and when the next delayed job is due.
-pub(crate) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), StoreError> {
+/// How many jobs there are to do.
+pub(crate) fn queue(reading: &ReadTransaction) -> Result<QueueLength, StoreError> {
     let ready = READY.read(reading)?.len()?;
     let delayed = DELAYED.read(reading)?.skipping_damaged();
     let next = delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms);
-    Ok((ready, next))
+    Ok(QueueLength { ready, due_ms: next, unfinished: counters(reading)?.unfinished })
 }
 
 /// Maximum rows that one page reads.

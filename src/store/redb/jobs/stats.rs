@@ -31,7 +31,8 @@ impl StatsSource for RedbStore {
         }
         drop(writer);
         let now_ms = self.shared.clock.now_ms();
-        let counted = self.read(|reading| stats(reading, now_ms))?;
+        let mut counted = self.read(|reading| stats(reading, now_ms))?;
+        counted.running = counted.running.saturating_add(self.shared.volatile.count() as u64);
         let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);
         let damaged_rows = self.shared.damage.count();
         Ok(StoreStats { file_bytes: self.shared.medium.bytes(), disk_free_bytes, damaged_rows, ..counted })

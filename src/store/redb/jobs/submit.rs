@@ -40,7 +40,9 @@ impl Transaction<'_> {
     ) -> Result<(), E> {
         self.refuse_low_disk()?;
         let limit = self.bounds.queue_jobs;
-        if self.counters.unfinished.saturating_add(jobs) > limit { Err(full(limit)) } else { Ok(()) }
+        let volatile = self.volatile.count().saturating_sub(self.effects.stored_volatile.len()) as u64;
+        let unfinished = self.counters.unfinished.saturating_add(volatile);
+        if unfinished.saturating_add(jobs) > limit { Err(full(limit)) } else { Ok(()) }
     }
 
     /// Stores a new job and queues it.
@@ -68,10 +70,7 @@ impl Transaction<'_> {
         self.keep_images(user, id.into(), &spec.input)?;
         self.note_answers(id, spec)?;
         self.list_completion(user, id, spec)?;
-        self.counters.accept = self.counters.accept.saturating_add(1);
-        self.counters.unfinished = self.counters.unfinished.saturating_add(1);
-        self.effects.metrics.accept();
-        let accept = self.counters.accept;
+        let accept = self.count_accepted();
         let mut row = JobRow::new(job, accept);
         self.enqueue(&mut row)?;
         self.enter_conversation(&row, spec, message_pair)?;
@@ -87,6 +86,14 @@ impl Transaction<'_> {
             self.fresh_jobs.insert(id, (row.clone(), Arc::new(spec.clone()), tail));
         }
         Ok(row.job)
+    }
+
+    /// Counts a new job. Returns its acceptance number.
+    pub(crate) fn count_accepted(&mut self) -> u64 {
+        self.counters.accept = self.counters.accept.saturating_add(1);
+        self.counters.unfinished = self.counters.unfinished.saturating_add(1);
+        self.effects.metrics.accept();
+        self.counters.accept
     }
 }
 

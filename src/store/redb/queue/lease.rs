@@ -1,7 +1,7 @@
 //! Active leases in the writer's memory. Leases that a failed commit touched are removed and read from disk
 //! again.
 
-use crate::domain::event::StepKind;
+use crate::domain::event::{Event, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::job::JobSpec;
 use crate::ports::CancelToken;
@@ -34,6 +34,46 @@ pub(crate) struct LogTail {
     pub(crate) piece: Option<PendingDelta>,
 }
 
+impl LogTail {
+    /// Numbers the next event. A waiting delta has to be taken before.
+    pub(crate) fn next_event(&mut self) -> u64 {
+        self.seq = self.seq.saturating_add(1);
+        self.sub = 0;
+        self.seq
+    }
+
+    /// Numbers the next mark behind the newest event. A waiting delta has to be taken before.
+    pub(crate) fn next_mark(&mut self) -> u32 {
+        self.sub = self.sub.saturating_add(1);
+        self.sub
+    }
+
+    /// Takes the delta that waits here, if any: it is the newest event.
+    pub(crate) fn take_delta(&mut self) -> Option<(u64, Event)> {
+        self.piece.take().map(|piece| (self.seq, piece.into_event()))
+    }
+
+    /// Adds a delta, which waits here for adjacent ones. Returns the earlier one that waited, if it is
+    /// another.
+    pub(crate) fn add_delta(&mut self, mut piece: PendingDelta) -> Option<(u64, Event)> {
+        if self.piece.as_mut().is_some_and(|earlier| earlier.join(&piece)) {
+            return None;
+        }
+        let earlier = self.take_delta();
+        let seq = self.next_event();
+        piece.first_seq = match self.step {
+            Some((index, first)) if index == piece.index && piece.offset > 0 => first,
+            _ => seq,
+        };
+        self.step = Some((piece.index, piece.first_seq));
+        self.piece = Some(piece);
+        earlier
+    }
+}
+
+/// Maximum size of a joined delta, bytes.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// A delta that waits for adjacent deltas.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingDelta {
@@ -42,4 +82,22 @@ pub(crate) struct PendingDelta {
     pub(crate) offset: u64,
     pub(crate) first_seq: u64,
     pub(crate) text: String,
+}
+
+impl PendingDelta {
+    /// Joins the next delta if it continues this one.
+    fn join(&mut self, next: &Self) -> bool {
+        let end = self.offset.checked_add(self.text.len() as u64);
+        let adjacent = self.index == next.index && self.kind == next.kind && end == Some(next.offset);
+        let fits = self.text.len().saturating_add(next.text.len()) <= PIECE_BYTES;
+        if adjacent && fits {
+            self.text.push_str(&next.text);
+        }
+        adjacent && fits
+    }
+
+    fn into_event(self) -> Event {
+        let Self { index, kind, offset, first_seq, text } = self;
+        Event::Delta { index, kind, offset, first_seq, text }
+    }
 }

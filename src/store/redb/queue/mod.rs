@@ -2,5 +2,6 @@
 
 pub(crate) mod conversation_queue;
 pub(crate) mod lease;
+pub(crate) mod length;
 pub(crate) mod ready;
 pub(crate) mod user_ready;

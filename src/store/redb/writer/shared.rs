@@ -10,6 +10,7 @@ use crate::store::redb::file::handle::DatabaseHandle;
 use crate::store::redb::file::medium::Medium;
 use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::retention::clock_trust::ClockTrust;
+use crate::store::redb::volatile::table::VolatileJobs;
 use crate::store::redb::writer::change_watches::ChangeWatches;
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use crate::store::redb::writer::delivery_notify::DeliveryNotify;
@@ -35,6 +36,7 @@ pub(crate) struct StoreShared {
     pub(crate) watches: ChangeWatches<JobId>,
     pub(crate) batch_watches: ChangeWatches<BatchId>,
     pub(crate) claims: WaitingClaims,
+    pub(crate) volatile: VolatileJobs,
     pub(crate) linger: Linger,
     pub(crate) deliveries: DeliveryNotify,
     pub(crate) job_removals: JobRemovals,

@@ -16,7 +16,7 @@ use crate::store::redb::writer::recovery::RecoveryCause;
 use crate::store::redb::writer::shared::{StoreShared, WriterLossCause};
 use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
-use crate::store::redb::writer::waiting_claims::WaitingClaim;
+use crate::store::redb::writer::waiting_claims::{PublishedQueue, WaitingClaim};
 use crate::store::redb::writer::write::{QueuedWrite, WriteOptions, queued_write};
 use redb::WriteTransaction;
 use std::collections::BTreeSet;
@@ -98,6 +98,7 @@ impl WriterThread {
         for leased in self.leases.values() {
             leased.cancel.cancel(reason);
         }
+        self.shared.volatile.close(reason);
         self.shared.handle.close();
         self.shared.claims.close();
         if is_lost {
@@ -117,6 +118,7 @@ impl WriterThread {
     /// Returns whether the store is lost.
     fn serve(&mut self, channel: &Receiver<WriterRequest>) -> bool {
         while !self.is_lost() {
+            self.shared.volatile.set_open(!self.health.is_broken);
             match self.next(channel) {
                 Ok(WriterRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(first) => {
@@ -196,6 +198,7 @@ impl WriterThread {
     /// Makes one commit. If a value cannot be written, makes one commit for each write and one for the
     /// claims, so that only the bad one fails.
     fn write_part(&mut self, mut writes: Vec<Box<dyn QueuedWrite>>, claims: Vec<WaitingClaim>, quick: bool) {
+        let mut claims = claims;
         if let Err(error) = self.ensure_open() {
             // Nothing was written, so no job is in doubt and leases stay. It counts as a failed commit.
             self.shared.meter().record(Measurement::CommitFailed);
@@ -204,7 +207,7 @@ impl WriterThread {
         }
         let panics = self.health.panics();
         let began_ms = self.shared.clock.monotonic_ms();
-        let outcome = self.commit(&mut writes, claims.len(), quick);
+        let outcome = self.commit(&mut writes, &mut claims, quick);
         let ended_ms = self.shared.clock.monotonic_ms();
         self.slow
             .watch(CommitTiming { began_ms, ended_ms, writes: writes.len() }, || self.shared.medium.bytes());
@@ -249,11 +252,12 @@ impl WriterThread {
         self.health.is_lost(self.shared.clock.monotonic_ms())
     }
 
-    /// Applies the writes, leases jobs to at most so many claims, and commits both.
+    /// Applies the writes, leases jobs to claims, and commits both. Claims without a job wait again during
+    /// the commit.
     fn commit(
         &mut self,
         writes: &mut [Box<dyn QueuedWrite>],
-        claims: usize,
+        claims: &mut Vec<WaitingClaim>,
         quick: bool,
     ) -> Result<Vec<Lease>, StoreError> {
         let now_ms = self.shared.clock.monotonic_ms();
@@ -261,8 +265,10 @@ impl WriterThread {
         let group = writes.len();
         // Until the commit nothing is in doubt: a panic is the fault of one write, as an unreadable value is.
         let (writing, mut committed) =
-            self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk, claims))?;
+            self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk, claims.len()))?;
         let leases = std::mem::take(&mut committed.leases);
+        let spare = claims.len().saturating_sub(leases.len());
+        self.shared.claims.put_back(claims.drain(..spare).collect(), false);
         if committed.is_dirty {
             let began_us = self.shared.clock.monotonic_us();
             let landed = self.health.catch(StoreError::Io, || Ok(writing.commit()?));
@@ -296,10 +302,14 @@ impl WriterThread {
         let now = ClockReading::of(&**clock);
         let distrust_ms = self.shared.clock_trust.check(now);
         let (leases, now_ms) = (&self.leases, now.wall_ms);
-        let context = TransactionContext { leases, clock, bounds, now_ms, distrust_ms, claims };
+        let volatile = &self.shared.volatile;
+        let context = TransactionContext { leases, volatile, clock, bounds, now_ms, distrust_ms, claims };
         let mut transaction = Transaction::new(Tables::reporting(&writing, &self.shared.damage), &context)?;
         transaction.low_disk = low_disk;
         for write in writes {
+            for job in &write.options().jobs {
+                transaction.store_volatile(*job)?;
+            }
             write.apply(&mut transaction)?;
         }
         let leases = if claims > 0 { transaction.claim_jobs(claims)? } else { Vec::new() };
@@ -316,12 +326,13 @@ impl WriterThread {
             };
         }
         let effects = committed.effects;
+        self.shared.volatile.remove_all(&effects.stored_volatile);
         match self.shared.meter.get() {
             Some(meter) => effects.metrics.report(&**meter),
             // The recovery makes the first commit: no other write is accepted before the store is open.
             None => drop(self.shared.unreported().get_or_insert(effects.metrics)),
         }
-        self.shared.claims.publish(committed.ready, committed.due_ms);
+        self.shared.claims.publish(PublishedQueue::new(committed.queue, &self.leases));
         for (job, seq) in effects.new_seqs {
             self.shared.watches.bump(job, seq);
         }
@@ -384,6 +395,11 @@ impl WriterThread {
             if let Ok(seq) =
                 self.shared.read(|reading| crate::store::redb::jobs::read::last_seq(reading, job))
             {
+                if seq > 0
+                    && let Some(stored) = self.shared.volatile.remove(job)
+                {
+                    stored.cancel.cancel(CancelReason::LeaseLost);
+                }
                 self.shared.watches.bump(job, seq);
             }
         }
@@ -402,9 +418,9 @@ impl WriterThread {
             queued_write(WriteOptions::default(), move |transaction| transaction.recover_jobs(cause));
         drop(ticket);
         let quick = self.shared.medium.bytes() > SMALL_FILE_BYTES;
-        self.commit(&mut [recover], 0, quick)?;
-        let (ready, due_ms) = self.shared.read(crate::store::redb::jobs::read::queue)?;
-        self.shared.claims.publish(ready, due_ms);
+        self.commit(&mut [recover], &mut Vec::new(), quick)?;
+        let length = self.shared.read(crate::store::redb::jobs::read::queue)?;
+        self.shared.claims.publish(PublishedQueue::new(length, &self.leases));
         self.cause = RecoveryCause::Disk;
         Ok(())
     }

@@ -11,6 +11,8 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
 use crate::store::redb::jobs::row::{JobRow, QueuePlace};
 use crate::store::redb::queue::lease::{LeasedJob, Leases, LogTail};
+use crate::store::redb::queue::length::QueueLength;
+use crate::store::redb::volatile::table::VolatileJobs;
 use crate::store::redb::writer::commit_metrics::CommitMetrics;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,6 +52,7 @@ pub(crate) struct StoreLimits {
 /// Inputs of a transaction.
 pub(crate) struct TransactionContext<'t> {
     pub(crate) leases: &'t Leases,
+    pub(crate) volatile: &'t VolatileJobs,
     pub(crate) clock: &'t Arc<dyn Clock>,
     pub(crate) bounds: StoreLimits,
     /// The time of the transaction, unix milliseconds.
@@ -76,6 +79,8 @@ pub(crate) struct Transaction<'t> {
     /// The error for new work while the disk is nearly full.
     pub(crate) low_disk: Option<StoreError>,
     leases: &'t Leases,
+    /// The jobs in memory.
+    pub(crate) volatile: &'t VolatileJobs,
     /// The clock of new leases' tokens.
     pub(crate) clock: &'t Arc<dyn Clock>,
     /// Changed leases; `None` has ended.
@@ -104,6 +109,8 @@ pub(crate) struct CommitEffects {
     pub(crate) has_due_delivery: bool,
     /// Deleted jobs and their owners.
     pub(crate) removed_jobs: Vec<(UserId, JobId)>,
+    /// Jobs that were in memory.
+    pub(crate) stored_volatile: Vec<JobId>,
     /// Metrics of the group.
     pub(crate) metrics: CommitMetrics,
 }
@@ -115,17 +122,15 @@ pub(crate) struct CommitOutcome {
     pub(crate) effects: CommitEffects,
     /// Leases for the waiting claims.
     pub(crate) leases: Vec<Lease>,
-    /// Length of the ready queue.
-    pub(crate) ready: u64,
-    /// When the next delayed job is due.
-    pub(crate) due_ms: Option<u64>,
+    /// The queue behind the commit.
+    pub(crate) queue: QueueLength,
     /// Whether there is anything to commit.
     pub(crate) is_dirty: bool,
 }
 
 impl<'t> Transaction<'t> {
     pub(crate) fn new(tables: Tables<'t>, context: &TransactionContext<'t>) -> Result<Self, StoreError> {
-        let TransactionContext { leases, clock, bounds, now_ms, distrust_ms, claims } = *context;
+        let TransactionContext { leases, volatile, clock, bounds, now_ms, distrust_ms, claims } = *context;
         let stored = tables.load_counters()?;
         Ok(Self {
             tables,
@@ -137,6 +142,7 @@ impl<'t> Transaction<'t> {
             effects: CommitEffects::default(),
             low_disk: None,
             leases,
+            volatile,
             clock,
             changed: HashMap::new(),
             running_jobs: None,
@@ -170,8 +176,9 @@ impl<'t> Transaction<'t> {
         let due_ms = self.next_due_ms()?;
         self.is_dirty |= self.tables.quarantine_malformed()?;
         let ready = self.tables.ready.len()?;
-        let Self { changed, effects, is_dirty, .. } = self;
-        Ok(CommitOutcome { changed, effects, leases: Vec::new(), ready, due_ms, is_dirty })
+        let Self { changed, effects, is_dirty, counters, .. } = self;
+        let queue = QueueLength { ready, due_ms, unfinished: counters.unfinished };
+        Ok(CommitOutcome { changed, effects, leases: Vec::new(), queue, is_dirty })
     }
 
     /// Takes the lease of a valid fence. The caller returns it with [`Transaction::keep`] or ends it with
@@ -213,6 +220,10 @@ impl<'t> Transaction<'t> {
         let leases = unchanged.map(|(_, leased)| leased).chain(self.changed.values().flatten());
         let mut running = Holdings::default();
         leases.for_each(|leased| running.take(leased.row.job.user, 1));
+        let is_counted = |job: &JobId| self.changed.contains_key(job) || self.leases.contains_key(job);
+        for (_, user) in self.volatile.owners().into_iter().filter(|(job, _)| !is_counted(job)) {
+            running.take(user, 1);
+        }
         running
     }
 
@@ -313,7 +324,7 @@ mod tests {
     fn a_growing_delta_is_moved_between_writes_without_a_copy() {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
-        let leases = Leases::new();
+        let (leases, volatile) = (Leases::new(), VolatileJobs::default());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let bounds = StoreLimits {
             queue_jobs: 1,
@@ -336,6 +347,7 @@ mod tests {
             tables,
             &TransactionContext {
                 leases: &leases,
+                volatile: &volatile,
                 clock: &clock,
                 bounds,
                 now_ms: 0,

@@ -1,7 +1,11 @@
 //! Workers that wait for a job. The writer leases ready jobs to them in the transaction that makes these
 //! ready, so that submission and claim share a commit.
 
+use crate::domain::fair_share::Holdings;
+use crate::domain::id::UserId;
 use crate::ports::{CancelToken, Clock, Lease, StoreError};
+use crate::store::redb::queue::lease::Leases;
+use crate::store::redb::queue::length::QueueLength;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -23,11 +27,27 @@ struct ClaimState {
     last_id: u64,
     /// A claim has joined since the writer last took all.
     has_joined: bool,
-    /// Ready jobs as of the last commit.
-    ready: u64,
-    /// When the next delayed job is due, unix milliseconds.
-    due_ms: Option<u64>,
+    queue: PublishedQueue,
     is_closed: bool,
+}
+
+/// The queue as of the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedQueue {
+    pub(crate) length: QueueLength,
+    /// Running jobs of each user.
+    pub(crate) running: Holdings<UserId>,
+}
+
+impl PublishedQueue {
+    /// The queue and the leases after a commit.
+    pub(crate) fn new(length: QueueLength, leases: &Leases) -> Self {
+        let mut running = Holdings::default();
+        for leased in leases.values() {
+            running.take(leased.row.job.user, 1);
+        }
+        Self { length, running }
+    }
 }
 
 /// A worker's claim. The writer returns each one that it takes: with [`WaitingClaims::resolve`],
@@ -36,13 +56,26 @@ struct ClaimState {
 pub(crate) struct WaitingClaim {
     id: u64,
     worker: Thread,
+    /// The worker has nothing to do.
+    is_idle: bool,
 }
 
 impl WaitingClaims {
     /// The queue as it stands after a commit.
-    pub(crate) fn publish(&self, ready: u64, due_ms: Option<u64>) {
+    pub(crate) fn publish(&self, queue: PublishedQueue) {
+        self.lock().queue = queue;
+    }
+
+    /// Takes the newest claim of a worker that has nothing to do, if no job waits for it and the queue passes
+    /// `admits`. The caller returns it with [`WaitingClaims::settle`].
+    pub(crate) fn take_idle(
+        &self,
+        now_ms: u64,
+        admits: impl FnOnce(&PublishedQueue) -> bool,
+    ) -> Option<WaitingClaim> {
         let mut state = self.lock();
-        (state.ready, state.due_ms) = (ready, due_ms);
+        let at = state.waiting.iter().rposition(|claim| claim.is_idle)?;
+        (!state.may_have_work(now_ms) && admits(&state.queue)).then(|| state.waiting.remove(at))
     }
 
     /// Whether a claim could find something at `now_ms`.
@@ -60,7 +93,7 @@ impl WaitingClaims {
         wake_writer: impl FnOnce(),
     ) -> Result<Option<Lease>, StoreError> {
         let began_ms = clock.monotonic_ms();
-        let id = self.join()?;
+        let id = self.join(true)?;
         if self.may_have_work(clock.now_ms()) {
             wake_writer();
         }
@@ -77,15 +110,16 @@ impl WaitingClaims {
         }
     }
 
-    /// Adds a claim of this thread, which the next commit serves. Returns its id.
-    pub(crate) fn join(&self) -> Result<u64, StoreError> {
+    /// Adds a claim of this thread, which the next commit serves. `is_idle`: the thread waits for nothing
+    /// else. Returns the claim's id.
+    pub(crate) fn join(&self, is_idle: bool) -> Result<u64, StoreError> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(StoreError::Closed);
         }
         state.last_id = state.last_id.wrapping_add(1);
         state.has_joined = true;
-        let claim = WaitingClaim { id: state.last_id, worker: std::thread::current() };
+        let claim = WaitingClaim { id: state.last_id, worker: std::thread::current(), is_idle };
         state.waiting.push(claim);
         Ok(state.last_id)
     }
@@ -137,16 +171,14 @@ impl WaitingClaims {
         }
     }
 
-    fn settle(&self, claim: &WaitingClaim, result: Result<Lease, StoreError>) {
+    /// Resolves a taken claim.
+    pub(crate) fn settle(&self, claim: &WaitingClaim, result: Result<Lease, StoreError>) {
         self.lock().results.insert(claim.id, result);
         claim.worker.unpark();
     }
 
     /// Lets taken claims wait again. `are_unserved`: no transaction has looked for their jobs.
     pub(crate) fn put_back(&self, mut claims: Vec<WaitingClaim>, are_unserved: bool) {
-        if claims.is_empty() {
-            return;
-        }
         let mut state = self.lock();
         state.has_joined |= are_unserved;
         claims.append(&mut state.waiting);
@@ -156,13 +188,13 @@ impl WaitingClaims {
     /// Whether a claim joined too late for the last transaction, which left ready jobs behind.
     pub(crate) fn has_unserved(&self) -> bool {
         let state = self.lock();
-        state.has_joined && state.ready > 0 && !state.waiting.is_empty()
+        state.has_joined && state.queue.length.ready > 0 && !state.waiting.is_empty()
     }
 
     /// Time until a delayed job is due for a waiting claim.
     pub(crate) fn due_in(&self, now_ms: u64) -> Option<Duration> {
         let state = self.lock();
-        let due_ms = state.due_ms.filter(|_| !state.waiting.is_empty())?;
+        let due_ms = state.queue.length.due_ms.filter(|_| !state.waiting.is_empty())?;
         Some(Duration::from_millis(due_ms.saturating_sub(now_ms)))
     }
 
@@ -179,7 +211,8 @@ impl WaitingClaims {
 
 impl ClaimState {
     fn may_have_work(&self, now_ms: u64) -> bool {
-        self.ready > 0 || self.due_ms.is_some_and(|due_ms| due_ms <= now_ms)
+        let QueueLength { ready, due_ms, .. } = self.queue.length;
+        ready > 0 || due_ms.is_some_and(|due_ms| due_ms <= now_ms)
     }
 }
 
@@ -195,6 +228,11 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const LONG: Duration = Duration::from_secs(20);
+
+    fn ready(ready: u64, due_ms: Option<u64>) -> PublishedQueue {
+        let length = QueueLength { ready, due_ms, unfinished: ready };
+        PublishedQueue { length, ..PublishedQueue::default() }
+    }
 
     fn token() -> CancelToken {
         CancelToken::new(Arc::new(SystemClock::new()))
@@ -263,7 +301,7 @@ mod tests {
     #[test]
     fn a_claim_that_ends_brings_its_lease_or_none() {
         let claims = WaitingClaims::default();
-        let (served, unserved) = (claims.join().unwrap(), claims.join().unwrap());
+        let (served, unserved) = (claims.join(true).unwrap(), claims.join(true).unwrap());
         assert!(claims.leave(unserved).unwrap().is_none());
         claims.resolve(claims.take(), vec![lease(3)]);
         let found = claims.leave(served).unwrap();
@@ -274,13 +312,13 @@ mod tests {
     #[test]
     fn a_claim_that_joins_during_a_transaction_is_served_by_the_next_one() {
         let claims = WaitingClaims::default();
-        claims.join().unwrap();
+        claims.join(true).unwrap();
         assert!(!claims.may_have_work(0));
         let taken = claims.take();
-        claims.publish(1, None);
+        claims.publish(ready(1, None));
         claims.resolve(taken, Vec::new());
         assert!(!claims.has_unserved(), "a transaction has looked, and its user may run no more");
-        claims.join().unwrap();
+        claims.join(true).unwrap();
         assert!(claims.may_have_work(0) && claims.has_unserved());
         claims.put_back(claims.take(), true);
         assert!(claims.has_unserved(), "the transaction failed");
@@ -289,9 +327,9 @@ mod tests {
     #[test]
     fn a_delayed_job_is_due_only_for_a_waiting_worker() {
         let claims = WaitingClaims::default();
-        claims.publish(0, Some(30));
+        claims.publish(ready(0, Some(30)));
         assert_eq!(claims.due_in(10), None);
-        claims.join().unwrap();
+        claims.join(true).unwrap();
         assert!(!claims.may_have_work(29));
         assert_eq!(claims.due_in(10), Some(Duration::from_millis(20)));
         assert_eq!(claims.due_in(31), Some(Duration::ZERO));

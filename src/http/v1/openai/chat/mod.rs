@@ -1,7 +1,8 @@
 //! `POST /v1/chat/completions`: a job whose answer is held back until its end, or streamed in chunks.
 //!
 //! A request without `NanoClaw-Tools`, for a model without `agent: true`, is a plain call of the model. A
-//! client that goes away ends its job, unless it set `store: true`.
+//! client that goes away ends its job, unless it set `store: true`. Such a job may be in memory until its
+//! end.
 
 mod chunk;
 pub(crate) mod completion;
