@@ -1,7 +1,7 @@
 //! Calls that need approval, through the real binary: waiting across `kill -9`, approval and denial over
 //! HTTP and on the command line, timeout, and `auto-deny`.
 
-use crate::support::upstream::{Answer, Upstream, tool_results};
+use crate::support::upstream::{Act, Answer, Upstream, tool_results};
 use crate::support::{Server, against, assert_whole, command};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -171,4 +171,43 @@ fn waiting_jobs_can_be_cancelled_and_waiting_batch_lines_approved() {
         assert!(Instant::now() < deadline + Duration::from_secs(60), "{batch}\n{}", server.log());
     };
     assert_eq!((&counts["completed"], &counts["failed"]), (&json!(2), &json!(0)), "{counts}");
+}
+
+#[test]
+fn a_tool_that_is_approved_always_asks_once_even_across_a_crash() {
+    // Two guarded rounds, with a pause in which the server is killed.
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        round @ (0 | 1) => {
+            let mut answer = Answer::calls(&[(
+                "text_process",
+                json!({"text": format!("abc{round}"), "operation": "upper"}),
+            )]);
+            if round == 1 {
+                answer.acts.insert(0, Act::Pause(Duration::from_millis(1_500)));
+            }
+            answer
+        }
+        _ => Answer::text("finished"),
+    });
+    let server = Server::start_against(&upstream, GUARDED);
+    let id = server.submit(&json!({"input": "go"}));
+    let job = wait_until_waiting(&server, &id);
+    assert_eq!(job["waits_for"]["reason"], "approval", "{job}");
+    assert_eq!(job["waits_for"]["until"], job["approval"]["expires_at"], "{job}");
+    let (code, out, err) = run(&server, &["approve", &id, "--always"]);
+    assert!(code == 0, "{out}{err}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while upstream.requests().len() < 2 {
+        assert!(Instant::now() < deadline, "no second round\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let server = server.crash_and_restart(&against(&upstream, GUARDED));
+    let done = ended(&server, &id);
+    assert_eq!((&done["status"], &done["output_text"]), (&json!("succeeded"), &json!("finished")), "{done}");
+    let asked = statuses(&server, &id).iter().filter(|status| *status == "waiting_approval").count();
+    assert_eq!(asked, 1, "{:?}", statuses(&server, &id));
+    let other = server.submit(&json!({"input": "go"}));
+    wait_until_waiting(&server, &other);
+    let denial = server.post(&format!("/v1/jobs/{other}/deny"), &json!({"always": true}));
+    assert_eq!((denial.status, &denial.json()["error"]["param"]), (400, &json!("always")));
 }

@@ -217,3 +217,23 @@ fn token_statistics_cover_every_hour_and_day_by_model() {
         fails(&server.get(&format!("/api/stats/tokens?{query}")), 400, expected_error);
     }
 }
+
+#[test]
+fn conversations_are_found_by_words_of_their_titles_and_messages() {
+    let server = Server::start_against(&echo(), "");
+    let (tea, coffee) = (new(&server), new(&server));
+    say(&server, &tea, &json!({"text": "Which tea is green?"}));
+    say(&server, &coffee, &json!({"text": "And coffee?"}));
+    server.ask("PATCH", &format!("/api/conversations/{coffee}"), &json!({"title": "Hot drinks"}));
+    let found = |query: &str| -> Vec<Value> {
+        let page = page(&server, &format!("/api/conversations?search={query}"));
+        page["items"].as_array().expect("items").iter().map(|item| item["id"].clone()).collect()
+    };
+    assert_eq!(found("GREEN"), [json!(tea)]);
+    assert_eq!(found("drinks%20said"), [json!(coffee)], "in the title and in the answer");
+    assert_eq!(found("drinks+green"), Vec::<Value>::new());
+    assert_eq!(found("you&limit=1"), [json!(coffee)], "the newest");
+    for bad in ["", "%20", &"x".repeat(257)] {
+        fails(&server.get(&format!("/api/conversations?search={bad}")), 400, "'search' must have");
+    }
+}

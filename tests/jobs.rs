@@ -413,3 +413,27 @@ fn usage_is_reported_by_day_and_model_and_survives_deleted_jobs() {
     assert_eq!(server.get("/v1/usage?from=2020-01-01&to=2020-12-31").json()["data"], json!([]));
     assert_eq!(server.post("/v1/usage", &json!({})).status, 405);
 }
+
+#[test]
+fn a_queued_job_says_what_it_waits_for() {
+    let server = Server::start();
+    let long = json!({"input": "stream: 200 words, 100 ms", "conversation_id": "chat"});
+    let first = server.submit(&long);
+    let second = server.post("/v1/jobs", &long).json();
+    let behind = json!({"reason": "conversation", "until": null, "after_job": first});
+    assert_eq!(second["waits_for"], behind, "{second}");
+    let later = server.post("/v1/jobs", &json!({"input": "x", "run_at": 4_000_000_000_u64})).json();
+    let time = json!({"reason": "time", "until": 4_000_000_000_u64, "after_job": null});
+    assert_eq!(later["waits_for"], time, "{later}");
+    let listed = server.get("/v1/jobs").json();
+    let waits = |job: &Value| {
+        let found = listed["data"].as_array().expect("a list").iter().find(|one| one["id"] == job["id"]);
+        found.expect("listed")["waits_for"].clone()
+    };
+    assert_eq!((waits(&second), waits(&later)), (behind, time));
+    let id = |job: &Value| job["id"].as_str().expect("an id").to_owned();
+    for job in [id(&later), id(&second), first] {
+        let cancelled = server.post(&format!("/v1/jobs/{job}/cancel"), &json!({})).json();
+        assert!(cancelled["waits_for"].is_null(), "{cancelled}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Messages through `/api`: streams and reloads show the same, also after disconnects, cancels and failures.
 
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
-use crate::support::{Event, Events, Server};
+use crate::support::{Event, Events, Server, against};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -284,7 +284,7 @@ fn regenerate_replaces_an_answer_and_removes_all_later_messages() {
     );
     fails(&server.post(&path("msg_01ARZ3NDEKTSV4RRFFQ69G5FAV"), &json!({})), 404, "message not found");
     fails(&server.post(&path("nope"), &json!({})), 404, "message not found");
-    fails(&server.post(&path(&name(&before[3])), &json!({"text": "x"})), 400, "unknown field 'text'");
+    fails(&server.post(&path(&name(&before[3])), &json!({"text": " "})), 400, "both empty");
     let other = new(&server);
     fails(&server.post(&path(&name(&before[3])).replace(&id, &other), &json!({})), 404, "message not found");
     server.ask("PATCH", &format!("/api/conversations/{id}"), &json!({"temperature": 0.1}));
@@ -398,4 +398,33 @@ fn reasoning_that_a_local_model_writes_as_text_becomes_thinking_steps() {
         let answered = messages(&server, &id)[1].clone();
         assert_eq!((&answered["text"], &answered["process_steps"]), (&json!("yes"), &json!(steps)), "{form}");
     }
+}
+
+#[test]
+fn a_question_can_be_replaced_by_another_one_once_for_each_key() {
+    let server = Server::start_against(&echo(), "");
+    let id = new(&server);
+    for text in ["one", "two"] {
+        say(&server, &id, &json!({"text": text}));
+    }
+    let before = messages(&server, &id);
+    let path = format!("/api/conversations/{id}/regenerate/{}", before[1]["id"].as_str().expect("an id"));
+    let key = [("idempotency-key", "edit-1")];
+    let file = json!({"name": "a.txt", "content": "inside"});
+    let body = json!({"text": "three", "attachments": [file]});
+    let (reply, events) = server.open(&path, &key, &body);
+    assert_eq!((reply.status, reply.header("idempotency-replayed")), (200, None));
+    assert_eq!(events.last().expect("an end").name, "done");
+    let job = reply.header("x-job-id").expect("a job").to_owned();
+    let after = messages(&server, &id);
+    assert_eq!((after.len(), &after[0]["text"]), (2, &json!("three")), "{after:?}");
+    assert!(after[1]["text"].as_str().expect("a text").contains("inside"), "{after:?}");
+    assert_ne!(after[0]["id"], before[0]["id"], "it is another question");
+    let server = server.crash_and_restart(&against(&echo(), ""));
+    let (reply, _) = server.open(&path, &key, &body);
+    assert_eq!((reply.status, reply.header("idempotency-replayed")), (200, Some("true")));
+    assert_eq!(reply.header("x-job-id"), Some(job.as_str()), "although the old answer is gone");
+    let (reply, _) = server.open(&path, &key, &json!({"text": "four"}));
+    assert_eq!(reply.status, 422);
+    assert_eq!(messages(&server, &id), after);
 }

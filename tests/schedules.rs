@@ -1,7 +1,7 @@
 //! Schedules through the real binary: firing, `kill -9`, missed runs, deletion, lists, and errors for bad
 //! requests.
 
-use crate::support::Server;
+use crate::support::{Reply, Server};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -183,5 +183,79 @@ fn a_bad_schedule_request_names_the_invalid_field() {
     assert_eq!(server.get("/v1/schedules/sched_x").status, 404);
     assert_eq!(server.get("/v1/schedules?cursor=x").status, 400);
     assert_eq!(server.post("/v1/schedules/sched_x", &job).status, 405);
+    assert_eq!(server.get("/v1/schedules").json()["data"], json!([]));
+}
+
+#[test]
+fn a_schedule_can_be_paused_resumed_and_run_at_once() {
+    let server = Server::start();
+    let path = create(&server, &json!({"name": "often", "every_s": 3_600, "job": {"input": "hello"}}));
+    let before = server.get(&path).json();
+    assert_eq!((&before["paused"], &before["runs"]), (&json!(false), &json!(0)));
+    let change = |paused: bool| {
+        let reply = server.ask("PATCH", &path, &json!({"paused": paused}));
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
+    };
+    let paused = change(true);
+    assert_eq!((&paused["paused"], &paused["next_run_at"]), (&json!(true), &Value::Null));
+    assert_eq!(paused["job"], json!({"input": "hello"}), "the whole object");
+    let run = server.post(&format!("{path}/run"), &json!({}));
+    assert_eq!(run.status, 202, "{}", run.body);
+    let job = run.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(run.header("location"), Some(format!("/v1/jobs/{job}").as_str()));
+    let done = server.wait(&job);
+    assert_eq!((&done["status"], &done["metadata"]["schedule_id"]), (&json!("succeeded"), &paused["id"]));
+    let server = server.crash_and_restart("");
+    let kept = server.get(&path).json();
+    assert_eq!((&kept["paused"], &kept["runs"]), (&json!(true), &json!(1)));
+    assert_eq!(kept["last_run"]["job_id"], json!(job));
+    let resumed = server.ask("PATCH", &path, &json!({"paused": false})).json();
+    assert_eq!(resumed["next_run_at"], before["next_run_at"], "the interval has its old phase");
+    for (body, param) in
+        [(json!({}), "paused"), (json!({"paused": 1}), "paused"), (json!({"name": "x"}), "name")]
+    {
+        let reply = server.ask("PATCH", &path, &body);
+        assert_eq!((reply.status, &reply.json()["error"]["param"]), (400, &json!(param)), "{body}");
+    }
+    let unknown = format!("{}{}", &path[..path.len() - 1], if path.ends_with('0') { '1' } else { '0' });
+    assert_eq!(server.ask("PATCH", &unknown, &json!({"paused": true})).status, 404);
+    assert_eq!(server.post(&format!("{unknown}/run"), &json!({})).status, 404);
+    let keyed = server.request(("POST", &format!("{path}/run")), &[("idempotency-key", "k")], "");
+    assert_eq!((keyed.status, &keyed.json()["error"]["param"]), (400, &json!("Idempotency-Key")));
+}
+
+#[test]
+fn a_preview_shows_the_next_runs_and_the_errors_of_a_creation_and_stores_nothing() {
+    let server = Server::start();
+    let preview = |body: Value| server.post("/v1/schedules/preview", &body);
+    let runs = |body: Value| -> Vec<u64> {
+        let reply = preview(body);
+        assert_eq!((reply.status, &reply.json()["object"]), (200, &json!("list")), "{}", reply.body);
+        reply.json()["data"].as_array().expect("a list").iter().map(|run| run.as_u64().expect("s")).collect()
+    };
+    let yearly = runs(json!({"cron": "0 0 1 1 *", "tz": "America/New_York"}));
+    assert_eq!((yearly.len(), yearly[0] % 86_400), (10, 5 * 3_600));
+    assert!(yearly.is_sorted_by(|a, b| a < b) && yearly[0] > now_s(), "{yearly:?}");
+    let often = runs(json!({"every_s": 60}));
+    assert_eq!((often.len(), often[9] - often[0]), (10, 540));
+    let at = now_s() + 100;
+    assert_eq!(runs(json!({"at": at})), [at]);
+    for body in [
+        json!({}),
+        json!({"cron": "* * * *"}),
+        json!({"cron": "0 0 30 2 *"}),
+        json!({"cron": "@daily", "tz": "Europe/Berln"}),
+        json!({"at": 1_000_000}),
+        json!({"every_s": 0}),
+        json!({"every_s": 1, "cron": "@daily"}),
+    ] {
+        let mut whole = body.clone();
+        whole["job"] = json!({"input": "x"});
+        let (short, created) = (preview(body), server.post("/v1/schedules", &whole));
+        let message = |reply: &Reply| reply.json()["error"]["message"].clone();
+        assert_eq!((short.status, message(&short)), (400, message(&created)), "{whole}");
+    }
+    assert_eq!(preview(json!({"every_s": 60, "job": {}})).status, 400);
     assert_eq!(server.get("/v1/schedules").json()["data"], json!([]));
 }

@@ -163,6 +163,7 @@ fn body(method: &str, path: &str) -> (&'static str, String) {
         "{path}" if method == "PUT" => json(json!({"content": "mine now"})),
         "{path}" => json(json!({"new_path": "mine.txt"})),
         "{id}" if path.contains("projects") => json(json!({"description": "mine now"})),
+        "{id}" if path.contains("schedules") => json(json!({"paused": true})),
         "{id}" if path.contains("users") => json(json!({"role": "admin"})),
         "{id}" if path.starts_with("/v1/conversations") || path.starts_with("/v1/chat") => {
             json(json!({"metadata": {"note": "mine now"}}))
@@ -285,6 +286,8 @@ fn p7_lists_searches_and_totals_show_nothing_of_other_users() {
             assert!(!text.contains(id.as_str()), "{route} shows {id}");
         }
     }
+    let searched = |person: &Client<'_>| person.get(&format!("/api/conversations?search={MARK}")).1;
+    assert!(searched(&ann).contains(&anns.ids["/api/conversations"]) && !searched(&bob).contains(MARK));
     let spent = bob.get("/v1/usage").1;
     assert!(spent.contains("\"data\":[]"), "Bob has no usage: {spent}");
     let other = ann.json("GET", "/api/auth/profile", &json!({}))["data"]["id"].to_string();

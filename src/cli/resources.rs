@@ -37,7 +37,7 @@ const RESOURCES: [Resource; 10] = [
         kind: "schedules",
         prefix: "sched_",
         path: "/v1/schedules",
-        fields: &["/id", "/next_run_at", "/runs", "/name"],
+        fields: &["/id", "/next_run_at", "/paused", "/runs", "/name"],
     },
     Resource {
         kind: "batches",

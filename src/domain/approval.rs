@@ -25,6 +25,9 @@ pub struct ApprovalDecision {
     pub id_refs: Option<Vec<String>>,
     /// Reason for the model; used for denials only.
     pub reason: Option<String>,
+    /// Whether later calls of the approved calls' tools need no approval in this job; used for approvals
+    /// only.
+    pub is_lasting: bool,
 }
 
 /// Message to the model when no decision was made in time.

@@ -388,6 +388,9 @@ pub enum EngineMark {
     Approved {
         /// Ids of the calls.
         id_refs: Vec<String>,
+        /// Tools whose later calls need no approval in this job.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        always: Vec<String>,
     },
     /// Calls were denied.
     Denied {
@@ -435,11 +438,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_approval_of_an_older_log_lasts_for_its_calls_only() {
+        let old = r#"{"mark":"approved","id_refs":["a"]}"#;
+        let read: Record = serde_json::from_str(old).expect("parses");
+        assert_eq!(read, EngineMark::Approved { id_refs: vec!["a".into()], always: Vec::new() }.into());
+        assert_eq!(serde_json::to_string(&read).expect("serialises"), old, "and is written as before");
+    }
+
+    #[test]
     fn records_round_trip_through_json() {
         let records: Vec<Record> = vec![
             Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }
                 .into(),
             EngineMark::ToolStarted { id_ref: "call_1".into() }.into(),
+            EngineMark::Approved { id_refs: vec!["call_1".into()], always: vec!["bash".into()] }.into(),
             Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens, retry_after_ms: None }
                 .into(),
         ];

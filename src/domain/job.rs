@@ -5,6 +5,7 @@ use super::event::{Event, FailureCode};
 use super::handed_approvals::HandedApprovals;
 use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
 use super::job_input::InputPreview;
+use super::job_wait::JobWait;
 use super::message::Message;
 use super::model_settings::{ClientFunction, ModelSettings};
 use super::response_request::ResponseRequest;
@@ -347,6 +348,9 @@ pub struct Job {
     pub cancel_requested: bool,
     /// Newest `seq` as of the last status change; exact once ended.
     pub last_event_id: u64,
+    /// What it waits for. Not stored: it follows from its place in the queues.
+    #[serde(skip)]
+    pub waits_for: Option<JobWait>,
 }
 
 impl Job {
@@ -379,6 +383,7 @@ impl Job {
             error: None,
             cancel_requested: false,
             last_event_id: 0,
+            waits_for: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::id::{ConversationId, JobId, ProjectId};
 use super::job::{Job, JobError, JobStatus};
+use super::job_wait::JobWaitReason;
 use super::message::Message;
 use super::tool::{ToolCall, ToolChoice};
 use super::usage::Usage;
@@ -33,6 +34,17 @@ struct Approval {
     calls: Vec<ToolCall>,
     /// Expiry, unix seconds.
     expires_at: u64,
+}
+
+/// What a job waits for that is queued or waiting.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "JobWait"))]
+#[derive(Debug, Serialize)]
+struct ShownWait {
+    reason: JobWaitReason,
+    /// When that ends at the latest, unix seconds; `null` if nobody knows.
+    until: Option<u64>,
+    /// The job of the conversation before it.
+    after_job: Option<JobId>,
 }
 
 /// The input in a job object, in the form of a request.
@@ -74,6 +86,8 @@ pub struct JobObject {
     error: Option<JobError>,
     /// Waiting approvals, while the status is `waiting`.
     approval: Option<Approval>,
+    /// What it waits for, while the status is `queued` or `waiting`.
+    waits_for: Option<ShownWait>,
     metadata: BTreeMap<String, String>,
     last_event_id: u64,
 }
@@ -103,6 +117,11 @@ impl JobObject {
             approval: job
                 .approval
                 .map(|pending| Approval { calls: pending.calls, expires_at: seconds(pending.expires_at_ms) }),
+            waits_for: job.waits_for.map(|wait| ShownWait {
+                reason: wait.reason,
+                until: wait.until_ms.map(seconds),
+                after_job: wait.after_job,
+            }),
             metadata: job.metadata,
             last_event_id: job.last_event_id,
         }

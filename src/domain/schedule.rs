@@ -53,6 +53,9 @@ pub struct Schedule {
     /// Wall clock when it had gone back and the next occurrence was computed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recomputed_ms: Option<u64>,
+    /// Whether it is paused: it has no next occurrence then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_paused: bool,
 }
 
 /// An occurrence that was skipped.
@@ -108,6 +111,7 @@ impl Schedule {
             model_tokens: None,
             last_skip: None,
             recomputed_ms: None,
+            is_paused: false,
         }
     }
 
@@ -144,6 +148,30 @@ impl Schedule {
         is_first
     }
 
+    /// Records that `job` runs out of turn: the next occurrence stays.
+    pub fn run_now(&mut self, job: JobId, now_ms: u64) {
+        self.last_run_ms = Some(now_ms);
+        self.last_job = Some(job);
+        self.runs = self.runs.saturating_add(1);
+    }
+
+    /// Pauses the schedule, or lets it go on. Occurrences that pass while it is paused never run. Returns
+    /// whether it changed.
+    pub fn set_paused(&mut self, is_paused: bool, now_ms: u64) -> bool {
+        if self.is_paused == is_paused {
+            return false;
+        }
+        self.is_paused = is_paused;
+        self.armed_at_ms = now_ms;
+        self.next_run_ms = match &self.timing {
+            _ if is_paused => None,
+            Timing::At(_) if self.last_due_ms.is_some() => None,
+            once @ Timing::At(_) => once.next_after(now_ms),
+            often => often.again(now_ms, self.last_due_ms),
+        };
+        true
+    }
+
     /// Recomputes the next occurrence if the clock has gone back since. Returns whether it changed.
     pub fn rearm(&mut self, now_ms: u64) -> bool {
         if self.next_run_ms.is_none() || self.armed_at_ms <= now_ms.saturating_add(CLOCK_SLACK_MS) {
@@ -153,5 +181,65 @@ impl Schedule {
         self.armed_at_ms = now_ms;
         self.recomputed_ms = Some(now_ms);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_MS: u64 = 60_000;
+
+    fn made(timing: Timing) -> Schedule {
+        Schedule::new(ScheduleId::from_bits(1), UserId::SINGLE, None, timing, MINUTE_MS)
+    }
+
+    #[test]
+    fn a_paused_schedule_has_no_next_run_and_does_not_make_up_for_missed_ones() {
+        let mut often = made(Timing::Every { seconds: 60, anchor_ms: 0 });
+        assert!(often.set_paused(true, MINUTE_MS + 1));
+        assert!(!often.set_paused(true, MINUTE_MS + 2), "it is paused already");
+        assert_eq!((often.next_run_ms, often.rearm(0)), (None, false), "no clock arms it again");
+        assert!(often.set_paused(false, 10 * MINUTE_MS + 1));
+        assert_eq!(often.next_run_ms, Some(11 * MINUTE_MS));
+    }
+
+    #[test]
+    fn a_resumed_schedule_does_not_repeat_the_run_that_it_has_made() {
+        let mut often = made(Timing::Every { seconds: 60, anchor_ms: 0 });
+        // The clock is a second behind the occurrence that has run.
+        often.fire(2 * MINUTE_MS, JobId::from_bits(1), 2 * MINUTE_MS - 1_000);
+        often.set_paused(true, 2 * MINUTE_MS - 900);
+        often.set_paused(false, 2 * MINUTE_MS - 800);
+        assert!(often.next_run_ms > Some(2 * MINUTE_MS), "{:?}", often.next_run_ms);
+    }
+
+    #[test]
+    fn a_single_time_that_passed_during_a_pause_never_comes() {
+        let resumed_at = |now_ms: u64| {
+            let mut once = made(Timing::At(5 * MINUTE_MS));
+            once.set_paused(true, 2 * MINUTE_MS);
+            once.set_paused(false, now_ms);
+            once.next_run_ms
+        };
+        assert_eq!(resumed_at(4 * MINUTE_MS), Some(5 * MINUTE_MS));
+        assert_eq!(resumed_at(6 * MINUTE_MS), None);
+    }
+
+    #[test]
+    fn a_run_out_of_turn_does_not_move_the_schedule_on() {
+        let mut often = made(Timing::Every { seconds: 60, anchor_ms: 0 });
+        let next = often.next_run_ms;
+        often.run_now(JobId::from_bits(9), MINUTE_MS + 5);
+        assert_eq!((often.next_run_ms, often.last_due_ms), (next, None));
+        assert_eq!((often.last_job, often.runs), (Some(JobId::from_bits(9)), 1));
+    }
+
+    #[test]
+    fn a_schedule_stored_before_pauses_existed_is_not_paused() {
+        let often = made(Timing::Every { seconds: 60, anchor_ms: 0 });
+        let stored = serde_json::to_string(&often).unwrap();
+        assert!(!stored.contains("paused"), "{stored}");
+        assert_eq!(serde_json::from_str::<Schedule>(&stored).unwrap(), often);
     }
 }

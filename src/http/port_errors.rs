@@ -66,6 +66,11 @@ impl From<ConversationError> for ApiError {
             ConversationError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
             ConversationError::NoQuestion => (StatusCode::CONFLICT, "no_question"),
             ConversationError::TooLate { .. } => (StatusCode::CONFLICT, "too_late"),
+            ConversationError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
+            ConversationError::ApprovalAnswered { .. } => {
+                (StatusCode::BAD_REQUEST, "approval_already_answered")
+            }
+            ConversationError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
             ConversationError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             ConversationError::ConversationsFull { .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "conversations_full")
@@ -85,6 +90,8 @@ impl From<ScheduleError> for ApiError {
             // Only models meet this limit.
             ScheduleError::ModelSchedulesFull { .. } => Self::Internal,
             ScheduleError::TooOften { .. } => Self::malformed(error.to_string()),
+            ScheduleError::ModelScheduleHeld => Self::refused(StatusCode::CONFLICT, "schedule_held", &error),
+            ScheduleError::Submit(error) => error.into(),
         }
     }
 }

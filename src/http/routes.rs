@@ -128,7 +128,10 @@ routes! {
     GET "/v1/schedules" User ["limit", "cursor"] => async v1::schedules::list;
     POST "/v1/schedules" User [] => body v1::schedules::create;
     GET "/v1/schedules/{id}" User [] => async v1::schedules::show;
+    POST "/v1/schedules/preview" Read [] => body v1::schedules::preview;
+    PATCH "/v1/schedules/{id}" User [] => body v1::schedules::change;
     DELETE "/v1/schedules/{id}" User [] => async v1::schedules::delete;
+    POST "/v1/schedules/{id}/run" User [] => async v1::schedules::run;
 
     GET "/v1/webhooks" User ["state", "limit", "cursor"] => async v1::webhooks::list;
     GET "/v1/webhooks/{id}" User [] => sync v1::webhooks::show;
@@ -160,7 +163,7 @@ routes! {
     GET "/api/tools" Public [] => plain api::tools::tools;
     GET "/api/stats/tokens" User ["period", "tz", "user_id"] => async api::stats::tokens;
 
-    GET "/api/conversations" User ["cursor", "limit", "project_id"] => async api::conversations::list;
+    GET "/api/conversations" User ["cursor", "limit", "project_id", "search"] => async api::conversations::list;
     POST "/api/conversations" User [] => body api::conversations::create;
     GET "/api/conversations/{id}" User [] => async api::conversations::show;
     PATCH "/api/conversations/{id}" User [] => body api::conversations::update;

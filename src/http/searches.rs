@@ -1,5 +1,5 @@
-//! Searches of project files run on a few threads of their own, which users share: a search reads and
-//! compares for seconds, and other requests need the threads that may block.
+//! Searches of project files and conversations run on a few threads of their own, which users share: a search
+//! reads and compares for seconds, and other requests need the threads that may block.
 
 use super::error::ApiError;
 use super::shares::ShareOwner;

@@ -1,13 +1,15 @@
 //! Conversations and their messages. A message has no row of its own: it is a job's input or a job's answer.
 
-use super::store::NewJob;
+use super::store::{Idempotent, NewJob, SubmitError};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::event::SequencedEvent;
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::message::Message;
+use crate::domain::search_words::SearchWords;
 use std::collections::BTreeMap;
 
 /// Why a conversation was not changed. The texts are for the caller.
@@ -48,9 +50,41 @@ pub enum ConversationError {
         /// The limit.
         limit: u64,
     },
+    /// The idempotency key was used for another request (HTTP: 422).
+    #[error("{}", SubmitError::KeyReused)]
+    KeyReused,
+    /// The job of the idempotency key was deleted (HTTP: 410).
+    #[error("{}", SubmitError::KeySpent)]
+    KeySpent,
+    /// Another job acts on an answer to the same approval request (HTTP: 400).
+    #[error("this approval request was answered before: {response} acts on that answer")]
+    ApprovalAnswered {
+        /// The id of that job's response.
+        response: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<&Conversation> for ConversationCursor {
+    fn from(conversation: &Conversation) -> Self {
+        Self { updated_at_ms: conversation.updated_at_ms, id: conversation.id.clone() }
+    }
+}
+
+impl From<SubmitError> for ConversationError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::NoConversation => Self::NoConversation,
+            SubmitError::QueueFull { limit } => Self::QueueFull { limit },
+            SubmitError::ConversationsFull { limit } => Self::ConversationsFull { limit },
+            SubmitError::KeyReused => Self::KeyReused,
+            SubmitError::KeySpent => Self::KeySpent,
+            SubmitError::ApprovalAnswered { response } => Self::ApprovalAnswered { response },
+            SubmitError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 /// Filter and position of a conversation list.
@@ -60,6 +94,8 @@ pub struct ConversationQuery {
     pub user: UserId,
     /// Only conversations of this project.
     pub project: Option<ProjectId>,
+    /// Only conversations whose title, questions and answers together contain these words.
+    pub search: Option<SearchWords>,
     /// Only conversations after this position; the list starts with the newest.
     pub before: Option<ConversationCursor>,
     /// Page size; large conversations make a page shorter.
@@ -80,8 +116,9 @@ pub struct ConversationCursor {
 pub struct ConversationPage {
     /// The conversations.
     pub conversations: Vec<Conversation>,
-    /// Whether more follow.
-    pub has_more: bool,
+    /// Where the next page begins, if more follow. A search ends a page after a bounded number of bytes, so
+    /// the page may be short or empty although more follow.
+    pub next: Option<ConversationCursor>,
 }
 
 /// Refers to one of the two messages of a job.
@@ -132,8 +169,12 @@ pub struct MessagePage {
 pub struct RegenerateRequest {
     /// The answer to replace. All later messages are removed with it.
     pub answer: MessageId,
-    /// The new job; its input is taken from the old job.
+    /// The new job; its input is taken from the old job, unless it replaces the question.
     pub job: NewJob,
+    /// Whether the job's own input is a new question in place of the old one.
+    pub replaces_question: bool,
+    /// Repetitions with this key return the first job.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// Stores conversations. A job that names an unknown conversation creates it. Deleting a conversation deletes
@@ -166,9 +207,9 @@ pub trait Conversations: Send + Sync {
         id: ConversationId,
         message: MessageRef,
     ) -> Ticket<bool, ConversationError>;
-    /// Deletes an answer and everything after it, and stores a job that answers the same question again. The
-    /// question keeps its id and position. `None` when there is no such answer. Fails with
-    /// [`ConversationError::WrongState`] while a job of the conversation runs,
+    /// Deletes an answer and everything after it, and stores a job that answers the same question again, or a
+    /// new one in its place. The same question keeps its id and position. `None` when there is no such
+    /// answer. Fails with [`ConversationError::WrongState`] while a job of the conversation runs,
     /// [`ConversationError::NoConversation`] when the conversation does not exist,
     /// [`ConversationError::NoQuestion`] when the question was deleted, and [`ConversationError::TooLate`]
     /// when too many messages follow.
@@ -177,7 +218,7 @@ pub trait Conversations: Send + Sync {
         user: UserId,
         id: ConversationId,
         again: RegenerateRequest,
-    ) -> Ticket<Option<Job>, ConversationError>;
+    ) -> Ticket<Option<Idempotent<Job>>, ConversationError>;
 
     /// The conversation, or `None` when it is not this user's.
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;

@@ -1,11 +1,12 @@
 //! Schedules. An occurrence becomes a job and the schedule advances in one transaction.
 
 use super::quota::QuotaRefusal;
+use super::store::SubmitError;
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::account::Role;
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::job::JobStatus;
+use crate::domain::job::{Job, JobStatus};
 use crate::domain::limits::Limits;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::domain::timing::Timing;
@@ -39,9 +40,27 @@ pub enum ScheduleError {
         /// Its shortest interval, seconds.
         gap_s: u64,
     },
+    /// The schedule is a model's, and its job would not be allowed to run now (HTTP: 409).
+    #[error(
+        "a model has made this schedule: its last job has not ended, or such jobs have spent their tokens of today \
+         (limits.model_schedule_tokens)"
+    )]
+    ModelScheduleHeld,
+    /// Its job was not accepted.
+    #[error("{0}")]
+    Submit(SubmitError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<SubmitError> for ScheduleError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Store(error) => Self::Store(error),
+            other => Self::Submit(other),
+        }
+    }
 }
 
 /// The least interval of a new schedule.
@@ -134,6 +153,11 @@ pub trait Schedules: Send + Sync {
     -> Ticket<Schedule, ScheduleError>;
     /// Deletes a schedule; its jobs stay. Returns whether it existed.
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool>;
+    /// Pauses a schedule, or lets it go on. Returns whether it exists.
+    fn set_paused(&self, user: UserId, id: ScheduleId, is_paused: bool) -> Ticket<bool>;
+    /// Creates a job of a schedule now, with this id, and does not move the schedule on. `None`: it does not
+    /// exist.
+    fn run_now(&self, user: UserId, id: ScheduleId, fresh_id: JobId) -> Ticket<Option<Job>, ScheduleError>;
     /// Creates a job for each due schedule, oldest first, as long as `fresh_ids` last.
     fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules>;
     /// Recomputes next runs after the wall clock went back. Returns how many changed.

@@ -75,7 +75,8 @@ impl World {
         let approve = !self.is_free() || self.chance(2);
         let some = if self.is_free() && self.chance(3) { 1 } else { pending.len() };
         let named: Vec<String> = pending.into_iter().take(some).collect();
-        let decision = ApprovalDecision { approve, id_refs: Some(named.clone()), reason: None };
+        let decision =
+            ApprovalDecision { approve, id_refs: Some(named.clone()), reason: None, is_lasting: false };
         let (process, stranger) = (self.process(), if job.user == ANN { BOB } else { ANN });
         if let Ok(Some(row)) = process.sim_store.decide(stranger, job.id, decision.clone()).wait() {
             self.oracle(|oracle| oracle.blame(format!("another user has decided about {row:?}")));

@@ -218,6 +218,7 @@ impl World {
             model_tokens: None,
             last_skip: None,
             recomputed_ms: None,
+            is_paused: false,
         };
         let process = self.process();
         let outcome = process.sim_store.write("put schedule", |store| {

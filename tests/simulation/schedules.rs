@@ -4,6 +4,7 @@
 use super::store::SimStore;
 use super::world::{Flaw, World};
 use nanoclaw::domain::id::{JobId, ScheduleId, UserId};
+use nanoclaw::domain::job::Job;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::ports::{
     FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
@@ -54,6 +55,14 @@ impl Schedules for SimSchedules {
 
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
         Ticket::resolved(self.store.write("remove schedule", |store| store.remove(user, id)))
+    }
+
+    fn set_paused(&self, user: UserId, id: ScheduleId, is_paused: bool) -> Ticket<bool> {
+        Ticket::resolved(self.store.write("pause schedule", |store| store.set_paused(user, id, is_paused)))
+    }
+
+    fn run_now(&self, user: UserId, id: ScheduleId, fresh_id: JobId) -> Ticket<Option<Job>, ScheduleError> {
+        Ticket::resolved(self.store.write("run schedule", |store| store.run_now(user, id, fresh_id)))
     }
 
     fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {

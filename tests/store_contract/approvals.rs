@@ -48,7 +48,7 @@ fn decide(
 ) -> Result<Option<Job>, JobChangeError> {
     let id_refs = (!calls.is_empty()).then(|| calls.iter().map(|id_ref| (*id_ref).to_owned()).collect());
     let reason = (!approve).then(|| "no".to_owned());
-    fixture.store.decide(user, id(1), ApprovalDecision { approve, id_refs, reason }).wait()
+    fixture.store.decide(user, id(1), ApprovalDecision { approve, id_refs, reason, is_lasting: false }).wait()
 }
 
 fn shown(fixture: &Fixture) -> Job {
@@ -84,6 +84,31 @@ fn asks(calls: &[&str]) -> Record {
 
 fn queued(reason: &str) -> Record {
     Event::Status { status: StatusPhase::Queued, attempt: 0, reason: Some(reason.to_owned()) }.into()
+}
+
+#[test]
+fn a_lasting_approval_records_the_tools_of_the_approved_calls() {
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    let other = ToolCall { name: "file_edit".to_owned(), ..call("c") };
+    let calls = vec![call("a"), call("b"), other];
+    fixture.store.wait_for_approval(lease.fence(), calls, TIMEOUT_MS).wait().unwrap();
+    let decide = |calls: Option<&[&str]>, approve| {
+        let decision =
+            ApprovalDecision { approve, id_refs: calls.map(strings), reason: None, is_lasting: true };
+        fixture.store.decide(ANN, id(1), decision).wait().unwrap().unwrap()
+    };
+    assert_eq!(pending(&decide(Some(&["a"]), true)), strings(&["b", "c"]), "the calls that wait still wait");
+    decide(Some(&["b"]), false);
+    decide(None, true);
+    let marks = since_asked(&fixture.crash()).into_iter().filter_map(|record| match record {
+        Record::Mark(EngineMark::Approved { id_refs, always }) => Some((id_refs, always)),
+        _ => None,
+    });
+    let marks: Vec<_> = marks.collect();
+    let approved = |call: &str, tool: &str| (strings(&[call]), strings(&[tool]));
+    assert_eq!(marks, [approved("a", "bash"), approved("c", "file_edit")]);
 }
 
 #[test]
@@ -135,8 +160,10 @@ fn approving_all_calls_queues_the_job_at_its_old_position() {
     ask(&fixture);
     let approved = decide(&fixture, ANN, true, &[]).unwrap().unwrap();
     assert_eq!((approved.status, &approved.approval), (JobStatus::Queued, &None));
-    let end =
-        [EngineMark::Approved { id_refs: strings(&["a", "b"]) }.into(), queued("the calls were approved")];
+    let end = [
+        EngineMark::Approved { id_refs: strings(&["a", "b"]), always: Vec::new() }.into(),
+        queued("the calls were approved"),
+    ];
     assert_eq!(since_asked(&fixture)[2..], end);
     let fixture = fixture.crash();
     let lease = fixture.claim();
@@ -160,7 +187,7 @@ fn calls_can_be_decided_one_by_one_and_the_last_decision_queues_the_job() {
     let expected = [
         EngineMark::Denied { id_refs: strings(&["b"]), reason: "no".to_owned() }.into(),
         asks(&["a"]),
-        EngineMark::Approved { id_refs: strings(&["a"]) }.into(),
+        EngineMark::Approved { id_refs: strings(&["a"]), always: Vec::new() }.into(),
         queued("some of the calls were approved, the others denied"),
     ];
     assert_eq!(since_asked(&fixture)[2..], expected);
@@ -202,7 +229,13 @@ fn p7_only_the_owner_decides_and_only_for_a_waiting_job() {
     idle.submit([job(1, ANN)]);
     assert_eq!(decide(&idle, ANN, true, &[]), Err(JobChangeError::WrongState { status: JobStatus::Queued }));
     assert_eq!(
-        idle.store.decide(ANN, id(9), ApprovalDecision { approve: true, id_refs: None, reason: None }).wait(),
+        idle.store
+            .decide(
+                ANN,
+                id(9),
+                ApprovalDecision { approve: true, id_refs: None, reason: None, is_lasting: false }
+            )
+            .wait(),
         Ok(None)
     );
 }
@@ -292,7 +325,7 @@ fn a_batch_waits_for_the_approval_of_a_line() {
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
     let first = ask(&fixture);
     assert_eq!(fixture.claim_all(), [], "a waiting line still counts for the concurrency");
-    let approve = ApprovalDecision { approve: true, id_refs: None, reason: None };
+    let approve = ApprovalDecision { approve: true, id_refs: None, reason: None, is_lasting: false };
     assert!(fixture.store.decide(ANN, first, approve).wait().unwrap().is_some());
     while let Some(lease) = fixture.store.claim(1).wait().unwrap().pop() {
         fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();

@@ -241,6 +241,8 @@ fn regenerate_is_refused_while_a_later_background_job_runs() {
     let again = |answer: u128, number| RegenerateRequest {
         answer: id(answer).message_id(),
         job: turn(number, ANN, "chat"),
+        replaces_question: false,
+        key: None,
     };
     let refused = fixture.store.regenerate(ANN, name("chat"), again(1, 10)).wait();
     assert!(

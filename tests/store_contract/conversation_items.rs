@@ -175,7 +175,12 @@ fn removing_a_conversation_and_regenerating_remove_items() {
     add(&fixture, "first");
     run(&fixture, 1);
     add(&fixture, "second");
-    let again = RegenerateRequest { answer: id(1).message_id(), job: turn(2, ANN, "chat") };
+    let again = RegenerateRequest {
+        answer: id(1).message_id(),
+        job: turn(2, ANN, "chat"),
+        replaces_question: false,
+        key: None,
+    };
     fixture.store.regenerate(ANN, name("chat"), again).wait().unwrap();
     assert_eq!(all(&fixture.store, false), ["first"], "the new job has not ended");
     let lease = fixture.claim();

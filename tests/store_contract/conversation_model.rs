@@ -8,7 +8,7 @@ use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    ConversationError, Conversations, JobChangeError, MessageRef, RegenerateRequest, Store,
+    ConversationError, Conversations, Idempotent, JobChangeError, MessageRef, RegenerateRequest, Store,
 };
 use proptest::prelude::*;
 
@@ -139,7 +139,12 @@ impl Model {
     fn regenerate(&mut self, at: usize) {
         let Some(old) = self.pairs.get(at).copied() else { return };
         let number = self.next();
-        let again = RegenerateRequest { answer: id(old.number).message_id(), job: job(number, ANN) };
+        let again = RegenerateRequest {
+            answer: id(old.number).message_id(),
+            job: job(number, ANN),
+            replaces_question: false,
+            key: None,
+        };
         let result = self.fixture.store.regenerate(ANN, name("chat"), again).wait();
         if !old.shows_answer {
             assert_eq!(result, Ok(None));
@@ -148,7 +153,7 @@ impl Model {
         } else if self.pairs.iter().any(|pair| !pair.has_ended()) {
             assert_eq!(result, Err(ConversationError::WrongState { status: JobStatus::Queued }));
         } else {
-            assert_eq!(result.unwrap().unwrap().id, id(number));
+            assert!(matches!(result, Ok(Some(Idempotent::New(job))) if job.id == id(number)));
             self.pairs.truncate(at);
             self.pairs.push(Pair { number, state: State::Queued, ..old });
         }

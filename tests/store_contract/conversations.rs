@@ -13,7 +13,7 @@ use nanoclaw::ports::{
 };
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {
-    ConversationQuery { user, project: None, before: None, limit }
+    ConversationQuery { user, project: None, search: None, before: None, limit }
 }
 
 fn names(fixture: &Fixture, query: &ConversationQuery) -> Vec<String> {
@@ -158,7 +158,7 @@ fn conversations_are_listed_newest_first_and_pages_stay_consistent() {
     create(&fixture, ANN, "d2");
     assert_eq!(names(&fixture, &query(ANN, 10)), ["d2", "e", "d", "c", "b", "a"]);
     let page = fixture.store.conversations(&query(ANN, 3)).unwrap();
-    assert!(page.has_more);
+    assert!(page.next.is_some());
     let last = page.conversations.last().unwrap();
     let before = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
     // An unseen conversation moves to the front, a seen one is removed, and a new one is added.
@@ -172,7 +172,7 @@ fn conversations_are_listed_newest_first_and_pages_stay_consistent() {
         ["c", "a"],
         "no conversation twice, and none missing that did not move"
     );
-    assert!(!fixture.store.conversations(&next).unwrap().has_more);
+    assert!(fixture.store.conversations(&next).unwrap().next.is_none());
     assert_eq!(names(&fixture.crash(), &query(ANN, 10)), ["b", "f", "d2", "e", "c", "a"]);
 }
 
@@ -190,7 +190,7 @@ fn conversations_of_a_project_are_listed_counted_and_removed_together() {
     fixture.store.create_conversation(his, 100).wait().unwrap();
     let of_project = ConversationQuery { project: Some(mine), ..query(ANN, 1) };
     assert_eq!(names(&fixture, &of_project), ["c4"]);
-    assert!(fixture.store.conversations(&of_project).unwrap().has_more);
+    assert!(fixture.store.conversations(&of_project).unwrap().next.is_some());
     assert_eq!(fixture.store.counts_by_project(ANN).unwrap(), [(mine, 2), (other, 1)].into());
     assert_eq!(fixture.store.remove_conversations_of(ANN, mine).wait(), Ok(2));
     assert_eq!(names(&fixture, &query(ANN, 10)), ["c3", "c2"]);
@@ -235,7 +235,8 @@ fn a_job_for_an_existing_conversation_does_not_recreate_a_removed_one() {
     assert_eq!(fixture.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(SubmitError::NoConversation));
     let other = nanoclaw::domain::idempotency::IdempotencyKey { key: [2; 32], ..key };
     assert_eq!(fixture.store.submit_once(homed(5), other).wait().err(), Some(SubmitError::NoConversation));
-    let again = RegenerateRequest { answer: id(1).message_id(), job: homed(6) };
+    let again =
+        RegenerateRequest { answer: id(1).message_id(), job: homed(6), replaces_question: false, key: None };
     let again = fixture.store.regenerate(ANN, name("chat"), again).wait();
     assert_eq!(again, Err(ConversationError::NoConversation));
     assert_eq!([3, 4, 5, 6].map(|number| fixture.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
@@ -257,7 +258,7 @@ fn p8_a_page_of_conversations_is_limited_in_bytes_and_never_empty() {
         fixture.store.create_conversation(one, 100).wait().unwrap();
     }
     let page = fixture.store.conversations(&query(ANN, 100)).unwrap();
-    assert_eq!((page.conversations.len(), page.has_more), (2, true));
+    assert_eq!((page.conversations.len(), page.next.is_some()), (2, true));
     let last = page.conversations.last().unwrap();
     let cursor = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
     let rest = ConversationQuery { before: Some(cursor), ..query(ANN, 100) };

@@ -6,18 +6,27 @@ use super::messages::{answer, ask, next_history, say, shown};
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::UserId;
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::image::{Image, ImageType};
 use nanoclaw::domain::job::{ConversationSummary, Job, JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{ChatMessage, ConversationError, Conversations, MessageRef, RegenerateRequest, Store};
+use nanoclaw::domain::stored_file::ContentDigest;
+use nanoclaw::ports::{
+    ChatMessage, ConversationError, Conversations, Idempotent, MessageRef, RegenerateRequest, Store,
+    StoredFiles,
+};
 use std::ops::RangeInclusive;
 
 fn again(fixture: &Fixture, user: UserId, old: u128, new: u128) -> Result<Option<Job>, ConversationError> {
     let mut new = job(new, user);
     new.spec.input = vec![Message::user("not this")];
     new.created_at_ms = 2_000_000;
-    let again = RegenerateRequest { answer: id(old).message_id(), job: new };
-    fixture.store.regenerate(user, name("chat"), again).wait()
+    let again =
+        RegenerateRequest { answer: id(old).message_id(), job: new, replaces_question: false, key: None };
+    Ok(fixture.store.regenerate(user, name("chat"), again).wait()?.map(|stored| match stored {
+        Idempotent::New(job) | Idempotent::Replayed(job) => job,
+    }))
 }
 
 fn all(fixture: &Fixture) -> Vec<String> {
@@ -179,4 +188,97 @@ fn p8_regenerate_refuses_an_answer_with_too_many_later_messages() {
     assert_eq!(count(&fixture), 2_004, "a refused regenerate changes nothing");
     assert!(again(&fixture, ANN, 2, 2_001).unwrap().is_some());
     assert_eq!(count(&fixture), 3);
+}
+
+/// A request for an answer to another question.
+fn other_question(old: u128, new: u128, text: &str) -> RegenerateRequest {
+    let mut job = job(new, ANN);
+    job.spec.input = vec![Message::user(text)];
+    RegenerateRequest { answer: id(old).message_id(), job, replaces_question: true, key: None }
+}
+
+#[test]
+fn another_question_replaces_the_old_one_and_all_that_follows() {
+    let fixture = Fixture::new();
+    for number in 1..=3 {
+        say(&fixture, number);
+    }
+    let asked = other_question(2, 4, "better question");
+    let stored = fixture.store.regenerate(ANN, name("chat"), asked).wait().unwrap();
+    assert!(matches!(stored, Some(Idempotent::New(job)) if job.id == id(4)));
+    assert_eq!([2, 3].map(|removed| fixture.store.job(ANN, id(removed)).unwrap()), [None, None]);
+    let fixture = fixture.crash();
+    assert_eq!((all(&fixture), count(&fixture)), (["?1", "!1", "?4"].map(str::to_owned).to_vec(), 3));
+    let lease = fixture.claim();
+    assert_eq!(lease.spec.input, [Message::user("better question")]);
+    let told = fixture.store.history(&lease.job, 9).unwrap().into_messages();
+    assert_eq!(told, [Message::user("question 1"), Message::assistant("answer 1")]);
+    fixture.store.finish(lease.fence(), vec![], done(id(4), "better")).wait().unwrap();
+    assert_eq!(
+        next_history(&fixture, 101)[2..],
+        [Message::user("better question"), Message::assistant("better")]
+    );
+    // A deleted question can be replaced, although it cannot be answered again.
+    assert!(fixture.store.delete_message(ANN, name("chat"), ask(4)).wait().unwrap());
+    assert_eq!(again(&fixture, ANN, 4, 5), Err(ConversationError::NoQuestion));
+    fixture.store.regenerate(ANN, name("chat"), other_question(4, 5, "new")).wait().unwrap().unwrap();
+    assert_eq!(all(&fixture), ["?1", "!1", "?5"]);
+}
+
+#[test]
+fn the_images_of_a_replaced_question_are_freed() {
+    let fixture = Fixture::new();
+    let digest = |number: u8| ContentDigest::from_bytes([number; 32]);
+    let look = |number: u8| {
+        let (media_type, content) = (ImageType::Png, digest(number));
+        let image = Image {
+            media_type,
+            content,
+            bytes: 100,
+            name: None,
+            detail: None,
+            text_offset_bytes: None,
+            data: None,
+        };
+        vec![Message::User { content: "look".into(), attachments: vec![], images: vec![image] }]
+    };
+    let mut first = turn(1, ANN, "chat");
+    first.spec.input = look(1);
+    fixture.submit([first]);
+    fixture.store.finish(fixture.claim().fence(), vec![], done(id(1), "a cat")).wait().unwrap();
+    let unused = || fixture.store.unused_contents(vec![digest(1), digest(2)]).wait().unwrap();
+    assert_eq!(unused(), [digest(2)]);
+    let mut asked = other_question(1, 2, "");
+    asked.job.spec.input = look(2);
+    fixture.store.regenerate(ANN, name("chat"), asked).wait().unwrap().unwrap();
+    assert_eq!(unused(), [digest(1)]);
+}
+
+#[test]
+fn a_regenerate_that_is_repeated_with_its_key_takes_effect_once() {
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    let keyed = |fingerprint: u8, new| {
+        let key = Some(IdempotencyKey { key: [7; 32], fingerprint: [fingerprint; 32] });
+        RegenerateRequest { key, ..other_question(1, new, "other") }
+    };
+    let store = |request| fixture.store.regenerate(ANN, name("chat"), request).wait();
+    assert!(matches!(store(keyed(1, 2)), Ok(Some(Idempotent::New(job))) if job.id == id(2)));
+    assert!(matches!(store(keyed(1, 3)), Ok(Some(Idempotent::Replayed(job))) if job.id == id(2)));
+    assert_eq!(store(keyed(2, 4)), Err(ConversationError::KeyReused));
+    assert_eq!([3, 4].map(|number| fixture.store.job(ANN, id(number)).unwrap()), [None, None]);
+    fixture.store.finish(fixture.claim().fence(), vec![], done(id(2), "x")).wait().unwrap();
+    fixture.store.delete(ANN, id(2)).wait().unwrap();
+    assert_eq!(store(keyed(1, 5)), Err(ConversationError::KeySpent));
+}
+
+#[test]
+fn a_refused_regenerate_leaves_its_key_unused() {
+    let fixture = Fixture::new();
+    say(&fixture, 1);
+    let key = Some(IdempotencyKey { key: [7; 32], fingerprint: [1; 32] });
+    let of = |answer, new| RegenerateRequest { key, ..other_question(answer, new, "other") };
+    let store = |request| fixture.store.regenerate(ANN, name("chat"), request).wait();
+    assert_eq!(store(of(9, 2)), Ok(None), "there is no such answer");
+    assert!(matches!(store(of(1, 3)), Ok(Some(Idempotent::New(_)))));
 }

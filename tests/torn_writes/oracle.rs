@@ -187,7 +187,7 @@ fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), Str
 /// right.
 fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
     for user in [ANN, BOB] {
-        let query = ConversationQuery { user, project: None, before: None, limit: 10_000 };
+        let query = ConversationQuery { user, project: None, search: None, before: None, limit: 10_000 };
         let page = store.conversations(&query).map_err(|e| e.to_string())?;
         let mut owed: BTreeSet<JobId> = jobs
             .iter()

@@ -21,6 +21,9 @@ struct WaitingCalls {
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
     waiting: WaitingCalls,
+    /// Also approve later calls of these tools in this job
+    #[arg(long)]
+    always: bool,
     /// Print the job as JSON
     #[arg(long)]
     json: bool,
@@ -41,14 +44,14 @@ pub(crate) struct DenyArgs {
 /// Approves the calls and prints the job.
 pub(crate) fn approve(client: &ApiClient, args: &ApproveArgs, terminal: &Terminal) -> Result<(), CliError> {
     let path = format!("/v1/jobs/{}/approve", path_segment(&args.waiting.job)?);
-    let job = client.post(&path, Some(&body(&args.waiting.calls, None)))?;
+    let job = client.post(&path, Some(&approval(&args.waiting.calls, args.always)))?;
     print(&job, args.json, terminal)
 }
 
 /// Denies the calls and prints the job.
 pub(crate) fn deny(client: &ApiClient, args: &DenyArgs, terminal: &Terminal) -> Result<(), CliError> {
     let path = format!("/v1/jobs/{}/deny", path_segment(&args.waiting.job)?);
-    let job = client.post(&path, Some(&body(&args.waiting.calls, args.reason.as_deref())))?;
+    let job = client.post(&path, Some(&denial(&args.waiting.calls, args.reason.as_deref())))?;
     print(&job, args.json, terminal)
 }
 
@@ -63,13 +66,17 @@ fn print(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The request body. Without calls, all waiting calls are meant.
-fn body(calls: &[String], reason: Option<&str>) -> Value {
-    let calls = (!calls.is_empty()).then_some(calls);
-    match reason {
-        Some(reason) => json!({"calls": calls, "reason": reason}),
-        None => json!({"calls": calls}),
-    }
+/// The calls of a request body. Without any, all waiting calls are meant.
+fn decided(calls: &[String]) -> Option<&[String]> {
+    (!calls.is_empty()).then_some(calls)
+}
+
+fn approval(calls: &[String], always: bool) -> Value {
+    json!({"calls": decided(calls), "always": always})
+}
+
+fn denial(calls: &[String], reason: Option<&str>) -> Value {
+    json!({"calls": decided(calls), "reason": reason})
 }
 
 #[cfg(test)]
@@ -77,8 +84,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approval_without_call_ids_decides_all_calls() {
-        assert_eq!(body(&[], None), json!({"calls": null}));
-        assert_eq!(body(&["a".to_owned()], Some("no")), json!({"calls": ["a"], "reason": "no"}));
+    fn a_decision_without_call_ids_is_about_all_calls() {
+        assert_eq!(approval(&[], true), json!({"calls": null, "always": true}));
+        assert_eq!(denial(&["a".to_owned()], Some("no")), json!({"calls": ["a"], "reason": "no"}));
+        assert_eq!(denial(&[], None), json!({"calls": null, "reason": null}));
     }
 }

@@ -70,7 +70,7 @@ fn records(decided: &[DecidedCall]) -> Vec<Record> {
     for (index, DecidedCall { approve, reason, .. }) in decided.iter().enumerate() {
         let id_refs = vec![format!("approved_{index}")];
         let mark = if *approve {
-            EngineMark::Approved { id_refs }
+            EngineMark::Approved { id_refs, always: Vec::new() }
         } else {
             EngineMark::Denied { id_refs, reason: reason.clone().unwrap_or_else(|| DENIED.to_owned()) }
         };

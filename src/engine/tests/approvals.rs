@@ -26,7 +26,15 @@ fn pending(fixture: &Fixture) -> Vec<String> {
 }
 
 fn decide(fixture: &Fixture, approve: bool, reason: &str) -> Result<(), JobChangeError> {
-    let decision = ApprovalDecision { approve, id_refs: None, reason: Some(reason.to_owned()) };
+    let reason = Some(reason.to_owned());
+    send(fixture, ApprovalDecision { approve, id_refs: None, reason, is_lasting: false })
+}
+
+fn approve_always(fixture: &Fixture) -> Result<(), JobChangeError> {
+    send(fixture, ApprovalDecision { approve: true, id_refs: None, reason: None, is_lasting: true })
+}
+
+fn send(fixture: &Fixture, decision: ApprovalDecision) -> Result<(), JobChangeError> {
     fixture.store.decide(UserId::SINGLE, JobId::from_bits(7), decision).wait().map(drop)
 }
 
@@ -226,4 +234,56 @@ fn approval_marks_decide_nothing_and_the_wait_has_the_configured_limit() {
     let without_marks: Vec<Record> =
         log.into_iter().filter(|r| !matches!(r, Record::Mark(EngineMark::ApprovalAsked { .. }))).collect();
     assert_eq!(with_marks, TurnState::fold(&without_marks));
+}
+
+#[test]
+fn later_calls_of_a_tool_that_is_approved_always_are_made_without_asking() {
+    let fixture = fixture_with_approval();
+    fixture.drive();
+    approve_always(&fixture).expect("decided");
+    fixture.finish();
+    assert_eq!(results(&fixture), ["a", "b", "c", "d"].map(success_result));
+    let asked = fixture.store.records().iter().filter_map(approval_text).count();
+    assert_eq!(asked, 1, "the second batch asks nobody");
+}
+
+#[test]
+fn p3_p4_a_crash_loses_no_lasting_approval_and_repeats_no_effect() {
+    let mut points = 0;
+    for writes in 0.. {
+        let fixture = fixture_with_approval();
+        fixture.store.die_after(writes);
+        let step = || {
+            drop(fixture.tick());
+            if fixture.status() == JobStatus::Waiting {
+                drop(approve_always(&fixture));
+            }
+        };
+        (0..4).for_each(|_| step());
+        let died = fixture.store.terminal_events().is_empty();
+        fixture.store.restart();
+        for _ in 0..20 {
+            if fixture.store.terminal_events().is_empty() {
+                step();
+            }
+        }
+        let case = format!("dead after {writes} writes");
+        assert_eq!(fixture.status(), JobStatus::Succeeded, "{case}");
+        for effect in ["b", "d"] {
+            let count = run_ids(&fixture).iter().filter(|ran| *ran == effect).count();
+            assert!(count <= 1, "{case}: {effect} ran {count} times");
+        }
+        let all = results(&fixture);
+        assert_eq!(all.len(), 4, "{case}: {all:?}");
+        for (id_ref, content, _) in all {
+            assert!(content == format!("ran {id_ref}") || content == INTERRUPTED, "{case}: {content}");
+        }
+        let decided = |record: &Record| matches!(record, Record::Mark(EngineMark::Approved { .. }));
+        assert_eq!(fixture.store.records().iter().filter(|record| decided(record)).count(), 1, "{case}");
+        if !died {
+            break;
+        }
+        points += 1;
+    }
+    assert!(points > 12, "the run was cut everywhere, not at {points} points");
 }

@@ -295,12 +295,16 @@ impl Store for FakeStore {
             |mut state| {
                 let waiting = state.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
                 let id_refs = decision.id_refs.unwrap_or(waiting);
+                let pending = state.job.approval.as_ref().map_or_else(Vec::new, |wait| wait.calls.clone());
                 if let Some(pending) = &mut state.job.approval {
                     pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
                 }
                 let reason = decision.reason.unwrap_or_default();
                 let mark = if decision.approve {
-                    EngineMark::Approved { id_refs }
+                    let calls =
+                        pending.iter().filter(|call| decision.is_lasting && id_refs.contains(&call.id_ref));
+                    let always = calls.map(|call| call.name.clone()).collect();
+                    EngineMark::Approved { id_refs, always }
                 } else {
                     EngineMark::Denied { id_refs, reason }
                 };

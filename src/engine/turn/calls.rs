@@ -5,6 +5,7 @@ use crate::domain::approval::denied_result;
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use std::collections::BTreeSet;
 
 /// The result of a call that may or may not have run (P3).
 pub const INTERRUPTED: &str =
@@ -127,9 +128,12 @@ impl CallBatch {
         undecided.map(|s| s.call.clone()).collect()
     }
 
-    /// The ids of the approved calls.
-    pub(super) fn approved(&self) -> Vec<String> {
-        let approved = self.states.iter().filter(|s| s.decision == Some(CallApproval::Approved));
+    /// The ids of the approved calls: each by itself, or all of its tool.
+    pub(super) fn approved(&self, always: &BTreeSet<String>) -> Vec<String> {
+        let approved = self.states.iter().filter(|s| match &s.decision {
+            Some(decision) => *decision == CallApproval::Approved,
+            None => always.contains(&s.call.name),
+        });
         approved.map(|s| s.call.id_ref.clone()).collect()
     }
 

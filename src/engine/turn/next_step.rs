@@ -145,7 +145,9 @@ impl TurnState {
         if !publishable.is_empty() {
             return Some(NextStep::Append(publishable));
         }
-        let undecided = self.calls.undecided(rules.needs_approval);
+        let undecided = self
+            .calls
+            .undecided(&|name| !self.always_approved.contains(name) && (rules.needs_approval)(name));
         if !undecided.is_empty() {
             return Some(match rules.approval {
                 ApprovalMode::Wait => NextStep::RequestApproval(undecided),

@@ -9,7 +9,7 @@ use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind of the newest answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,6 +71,8 @@ pub struct TurnState {
     shortened: Option<ShortenedContext>,
     pub(super) repairs: AnswerRepairs,
     used_refs: Vec<String>,
+    /// Tools whose calls a user has approved for the rest of the job.
+    pub(super) always_approved: BTreeSet<String>,
     /// Versions of files that the model has seen, by path.
     seen_files: BTreeMap<String, String>,
     pub(super) usage: Usage,
@@ -306,7 +308,10 @@ impl TurnState {
             }
             // Only decisions count: a request that was interrupted is made again.
             EngineMark::ApprovalAsked { .. } => {}
-            EngineMark::Approved { id_refs } => self.calls.decide(id_refs, &CallApproval::Approved),
+            EngineMark::Approved { id_refs, always } => {
+                self.calls.decide(id_refs, &CallApproval::Approved);
+                self.always_approved.extend(always.iter().cloned());
+            }
             EngineMark::Denied { id_refs, reason } => {
                 self.calls.decide(id_refs, &CallApproval::Denied(reason.clone()));
             }
@@ -409,9 +414,9 @@ impl TurnState {
         self.calls.find(id_ref)
     }
 
-    /// The ids of the approved calls of the newest answer.
+    /// The ids of the approved calls of the newest answer, those of tools that are approved always included.
     pub fn approved(&self) -> Vec<String> {
-        self.calls.approved()
+        self.calls.approved(&self.always_approved)
     }
 
     /// The record of a streamed piece of the model's answer.

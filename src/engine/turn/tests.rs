@@ -282,7 +282,10 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, TurnSt
                 extend(
                     &mut log,
                     &mut turn,
-                    vec![EngineMark::Approved { id_refs: approved }.into(), denied.into()],
+                    vec![
+                        EngineMark::Approved { id_refs: approved, always: Vec::new() }.into(),
+                        denied.into(),
+                    ],
                 );
             }
             NextStep::RunTools(calls) => {
@@ -441,6 +444,25 @@ fn a_client_function_needs_no_approval_and_no_further_round() {
         turn.apply(&record);
     }
     assert_eq!(turn.next(&limits, &RULES), NextStep::Finish(FinishReason::ToolCalls));
+}
+
+#[test]
+fn a_lasting_approval_is_for_calls_of_its_tool_that_nobody_has_denied() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "guarded")]);
+    let approved = EngineMark::Approved { id_refs: vec!["a".into()], always: vec!["guarded".into()] };
+    extend(&mut log, &mut turn, vec![approved.into()]);
+    let settled = turn.settle("a", "1", false);
+    extend(&mut log, &mut turn, settled);
+    let calls = vec![call("b", "guarded"), call("c", "other")];
+    let sealed = turn.seal(completion(calls.clone()), true, Usage::new(10, 5), &is_client);
+    extend(&mut log, &mut turn, sealed);
+    let asks = TurnRules { needs_approval: &|_| true, ..RULES };
+    assert_eq!(turn.next(&LIMITS, &asks), NextStep::RequestApproval(vec![call("c", "other")]));
+    assert_eq!((next(&turn), turn.approved()), (NextStep::RunTools(calls), vec!["b".to_owned()]));
+    let denied = EngineMark::Denied { id_refs: vec!["b".into()], reason: "no".into() };
+    extend(&mut log, &mut turn, vec![denied.into()]);
+    assert_eq!(turn.approved(), Vec::<String>::new(), "a denial of one call wins");
+    assert_eq!(turn, TurnState::fold(&log));
 }
 
 /// Answers with a text.

@@ -1,6 +1,7 @@
 //! Schedules of which there are none: black-box tests have real ones.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::job::Job;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
     FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
@@ -15,6 +16,12 @@ impl Schedules for NoSchedules {
     }
     fn remove(&self, _: UserId, _: ScheduleId) -> Ticket<bool> {
         Ticket::resolved(Err(StoreError::Closed))
+    }
+    fn set_paused(&self, _: UserId, _: ScheduleId, _: bool) -> Ticket<bool> {
+        Ticket::resolved(Ok(false))
+    }
+    fn run_now(&self, _: UserId, _: ScheduleId, _: JobId) -> Ticket<Option<Job>, ScheduleError> {
+        Ticket::resolved(Ok(None))
     }
     fn fire_due(&self, _: Vec<JobId>) -> Ticket<FiredSchedules> {
         unreachable!("HTTP keeps no time")

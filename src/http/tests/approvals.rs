@@ -54,9 +54,13 @@ async fn a_decision_covers_some_or_all_calls_and_returns_the_job() {
         (approved.status, &queued["status"], &queued["approval"]),
         (200, &json!("queued"), &json!(null))
     );
-    let some =
-        ApprovalDecision { approve: false, id_refs: Some(vec!["a".into()]), reason: Some("no".into()) };
-    let all = ApprovalDecision { approve: true, id_refs: None, reason: None };
+    let some = ApprovalDecision {
+        approve: false,
+        id_refs: Some(vec!["a".into()]),
+        reason: Some("no".into()),
+        is_lasting: false,
+    };
+    let all = ApprovalDecision { approve: true, id_refs: None, reason: None, is_lasting: false };
     assert_eq!(*server.store.decisions.lock().expect("lock"), [some, all]);
 }
 

@@ -157,7 +157,7 @@ impl CronTool {
 }
 
 fn schedule_json(ScheduleStatus { schedule, last_status }: &ScheduleStatus) -> Value {
-    let Schedule { id, name, timing, next_run_ms, runs, .. } = schedule;
+    let Schedule { id, name, timing, next_run_ms, runs, is_paused, .. } = schedule;
     let timing = match timing {
         Timing::At(at_ms) => json!({"at": time(*at_ms)}),
         Timing::Every { seconds, .. } => json!({"every_s": seconds}),
@@ -168,6 +168,7 @@ fn schedule_json(ScheduleStatus { schedule, last_status }: &ScheduleStatus) -> V
         "name": name,
         "timing": timing,
         "next_run": next_run_ms.map(time),
+        "paused": is_paused,
         "runs": runs,
         "last_status": last_status.map(JobStatus::as_str),
     })

@@ -41,6 +41,7 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
         model_tokens: None,
         last_skip: None,
         recomputed_ms: None,
+        is_paused: false,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Cursors of conversation pages: `<milliseconds>.<id>`, or an id alone for the position behind that
 //! conversation.
 
-use crate::domain::conversation::Conversation;
 use crate::domain::id::ConversationId;
 use crate::http::error::ApiError;
 use crate::http::request::query::digits;
@@ -25,14 +24,9 @@ impl PageStart {
     }
 }
 
-/// The current position of a conversation.
-pub(crate) fn of(conversation: &Conversation) -> ConversationCursor {
-    ConversationCursor { updated_at_ms: conversation.updated_at_ms, id: conversation.id.clone() }
-}
-
-/// The same as a text.
-pub(crate) fn write(conversation: &Conversation) -> String {
-    format!("{}.{}", conversation.updated_at_ms, conversation.id)
+/// The position as a text.
+pub(crate) fn write(cursor: &ConversationCursor) -> String {
+    format!("{}.{}", cursor.updated_at_ms, cursor.id)
 }
 
 pub(crate) fn unknown() -> ApiError {
@@ -42,40 +36,19 @@ pub(crate) fn unknown() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::conversation::ConversationSettings;
-    use crate::domain::id::UserId;
-    use std::collections::BTreeMap;
 
-    fn conversation(name: &str, updated_at_ms: u64) -> Conversation {
-        let settings = ConversationSettings {
-            model: "demo".into(),
-            system_prompt: String::new(),
-            temperature: None,
-            max_tokens: None,
-            thinking_enabled: false,
-            project_id: None,
-        };
+    fn place(name: &str, updated_at_ms: u64) -> ConversationCursor {
         let id = ConversationId::try_from(name.to_owned()).expect("a name");
-        let user = UserId::SINGLE;
-        Conversation {
-            id,
-            user,
-            title: String::new(),
-            settings,
-            created_at_ms: 0,
-            updated_at_ms,
-            message_count: 0,
-            metadata: BTreeMap::new(),
-        }
+        ConversationCursor { updated_at_ms, id }
     }
 
     #[test]
     fn a_cursor_round_trips_and_a_conversation_id_is_accepted_too() {
         for (name, at) in [("conv_1", 0), ("a-b", u64::MAX)] {
-            let conversation = conversation(name, at);
-            let read = PageStart::parse(&write(&conversation)).expect("a cursor");
-            assert_eq!(read, PageStart::Place(of(&conversation)));
-            assert_eq!(PageStart::parse(name).expect("an id"), PageStart::Behind(conversation.id));
+            let place = place(name, at);
+            let read = PageStart::parse(&write(&place)).expect("a cursor");
+            assert_eq!(read, PageStart::Place(place.clone()));
+            assert_eq!(PageStart::parse(name).expect("an id"), PageStart::Behind(place.id));
         }
     }
 

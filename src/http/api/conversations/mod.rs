@@ -6,6 +6,7 @@ pub(crate) mod view;
 
 use crate::domain::conversation::{Conversation, ConversationChange, ConversationSettings};
 use crate::domain::id::{ConversationId, UserId};
+use crate::domain::search_words::SearchWords;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
@@ -14,7 +15,7 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::{body as request_body, json, project};
 use crate::http::response::HandlerResult;
-use crate::ports::{ConversationQuery, NewWork};
+use crate::ports::{ConversationCursor, ConversationQuery, NewWork, StoreError};
 use cursor::PageStart;
 use request::ConversationRequest;
 use serde::Serialize;
@@ -25,7 +26,8 @@ use view::ConversationResponse;
 /// Conversations of a page when nobody asks for more.
 const PAGE: usize = 20;
 
-/// `GET /api/conversations`: the one that changed last first.
+/// `GET /api/conversations`: the one that changed last first. A search reads texts, so it runs on the threads
+/// for searches.
 pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let query = &request.query;
     let limit = envelope::limit(query, PAGE, &context.app.limits)?;
@@ -39,20 +41,26 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
         Some(PageStart::Place(place)) => Some(place),
         Some(PageStart::Behind(id)) => {
             let found = look(context, request.user, id).await?.ok_or_else(cursor::unknown)?;
-            Some(cursor::of(&found))
+            Some(ConversationCursor::from(&found))
         }
     };
-    let wanted = ConversationQuery { user: request.user, project, before, limit };
+    let search = query.text("search").map(SearchWords::parse).transpose();
+    let search = search.map_err(|error| ApiError::value("search", error.to_string()))?;
+    let is_search = search.is_some();
+    let wanted = ConversationQuery { user: request.user, project, search, before, limit };
     let (conversations, projects) =
         (Arc::clone(&context.app.conversations), Arc::clone(&context.app.projects));
-    let (page, names) = context
-        .read(move |_| {
-            let page = conversations.conversations(&wanted)?;
-            let names = view::project_names(&*projects, wanted.user, &page.conversations)?;
-            Ok((page, names))
-        })
-        .await?;
-    let next = page.conversations.last().filter(|_| page.has_more).map(cursor::write);
+    let read = move || {
+        let page = conversations.conversations(&wanted)?;
+        let names = view::project_names(&*projects, wanted.user, &page.conversations)?;
+        Ok::<_, StoreError>((page, names))
+    };
+    let (page, names) = if is_search {
+        context.searches.run(request.owner, read).await??
+    } else {
+        context.read(move |_| read()).await?
+    };
+    let next = page.next.as_ref().map(cursor::write);
     let items = page.conversations.into_iter().map(|found| ConversationResponse::of(found, &names)).collect();
     Ok(envelope::data(envelope::PageResponse::new(items, next)))
 }

@@ -9,24 +9,13 @@ use crate::http::request::project;
 use crate::http::v1::jobs::spec::input::{AttachmentRequest, attachments};
 use serde::Deserialize;
 
-/// A message of the user and the options of its answer.
+/// A message of the user and the options of its answer; of a regenerated answer the message may be missing.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MessageRequest {
     text: Option<String>,
     attachments: Option<Vec<AttachmentRequest>>,
-    tools_enabled: Option<bool>,
-    project_id: Option<String>,
-    on_disconnect: Option<OnDisconnect>,
-    stream: Option<bool>,
-}
-
-/// The options of a regenerated answer.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AnswerRequest {
     tools_enabled: Option<bool>,
     project_id: Option<String>,
     on_disconnect: Option<OnDisconnect>,
@@ -44,22 +33,29 @@ pub(crate) struct AnswerOptions {
 
 impl MessageRequest {
     pub(crate) fn into_message(self, app: &AppDependencies) -> Result<(Message, AnswerOptions), ApiError> {
-        let Self { text, attachments: files, tools_enabled, project_id, on_disconnect, stream } = self;
-        let content = text.unwrap_or_default();
-        let (attachments, images) = attachments("attachments", files, &app.limits)?;
+        let (options, content) = (self.options()?, self.text.unwrap_or_default());
+        let (attachments, images) = attachments("attachments", self.attachments, &app.limits)?;
         if content.trim().is_empty() && attachments.is_empty() && images.is_empty() {
             return Err(ApiError::value(
                 "text",
                 "'text' and 'attachments' are both empty: a message has one of them",
             ));
         }
-        let options = AnswerRequest { tools_enabled, project_id, on_disconnect, stream }.into_options()?;
         Ok((Message::User { content, attachments, images }, options))
     }
-}
 
-impl AnswerRequest {
-    pub(crate) fn into_options(self) -> Result<AnswerOptions, ApiError> {
+    /// The new question of a regenerated answer; `None`: the old one stays.
+    pub(crate) fn into_question(
+        self,
+        app: &AppDependencies,
+    ) -> Result<(Option<Message>, AnswerOptions), ApiError> {
+        if self.text.is_none() && self.attachments.is_none() {
+            return Ok((None, self.options()?));
+        }
+        self.into_message(app).map(|(message, options)| (Some(message), options))
+    }
+
+    fn options(&self) -> Result<AnswerOptions, ApiError> {
         // The front end says `true`.
         if self.stream == Some(false) {
             let rule = "'stream' may be true or absent: this route always streams; for an answer in one piece use POST /v1/jobs?wait=60";
@@ -67,7 +63,7 @@ impl AnswerRequest {
         }
         Ok(AnswerOptions {
             tools_enabled: self.tools_enabled.unwrap_or(true),
-            project_id: self.project_id.map(|id| project::parse_id(&id)).transpose()?,
+            project_id: self.project_id.as_deref().map(project::parse_id).transpose()?,
             on_disconnect: self.on_disconnect.unwrap_or_default(),
         })
     }
@@ -122,7 +118,21 @@ mod tests {
             let error = parsed(body.clone()).expect_err("refused");
             assert!(error.contains(named), "{body}: {error}");
         }
-        let Value::Object(map) = json!({"text": "x"}) else { panic!("an object") };
-        assert!(from_map::<AnswerRequest>(map).is_err(), "another answer takes no other question");
+    }
+
+    #[test]
+    fn another_answer_keeps_the_question_or_takes_a_whole_new_one() {
+        let app = app(&Arc::new(MemoryStore::default()));
+        let question = |body: Value| {
+            let Value::Object(map) = body else { panic!("an object") };
+            let read = from_map::<MessageRequest>(map).and_then(|request| request.into_question(&app));
+            read.map(|(question, _)| question).map_err(|error| error.to_string())
+        };
+        assert_eq!(question(json!({})), Ok(None));
+        assert_eq!(question(json!({"text": null, "tools_enabled": false})), Ok(None));
+        assert_eq!(question(json!({"text": "other"})), Ok(Some(Message::user("other"))));
+        assert!(question(json!({"text": " "})).is_err_and(|error| error.contains("both empty")));
+        assert!(question(json!({"attachments": []})).is_err_and(|error| error.contains("both empty")));
+        assert!(question(json!({"stream": false})).is_err());
     }
 }

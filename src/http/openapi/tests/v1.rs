@@ -17,9 +17,10 @@ use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
 use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::page::ListResponse;
-use crate::http::v1::schedules::request::ScheduleRequest;
+use crate::http::v1::schedules::request::{PreviewRequest, ScheduleChange, ScheduleRequest};
 use crate::http::v1::schedules::view::ScheduleResponse;
 use crate::http::v1::{schedules, usage, webhooks};
+use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 /// Draws all of it.
@@ -379,13 +380,14 @@ fn batches(drawing: &mut Drawing, app: &AppDependencies) {
     drawing.add(cancel);
 }
 
-fn schedule_body() -> Value {
-    let special = [
-        ("at", json!({"type": "string", "format": "date-time", "pattern": "^2[1-9]"})),
-        ("job", named("ScheduledJob")),
-    ];
+fn at() -> Value {
+    json!({"type": "string", "format": "date-time", "pattern": "^2[1-9]"})
+}
+
+/// A body with exactly one timing.
+fn with_timing<T: JsonSchema>(special: &[(&str, Value)]) -> Value {
     let forms = ["at", "every_s", "cron"].into_iter().map(|timing| {
-        let mut form = body::<ScheduleRequest>(&special, &[timing]);
+        let mut form = body::<T>(special, &[timing]);
         let others = ["at", "every_s", "cron", "tz"].into_iter();
         for other in others.filter(|other| *other != timing && !(timing == "cron" && *other == "tz")) {
             form["properties"][other] = json!({"type": "null"});
@@ -399,7 +401,8 @@ fn schedule_routes(drawing: &mut Drawing, app: &AppDependencies) {
     let mut scheduled = job(app);
     scheduled["properties"]["run_at"] = json!({"type": "null"});
     drawing.component("ScheduledJob", scheduled);
-    drawing.component("NewSchedule", schedule_body());
+    let new = with_timing::<ScheduleRequest>(&[("at", at()), ("job", named("ScheduledJob"))]);
+    drawing.component("NewSchedule", new);
     let list = Operation::new("GET", "/v1/schedules", "Your schedules, newest first")
         .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^sched_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
@@ -412,6 +415,19 @@ fn schedule_routes(drawing: &mut Drawing, app: &AppDependencies) {
     let show = Operation::new("GET", "/v1/schedules/{id}", "A schedule");
     let show = show.answers::<ScheduleResponse>(drawing, 200, "As it stands");
     drawing.add(show);
+    drawing.component("ScheduleTiming", with_timing::<PreviewRequest>(&[("at", at())]));
+    let preview =
+        Operation::new("POST", "/v1/schedules/preview", "The next runs of such a schedule, at most 10")
+            .takes(json_of(named("ScheduleTiming")))
+            .answers::<ListResponse<u64, String>>(drawing, 200, "Unix seconds; nothing is stored");
+    drawing.add(preview);
+    let change = Operation::new("PATCH", "/v1/schedules/{id}", "Pauses a schedule, or lets it go on")
+        .takes(json_of(body::<ScheduleChange>(&[], &["paused"])))
+        .answers::<ScheduleResponse>(drawing, 200, "As it stands");
+    drawing.add(change);
+    let run = Operation::new("POST", "/v1/schedules/{id}/run", "Runs a schedule now; its next run stays");
+    let run = run.answers::<JobObject>(drawing, 202, "The job is stored");
+    drawing.add(run);
     let delete = Operation::new("DELETE", "/v1/schedules/{id}", "Forgets a schedule; its jobs stay");
     let delete = delete.answers::<schedules::DeletedScheduleResponse>(drawing, 200, "It is gone");
     drawing.add(delete);

@@ -23,6 +23,8 @@ const BODY_BOUNDS: (usize, usize) = (64 * 1024, 2_048);
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApproveRequest {
     calls: Option<Vec<String>>,
+    /// Later calls of the same tools in this job need no approval.
+    always: Option<bool>,
 }
 
 /// The body of `…/deny`. The model gets the reason as the result of the calls.
@@ -67,14 +69,15 @@ async fn decide(
 
 impl ApproveRequest {
     fn decision(self) -> Result<ApprovalDecision, ApiError> {
-        Ok(ApprovalDecision { approve: true, id_refs: calls(self.calls)?, reason: None })
+        let is_lasting = self.always.unwrap_or(false);
+        Ok(ApprovalDecision { approve: true, id_refs: calls(self.calls)?, reason: None, is_lasting })
     }
 }
 
 impl DenyRequest {
     fn decision(self) -> Result<ApprovalDecision, ApiError> {
         let reason = self.reason.map(|reason| reason.0).filter(|reason| !reason.trim().is_empty());
-        Ok(ApprovalDecision { approve: false, id_refs: calls(self.calls)?, reason })
+        Ok(ApprovalDecision { approve: false, id_refs: calls(self.calls)?, reason, is_lasting: false })
     }
 }
 
@@ -99,12 +102,16 @@ mod tests {
     #[test]
     fn an_empty_body_decides_all_calls() {
         for body in ["", " \n", "{}", r#"{"calls":null}"#] {
-            let all = ApprovalDecision { approve: true, id_refs: None, reason: None };
+            let all = ApprovalDecision { approve: true, id_refs: None, reason: None, is_lasting: false };
             assert_eq!(told(body, true).unwrap(), all, "{body}");
         }
+        assert!(told(r#"{"always":true}"#, true).unwrap().is_lasting);
         let denial = told(r#"{"calls":["a","b"],"reason":"no"}"#, false).unwrap();
         let id_refs = Some(vec!["a".to_owned(), "b".to_owned()]);
-        assert_eq!(denial, ApprovalDecision { approve: false, id_refs, reason: Some("no".to_owned()) });
+        assert_eq!(
+            denial,
+            ApprovalDecision { approve: false, id_refs, reason: Some("no".to_owned()), is_lasting: false }
+        );
     }
 
     #[test]
@@ -116,5 +123,6 @@ mod tests {
             assert!(told(body, false).is_err(), "{body}");
         }
         assert!(told(r#"{"reason":"an approval has none"}"#, true).is_err());
+        assert!(told(r#"{"always":true}"#, false).is_err(), "a denial is for its calls only");
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod request;
 pub(crate) mod view;
 
 use crate::domain::id::ScheduleId;
+use crate::domain::job_object::JobObject;
 use crate::domain::message::Message;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::http::blocking::blocking;
@@ -17,13 +18,13 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::{body as request_body, json};
 use crate::http::response::{self, HandlerResult};
-use crate::http::v1::idempotency;
 use crate::http::v1::jobs::images as job_images;
 use crate::http::v1::page::{self, ListResponse};
+use crate::http::v1::{idempotency, jobs};
 use crate::ports::{NewWork, ScheduleQuery, ScheduleStatus};
 use hyper::StatusCode;
 use hyper::header::LOCATION;
-use request::{ScheduleRequest, ValidSchedule};
+use request::{PreviewRequest, ScheduleChange, ScheduleRequest, ValidSchedule};
 use serde::Serialize;
 use std::sync::Arc;
 use view::ScheduleResponse;
@@ -33,6 +34,12 @@ const LABEL: &str = "schedule_id";
 
 const NO_KEY: &str = "schedules remember none: leave it out, give the schedule a 'name', and look for that in GET /v1/schedules \
                       before you send it again";
+
+const NO_RUN_KEY: &str = "runs of schedules remember none: leave it out, and look at 'last_run' of the schedule before you \
+                          send it again";
+
+/// Runs that a preview shows.
+const PREVIEWED_RUNS: usize = 10;
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
@@ -99,6 +106,51 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
         order = blocking(put_back).await??;
     }
     Ok(response::json(StatusCode::OK, &ScheduleResponse::whole(standing, order.given)))
+}
+
+/// `PATCH /v1/schedules/{id}`: pauses the schedule, or lets it go on with the first occurrence from now.
+pub(crate) async fn change(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let id: ScheduleId = request.id("schedule")?;
+    let ScheduleChange { paused } = json::read(context, &request, body).await?;
+    if !context.app.schedules.set_paused(request.user, id, paused).await? {
+        return Err(ApiError::NotFound("schedule"));
+    }
+    show(context, &request).await
+}
+
+/// `POST /v1/schedules/{id}/run`: a job of the schedule now. Its next occurrence stays.
+pub(crate) async fn run(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    idempotency::refuse(&request.headers, NO_RUN_KEY)?;
+    let id: ScheduleId = request.id("schedule")?;
+    let (user, schedules) = (request.user, Arc::clone(&context.app.schedules));
+    let found = context.read(move |_| schedules.schedule(user, id)).await?;
+    let (_, order) = found.ok_or(ApiError::NotFound("schedule"))?;
+    let bytes = order.spec.input.iter().map(Message::bytes).sum();
+    quota::check(context, user, None, NewWork::job(bytes)).await?;
+    let fresh_id = context.app.job_id(context.app.clock.now_ms());
+    let job = context.app.schedules.run_now(user, id, fresh_id).await?;
+    let job = job.ok_or(ApiError::NotFound("schedule"))?;
+    let mut reply = response::json(StatusCode::ACCEPTED, &JobObject::fresh(job));
+    jobs::store::name(&mut reply, fresh_id, false);
+    Ok(reply)
+}
+
+/// `POST /v1/schedules/preview`: the next runs of a schedule that has this timing. Nothing is stored.
+pub(crate) async fn preview(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let asked: PreviewRequest = json::read(context, &request, body).await?;
+    let timing = asked.check(&context.app, request.caller.role)?;
+    let first = timing.first(context.app.clock.now_ms());
+    let runs = std::iter::successors(first, |ms| timing.next_after(*ms)).take(PREVIEWED_RUNS);
+    let page = ListResponse::<u64, String>::cut(runs.map(view::seconds).collect(), false);
+    Ok(response::json(StatusCode::OK, &page))
 }
 
 /// `DELETE /v1/schedules/{id}`: no more jobs are made. Its jobs stay.

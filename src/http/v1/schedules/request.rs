@@ -25,6 +25,25 @@ pub(crate) struct ScheduleRequest {
     job: Map<String, Value>,
 }
 
+/// The body of `POST /v1/schedules/preview`: the timing of a schedule.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PreviewRequest {
+    at: Option<UnixMillis>,
+    every_s: Option<WholeNumber<1, EVERY_MAX_S>>,
+    cron: Option<String>,
+    tz: Option<String>,
+}
+
+/// The body of `PATCH /v1/schedules/{id}`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScheduleChange {
+    pub(crate) paused: bool,
+}
+
 /// A valid request.
 pub(crate) struct ValidSchedule {
     pub(crate) name: Option<String>,
@@ -40,6 +59,22 @@ impl ScheduleRequest {
         user: UserId,
         role: Role,
     ) -> Result<ValidSchedule, ApiError> {
+        let Self { name, at, every_s, cron, tz, job } = self;
+        let timing = PreviewRequest { at, every_s, cron, tz }.check(app, role)?;
+        let given = job;
+        if given.get("run_at").is_some_and(|value| !value.is_null()) {
+            return Err(ApiError::value(
+                "job.run_at",
+                "a schedule's job has no 'run_at': the schedule says when it runs",
+            ));
+        }
+        let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
+        Ok(ValidSchedule { name: name.map(|name| name.0), timing, spec, given })
+    }
+}
+
+impl PreviewRequest {
+    pub(crate) fn check(self, app: &AppDependencies, role: Role) -> Result<Timing, ApiError> {
         let timing = TimingRequest {
             at_ms: self.at.map(|at| at.0),
             every_s: self.every_s.map(|seconds| seconds.0),
@@ -57,15 +92,7 @@ impl ScheduleRequest {
         MinInterval::of_role(role, &app.limits).check(&timing, app.clock.now_ms()).map_err(|error| {
             ApiError::value(field, format!("{error}; choose a longer interval, or ask an administrator"))
         })?;
-        let given = self.job;
-        if given.get("run_at").is_some_and(|value| !value.is_null()) {
-            return Err(ApiError::value(
-                "job.run_at",
-                "a schedule's job has no 'run_at': the schedule says when it runs",
-            ));
-        }
-        let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
-        Ok(ValidSchedule { name: self.name.map(|name| name.0), timing, spec, given })
+        Ok(timing)
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct ScheduleResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<Map<String, Value>>,
     created_at: u64,
+    /// Whether it is paused. `next_run_at` is `null` then.
+    paused: bool,
     next_run_at: Option<u64>,
     last_run: Option<LastRunResponse>,
     runs: u64,
@@ -67,6 +69,7 @@ impl ScheduleResponse {
             cron: cron.map(|cron| cron.expression().to_owned()),
             job: None,
             created_at: seconds(schedule.created_at_ms),
+            paused: schedule.is_paused,
             next_run_at: schedule.next_run_ms.map(seconds),
             last_run: last_run.map(|(job_id, at_ms)| LastRunResponse {
                 job_id,
@@ -87,6 +90,6 @@ impl ScheduleResponse {
     }
 }
 
-fn seconds(millis: u64) -> u64 {
+pub(super) fn seconds(millis: u64) -> u64 {
     millis / 1_000
 }

@@ -2,21 +2,22 @@
 
 use crate::domain::conversation::Conversation;
 use crate::domain::id::{ProjectId, UserId};
-use crate::ports::{ConversationPage, ConversationQuery, StoreError};
+use crate::ports::{ConversationCursor, ConversationPage, ConversationQuery, StoreError};
 use crate::store::redb::codec::keys::conversations::{RecentConversationKey, TurnBytes, all_of, recent};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{CONVERSATIONS, CONVERSATIONS_BY_TIME};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::row::ConversationRow;
+use crate::store::redb::conversations::search::ConversationSearch;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// A page ends after so many bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// A page of a user's conversations. The list is read until the page is full. A filter by
-/// project may read all conversations of the user, which are bounded.
+/// A page of a user's conversations. The list is read until the page is full or the search has read enough. A
+/// filter by project may read all conversations of the user, which are bounded.
 pub(crate) fn conversations(
     reading: &ReadTransaction,
     query: &ConversationQuery,
@@ -30,21 +31,30 @@ pub(crate) fn conversations(
         }
     };
     let (rows, by_time) = (CONVERSATIONS.read(reading)?, CONVERSATIONS_BY_TIME.read(reading)?);
-    let mut page = ConversationPage { conversations: Vec::new(), has_more: false };
-    let mut bytes = 0_usize;
+    let mut page = ConversationPage { conversations: Vec::new(), next: None };
+    let mut search = query.search.as_ref().map(|words| ConversationSearch::new(reading, words));
+    let (mut bytes, mut last_read) = (0_usize, None);
     for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
         let (updated_at_ms, key) = recent(entry?.0.value());
-        let found = row(&rows, &key)?;
+        let row = row(&rows, &key)?;
+        let found = &row.conversation;
         // An unreadable row that was replaced may have left a stale entry.
-        if found.updated_at_ms != updated_at_ms || !is_of(&found, query.project) {
+        if found.updated_at_ms != updated_at_ms || !is_of(found, query.project) {
             continue;
         }
-        if page.conversations.len() >= query.limit || bytes >= PAGE_BYTES {
-            page.has_more = true;
+        let is_searched = search.as_ref().is_some_and(ConversationSearch::is_spent);
+        if page.conversations.len() >= query.limit || bytes >= PAGE_BYTES || is_searched {
+            page.next = last_read;
             break;
         }
+        last_read = Some(ConversationCursor::from(found));
+        if let Some(search) = &mut search
+            && !search.finds(&row)?
+        {
+            continue;
+        }
         bytes = bytes.saturating_add(found.title.len()).saturating_add(found.settings.system_prompt.len());
-        page.conversations.push(found);
+        page.conversations.push(row.conversation);
     }
     Ok(page)
 }
@@ -74,7 +84,7 @@ pub(crate) fn is_of(conversation: &Conversation, project: Option<ProjectId>) -> 
 fn row(
     rows: &impl ReadableTable<&'static TurnBytes, &'static [u8]>,
     key: &TurnBytes,
-) -> Result<Conversation, StoreError> {
+) -> Result<ConversationRow, StoreError> {
     let found = rows.get(key)?.map(|bytes| values::decode::<ConversationRow>(bytes.value())).transpose();
-    Ok(values::listed("(a conversation)", found)?.conversation)
+    values::listed("(a conversation)", found)
 }

@@ -6,7 +6,7 @@ use crate::domain::job::Job;
 use crate::domain::message::Message;
 use crate::ports::{
     ConversationEntry, ConversationError, ConversationItems, ConversationPage, ConversationQuery,
-    Conversations, EntryPage, EntryQuery, EntryRef, ItemsEdit, MessagePage, MessageRef, NewItems,
+    Conversations, EntryPage, EntryQuery, EntryRef, Idempotent, ItemsEdit, MessagePage, MessageRef, NewItems,
     RegenerateRequest, StoreError, Ticket,
 };
 use crate::store::redb::codec::keys::conversations::conversation_key;
@@ -30,6 +30,7 @@ pub(crate) mod regenerate;
 pub(crate) mod removal;
 pub(crate) mod removed_jobs;
 pub(crate) mod row;
+pub(crate) mod search;
 pub(crate) mod summary;
 
 impl Transaction<'_> {
@@ -114,7 +115,7 @@ impl Conversations for RedbStore {
         user: UserId,
         id: ConversationId,
         request: RegenerateRequest,
-    ) -> Ticket<Option<Job>, ConversationError> {
+    ) -> Ticket<Option<Idempotent<Job>>, ConversationError> {
         let options = WriteOptions::of(request.job.id).weighing(spec_bytes(&request.job.spec));
         self.offer(options, move |transaction| transaction.regenerate_answer(user, &id, &request))
     }

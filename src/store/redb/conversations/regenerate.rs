@@ -1,9 +1,10 @@
-//! Answers a question again: a new job with the same input replaces the old answer and everything after it.
-//! One transaction, so that no crash leaves the question without an answer.
+//! Answers a question again: a new job with the same input, or with another question, replaces the old answer
+//! and everything after it. One transaction, so that no crash leaves a question without an answer.
 
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::{ConversationError, MessageRef, RegenerateRequest, StoreError};
+use crate::domain::webhook::WebhookSubject;
+use crate::ports::{ConversationError, Idempotent, MessageRef, RegenerateRequest, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
 use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
 use crate::store::redb::queue::conversation_queue::unfinished;
@@ -16,14 +17,32 @@ const TAIL: usize = 1_000;
 const FORGOTTEN: usize = 100;
 
 impl Transaction<'_> {
-    /// Replaces an answer and what follows it by a new job with the same question.
+    /// Replaces an answer and what follows it by a new job with the same question, or with another one. A
+    /// known key is looked for first: the answer that its first request replaced is gone.
     pub(crate) fn regenerate_answer(
         &mut self,
         user: UserId,
         id: &ConversationId,
         request: &RegenerateRequest,
+    ) -> Result<Option<Idempotent<Job>>, ConversationError> {
+        let Some(key) = &request.key else {
+            return Ok(self.replace_answer(user, id, request)?.map(Idempotent::New));
+        };
+        if let Some(job) = self.replayed_job(user, key)? {
+            return Ok(Some(Idempotent::Replayed(job)));
+        }
+        let Some(job) = self.replace_answer(user, id, request)? else { return Ok(None) };
+        self.remember(user, key, WebhookSubject::Job(job.id))?;
+        Ok(Some(Idempotent::New(job)))
+    }
+
+    fn replace_answer(
+        &mut self,
+        user: UserId,
+        id: &ConversationId,
+        request: &RegenerateRequest,
     ) -> Result<Option<Job>, ConversationError> {
-        let RegenerateRequest { answer, job: new } = request;
+        let RegenerateRequest { answer, job: new, replaces_question, .. } = request;
         let Some(found) = self.find_conversation(user, id)? else {
             return Err(ConversationError::NoConversation);
         };
@@ -33,7 +52,7 @@ impl Transaction<'_> {
         let Some((accept, old)) = found.filter(|(_, message_pair)| message_pair.shows_answer) else {
             return Ok(None);
         };
-        if !old.shows_question {
+        if !old.shows_question && !replaces_question {
             return Err(ConversationError::NoQuestion);
         }
         self.refuse_unfinished(range, accept)?;
@@ -43,14 +62,18 @@ impl Transaction<'_> {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
-        let input = self.spec(old.job)?.input;
+        let input = if *replaces_question { new.spec.input.clone() } else { self.spec(old.job)?.input };
         self.drop_summary(range, accept)?;
         self.clear_added(range, (accept, u64::MAX), TAIL)?;
         self.replace_tail(range, &tail)?;
         let conversation_id = Some(id.clone());
         let spec = JobSpec { input, conversation_id, ..new.spec.clone() };
         let job = Job::queued(new.id, user, new.created_at_ms, &spec);
-        let message_pair = MessagePair { job: new.id, shows_answer: true, ..old };
+        let message_pair = if *replaces_question {
+            MessagePair::of(&job)
+        } else {
+            MessagePair { job: new.id, shows_answer: true, ..old }
+        };
         Ok(Some(self.accept_as(job, &spec, &message_pair)?))
     }
 

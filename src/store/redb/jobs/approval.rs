@@ -10,6 +10,7 @@ use crate::store::redb::jobs::release::CANCELLED;
 use crate::store::redb::jobs::row::{ApprovalRecord, JobRow};
 use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -52,10 +53,11 @@ impl Transaction<'_> {
         let Some(mut row) = self.find_own_row(user, job)? else { return Ok(None) };
         let id_refs = undecided_calls(decision, &row)?;
         if !id_refs.is_empty() {
+            let mark = decision_mark(decision, &id_refs, row.job.approval.as_ref());
             let tail = self.tables.tail(job)?;
-            self.apply_decision(&mut row, tail, (&id_refs, decision_mark(decision, &id_refs)))?;
+            self.apply_decision(&mut row, tail, (&id_refs, mark))?;
         }
-        Ok(Some(row.job))
+        Ok(Some(self.shown(row)?))
     }
 
     /// Expires the approval: undecided calls count as denied.
@@ -146,11 +148,18 @@ fn undecided_calls(decision: &ApprovalDecision, row: &JobRow) -> Result<Vec<Stri
     Ok(waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect())
 }
 
-fn decision_mark(decision: &ApprovalDecision, id_refs: &[String]) -> EngineMark {
-    let id_refs = id_refs.to_vec();
+fn decision_mark(
+    decision: &ApprovalDecision,
+    id_refs: &[String],
+    pending: Option<&PendingApproval>,
+) -> EngineMark {
     if decision.approve {
-        return EngineMark::Approved { id_refs };
+        let calls = pending.iter().flat_map(|pending| &pending.calls).filter(|_| decision.is_lasting);
+        let tools: BTreeSet<&str> =
+            calls.filter(|call| id_refs.contains(&call.id_ref)).map(|call| call.name.as_str()).collect();
+        let id_refs = id_refs.to_vec();
+        return EngineMark::Approved { id_refs, always: tools.into_iter().map(str::to_owned).collect() };
     }
     let reason = decision.reason.clone().unwrap_or_else(|| DENIED.to_owned());
-    EngineMark::Denied { id_refs, reason }
+    EngineMark::Denied { id_refs: id_refs.to_vec(), reason }
 }

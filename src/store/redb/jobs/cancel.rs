@@ -15,7 +15,7 @@ impl Transaction<'_> {
     pub(crate) fn cancel_job(&mut self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
         let Some(mut row) = self.find_own_row(user, job)? else { return Ok(None) };
         self.cancel_row(&mut row)?;
-        Ok(Some(row.job))
+        Ok(Some(self.shown(row)?))
     }
 
     /// Cancels a job in any state.

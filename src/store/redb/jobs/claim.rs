@@ -46,6 +46,7 @@ impl Transaction<'_> {
         row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));
         let reason = row.resumed.take();
         row.resume_at_ms = None;
+        row.delayed_for = None;
         let event = Event::Status { status: StatusPhase::Running, attempt: row.job.attempt, reason };
         self.tables.append_event(row.id(), &mut tail, &event)?;
         row.job.last_event_id = tail.seq;

@@ -56,17 +56,27 @@ impl Transaction<'_> {
         job: &NewJob,
         key: &IdempotencyKey,
     ) -> Result<Idempotent<Job>, SubmitError> {
-        match self.key_use(job.user, key)? {
+        if let Some(job) = self.replayed_job(job.user, key)? {
+            return Ok(Idempotent::Replayed(job));
+        }
+        self.check_submission(std::slice::from_ref(job))?;
+        self.remember(job.user, key, WebhookSubject::Job(job.id))?;
+        Ok(Idempotent::New(self.accept(job)?))
+    }
+
+    /// The job of the first request with this key; `None` if there was none.
+    pub(crate) fn replayed_job(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Job>, SubmitError> {
+        match self.key_use(user, key)? {
             KeyUse::Same(WebhookSubject::Job(id)) => match self.find_row(id)? {
-                Some(row) => Ok(Idempotent::Replayed(row.job)),
+                Some(row) => Ok(Some(self.shown(row)?)),
                 None => Err(SubmitError::KeySpent),
             },
             KeyUse::Same(WebhookSubject::Batch(_)) | KeyUse::Other => Err(SubmitError::KeyReused),
-            KeyUse::Never => {
-                self.check_submission(std::slice::from_ref(job))?;
-                self.remember(job.user, key, WebhookSubject::Job(job.id))?;
-                Ok(Idempotent::New(self.accept(job)?))
-            }
+            KeyUse::Never => Ok(None),
         }
     }
 

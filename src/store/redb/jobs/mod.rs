@@ -160,11 +160,11 @@ impl Store for RedbStore {
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
-        let found = match self.shared.volatile.with(job, |volatile| volatile.job()) {
-            Some(job) => Some(job),
-            None => self.read(|reading| read::row(reading, job))?.map(|row| row.job),
-        };
-        Ok(found.filter(|job| job.user == user))
+        if let Some(job) = self.shared.volatile.with(job, |volatile| volatile.job()) {
+            return Ok(Some(job).filter(|job| job.user == user));
+        }
+        let now_ms = self.shared.clock.now_ms();
+        self.read(|reading| read::job(reading, (user, job), now_ms))
     }
 
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
@@ -180,8 +180,8 @@ impl Store for RedbStore {
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
-        let volatile = self.shared.volatile.listed(query);
-        listed(volatile, query, |query| self.read(|reading| read::jobs(reading, query)))
+        let (volatile, now_ms) = (self.shared.volatile.listed(query), self.shared.clock.now_ms());
+        listed(volatile, query, |query| self.read(|reading| read::jobs(reading, query, now_ms)))
     }
 
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {

@@ -2,7 +2,7 @@
 
 use crate::domain::event::{EngineMark, Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
-use crate::domain::job::JobStatus;
+use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_filter::JobFilter;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use crate::store::redb::codec::keys::jobs::{
@@ -11,7 +11,9 @@ use crate::store::redb::codec::keys::jobs::{
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::codec::tables::{DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY, counters};
+use crate::store::redb::codec::tables::{
+    CONVERSATION_QUEUE, DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY, counters,
+};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::page::{JoinedDeltas, PAGE_BYTES};
 use crate::store::redb::jobs::row::JobRow;
@@ -21,6 +23,16 @@ use crate::store::redb::retention::sweep::WHOLE;
 /// The row of a job.
 pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {
     JOBS.read(reading)?.row(&job.to_bytes())
+}
+
+/// The job, if it is this user's, with what it waits for now.
+pub(crate) fn job(
+    reading: &ReadTransaction,
+    (user, job): (UserId, JobId),
+    now_ms: u64,
+) -> Result<Option<Job>, StoreError> {
+    let found = row(reading, job)?.filter(|row| row.job.user == user);
+    found.map(|row| row.into_shown(now_ms, &CONVERSATION_QUEUE.read(reading)?)).transpose()
 }
 
 /// The answer of an ended job; an empty one has no row.
@@ -35,15 +47,16 @@ pub(crate) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<Str
 }
 
 /// A user's jobs, newest first: the lists of the wanted states, merged.
-pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
+pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery, now_ms: u64) -> Result<JobPage, StoreError> {
     if query.filter != JobFilter::NONE {
-        return filtered(reading, query);
+        return filtered(reading, query, now_ms);
     }
     let (found, next) = listing(reading, query, query.limit)?;
-    let table = JOBS.read(reading)?;
+    let (table, lines) = (JOBS.read(reading)?, CONVERSATION_QUEUE.read(reading)?);
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
-        jobs.push(values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?.job);
+        let row = values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
+        jobs.push(row.into_shown(now_ms, &lines)?);
     }
     Ok(JobPage { jobs, next })
 }
@@ -222,12 +235,12 @@ const SCAN: usize = 1_000;
 
 /// A page of the jobs that pass the filter, newest first. It is short when the scan limit is reached first;
 /// `next` continues there.
-fn filtered(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
+fn filtered(reading: &ReadTransaction, query: &JobQuery, now_ms: u64) -> Result<JobPage, StoreError> {
     // A background job is newer than its parent. Without its parent, the scan has no lower end.
     let parent = query.filter.parent.map(|parent| row(reading, parent)).transpose()?.flatten();
     let since = parent.map_or(0, |row| row.first_accept.unwrap_or(row.accept));
     let (found, mut next) = listing(reading, query, SCAN)?;
-    let table = JOBS.read(reading)?;
+    let (table, lines) = (JOBS.read(reading)?, CONVERSATION_QUEUE.read(reading)?);
     let mut jobs = Vec::new();
     let mut last = None;
     for (accept, id) in found {
@@ -239,8 +252,10 @@ fn filtered(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, Stor
             next = last;
             break;
         }
-        let job = values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?.job;
-        jobs.extend(Some(job).filter(|job| query.filter.matches(job)));
+        let row = values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
+        if query.filter.matches(&row.job) {
+            jobs.push(row.into_shown(now_ms, &lines)?);
+        }
         last = Some(accept);
     }
     Ok(JobPage { jobs, next })

@@ -3,6 +3,7 @@
 
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::job::JobStatus;
+use crate::domain::job_wait::JobWaitReason;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::lease::LogTail;
@@ -31,6 +32,7 @@ impl Transaction<'_> {
         self.give_back(fence, StatusPhase::Retrying, Some(reason), |row| {
             row.job.failed_runs = row.job.failed_runs.saturating_add(1);
             row.resume_at_ms = Some(resume_at_ms);
+            row.delayed_for = Some(JobWaitReason::Retry);
         })
     }
 
@@ -43,6 +45,7 @@ impl Transaction<'_> {
         self.give_back(fence, StatusPhase::Queued, Some(reason), |row| {
             row.job.attempt = row.job.attempt.saturating_sub(1);
             row.resume_at_ms = Some(resume_at_ms);
+            row.delayed_for = Some(JobWaitReason::Provider);
         })
     }
 

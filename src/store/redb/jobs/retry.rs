@@ -36,7 +36,7 @@ impl Transaction<'_> {
         }
         self.check_queue_limit(1, |limit| JobChangeError::QueueFull { limit })?;
         self.accept_again(&mut row)?;
-        Ok(Some(row.job))
+        Ok(Some(self.shown(row)?))
     }
 
     /// Whether another answer has replaced it and the sweeper has not deleted it yet.

@@ -4,9 +4,12 @@
 use crate::domain::event::Record;
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobStatus};
+use crate::domain::job_wait::{JobWait, JobWaitReason};
 use crate::domain::usage::UsageByModel;
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
+use crate::store::redb::codec::keys::jobs::JobBytes;
+use crate::store::redb::codec::table::ReadableTable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -49,6 +52,9 @@ pub(crate) struct JobRow {
     /// Earliest time of the next attempt, unix milliseconds; overrides the job's own start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resume_at_ms: Option<u64>,
+    /// Why the next attempt is delayed; absent in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delayed_for: Option<JobWaitReason>,
     /// Usage of the job: the sum of its log. Stored because retention removes the log.
     #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
     pub(crate) ledger: UsageByModel,
@@ -79,6 +85,7 @@ impl JobRow {
             queue_place: QueuePlace::Out,
             resumed: None,
             resume_at_ms: None,
+            delayed_for: None,
             ledger: UsageByModel::default(),
             booked: UsageByModel::default(),
             approval: None,
@@ -91,6 +98,49 @@ impl JobRow {
     /// Earliest start, unix milliseconds.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.resume_at_ms.or(self.job.run_at_ms)
+    }
+
+    /// What it waits for. `before` finds the job of the conversation just before it.
+    fn wait(
+        &self,
+        now_ms: u64,
+        before: impl FnOnce() -> Result<Option<JobId>, StoreError>,
+    ) -> Result<Option<JobWait>, StoreError> {
+        let due_ms = self.due_ms().filter(|due_ms| *due_ms > now_ms);
+        Ok(match (self.job.status, self.queue_place, due_ms) {
+            (JobStatus::Waiting, ..) => {
+                let until_ms = self.job.approval.as_ref().map(|pending| pending.expires_at_ms);
+                Some(JobWait::until(JobWaitReason::Approval, until_ms))
+            }
+            (JobStatus::Queued, QueuePlace::Behind, _) => Some(JobWait::behind(before()?)),
+            (JobStatus::Queued, QueuePlace::Delayed, Some(_)) => {
+                Some(JobWait::until(self.delay_reason(), due_ms))
+            }
+            (JobStatus::Queued, ..) => Some(JobWait::until(JobWaitReason::Worker, None)),
+            _ => None,
+        })
+    }
+
+    fn delay_reason(&self) -> JobWaitReason {
+        match (self.resume_at_ms, self.delayed_for) {
+            (None, _) => JobWaitReason::Time,
+            (Some(_), Some(reason)) => reason,
+            (Some(_), None) if self.job.failed_runs > 0 => JobWaitReason::Retry,
+            (Some(_), None) => JobWaitReason::Provider,
+        }
+    }
+
+    /// The job as its owner sees it. `lines`: the jobs of conversations, in order.
+    pub(crate) fn into_shown(
+        self,
+        now_ms: u64,
+        lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
+    ) -> Result<Job, StoreError> {
+        let waits_for = self.wait(now_ms, || match self.turn_key().map(TurnKey::encode) {
+            Some(key) => job_before(lines, &key),
+            None => Ok(None),
+        })?;
+        Ok(Job { waits_for, ..self.job })
     }
 
     /// Its position in its conversation, if it has one.
@@ -132,5 +182,72 @@ impl JobRow {
         }
         self.job.status = next;
         Ok(())
+    }
+}
+
+/// The job of a conversation just before this position, if it has not ended.
+fn job_before(
+    lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
+    key: &TurnBytes,
+) -> Result<Option<JobId>, StoreError> {
+    let (first, _) = TurnKey::conversation_range(key);
+    let before = lines.range::<&TurnBytes>(&first..key)?.next_back().transpose()?;
+    Ok(before.map(|(_, job)| JobId::from_bytes(*job.value())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::UserId;
+    use crate::domain::job::JobSpec;
+
+    const NOW_MS: u64 = 1_000;
+
+    fn row(change: impl FnOnce(&mut JobRow)) -> JobRow {
+        let spec = JobSpec::new("demo".to_owned(), Vec::new(), 1, 1);
+        let mut row = JobRow::new(Job::queued(JobId::from_bits(1), UserId(1), 0, &spec), 1);
+        change(&mut row);
+        row
+    }
+
+    fn wait(change: impl FnOnce(&mut JobRow)) -> Option<(JobWaitReason, Option<u64>)> {
+        let found = row(change).wait(NOW_MS, || Ok(None)).unwrap();
+        found.map(|wait| (wait.reason, wait.until_ms))
+    }
+
+    #[test]
+    fn a_delayed_job_says_what_delays_it() {
+        let delayed = |delayed_for, failed_runs| {
+            wait(|row| {
+                row.queue_place = QueuePlace::Delayed;
+                row.resume_at_ms = Some(9_000);
+                row.delayed_for = delayed_for;
+                row.job.failed_runs = failed_runs;
+            })
+        };
+        let until = Some(9_000);
+        assert_eq!(delayed(Some(JobWaitReason::Provider), 1), Some((JobWaitReason::Provider, until)));
+        assert_eq!(delayed(Some(JobWaitReason::Retry), 0), Some((JobWaitReason::Retry, until)));
+        assert_eq!(delayed(None, 1), Some((JobWaitReason::Retry, until)), "a row of an earlier version");
+        assert_eq!(delayed(None, 0), Some((JobWaitReason::Provider, until)), "a row of an earlier version");
+    }
+
+    #[test]
+    fn a_job_whose_time_has_come_waits_for_a_worker() {
+        let timed = |run_at_ms| {
+            wait(|row| {
+                row.queue_place = QueuePlace::Delayed;
+                row.job.run_at_ms = Some(run_at_ms);
+            })
+        };
+        assert_eq!(timed(NOW_MS + 1), Some((JobWaitReason::Time, Some(NOW_MS + 1))));
+        assert_eq!(timed(NOW_MS), Some((JobWaitReason::Worker, None)));
+    }
+
+    #[test]
+    fn a_job_that_runs_or_has_ended_waits_for_nothing() {
+        for status in [JobStatus::Running, JobStatus::Succeeded, JobStatus::Failed, JobStatus::Cancelled] {
+            assert_eq!(wait(|row| row.job.status = status), None);
+        }
     }
 }

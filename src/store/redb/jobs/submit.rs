@@ -85,7 +85,7 @@ impl Transaction<'_> {
         if self.fresh_jobs.len() < self.claims && row.queue_place == QueuePlace::Ready {
             self.fresh_jobs.insert(id, (row.clone(), Arc::new(spec.clone()), tail));
         }
-        Ok(row.job)
+        self.shown(row)
     }
 
     /// Counts a new job. Returns its acceptance number.

@@ -1,6 +1,7 @@
 //! The port [`Schedules`] on the store, and its reads.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::job::Job;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
     FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
@@ -33,6 +34,18 @@ impl Schedules for RedbStore {
 
     fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
         self.offer(WriteOptions::default(), move |transaction| transaction.remove_schedule(user, id))
+    }
+
+    fn set_paused(&self, user: UserId, id: ScheduleId, is_paused: bool) -> Ticket<bool> {
+        self.offer(WriteOptions::default(), move |transaction| {
+            transaction.pause_schedule(user, id, is_paused)
+        })
+    }
+
+    fn run_now(&self, user: UserId, id: ScheduleId, fresh_id: JobId) -> Ticket<Option<Job>, ScheduleError> {
+        self.offer(WriteOptions::of(fresh_id), move |transaction| {
+            transaction.run_schedule(user, id, fresh_id)
+        })
     }
 
     fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {

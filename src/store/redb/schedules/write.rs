@@ -2,7 +2,7 @@
 //! crash neither loses nor doubles it.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::job::{JobOrigin, JobSpec};
+use crate::domain::job::{Job, JobOrigin, JobSpec};
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{FiredSchedules, NewJob, NewWork, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
@@ -89,6 +89,68 @@ impl Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// The schedule, if it is this user's (P7).
+    fn find_own_schedule(&self, user: UserId, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
+        Ok(self.schedule(id)?.filter(|found| found.user == user))
+    }
+
+    /// Pauses a schedule of a user, or lets it go on.
+    pub(crate) fn pause_schedule(
+        &mut self,
+        user: UserId,
+        id: ScheduleId,
+        is_paused: bool,
+    ) -> Result<bool, StoreError> {
+        let Some(mut schedule) = self.find_own_schedule(user, id)? else { return Ok(false) };
+        let due = schedule.next_run_ms.map(|due_ms| ScheduleDueKey { due_ms, id });
+        if schedule.set_paused(is_paused, self.now_ms) {
+            self.put_schedule(&schedule, due)?;
+        }
+        Ok(true)
+    }
+
+    /// Creates a job of a schedule with this id now. Its next occurrence stays as it is.
+    pub(crate) fn run_schedule(
+        &mut self,
+        user: UserId,
+        id: ScheduleId,
+        fresh: JobId,
+    ) -> Result<Option<Job>, ScheduleError> {
+        let Some(mut schedule) = self.find_own_schedule(user, id)? else { return Ok(None) };
+        let Some(order) = self.scheduled_request(id)? else {
+            return Err(StoreError::Corrupt(format!("{id} asks for nothing")).into());
+        };
+        let ScheduleAdmission::Allowed { remaining_tokens } = self.admit_model_schedule(&mut schedule)?
+        else {
+            return Err(ScheduleError::ModelScheduleHeld);
+        };
+        let new = scheduled_job(fresh, &schedule, order, (remaining_tokens, self.now_ms));
+        let job = self.submit_jobs(std::slice::from_ref(&new))?.pop();
+        let due = schedule.next_run_ms.map(|due_ms| ScheduleDueKey { due_ms, id });
+        schedule.run_now(fresh, self.now_ms);
+        self.put_schedule(&schedule, due)?;
+        Ok(job)
+    }
+}
+
+/// The job of a schedule, with the tokens that it may spend, if there is a limit, and its time.
+fn scheduled_job(
+    id: JobId,
+    schedule: &Schedule,
+    order: ScheduledRequest,
+    (remaining_tokens, created_at_ms): (Option<u64>, u64),
+) -> NewJob {
+    let max_total_tokens = order.spec.max_total_tokens.into_iter().chain(remaining_tokens).min();
+    NewJob {
+        id,
+        user: schedule.user,
+        created_at_ms,
+        spec: JobSpec { origin: JobOrigin::Schedule, max_total_tokens, ..order.spec },
+        in_existing: false,
+    }
+}
+
+impl Transaction<'_> {
     /// Creates jobs with these ids for due schedules.
     pub(crate) fn fire_due_schedules(&mut self, fresh_ids: &[JobId]) -> Result<FiredSchedules, StoreError> {
         let mut fired = FiredSchedules::default();
@@ -124,14 +186,7 @@ impl Transaction<'_> {
                 fired.skipped.push(schedule.id);
                 continue;
             };
-            let max_total_tokens = order.spec.max_total_tokens.into_iter().chain(remaining_tokens).min();
-            self.accept(&NewJob {
-                id: *fresh,
-                user: schedule.user,
-                created_at_ms,
-                spec: JobSpec { origin: JobOrigin::Schedule, max_total_tokens, ..order.spec },
-                in_existing: false,
-            })?;
+            self.accept(&scheduled_job(*fresh, &schedule, order, (remaining_tokens, created_at_ms)))?;
             quota.add(new);
             schedule.fire(key.due_ms, *fresh, created_at_ms);
             self.put_schedule(&schedule, Some(key))?;

@@ -3,7 +3,7 @@
 
 use crate::domain::fair_share::{FairShare, Holdings};
 use crate::domain::id::{BatchId, JobId, UserId};
-use crate::domain::job::{JobSpec, JobStatus};
+use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::ports::{CancelReason, CancelToken, Clock, Fence, Lease, LeaseError, StoreError};
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
 use crate::store::redb::codec::row_bytes::RowOwner;
@@ -260,6 +260,11 @@ impl<'t> Transaction<'t> {
         Ok(self.find_row(job)?.filter(|row| row.job.user == user))
     }
 
+    /// The job as its owner sees it.
+    pub(crate) fn shown(&self, row: JobRow) -> Result<Job, StoreError> {
+        row.into_shown(self.now_ms, &self.tables.conversation_queue)
+    }
+
     /// The request of a job that must exist.
     pub(crate) fn spec(&self, job: JobId) -> Result<JobSpec, StoreError> {
         let spec = self.tables.specs.row(&job.to_bytes())?;
@@ -307,7 +312,6 @@ mod tests {
     use crate::app::system::SystemClock;
     use crate::domain::event::StepKind;
     use crate::domain::id::UserId;
-    use crate::domain::job::Job;
     use crate::store::redb::queue::lease::PendingDelta;
     use redb::backends::InMemoryBackend;
 

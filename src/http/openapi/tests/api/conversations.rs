@@ -1,9 +1,10 @@
 //! Conversations and what stands in them.
 
+use crate::domain::search_words::SEARCH_BYTES;
 use crate::http::api::conversations::request::ConversationRequest;
 use crate::http::api::conversations::{self, view};
 use crate::http::api::envelope::{DataResponse, DoneResponse, PageResponse};
-use crate::http::api::messages::request::{AnswerRequest, MessageRequest};
+use crate::http::api::messages::request::MessageRequest;
 use crate::http::api::messages::view as messages;
 use crate::http::dependencies::AppDependencies;
 use crate::http::openapi::tests::Drawing;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
     drawing.component("ConversationChange", change());
     drawing.component("NewMessage", message());
-    drawing.component("MessageWish", body::<AnswerRequest>(&[streamed()], &[]));
+    drawing.component("MessageWish", wish());
     conversations(drawing, app);
     talk(drawing, app);
 }
@@ -41,6 +42,15 @@ fn message() -> Value {
     json!({"anyOf": [with_text, with_files]})
 }
 
+/// A whole new message in place of the old one, or none.
+fn wish() -> Value {
+    let mut same = body::<MessageRequest>(&[("attachments", named("Attachments")), streamed()], &[]);
+    for field in ["text", "attachments"] {
+        same["properties"][field] = json!({"type": "null"});
+    }
+    json!({"anyOf": [same, message()]})
+}
+
 fn conversations(drawing: &mut Drawing, app: &AppDependencies) {
     let cursor = json!({"type": "string", "pattern": "^([0-9]{1,19}\\.)?[A-Za-z0-9_-]{1,64}$"});
     let list =
@@ -48,6 +58,7 @@ fn conversations(drawing: &mut Drawing, app: &AppDependencies) {
             .query("cursor", cursor)
             .query("limit", limit(app))
             .query("project_id", json!({"type": "string"}))
+            .query("search", json!({"type": "string", "pattern": "\\S", "maxLength": SEARCH_BYTES}))
             .answers::<DataResponse<PageResponse<view::ConversationResponse>>>(drawing, 200, "A page");
     drawing.add(list);
     for (method, path, summary) in [
@@ -104,11 +115,15 @@ fn talk(drawing: &mut Drawing, app: &AppDependencies) {
     .says(204, "The job has ended, and nothing follows", Value::Null);
     drawing.add(follow);
     let answer = json!({"type": "string", "pattern": "^msg_[0-7][0-9A-HJKMNP-TV-Z]{25}$"});
-    let again =
-        Operation::new("POST", "/api/conversations/{id}/regenerate/{mid}", "Asks the same question anew")
-            .segment("mid", answer)
-            .query("format", formats)
-            .may_take(json_of(named("MessageWish")))
-            .says(200, "Events; see EventData", events());
+    let again = Operation::new(
+        "POST",
+        "/api/conversations/{id}/regenerate/{mid}",
+        "Asks the same question anew, or another one in its place",
+    )
+    .segment("mid", answer)
+    .query("format", formats)
+    .header("Idempotency-Key", key())
+    .may_take(json_of(named("MessageWish")))
+    .says(200, "Events; see EventData", events());
     drawing.add(again);
 }
