@@ -19,6 +19,7 @@ ROOT = 'nanoclaw'
 # Names of files with a licence, in a crate's directory and in the C sources that it contains.
 LICENCE_FILE = re.compile(r'(licen[cs]e|copying|notice|unlicense|copyright)', re.IGNORECASE)
 LOCKED = re.compile(r'name = "(.+)"\nversion = "(.+)"\nsource = .+\nchecksum = "(.+)"')
+CONSOLE = pathlib.Path('src/console/vendor/LICENCES.txt')
 LGPL = pathlib.Path('/usr/share/common-licenses/LGPL-2.1')
 
 
@@ -108,6 +109,7 @@ def licences(packages: list) -> str:
     blocks = ['The binary of NanoClaw contains these libraries under these licences.\n']
     for text, names in sorted(texts.values(), key=lambda pair: (not pair[0], pair[1])):
         blocks.append('\n'.join(names) + '\n\n' + (text or 'These crates contain no text of their licence.\n'))
+    blocks.append('The web console contains these libraries.\n\n' + CONSOLE.read_text())
     blocks.append('The GNU C library (LGPL-2.1-or-later). scripts/build-static in the source of NanoClaw links the '
                   'binary\nagain, also with a changed library.\n\n' + (LGPL.read_text() if LGPL.exists() else ''))
     return ('\n' + '=' * 80 + '\n').join(blocks)

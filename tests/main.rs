@@ -23,6 +23,7 @@ mod batches;
 mod bit_rot;
 mod cli;
 mod client_commands;
+mod console;
 mod conversations;
 mod crash_recovery;
 mod custom_tools;

@@ -345,6 +345,7 @@ fn http_dependencies(
         max_iterations: config.max_iterations,
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
+        has_console: config.console,
     }
 }
 

@@ -36,6 +36,8 @@ pub struct ConfigKeys {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call the API.
     pub allowed_origins: Vec<String>,
+    /// Whether the web console is served.
+    pub console: bool,
     /// Model of a job that names none; `demo` or the first of `models` by default.
     pub(super) default_model: Option<String>,
     /// Model that writes the titles of conversations; their first words by default.
@@ -102,6 +104,7 @@ impl Default for ConfigKeys {
             registration: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            console: true,
             default_model: None,
             title_model: None,
             models: vec![demo()],

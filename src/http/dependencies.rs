@@ -78,6 +78,8 @@ pub struct AppDependencies {
     pub allowed_hosts: Vec<String>,
     /// Origins of pages that may call, `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
+    /// Whether `GET /` is the console.
+    pub has_console: bool,
 }
 
 /// Authentication.

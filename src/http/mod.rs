@@ -7,6 +7,7 @@
 mod api;
 mod auth;
 mod blocking;
+mod console;
 mod context;
 mod dependencies;
 mod error;

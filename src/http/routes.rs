@@ -5,7 +5,7 @@ use super::context::ServerContext;
 use super::request::body::RequestBody;
 use super::request::context::RequestContext;
 use super::response::HandlerResult;
-use super::{api, health, metrics, openapi, v1};
+use super::{api, console, health, metrics, openapi, v1};
 use hyper::Method;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,6 +57,9 @@ macro_rules! call {
 }
 
 routes! {
+    GET "/" Public ["*"] => sync console::page;
+    GET "/console/{version}/{*file}" Public [] => sync console::file;
+
     GET "/healthz" Public ["*"] => plain health::alive;
     GET "/readyz" Public ["*"] => async health::ready;
 

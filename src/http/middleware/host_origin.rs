@@ -53,6 +53,11 @@ impl HostOriginGuard {
         self.origin(request.headers(), host.as_ref())
     }
 
+    /// Fails if the host is not allowed.
+    pub(crate) fn check_host<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
+        self.host(request).map(drop)
+    }
+
     /// The origin if it is in `allowed_origins`: such a page needs CORS headers. Call it after
     /// [`Self::check`].
     pub(crate) fn page(&self, headers: &HeaderMap) -> Option<HeaderValue> {

@@ -1,4 +1,4 @@
-//! Security headers of every response (P9): responses are data, never a page.
+//! Security headers of every response (P9): responses are data, and the console sets its own policy.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -15,6 +15,6 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 pub(crate) fn apply(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }

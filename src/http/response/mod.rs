@@ -122,6 +122,11 @@ pub(crate) fn file(body: FileBody) -> HttpResponse {
     response
 }
 
+/// A file of this media type that is part of the binary.
+pub(crate) fn bytes(content_type: &'static str, body: Bytes) -> HttpResponse {
+    whole(StatusCode::OK, content_type, body)
+}
+
 /// JSON that was rendered before.
 pub(crate) fn prepared(json: Bytes) -> HttpResponse {
     whole(StatusCode::OK, "application/json", json)

@@ -289,5 +289,6 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         max_iterations: 15,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
+        has_console: true,
     }
 }

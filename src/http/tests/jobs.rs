@@ -210,7 +210,7 @@ async fn an_unknown_method_is_405_and_an_unknown_path_404() {
         (format!("POST /v1/jobs/{id}/events"), 405, Some("GET, HEAD, OPTIONS")),
         ("POST /healthz".to_owned(), 405, Some("GET, HEAD, OPTIONS")),
         ("OPTIONS /v1/jobs".to_owned(), 204, Some("GET, HEAD, POST, OPTIONS")),
-        ("GET /".to_owned(), 404, None),
+        ("GET /console".to_owned(), 404, None),
         ("GET /v1/jobs/".to_owned(), 404, None),
         ("GET /v1/batch".to_owned(), 404, None),
         (format!("POST /v1/jobs/{id}/again"), 404, None),

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 /// Draws all of it.
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
     components(drawing, app);
+    console(drawing);
     health(drawing);
     jobs(drawing, app);
     batches(drawing, app);
@@ -131,6 +132,15 @@ fn job(app: &AppDependencies) -> Value {
             json!({"type": ["integer", "null"], "minimum": 1, "maximum": most, "x-limit": limit});
     }
     job
+}
+
+fn console(drawing: &mut Drawing) {
+    let page = Operation::new("GET", "/", "The web console, unless console: false").public();
+    let page = page.says(200, "The page", json!({"text/html": {"schema": {"type": "string"}}}));
+    drawing.add(page.says(304, "The page has not changed", Value::Null));
+    let file = Operation::new("GET", "/console/{version}/{*file}", "A file of the console").public();
+    let any = json!({"type": "string", "contentEncoding": "binary"});
+    drawing.add(file.says(200, "The file", json!({"text/javascript": {"schema": any}})));
 }
 
 fn health(drawing: &mut Drawing) {

@@ -1,0 +1,119 @@
+// The editor of a text file. What is not saved is kept while the page lives, also when another file is opened.
+
+import { html, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
+import { short } from "../../lib/format.js";
+import { t } from "../../lib/i18n.js";
+import { Button, Dialog, confirm, notify, useAction } from "../../parts/basics.js";
+import { draftKey, drafts, nameOf, readText, setDraft, writeText } from "./places.js";
+
+/** A text area knows one end of a line only; files of Windows get theirs back. */
+const isWindows = (text) => text.includes("\r\n") && !/(^|[^\r])\n/.test(text);
+const forArea = (text) => text.replace(/\r\n?/g, "\n");
+const forFile = (text, base) => (isWindows(base) ? text.replace(/\n/g, "\r\n") : text);
+
+/** The file is another one than the one that was edited: what now? */
+function Conflict({ name, onOverwrite, onTheirs, onClose }) {
+  return html`<${Dialog} title=${t("The file has changed meanwhile")} onClose=${onClose}>
+    <p>${t("Somebody or a tool has written {name} since you began. Your text is not saved yet.", { name })}</p>
+    <div class="actions end">
+      <${Button} label=${t("Go on editing")} onClick=${onClose} />
+      <${Button} label=${t("Take the new text")} onClick=${onTheirs} />
+      <${Button} label=${t("Overwrite it")} kind="danger" onClick=${onOverwrite} />
+    </div>
+  <//>`;
+}
+
+/** Numbers beside the area, moved as it scrolls. */
+function Numbers({ count, strip }) {
+  const text = useMemo(() => Array.from({ length: count }, (_, at) => at + 1).join("\n"), [count]);
+  return html`<div class="files-edit-numbers" aria-hidden="true"><pre ref=${strip} class="files-numbers">${text}</pre></div>`;
+}
+
+/** The text that is edited, kept as a draft; and the ways to save it. */
+function useText({ id, path, text, onSaved }) {
+  const key = draftKey(id, path);
+  const kept = drafts.peek().get(key);
+  const base = useRef(kept?.base ?? text);
+  const [value, setValue] = useState(kept?.text ?? forArea(text));
+  const [theirs, setTheirs] = useState(null);
+  const name = short(nameOf(path), 80);
+  useEffect(() => {
+    if (kept) notify(t("Your unsaved changes of {name} are here again.", { name }));
+    return () => {
+      if (drafts.peek().has(key)) notify(t("The changes of {name} are not saved. They stay until you close this page.", { name }));
+    };
+  }, []);
+  const change = (next) => {
+    setValue(next);
+    setDraft(key, next === forArea(base.current) ? null : { base: base.current, text: next });
+  };
+  const [write, isWriting] = useAction(async () => {
+    const content = forFile(value, base.current);
+    await writeText(id, path, content);
+    base.current = content;
+    setDraft(key, null);
+    setTheirs(null);
+    notify(t("Saved."));
+    onSaved();
+  });
+  const [save, isSaving] = useAction(async () => {
+    let now = null;
+    try {
+      now = await readText(id, path);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+    }
+    if (now !== base.current) setTheirs(now ?? "");
+    else await write();
+  });
+  const takeTheirs = () => {
+    base.current = theirs;
+    setTheirs(null);
+    change(forArea(theirs));
+  };
+  const isChanged = value !== forArea(base.current);
+  const forget = () => setDraft(key, null);
+  return { value, change, isChanged, isBusy: isWriting || isSaving, save, write, theirs, takeTheirs, goOn: () => setTheirs(null), forget };
+}
+
+export function Editor({ id, path, text, onSaved, onClose }) {
+  const edited = useText({ id, path, text, onSaved });
+  const [area, strip] = [useRef(null), useRef(null)];
+  const name = short(nameOf(path), 80);
+  useEffect(() => area.current.focus(), []);
+  const close = async () => {
+    if (edited.isChanged && !(await confirm(t("Your changes of {name} will be lost.", { name }), t("Discard changes")))) return;
+    edited.forget();
+    onClose();
+  };
+  const onKey = (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "s") return;
+    event.preventDefault();
+    if (edited.isChanged && !edited.isBusy) edited.save();
+  };
+  return html`<div class="files-editor">
+    <div class="files-edit-bar row">
+      <${Button} label=${t("Save")} icon="check" kind="small primary" isBusy=${edited.isBusy} disabled=${!edited.isChanged} onClick=${edited.save} />
+      <${Button} label=${edited.isChanged ? t("Discard changes") : t("Close the editor")} kind="small" onClick=${close} />
+      <span class="faint" role="status">${edited.isChanged ? t("Not saved. Ctrl+S saves.") : t("No changes.")}</span>
+    </div>
+    <div class="files-edit-frame">
+      <${Numbers} count=${edited.value.split("\n").length} strip=${strip} />
+      <textarea
+        ref=${area}
+        class="files-area"
+        aria-label=${t("Text of {name}", { name })}
+        wrap="off"
+        spellcheck=${false}
+        autocapitalize="none"
+        autocomplete="off"
+        value=${edited.value}
+        onInput=${(event) => edited.change(event.currentTarget.value)}
+        onScroll=${(event) => (strip.current.style.transform = `translateY(${-event.currentTarget.scrollTop}px)`)}
+        onKeyDown=${onKey}
+      ></textarea>
+    </div>
+    ${edited.theirs !== null &&
+    html`<${Conflict} name=${name} onClose=${edited.goOn} onOverwrite=${edited.write} onTheirs=${edited.takeTheirs} />`}
+  </div>`;
+}
