@@ -68,13 +68,15 @@ impl Fixture {
     }
 }
 
-/// Opens a file.
+/// Opens a file. The store settles late: `Fixture::crash` copies the file, and a copy that is made while a
+/// commit writes is no image of a crash.
 pub(crate) fn open(
     path: &std::path::Path,
     limits: &Limits,
     clock: Arc<ManualClock>,
 ) -> Result<Arc<RedbStore>, OpenError> {
-    RedbStore::open(path, &StoreOptions::default(), limits, clock as Arc<dyn Clock>)
+    let options = StoreOptions { settle_ms: 500, ..StoreOptions::default() };
+    RedbStore::open(path, &options, limits, clock as Arc<dyn Clock>)
 }
 
 /// The job ends that a store reports to its meter: failure code and run time.
