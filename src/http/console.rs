@@ -53,6 +53,7 @@ pub(crate) fn file(context: &ServerContext, request: &RequestContext) -> Handler
         return Err(ApiError::NotFound("console file of this version"));
     }
     let mut response = packed(find(context, request.segment("file"))?, &request.headers)?;
+    protect(&mut response);
     let for_good = HeaderValue::from_static("public, max-age=31536000, immutable");
     response.headers_mut().insert(header::CACHE_CONTROL, for_good);
     Ok(response)
@@ -65,17 +66,14 @@ fn find(context: &ServerContext, path: &str) -> Result<&'static PackedFile, ApiE
 
 /// The file as it is stored, or unpacked for a client that takes no gzip.
 fn packed(file: &PackedFile, headers: &HeaderMap) -> HandlerResult {
-    let mut response = if takes_gzip(headers) {
+    if takes_gzip(headers) {
         let mut response = response::bytes(media_type(file.path), Bytes::from_static(file.gzip));
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        response
-    } else {
-        let mut content = Vec::new();
-        GzDecoder::new(file.gzip).read_to_end(&mut content).map_err(|_| ApiError::Internal)?;
-        response::bytes(media_type(file.path), content.into())
-    };
-    protect(&mut response);
-    Ok(response)
+        return Ok(response);
+    }
+    let mut content = Vec::new();
+    GzDecoder::new(file.gzip).read_to_end(&mut content).map_err(|_| ApiError::Internal)?;
+    Ok(response::bytes(media_type(file.path), content.into()))
 }
 
 fn protect(response: &mut HttpResponse) {

@@ -79,6 +79,17 @@ export function withQuery(path, parameters) {
 /** The `data` of an answer of /api. */
 export const data = async (promise) => (await promise).data;
 
+/** Items of a list of /api from its start, page by page, until there are `most` or the list ends. */
+export async function pages(path, parameters, most, abort) {
+  const items = [];
+  let page = {};
+  do {
+    page = await data(get(withQuery(path, { ...parameters, cursor: page.next_cursor }), abort));
+    items.push(...page.items);
+  } while (page.next_cursor && items.length < most);
+  return { items, total: page.total ?? items.length, hasMore: Boolean(page.next_cursor) };
+}
+
 /** A new key for a request that must not be carried out twice. */
 export const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random().toString(36).slice(2)}`;
 

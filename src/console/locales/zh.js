@@ -289,7 +289,7 @@ export default {
   "Revoke": "撤销",
   "Made": "创建时间",
   "Expires": "过期时间",
-  "Whoever has the link can make one account. Send it to one person.": "持有链接的人可以注册一个账号。请只发给一个人。",
+  "The link makes one account. Send it to one person.": "持有链接的人可以注册一个账号。请只发给一个人。",
   "Valid for": "有效期",
   "valid for a day": "有效期 1 天",
   "valid for {n} days": "有效期 {n} 天",

@@ -15,17 +15,7 @@ const SEARCH_PAUSE_MS = 200;
 function useConversations() {
   const [search, setSearch] = useState("");
   const [count, setCount] = useState(PAGE);
-  const load = async (abort) => {
-    const items = [];
-    let cursor;
-    do {
-      const path = api.withQuery("/api/conversations", { limit: PAGE, cursor, search });
-      const page = await api.data(api.get(path, abort));
-      items.push(...page.items);
-      cursor = page.next_cursor;
-    } while (cursor && items.length < count);
-    return { items, hasMore: Boolean(cursor) };
-  };
+  const load = (abort) => api.pages("/api/conversations", { limit: PAGE, search }, count, abort);
   const list = useData(load, [search, count], 15_000);
   return { list, search, setSearch, more: () => setCount((old) => old + PAGE) };
 }

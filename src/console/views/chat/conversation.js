@@ -17,17 +17,8 @@ const NEAR_PX = 120;
 const draft = () => ({ id: null, title: "", model: "", system_prompt: "", thinking_enabled: false, project_id: null });
 
 /** All messages, oldest first. */
-async function loadMessages(id, abort) {
-  const items = [];
-  let cursor;
-  do {
-    const path = api.withQuery(`/api/conversations/${id}/messages`, { limit: 100, cursor });
-    const page = await api.data(api.get(path, abort));
-    items.push(...page.items);
-    cursor = page.next_cursor;
-  } while (cursor);
-  return items;
-}
+const loadMessages = async (id, abort) =>
+  (await api.pages(`/api/conversations/${id}/messages`, { limit: 100 }, Infinity, abort)).items;
 
 /** Keeps the end in view while an answer grows, until the reader scrolls up. */
 function useFollow() {

@@ -15,18 +15,7 @@ const PAGE = 50;
 
 function useProjects() {
   const [count, setCount] = useState(PAGE);
-  const load = async (abort) => {
-    const items = [];
-    let cursor;
-    let total;
-    do {
-      const page = await api.data(api.get(api.withQuery("/api/projects", { limit: PAGE, cursor }), abort));
-      items.push(...page.items);
-      cursor = page.next_cursor;
-      total = page.total;
-    } while (cursor && items.length < count);
-    return { items, total: total ?? items.length, hasMore: Boolean(cursor) };
-  };
+  const load = (abort) => api.pages("/api/projects", { limit: PAGE }, count, abort);
   return [useData(load, [count]), () => setCount((old) => old + PAGE)];
 }
 

@@ -18,7 +18,7 @@ export function Invites() {
   });
   return html`<div class="server-part">
     <div class="server-section">
-      <p class="dim">${t("Whoever has the link can make one account. Send it to one person.")}</p>
+      <p class="dim">${t("The link makes one account. Send it to one person.")}</p>
       <div class="server-filter">
         <select aria-label=${t("Valid for")} value=${days} onChange=${(event) => setDays(event.currentTarget.value)}>
           ${["1", "7", "30"].map((each) => html`<option value=${each} selected=${each === days}>${each === "1" ? t("valid for a day") : t("valid for {n} days", { n: each })}</option>`)}

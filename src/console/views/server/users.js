@@ -17,16 +17,7 @@ const userPath = (user) => `/api/users/${encodeURIComponent(user.id)}`;
 function useUsers() {
   const [search, setSearch] = useState("");
   const [count, setCount] = useState(PAGE);
-  const load = async (abort) => {
-    const items = [];
-    let cursor;
-    do {
-      const page = await api.data(api.get(api.withQuery("/api/users", { limit: PAGE, cursor, username: search }), abort));
-      items.push(...page.items);
-      cursor = page.next_cursor;
-    } while (cursor && items.length < count);
-    return { items, hasMore: Boolean(cursor) };
-  };
+  const load = (abort) => api.pages("/api/users", { limit: PAGE, username: search }, count, abort);
   return { list: useData(load, [search, count]), search, setSearch, more: () => setCount((old) => old + PAGE) };
 }
 
