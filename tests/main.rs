@@ -67,6 +67,7 @@ mod service;
 mod shared_project;
 mod simulation;
 mod snapshots;
+mod status;
 mod store_contract;
 mod store_speed;
 mod stored_completions;

@@ -8,7 +8,7 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::domain::model_settings::ModelSettings;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{CancelToken, Chunk, Clock, Model, ModelError, ModelRequest};
+use nanoclaw::ports::{CancelToken, Chunk, Clock, Model, ModelError, ModelRequest, ModelState};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -109,6 +109,12 @@ fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), Mode
     (result.map(drop), spent)
 }
 
+/// Id, state, time until the next call and reason of each model.
+fn health(router: &Router, clock: &TestClock) -> Vec<(String, ModelState, Option<u64>, Option<String>)> {
+    let health = router.health(clock.monotonic_ms()).into_iter();
+    health.map(|model| (model.id, model.state, model.retry_in_ms, model.reason)).collect()
+}
+
 #[test]
 fn the_circuit_breaker_stops_calls_to_a_failing_provider_until_a_probe() {
     let upstream = Upstream::start(|_, number| match number {
@@ -128,10 +134,24 @@ fn the_circuit_breaker_stops_calls_to_a_failing_provider_until_a_probe() {
     };
     assert!(message.contains("has failed 5 times in a row"), "{message}");
     assert_eq!(upstream.requests().len(), 5, "the sixth call did not reach the provider");
+    for (_, state, retry_in_ms, reason) in health(&router, &clock) {
+        assert!(
+            state == ModelState::Unreachable && matches!(retry_in_ms, Some(1..=5_000)),
+            "{retry_in_ms:?}"
+        );
+        assert!(reason.is_some_and(|reason| !reason.contains("boom")), "no words of the provider");
+    }
     clock.ahead_ms.store(5_000, Ordering::SeqCst);
+    assert!(
+        health(&router, &clock)
+            .iter()
+            .all(|(_, state, wait, _)| { *state == ModelState::Unreachable && wait.is_none() })
+    );
     assert_eq!(ask(&router, "b", &clock).0, Ok(()), "the probe succeeds");
     assert_eq!(ask(&router, "a", &clock).0, Ok(()));
     assert_eq!(upstream.requests().len(), 7);
+    let works = |id: &str| (id.to_owned(), ModelState::Ok, None, None);
+    assert_eq!(health(&router, &clock), [works("a"), works("b")]);
 }
 
 #[test]
@@ -151,6 +171,10 @@ fn a_rate_limit_applies_to_all_models_of_a_provider_without_opening_the_circuit(
         "the limit applies to the other model: {result:?}"
     );
     assert_eq!(upstream.requests().len(), 1);
+    for (_, state, retry_in_ms, reason) in health(&router, &clock) {
+        assert!(state == ModelState::CoolingDown && matches!(retry_in_ms, Some(300_000..=600_000)));
+        assert!(reason.is_some());
+    }
     clock.ahead_ms.store(600_000, Ordering::SeqCst);
     for _ in 0..8 {
         let (result, _) = ask(&router, "a", &clock);

@@ -11,7 +11,8 @@ use crate::domain::account::AuthMode;
 use crate::http::BoundAddress;
 use crate::mcp::{McpHost, McpPorts, McpServers};
 use crate::ports::{
-    Clock, GuestPipes, GuestProcess, Meter, NoopMeter, ProcessSpec, Processes, ReadinessProbe, WorkspaceFiles,
+    Clock, GuestPipes, GuestProcess, Meter, NoopMeter, PartFault, ProcessSpec, Processes, ReadinessProbe,
+    WorkspaceFiles,
 };
 use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec, can_close_ports};
 use std::sync::Arc;
@@ -72,14 +73,14 @@ impl ReadinessProbe for McpProbe {
         "mcp"
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         Ok(())
     }
 
-    fn degradation(&self) -> Option<String> {
-        let reasons: Vec<String> =
-            self.0.health().into_iter().filter_map(|health| health.down_reason).collect();
-        if reasons.is_empty() { None } else { Some(reasons.join("; ")) }
+    fn degradation(&self) -> Option<PartFault> {
+        let reasons: Vec<String> = self.0.infos().into_iter().filter_map(|info| info.reason).collect();
+        (!reasons.is_empty())
+            .then(|| PartFault::new(reasons.join("; "), "run 'nanoclaw mcp check' with the server's name"))
     }
 }
 

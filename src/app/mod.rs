@@ -23,6 +23,7 @@ mod service_manager;
 mod signals;
 mod socket_activation;
 mod start;
+mod status;
 pub mod system;
 mod tools;
 mod watchdog;

@@ -1,6 +1,6 @@
 //! The readiness checks of the store and its disk.
 
-use crate::ports::{ReadinessProbe, Store, StoreError};
+use crate::ports::{PartFault, ReadinessProbe, Store, StoreError};
 use crate::store::RedbStore;
 use std::sync::Arc;
 
@@ -12,16 +12,19 @@ impl ReadinessProbe for StoreProbe {
         "store"
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         match self.0.probe().wait() {
             // A full channel means load: submissions are refused one by one, and the server stays ready.
             Ok(()) | Err(StoreError::Busy) => Ok(()),
-            Err(error) => Err(format!("{error}; see the server's log, and run 'nanoclaw doctor'")),
+            Err(error) => {
+                Err(PartFault::new(error.to_string(), "see the server's log, and run 'nanoclaw doctor'"))
+            }
         }
     }
 
-    fn degradation(&self) -> Option<String> {
-        self.0.damage()
+    fn degradation(&self) -> Option<PartFault> {
+        let damage = self.0.damage()?;
+        Some(PartFault::new(damage, "stop the server, run 'nanoclaw check', and restore a backup"))
     }
 }
 
@@ -33,15 +36,15 @@ impl ReadinessProbe for DiskProbe {
         "disk"
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         Ok(())
     }
 
-    fn degradation(&self) -> Option<String> {
+    fn degradation(&self) -> Option<PartFault> {
         let low = self.0.low_disk()?;
-        Some(format!(
-            "{low}; new jobs are refused (507), running ones go on: free some space, set retention, or lower \
-             limits.disk_free_bytes and limits.disk_free_percent"
+        Some(PartFault::new(
+            format!("{low} (507)"),
+            "free some space, set retention, or lower limits.disk_free_bytes and limits.disk_free_percent",
         ))
     }
 }

@@ -1,7 +1,7 @@
 //! The self-test of the sandbox, on its own thread after the start. No program runs at a level before that
 //! level has passed (P5). A test that could not be made is repeated until it could.
 
-use crate::ports::ReadinessProbe;
+use crate::ports::{PartFault, ReadinessProbe, SandboxLevelInfo, SandboxLevelState};
 use nanoclaw_sandbox::{Level, LevelReport, PythonReport, Sandbox, SandboxReport};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -57,6 +57,11 @@ impl SandboxSelfTest {
         }
     }
 
+    /// The state of every level, for `/v1/status`.
+    pub(super) fn level_states(&self) -> LevelStates {
+        LevelStates(Arc::clone(&self.levels))
+    }
+
     /// The checks for `/readyz`: one for each level, one for Python.
     pub(super) fn probes(&self) -> Vec<Box<dyn ReadinessProbe>> {
         let level_probe = |level: Level| -> Box<dyn ReadinessProbe> {
@@ -65,6 +70,25 @@ impl SandboxSelfTest {
         };
         let python: Box<dyn ReadinessProbe> = Box::new(PythonProbe(Arc::clone(&self.python)));
         Level::ALL.into_iter().map(level_probe).chain([python]).collect()
+    }
+}
+
+/// What the self-test has found of each level.
+pub(super) struct LevelStates(KnownLevels);
+
+impl LevelStates {
+    /// All levels, the strictest first.
+    pub(super) fn all(&self) -> Vec<SandboxLevelInfo> {
+        let info = |level: Level| {
+            let known = (self.0)(level);
+            let state = match &known {
+                Some(LevelReport { able: true, .. }) => SandboxLevelState::Ok,
+                Some(LevelReport { tested: true, .. }) => SandboxLevelState::Failed,
+                Some(_) | None => SandboxLevelState::Testing,
+            };
+            SandboxLevelInfo { level: level.name(), state, reason: known.and_then(|known| known.reason) }
+        };
+        Level::ALL.into_iter().map(info).collect()
     }
 }
 
@@ -164,12 +188,12 @@ impl ReadinessProbe for LevelProbe {
         format!("sandbox: {}", self.level)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         let failed = self.fault().filter(|fault| self.is_needed && fault.tested);
         failed.map_or(Ok(()), |fault| Err(explain(&fault)))
     }
 
-    fn degradation(&self) -> Option<String> {
+    fn degradation(&self) -> Option<PartFault> {
         self.fault().as_ref().map(explain)
     }
 
@@ -179,13 +203,13 @@ impl ReadinessProbe for LevelProbe {
 }
 
 /// Why a level is off, and what helps.
-fn explain(fault: &LevelReport) -> String {
+fn explain(fault: &LevelReport) -> PartFault {
     let LevelReport { level, reason, tested, .. } = fault;
     let reason = reason.as_deref().unwrap_or("cannot be enforced");
     if *tested {
-        format!("{level}: {reason}; run 'nanoclaw doctor'")
+        PartFault::new(format!("{level}: {reason}"), "run 'nanoclaw doctor'")
     } else {
-        format!("{level} is being tested again: {reason}")
+        PartFault::from(format!("{level} is being tested again: {reason}"))
     }
 }
 
@@ -203,17 +227,18 @@ impl ReadinessProbe for PythonProbe {
         "python"
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         Ok(())
     }
 
-    fn degradation(&self) -> Option<String> {
+    fn degradation(&self) -> Option<PartFault> {
         let python = self.report()?;
         match &python.reason {
             Some(reason) if python.path.is_none() => {
-                Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
+                let hint = "install Python 3.9 or later, or name it in code_execution.python";
+                Some(PartFault::new(reason.clone(), hint))
             }
-            Some(reason) => Some(reason.clone()),
+            Some(reason) => Some(PartFault::from(reason.clone())),
             None => missing_modules(&python),
         }
     }
@@ -224,14 +249,13 @@ impl ReadinessProbe for PythonProbe {
 }
 
 /// The modules of the configuration that Python cannot import, and what to do.
-pub fn missing_modules(python: &PythonReport) -> Option<String> {
+pub fn missing_modules(python: &PythonReport) -> Option<PartFault> {
     let name = |(name, reason): &(String, String)| format!("{name} ({reason})");
     let names: Vec<String> = python.missing_modules.iter().map(name).collect();
     (!names.is_empty()).then(|| {
-        format!(
-            "code_execution.extra_allowed_modules: {} cannot be imported; install it for this Python and restart, or remove \
-             the entry; Python works without it",
-            names.join(", ")
+        PartFault::new(
+            format!("code_execution.extra_allowed_modules: {} cannot be imported", names.join(", ")),
+            "install it for this Python and restart, or remove the entry; Python works without it",
         )
     })
 }
@@ -267,7 +291,7 @@ mod tests {
         let probes = self_test.probes().into_iter();
         let found = probes.map(|probe| {
             let check = probe.check();
-            (probe.name(), check.is_ok(), check.err().or_else(|| probe.degradation()))
+            (probe.name(), check.is_ok(), check.err().or_else(|| probe.degradation()).map(|f| f.to_string()))
         });
         found.filter_map(|(name, is_ready, reason)| Some((name, is_ready, reason?))).collect()
     }
@@ -301,6 +325,26 @@ mod tests {
         assert!(reason.contains("no space left") && reason.contains("tested again"), "{reason}");
         assert!(!reason.contains("doctor"), "the doctor knows no more: {reason}");
         assert!(self_test.probes().iter().any(|probe| probe.part() == "sandbox: standard"));
+    }
+
+    #[test]
+    fn the_state_of_a_level_follows_its_test() {
+        let faults = [
+            level(Level::Strict, true, Some("no landlock")),
+            level(Level::Lenient, false, Some("no space left")),
+        ];
+        let states = self_test(&faults, python(None, &[])).level_states().all();
+        let states: Vec<_> =
+            states.iter().map(|info| (info.level, info.state, info.reason.as_deref())).collect();
+        let expected = [
+            ("strict", SandboxLevelState::Failed, Some("no landlock")),
+            ("standard", SandboxLevelState::Ok, None),
+            ("lenient", SandboxLevelState::Testing, Some("no space left")),
+            ("shell", SandboxLevelState::Ok, None),
+        ];
+        assert_eq!(states, expected);
+        let unknown = LevelStates(Arc::new(|_| None));
+        assert!(unknown.all().iter().all(|info| info.state == SandboxLevelState::Testing));
     }
 
     #[test]

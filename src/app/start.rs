@@ -9,9 +9,10 @@ use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, StoreProbe};
 use super::secret_files::PendingSecrets;
-use super::self_test::{SandboxSelfTest, SelfTestListener};
+use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
 use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
+use super::status::StatusSources;
 use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
 use super::workspace_files::{self, StoreWorkspaceFiles};
@@ -103,14 +104,14 @@ impl App {
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
-        let probes = probes(&store, &pool, &self_test, mcp.as_ref());
+        let health = health_sources(&store, &pool, &self_test, mcp.as_ref());
         let (stages, shutdown) = ShutdownSender::new();
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let keys = (secrets.session_key.wait().map_err(AppError::SessionKey)?, control_key);
-        let http = HttpParts { probes, addresses, workspaces, contents, audit, keys, metrics, sandbox };
+        let http = HttpParts { health, addresses, workspaces, contents, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
@@ -257,7 +258,7 @@ fn listen(
 
 /// The dependencies of HTTP beyond the ports of the workers.
 struct HttpParts {
-    probes: Vec<Box<dyn ReadinessProbe>>,
+    health: HealthSources,
     addresses: AddressPolicy,
     workspaces: Arc<dyn Workspaces>,
     contents: Arc<dyn Contents>,
@@ -266,6 +267,13 @@ struct HttpParts {
     keys: (Vec<u8>, SecretDigest),
     metrics: Arc<Metrics>,
     sandbox: Arc<Sandbox>,
+}
+
+/// What `/readyz` and `/v1/status` report on.
+struct HealthSources {
+    probes: Vec<Box<dyn ReadinessProbe>>,
+    levels: LevelStates,
+    mcp: Option<Arc<McpServers>>,
 }
 
 /// Ends commands of the sandbox when the kernel has no room left.
@@ -280,19 +288,19 @@ impl KernelTables for SandboxRelief {
     }
 }
 
-fn probes(
+fn health_sources(
     store: &Arc<RedbStore>,
     pool: &WorkerPool,
     self_test: &SandboxSelfTest,
     mcp: Option<&Arc<McpServers>>,
-) -> Vec<Box<dyn ReadinessProbe>> {
+) -> HealthSources {
     let disk = DiskProbe(Arc::clone(store));
     let store = StoreProbe(Arc::clone(store));
     let mut probes: Vec<Box<dyn ReadinessProbe>> =
         vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
     probes.extend(self_test.probes());
     probes.extend(mcp.map(|mcp| -> Box<dyn ReadinessProbe> { Box::new(McpProbe(Arc::clone(mcp))) }));
-    probes
+    HealthSources { probes, levels: self_test.level_states(), mcp: mcp.cloned() }
 }
 
 fn http_dependencies(
@@ -302,8 +310,16 @@ fn http_dependencies(
     http: HttpParts,
     is_public: bool,
 ) -> AppDependencies {
-    let HttpParts { probes, addresses, workspaces, contents, audit, keys, metrics, sandbox } = http;
+    let HttpParts { health, addresses, workspaces, contents, audit, keys, metrics, sandbox } = http;
     let (session_key, control_key) = keys;
+    let status = StatusSources {
+        metrics: Arc::clone(&metrics),
+        store: Arc::clone(store),
+        mcp: health.mcp,
+        levels: health.levels,
+        clock: Arc::clone(&ports.clock),
+        started_ms: ports.clock.monotonic_ms(),
+    };
     let by_address = if is_public { Registration::Invite } else { Registration::Open };
     AppDependencies {
         users: Arc::<RedbStore>::clone(store),
@@ -337,7 +353,8 @@ fn http_dependencies(
         model: Arc::clone(&ports.model),
         meter: Arc::clone(&ports.meter),
         exposition: Arc::new(Scrape { metrics, store: Arc::<RedbStore>::clone(store) }),
-        probes,
+        status: Arc::new(status),
+        probes: health.probes,
         kernel_tables: Arc::new(SandboxRelief(sandbox)),
         limits: config.limits.clone(),
         default_model: config.default_model.clone(),

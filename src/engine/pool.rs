@@ -4,7 +4,7 @@ use super::active_leases::ActiveLeases;
 use super::setup::{EngineLimits, EnginePorts};
 use super::stall_detector::StallDetector;
 use super::worker::{Worker, WorkerTick};
-use crate::ports::{CancelReason, CancelToken, ReadinessProbe};
+use crate::ports::{CancelReason, CancelToken, PartFault, ReadinessProbe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -159,12 +159,12 @@ impl ReadinessProbe for WorkersProbe {
         "workers"
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         let alive = self.alive.load(Ordering::Relaxed);
         if alive == self.expected {
             Ok(())
         } else {
-            Err(format!("{alive} of {} workers live; restart the server", self.expected))
+            Err(PartFault::new(format!("{alive} of {} workers live", self.expected), "restart the server"))
         }
     }
 }

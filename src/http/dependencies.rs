@@ -7,8 +7,8 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
-    KernelTables, Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, Store,
-    StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
+    KernelTables, Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, ServerStatus,
+    Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -62,6 +62,8 @@ pub struct AppDependencies {
     pub meter: Arc<dyn Meter>,
     /// The text of `/metrics`.
     pub exposition: Arc<dyn Exposition>,
+    /// The state of the server.
+    pub status: Arc<dyn ServerStatus>,
     /// Probes of `/readyz`.
     pub probes: Vec<Box<dyn ReadinessProbe>>,
     /// Makes room in the kernel's tables.

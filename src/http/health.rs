@@ -6,7 +6,7 @@ use super::readiness::{DegradedPart, ReadinessCheck};
 use super::request::context::RequestContext;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::server::shutdown::ShutdownStage;
-use crate::ports::ReadinessProbe;
+use crate::ports::{PartFault, ReadinessProbe};
 use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// A probe that takes longer has failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// `/readyz` gives a result younger than this again, milliseconds.
+const FRESH_MS: u64 = 1_000;
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
@@ -49,25 +52,21 @@ fn overall_status(checks: &[ReadinessCheck]) -> (StatusCode, &'static str) {
 
 /// `/readyz`.
 pub(crate) async fn ready(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
-    let mut checks = probe(context).await;
+    let mut checks = probe(context, FRESH_MS).await;
     if context.shutdown.stage() > ShutdownStage::Open {
-        checks.push(ReadinessCheck {
-            name: "shutdown",
-            ok: false,
-            is_fatal: true,
-            reason: Some("the server is shutting down; ask again when it has started anew".into()),
-            degraded: None,
-        });
+        let fault = PartFault::new("the server is shutting down", "ask again when it has started anew");
+        checks.push(check("shutdown", Err(fault)));
     }
     let (code, status) = overall_status(&checks);
     let degraded = checks.iter().filter_map(|check| check.degraded.clone()).collect();
     Ok(response::json(code, &ReadinessResponse { status, checks, degraded }))
 }
 
-async fn probe(context: &Arc<ServerContext>) -> Vec<ReadinessCheck> {
+/// The results of all probes, younger than `max_age_ms`.
+pub(crate) async fn probe(context: &Arc<ServerContext>, max_age_ms: u64) -> Vec<ReadinessCheck> {
     let probing = async {
         let turn = Arc::clone(&context.readiness.turn).acquire_owned().await.ok();
-        if let Some(checks) = context.readiness.fresh(context.app.clock.monotonic_ms()) {
+        if let Some(checks) = context.readiness.fresh(context.app.clock.monotonic_ms(), max_age_ms) {
             return checks;
         }
         let (app, readiness) = (Arc::clone(&context.app), Arc::clone(&context.readiness));
@@ -77,11 +76,11 @@ async fn probe(context: &Arc<ServerContext>) -> Vec<ReadinessCheck> {
             readiness.keep(app.clock.monotonic_ms(), &checks);
             checks
         });
-        asking.await.unwrap_or_else(|_| vec![check("probes", Err("a probe panicked".to_owned()))])
+        asking.await.unwrap_or_else(|_| vec![check("probes", Err("a probe panicked".to_owned().into()))])
     };
     let late = |_| {
         let reason = format!("no answer within {} seconds", PROBE_TIMEOUT.as_secs());
-        vec![check("probes", Err(reason))]
+        vec![check("probes", Err(reason.into()))]
     };
     tokio::time::timeout(PROBE_TIMEOUT, probing).await.unwrap_or_else(late)
 }
@@ -91,12 +90,14 @@ fn run_probe(probe: &dyn ReadinessProbe) -> ReadinessCheck {
     if !check.ok {
         return check;
     }
-    let reason = probe.degradation();
+    let fault = probe.degradation();
+    let reason = fault.as_ref().map(ToString::to_string);
     let degraded = reason.clone().map(|reason| DegradedPart { part: probe.part(), reason });
-    ReadinessCheck { ok: reason.is_none() || !probe.is_off(), reason, degraded, ..check }
+    ReadinessCheck { ok: fault.is_none() || !probe.is_off(), reason, fault, degraded, ..check }
 }
 
-fn check(name: &'static str, found: Result<(), String>) -> ReadinessCheck {
-    let (ok, is_fatal) = (found.is_ok(), found.is_err());
-    ReadinessCheck { name, ok, is_fatal, reason: found.err(), degraded: None }
+fn check(name: &'static str, found: Result<(), PartFault>) -> ReadinessCheck {
+    let fault = found.err();
+    let reason = fault.as_ref().map(ToString::to_string);
+    ReadinessCheck { name, ok: fault.is_none(), is_fatal: fault.is_some(), reason, fault, degraded: None }
 }

@@ -1,13 +1,11 @@
-//! The last result of the readiness probes, kept for a second: a probe commits to the disk.
+//! The last result of the readiness probes, kept for a while: a probe commits to the disk.
 
+use crate::ports::PartFault;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
-/// A result younger than this is given again, milliseconds.
-const FRESH_MS: u64 = 1_000;
-
-/// The last results of the probes. Requests within a second get the same results.
+/// The last results of the probes, which later requests get as well.
 pub(crate) struct ReadinessCache {
     /// Probes run one at a time: they may block, and a hung one must not occupy more and more threads.
     pub(crate) turn: Arc<Semaphore>,
@@ -21,10 +19,11 @@ impl Default for ReadinessCache {
 }
 
 impl ReadinessCache {
-    pub(crate) fn fresh(&self, now_ms: u64) -> Option<Vec<ReadinessCheck>> {
+    /// The last results, if they are younger than `max_age_ms`.
+    pub(crate) fn fresh(&self, now_ms: u64, max_age_ms: u64) -> Option<Vec<ReadinessCheck>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref()
-            .filter(|(at, _)| now_ms.saturating_sub(*at) < FRESH_MS)
+            .filter(|(at, _)| now_ms.saturating_sub(*at) < max_age_ms)
             .map(|(_, checks)| checks.clone())
     }
 
@@ -44,6 +43,9 @@ pub(crate) struct ReadinessCheck {
     // What fails and what to do about it; with the status `degraded`, what is missing but not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// The same, for `/v1/status`.
+    #[serde(skip)]
+    pub(crate) fault: Option<PartFault>,
     /// The entry in the list of degraded parts, for a check that passed.
     #[serde(skip)]
     pub(crate) degraded: Option<DegradedPart>,

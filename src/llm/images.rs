@@ -5,7 +5,7 @@ use crate::domain::message::Message;
 use crate::domain::user_parts::{self, UserPart};
 use crate::ports::{
     CancelToken, ChunkSink, Completion, Contents, ForwardOutcome, ForwardRequest, ForwardSink, Model,
-    ModelError, ModelInfo, ModelRequest,
+    ModelError, ModelHealth, ModelInfo, ModelRequest,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -74,6 +74,10 @@ impl Model for ImageLoader {
         sink: ForwardSink<'_>,
     ) -> ForwardOutcome {
         self.model.forward(request, cancel, sink)
+    }
+
+    fn health(&self, now_ms: u64) -> Vec<ModelHealth> {
+        self.model.health(now_ms)
     }
 
     fn models(&self) -> Vec<ModelInfo> {

@@ -15,6 +15,7 @@ mod error;
 pub mod fuzzing;
 mod images;
 mod json;
+mod last_call;
 mod openai;
 pub mod options;
 mod rate_limit;

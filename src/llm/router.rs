@@ -5,9 +5,10 @@ use super::anthropic::AnthropicDialect;
 use super::call_metrics::{self, CallMetrics};
 use super::dialect_options::{DialectOptions, call_timeouts};
 use super::error::ModelConfigError;
+use super::last_call::{LastCall, LastCallEnd};
 use super::openai::{ForwardedAnswer, OpenAiDialect, as_model_request};
 use super::options::{ModelOptions, Provider};
-use super::rate_limit::{LimiterRegistry, ProviderLimiter};
+use super::rate_limit::{LimiterRegistry, ProviderHealth, ProviderLimiter};
 use super::transport::endpoint::{CHAT, Endpoint, EndpointPath, MESSAGES};
 use super::transport::error_mapper::ProviderFailure;
 use super::{catalogue, demo, transport};
@@ -17,7 +18,7 @@ use crate::domain::usage::Price;
 use crate::net::NetClient;
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, ForwardRequest, ForwardSink,
-    Meter, Model, ModelError, ModelInfo, ModelRequest, NoopMeter,
+    Meter, Model, ModelError, ModelHealth, ModelInfo, ModelRequest, ModelState, NoopMeter,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,7 @@ struct ModelRoute {
     dialect: ModelDialect,
     /// Shared by all models of a provider; the demo model has none.
     limiter: Option<Arc<ProviderLimiter>>,
+    last_call: LastCall,
     meter: Arc<dyn Meter>,
 }
 
@@ -109,7 +111,8 @@ impl ModelRoute {
                 ModelDialect::Openai(Box::new(OpenAiDialect::new(client, endpoint, provider, options)))
             }
         };
-        Ok(Self { info, dialect, limiter: None, meter: Arc::new(NoopMeter) })
+        let (last_call, meter) = (LastCall::default(), Arc::new(NoopMeter));
+        Ok(Self { info, dialect, limiter: None, last_call, meter })
     }
 
     /// Waits for the rate limiter, if there is one, and makes the call.
@@ -169,7 +172,12 @@ impl ModelRoute {
         let mut answer = ForwardedAnswer::new(request, sink);
         let result = dialect.forward(request, cancel, &mut answer);
         let usage = answer.usage(&estimated).priced(self.info.price);
-        metrics.end(result.as_ref().copied().map_err(|failure| &failure.error));
+        let outcome = result.as_ref().copied().map_err(|failure| &failure.error);
+        metrics.end(outcome);
+        // A missing endpoint says nothing about the model.
+        if !result.as_ref().is_err_and(is_unknown_path) {
+            self.last_call.note(outcome);
+        }
         if let Some(permit) = &mut permit {
             permit.report_usage(usage);
             permit.finish(result.as_ref().copied());
@@ -183,7 +191,7 @@ impl ModelRoute {
 
     /// A provider without the endpoint answers it like any other unknown path.
     fn forward_error(&self, failure: ProviderFailure) -> ForwardError {
-        let is_unknown = failure.status.is_some_and(|status| matches!(status.as_u16(), 404 | 405 | 501));
+        let is_unknown = is_unknown_path(&failure);
         let error = failure.error.at(&self.info);
         if is_unknown { ForwardError::NotOffered(error.to_string()) } else { error.into() }
     }
@@ -206,8 +214,25 @@ impl ModelRoute {
             ModelDialect::Openai(dialect) => dialect.ask(request, cancel, sink),
             ModelDialect::Anthropic(dialect) => dialect.ask(request, cancel, sink),
         };
-        metrics.end(result.as_ref().map(|_| ()).map_err(|failure| &failure.error));
+        let outcome = result.as_ref().map(|_| ()).map_err(|failure| &failure.error);
+        metrics.end(outcome);
+        self.last_call.note(outcome);
         result
+    }
+
+    /// The provider's limiter counts first: it decides whether the next call is made.
+    fn health(&self, now_ms: u64) -> ModelHealth {
+        let id = self.info.id.clone();
+        let provider = self.limiter.as_ref().map_or(ProviderHealth::Open, |limiter| limiter.health(now_ms));
+        let (state, left_ms, cause) = match (provider, self.last_call.end()) {
+            (ProviderHealth::Broken { left_ms }, end) => (ModelState::Unreachable, left_ms, end.into_cause()),
+            (ProviderHealth::Paused { left_ms }, end) => (ModelState::CoolingDown, left_ms, end.into_cause()),
+            (ProviderHealth::Open, LastCallEnd::Failed(cause)) => (ModelState::Failing, 0, Some(cause)),
+            (ProviderHealth::Open, LastCallEnd::Answered) => (ModelState::Ok, 0, None),
+            (ProviderHealth::Open, LastCallEnd::None) => (ModelState::Unknown, 0, None),
+        };
+        let reason = cause.or_else(|| reason_of(state).map(str::to_owned));
+        ModelHealth { id, state, retry_in_ms: Some(left_ms).filter(|left_ms| *left_ms > 0), reason }
     }
 }
 
@@ -215,6 +240,20 @@ fn priced(chunk: Chunk<'_>, price: Price) -> Chunk<'_> {
     match chunk {
         Chunk::Spent(usage) => Chunk::Spent(usage.priced(price)),
         piece => piece,
+    }
+}
+
+/// Whether the provider knows no such endpoint, or no such model.
+fn is_unknown_path(failure: &ProviderFailure) -> bool {
+    failure.status.is_some_and(|status| matches!(status.as_u16(), 404 | 405 | 501))
+}
+
+/// The reason where this model's own calls give none.
+fn reason_of(state: ModelState) -> Option<&'static str> {
+    match state {
+        ModelState::Unreachable => Some("calls of other models to the same provider have failed"),
+        ModelState::CoolingDown => Some("the provider limits calls"),
+        ModelState::Failing | ModelState::Ok | ModelState::Unknown => None,
     }
 }
 
@@ -336,6 +375,10 @@ impl Model for Router {
 
     fn models(&self) -> Vec<ModelInfo> {
         self.routes.iter().map(|route| route.info.clone()).collect()
+    }
+
+    fn health(&self, now_ms: u64) -> Vec<ModelHealth> {
+        self.routes.iter().map(|route| route.health(now_ms)).collect()
     }
 
     fn model(&self, id: &str) -> Option<ModelInfo> {

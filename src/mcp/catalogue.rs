@@ -62,6 +62,7 @@ impl Catalogue {
                 }
                 tools.push(Arc::new(self.tool(server, tool, name)));
             }
+            server.offered_tools.store(tools.len() - first, Ordering::Relaxed);
             if left_out > 0 {
                 tracing::warn!(
                     server = server.name,

@@ -28,5 +28,5 @@ mod tool_names;
 pub use check::{McpCheckCalls, McpCheckError, McpServerReport, McpToolOutcome, McpToolReport, check};
 pub use launch::{McpAccess, McpHost, program_access};
 pub use options::{BadMcpOption, McpSandbox, McpServerOptions, McpTransport};
-pub use server::{McpHealth, McpPorts};
+pub use server::McpPorts;
 pub use servers::McpServers;

@@ -5,10 +5,10 @@
 use super::launch::McpHost;
 use super::options::McpServerOptions;
 use super::tool_names;
-use crate::ports::{Clock, Measurement, Meter, Processes, WorkspaceFiles};
+use crate::ports::{Clock, McpServerInfo, McpServerState, Measurement, Meter, Processes, WorkspaceFiles};
 use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -68,15 +68,6 @@ pub(super) fn unknown_tools(
     unknown.collect()
 }
 
-/// Whether a server can be used, for the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct McpHealth {
-    /// Name in the configuration.
-    pub server: String,
-    /// Why its tools cannot be called; `None` while it runs or is being started.
-    pub down_reason: Option<String>,
-}
-
 pub(super) enum ServerState {
     Starting,
     Running(Peer<RoleClient>),
@@ -107,6 +98,8 @@ pub(super) struct Server {
     /// Notified with every change of the state.
     state_changed: Condvar,
     tools: Mutex<Vec<ListedTool>>,
+    /// Number of those that models are offered.
+    pub(super) offered_tools: AtomicUsize,
 }
 
 impl Server {
@@ -128,6 +121,7 @@ impl Server {
             state: Mutex::new(ServerState::Starting),
             state_changed: Condvar::new(),
             tools: Mutex::default(),
+            offered_tools: AtomicUsize::new(0),
         }
     }
 
@@ -165,10 +159,17 @@ impl Server {
         matches!(*self.lock_state(), ServerState::Running(_) | ServerState::Starting)
     }
 
-    pub(super) fn health(&self) -> McpHealth {
-        let is_down = matches!(*self.lock_state(), ServerState::Down { .. });
-        let down_reason = if is_down { self.peer().err() } else { None };
-        McpHealth { server: self.name.clone(), down_reason }
+    /// Its state, with the reason if it is down.
+    pub(super) fn info(&self) -> McpServerInfo {
+        let state = match &*self.lock_state() {
+            ServerState::Starting => McpServerState::Starting,
+            ServerState::Running(_) => McpServerState::Running,
+            ServerState::Down { .. } => McpServerState::Down,
+            ServerState::Stopped => McpServerState::Stopped,
+        };
+        let reason = if state == McpServerState::Down { self.peer().err() } else { None };
+        let tools = self.offered_tools.load(Ordering::Relaxed);
+        McpServerInfo { name: self.name.clone(), state, reason, tools }
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ServerState> {

@@ -4,9 +4,9 @@
 use super::catalogue::Catalogue;
 use super::launch::{McpAccess, program_access};
 use super::options::McpServerOptions;
-use super::server::{McpHealth, McpPorts, Server};
+use super::server::{McpPorts, Server};
 use super::supervisor::supervise;
-use crate::ports::{Tool, ToolSource};
+use crate::ports::{McpServerInfo, Tool, ToolSource};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,8 +67,8 @@ impl McpServers {
     }
 
     /// The state of every server.
-    pub fn health(&self) -> Vec<McpHealth> {
-        self.catalogue.servers.iter().map(|server| server.health()).collect()
+    pub fn infos(&self) -> Vec<McpServerInfo> {
+        self.catalogue.servers.iter().map(|server| server.info()).collect()
     }
 
     /// Ends all sessions and their programs, and waits for that; it takes a few seconds at most.

@@ -1,6 +1,6 @@
 //! A family of metrics with a bounded number of series (P8).
 
-use prometheus::core::{MetricVec, MetricVecBuilder};
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -51,6 +51,14 @@ impl<F: MetricFamily> Family<F> {
             family.declare(&[]);
         }
         family
+    }
+
+    /// All series as they are exposed.
+    pub(super) fn collect(&self) -> Vec<prometheus::proto::MetricFamily>
+    where
+        F: Collector,
+    {
+        self.vector.collect()
     }
 
     /// Makes the series visible before its first measurement.

@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 /// Label value of a missing error code or route.
 const NONE: &str = "none";
 
+/// Outcomes of model calls that did not fail.
+pub(super) const GOOD_OUTCOMES: [&str; 2] = ["ok", "stopped"];
+
 /// Values that do not change while the server runs.
 #[derive(Debug)]
 pub struct ServerInfo {
@@ -30,8 +33,9 @@ pub struct ServerInfo {
 pub struct Metrics {
     pub(super) registry: Registry,
     pub(super) started_at_ms: u64,
+    pub(super) workers: usize,
     models: BTreeSet<String>,
-    families: Families,
+    pub(super) families: Families,
 }
 
 impl Metrics {
@@ -57,7 +61,7 @@ impl Metrics {
         for outcome in ["delivered", "retried", "dead"] {
             families.webhooks.declare(&[outcome]);
         }
-        Ok(Self { registry, started_at_ms, models, families })
+        Ok(Self { registry, started_at_ms, workers, models, families })
     }
 
     fn model<'a>(&self, model: &'a str) -> &'a str {
@@ -78,7 +82,7 @@ impl Metrics {
         (took_us, first_us): (Option<u64>, Option<u64>),
     ) {
         match outcome {
-            "ok" | "stopped" => {}
+            outcome if GOOD_OUTCOMES.contains(&outcome) => {}
             "busy" | "circuit_open" => self.families.provider_waits.add(&[model], 1),
             _ => self.families.provider_errors.add(&[model, outcome], 1),
         }

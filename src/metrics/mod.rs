@@ -4,6 +4,7 @@
 
 mod families;
 mod family;
+mod figures;
 mod meter;
 mod process;
 mod scrape;

@@ -63,7 +63,7 @@ fn ticks_of(stat: &str) -> Option<u64> {
     Some(number(UTIME)?.saturating_add(number(STIME)?))
 }
 
-fn resident_bytes() -> Option<u64> {
+pub(super) fn resident_bytes() -> Option<u64> {
     let pages = fs::read_to_string("/proc/self/statm").ok()?;
     let resident: u64 = pages.split_ascii_whitespace().nth(RESIDENT)?.parse().ok()?;
     Some(resident.saturating_mul(u64::try_from(rustix::param::page_size()).ok()?))

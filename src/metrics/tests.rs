@@ -6,7 +6,9 @@ use super::{Metrics, Scrape, ServerInfo};
 use crate::domain::event::FailureCode;
 use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
-use crate::ports::{CircuitState, Exposition, Measurement, Meter, StatsSource, StoreError, StoreStats};
+use crate::ports::{
+    CircuitState, Exposition, Measurement, Meter, ModelCalls, StatsSource, StoreError, StoreStats,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -134,6 +136,29 @@ fn every_measurement_is_counted_and_the_text_is_valid() {
     ] {
         assert_value(&samples, series, value);
     }
+}
+
+#[test]
+fn figures_sum_all_series_and_count_calls_by_model() {
+    let metrics = metrics();
+    let before = metrics.figures();
+    assert_eq!((before.commit, before.first_token, before.job, before.models.len()), (None, None, None, 0));
+    for measurement in every_measurement() {
+        metrics.record(measurement);
+    }
+    for (status, ran_us) in
+        [(JobStatus::Succeeded, 400_000), (JobStatus::Failed, 400_000), (JobStatus::Failed, 50_000_000)]
+    {
+        metrics.record(Measurement::Ended { status, code: None, ran_us: Some(ran_us) });
+    }
+    let figures = metrics.figures();
+    assert_eq!((figures.workers, figures.workers_busy, figures.streams), (3, 1, 0));
+    assert!(figures.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
+    // Four ended: 0.4 s twice, 2 s, 50 s.
+    let job = figures.job.expect("jobs have ended");
+    assert!((job.p50_ms - 500.0).abs() < 1e-6 && (30_000.0..60_000.0).contains(&job.p99_ms), "{job:?}");
+    let calls = |model: &str, calls, failures| ModelCalls { model: model.to_owned(), calls, failures };
+    assert_eq!(figures.models, [calls("demo", 2, 1)], "calls that were not made do not count");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod job_services;
 mod kernel_tables;
 mod meter;
 mod model;
+mod model_health;
 mod outbox;
 mod processes;
 mod projects;
@@ -25,6 +26,7 @@ mod results;
 mod schedule;
 mod seen_files;
 mod semaphore;
+mod status;
 mod store;
 mod store_error;
 mod stored_completions;
@@ -61,17 +63,22 @@ pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSo
 pub use model::{
     Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,
 };
+pub use model_health::{ModelHealth, ModelState};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
 pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};
 pub use quota::{NewWork, QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
-pub use readiness::ReadinessProbe;
+pub use readiness::{PartFault, ReadinessProbe};
 pub use results::Results;
 pub use schedule::{
     FiredSchedules, MinInterval, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules,
 };
 pub use seen_files::{SeenFile, SeenFiles};
 pub use semaphore::{Semaphore, SemaphorePermit};
+pub use status::{
+    McpServerInfo, McpServerState, ModelCalls, Percentiles, SandboxLevelInfo, SandboxLevelState,
+    ServerFigures, ServerStatus, UserJobCounts,
+};
 pub use store::{
     ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
     Store, SubmitError, Urgency,

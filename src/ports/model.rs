@@ -2,6 +2,7 @@
 
 use super::clock::CancelToken;
 use super::forward::{ForwardRequest, ForwardSink};
+use super::model_health::ModelHealth;
 use crate::domain::event::FinishReason;
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::model_settings::ModelSettings;
@@ -228,6 +229,11 @@ pub trait Model: Send + Sync {
     }
     /// Configured models, in configured order.
     fn models(&self) -> Vec<ModelInfo>;
+    /// How each model does, in configured order, at this monotonic time. A model that keeps no account of its
+    /// calls is left out.
+    fn health(&self, _now_ms: u64) -> Vec<ModelHealth> {
+        Vec::new()
+    }
     /// The configured model of this id.
     fn model(&self, id: &str) -> Option<ModelInfo> {
         self.models().into_iter().find(|model| model.id == id)

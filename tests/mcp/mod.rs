@@ -314,6 +314,11 @@ fn the_health_of_mcp_servers_is_in_readyz_and_metrics() {
     assert!(!reason.contains("'good'") && !reason.contains("'off'"), "{reason}");
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("nanoclaw_mcp_server_up{server=\"bad\"} 0"), "{metrics}");
+    let status: Value = serde_json::from_str(&server.get("/v1/status").body).expect("JSON");
+    let [bad, good] = &status["mcp"].as_array().expect("servers")[..] else { panic!("{status}") };
+    assert_eq!((&bad["name"], &bad["state"], &bad["tools"]), (&json!("bad"), &json!("down"), &json!(0)));
+    assert!(bad["reason"].as_str().is_some_and(|reason| reason.contains("no-such-program-at-all")), "{bad}");
+    assert_eq!(good, &json!({"name": "good", "state": "running", "reason": null, "tools": 1}));
     let log = server.log();
     assert!(log.contains("MCP server has no such tool") && log.contains("ecko"), "{log}");
 }

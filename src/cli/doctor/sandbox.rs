@@ -11,7 +11,7 @@ pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
         match (&python.path, &python.version) {
             (Some(path), Some(version)) => {
                 DoctorCheck::good("python", format!("{version} at {}", path.display()))
-                    .advised(missing_modules(python))
+                    .advised(missing_modules(python).map(|fault| fault.to_string()))
             }
             _ => DoctorCheck::bad(
                 "python",

@@ -15,8 +15,9 @@ use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchFiles, BatchPage, Batches, CancelToken,
     ChangeWatch, ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
-    KernelTables, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ReadinessProbe,
-    ResultPage, Store, StoreError, Ticket, ToolContext, ToolScope, Toolbox,
+    KernelTables, McpServerInfo, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter,
+    PartFault, ReadinessProbe, ResultPage, SandboxLevelInfo, ServerFigures, ServerStatus, Store, StoreError,
+    StoreStats, Ticket, ToolContext, ToolScope, Toolbox, UserJobCounts,
 };
 use crate::store::{ContentDirectory, RedbStore};
 use crate::workspace::HostFiles;
@@ -129,6 +130,27 @@ impl Exposition for Rest {
     }
 }
 
+impl ServerStatus for Rest {
+    fn figures(&self) -> ServerFigures {
+        ServerFigures::default()
+    }
+    fn uptime_s(&self) -> u64 {
+        0
+    }
+    fn store(&self) -> Result<StoreStats, StoreError> {
+        Err(StoreError::Closed)
+    }
+    fn jobs_of(&self, _: UserId) -> Result<UserJobCounts, StoreError> {
+        Err(StoreError::Closed)
+    }
+    fn mcp_servers(&self) -> Vec<McpServerInfo> {
+        Vec::new()
+    }
+    fn sandbox_levels(&self) -> Vec<SandboxLevelInfo> {
+        Vec::new()
+    }
+}
+
 impl Entropy for Rest {
     fn random(&self) -> u128 {
         77
@@ -178,8 +200,8 @@ impl ReadinessProbe for Told {
     fn name(&self) -> &'static str {
         "told"
     }
-    fn check(&self) -> Result<(), String> {
-        self.0.clone()
+    fn check(&self) -> Result<(), PartFault> {
+        self.0.clone().map_err(PartFault::from)
     }
 }
 
@@ -190,11 +212,11 @@ impl ReadinessProbe for Short {
     fn name(&self) -> &'static str {
         "short"
     }
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         Ok(())
     }
-    fn degradation(&self) -> Option<String> {
-        Some("no room".to_owned())
+    fn degradation(&self) -> Option<PartFault> {
+        Some(PartFault::from("no room".to_owned()))
     }
 }
 
@@ -232,7 +254,7 @@ impl ReadinessProbe for Counted {
     fn name(&self) -> &'static str {
         "counted"
     }
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), PartFault> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -281,6 +303,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         model: Arc::new(Rest),
         meter: Arc::new(NoopMeter),
         exposition: Arc::new(Rest),
+        status: Arc::new(Rest),
         probes: Vec::new(),
         kernel_tables: Arc::new(Rest),
         limits: Limits::default(),

@@ -9,6 +9,7 @@ pub(crate) mod jobs;
 pub(crate) mod openai;
 pub(crate) mod page;
 pub(crate) mod schedules;
+pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod usage;
 mod wait;

@@ -124,6 +124,16 @@ impl RateLimiter {
         self.breaker.state()
     }
 
+    /// What the circuit breaker decides about a call now.
+    pub(super) fn breaker_decision(&self, now_ms: u64) -> BreakerDecision {
+        self.breaker.check(now_ms)
+    }
+
+    /// What is left of the pause that the provider asked for, milliseconds.
+    pub(super) fn pause_left_ms(&self, now_ms: u64) -> u64 {
+        self.paused_until_ms.saturating_sub(now_ms)
+    }
+
     /// Keeps the stricter of the current rates and these.
     pub(super) fn tighten(&mut self, rate: &RateOptions) {
         let concurrent = rate.concurrent.map(|count| count.max(1));
@@ -178,7 +188,7 @@ impl RateLimiter {
         ahead: usize,
         tokens: TokenEstimate<'_>,
     ) -> Option<(WaitReason, u64)> {
-        let pause = (WaitReason::ProviderPause, self.paused_until_ms.saturating_sub(now_ms));
+        let pause = (WaitReason::ProviderPause, self.pause_left_ms(now_ms));
         let requests = self.requests.as_mut();
         let requests = requests.map(|w| (WaitReason::Requests(w.limit), w.ready_after_ms(now_ms, ahead)));
         let spent = self.tokens.as_mut();

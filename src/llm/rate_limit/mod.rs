@@ -3,6 +3,7 @@
 
 mod circuit_breaker;
 mod deferred;
+mod health;
 mod limiter;
 mod permit;
 mod registry;
@@ -11,4 +12,5 @@ mod sliding_window;
 mod tests;
 mod waiter;
 
+pub(super) use health::ProviderHealth;
 pub(super) use registry::{LimiterRegistry, ProviderLimiter};

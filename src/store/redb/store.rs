@@ -104,13 +104,13 @@ impl RedbStore {
         self.shared.mark.check(self.shared.medium.space()?, 0).err()
     }
 
-    /// What is damaged in the store, as far as it was read, with the remedy.
+    /// What is damaged in the store, as far as it was read.
     pub fn damage(&self) -> Option<String> {
         let places = Some(self.shared.damage.count()).filter(|places| *places > 0)?;
         let example = self.shared.damage.example().map_or_else(String::new, |place| format!(" ({place})"));
         Some(format!(
             "{places} damaged places were found in the store{example}: requests that need them fail with the code \
-             damaged_data; stop the server, run 'nanoclaw check', and restore a backup"
+             damaged_data"
         ))
     }
 

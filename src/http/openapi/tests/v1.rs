@@ -19,6 +19,7 @@ use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::page::ListResponse;
 use crate::http::v1::schedules::request::{PreviewRequest, ScheduleChange, ScheduleRequest};
 use crate::http::v1::schedules::view::ScheduleResponse;
+use crate::http::v1::status::StatusResponse;
 use crate::http::v1::{schedules, usage, webhooks};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -444,9 +445,8 @@ fn schedule_routes(drawing: &mut Drawing, app: &AppDependencies) {
 }
 
 fn reports(drawing: &mut Drawing) {
-    let states = json!({"enum": ["pending", "delivered", "dead"]});
     let list = Operation::new("GET", "/v1/webhooks", "Your deliveries, newest first")
-        .query("state", states)
+        .query("state", json!({"enum": ["pending", "delivered", "dead"]}))
         .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
         .query("cursor", json!({"type": "string", "pattern": "^whd_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
         .answers::<ListResponse<webhooks::DeliveryResponse, String>>(drawing, 200, "A page");
@@ -464,6 +464,10 @@ fn reports(drawing: &mut Drawing) {
         .query("conversation_id", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}))
         .answers::<ListResponse<usage::UsageResponse, String>>(drawing, 200, "What was spent");
     drawing.add(spent);
+    let status =
+        Operation::new("GET", "/v1/status", "The state of the server; most of it for administrators");
+    let status = status.answers::<StatusResponse>(drawing, 200, "As it is; null where it is unknown");
+    drawing.add(status);
     let file = json!({"application/octet-stream": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}});
     let backup = Operation::new("GET", "/v1/backup", "The whole store as one file (administrators)");
     drawing.add(backup.says(200, "The file", file));

@@ -2,13 +2,14 @@
 
 use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
-use crate::ports::{StatsSource, StoreError, StoreStats};
+use crate::ports::{StatsSource, StoreError, StoreStats, UserJobCounts};
+use crate::store::redb::batches;
 use crate::store::redb::codec::keys::batches::{BatchLineBytes, BatchLineKey};
 use crate::store::redb::codec::keys::jobs::{JobOwnerBytes, JobOwnerKey, ReadyBytes, ReadyEntry, ReadyKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
-    BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, counters,
+    BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, WAITING_BATCHES, counters,
 };
 use crate::store::redb::store::RedbStore;
 use std::sync::PoisonError;
@@ -18,6 +19,8 @@ use std::thread::JoinHandle;
 const MAX_BATCHES: usize = 10_000;
 /// Maximum rows to read when counting jobs that wait for an approval, for all users together.
 const MAX_APPROVAL_ROWS: usize = 20_000;
+/// Jobs of a user to count in each state.
+const MAX_USER_JOBS: usize = 10_000;
 /// Ready jobs of each priority that are searched for the oldest. Users take turns in the queue, so they
 /// include the oldest job of every user while at most this many users have one.
 const READY_PROBED: usize = 256;
@@ -56,6 +59,27 @@ fn stats(reading: &ReadTransaction, now_ms: u64) -> Result<StoreStats, StoreErro
         batches: batches(reading)?,
         deliveries: DELIVERIES_DUE.read(reading)?.len()?,
         ..StoreStats::default()
+    })
+}
+
+fn user_job_counts(reading: &ReadTransaction, user: UserId) -> Result<UserJobCounts, StoreError> {
+    let owned = OWNED.read(reading)?.skipping_damaged();
+    let count = |status| -> Result<u64, StoreError> {
+        let key = |accept| JobOwnerKey { user, status, accept }.encode();
+        let mut count = 0_u64;
+        for entry in owned.range::<&JobOwnerBytes>(&key(0)..=&key(u64::MAX))?.take(MAX_USER_JOBS) {
+            entry?;
+            count = count.saturating_add(1);
+        }
+        Ok(count)
+    };
+    let tables = (&BATCH_ACTIVE.read(reading)?, &WAITING_BATCHES.read(reading)?);
+    let find = |id| batches::read::row(reading, id);
+    let lines = batches::read::unstarted_lines(tables, find, user, MAX_USER_JOBS as u64)?;
+    Ok(UserJobCounts {
+        queued: count(JobStatus::Queued)?.saturating_add(lines),
+        waiting: count(JobStatus::Waiting)?,
+        running: count(JobStatus::Running)?,
     })
 }
 
@@ -143,6 +167,13 @@ pub struct StoreLoad {
 }
 
 impl RedbStore {
+    /// Unfinished jobs of a user, counted up to 10,000 in each state.
+    pub fn user_job_counts(&self, user: UserId) -> Result<UserJobCounts, StoreError> {
+        let volatile = self.shared.volatile.count_of(user) as u64;
+        let counted = self.read(|reading| user_job_counts(reading, user))?;
+        Ok(UserJobCounts { running: counted.running.saturating_add(volatile), ..counted })
+    }
+
     /// The load as of the last commit. Cheap: redb stores the lengths of tables.
     pub fn load(&self) -> Result<StoreLoad, StoreError> {
         self.read(|reading| {
