@@ -63,9 +63,6 @@ export const patch = (path, body) => json("PATCH", path, { body });
 export const put = (path, body, options = {}) => json("PUT", path, { body, ...options });
 export const remove = (path) => json("DELETE", path);
 
-/** The text of an answer. */
-export const text = async (path, abort) => (await send("GET", path, { signal: abort })).text();
-
 /** `/path?a=1`, without parameters that are empty. */
 export function withQuery(path, parameters) {
   const query = new URLSearchParams();

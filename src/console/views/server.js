@@ -24,7 +24,7 @@ export function View({ segments }) {
   const current = tabs.some(([key]) => key === segments[0]) ? segments[0] : "overview";
   const parts = {
     overview: () => html`<${Loaded} of=${status}>${(data) => html`<${Overview} status=${data} />`}<//>`,
-    models: () => html`<${Loaded} of=${status}>${(data) => html`<${Models} models=${data.models ?? []} />`}<//>`,
+    models: () => html`<${Loaded} of=${status}>${(data) => html`<${Models} models=${data.models} />`}<//>`,
     tools: () => html`<${Tools} />`,
     users: () => html`<${Users} />`,
     invites: () => html`<${Invites} />`,

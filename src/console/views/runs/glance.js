@@ -1,39 +1,39 @@
-// The queue at a glance: how many runs have each state, up to a page of them.
+// The queue at a glance: how many runs have each state, and how busy the workers are.
 
-import { html, useData } from "../../lib/ui.js";
-import * as api from "../../lib/api.js";
+import { html, useSignal } from "../../lib/ui.js";
 import { number } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
+import { hasAccounts, isAdmin } from "../../session.js";
+import { useStatus } from "../server/status.js";
 
-const EVERY_MS = 4_000;
-const MOST = 100;
-
-async function countOf(status, abort) {
-  const page = await api.get(api.withQuery("/v1/jobs", { status, limit: MOST }), abort);
-  return { count: page.data.length, isMore: page.has_more };
-}
-
-async function load(abort) {
-  const [running, queued, waiting] = await Promise.all(["running", "queued", "waiting"].map((each) => countOf(each, abort)));
-  return { running, queued, waiting };
-}
-
-const shown = ({ count, isMore }) => `${number(count)}${isMore ? "+" : ""}`;
-
-function Figure({ name, label, value, current, onPick }) {
+function Figure({ name, label, value, more, current, onPick }) {
   const isCurrent = current === name;
   return html`<button type="button" class="runs-figure ${name}" aria-pressed=${isCurrent} onClick=${() => onPick(isCurrent ? "" : name)}>
-    <span class="figure">${value ? shown(value) : "–"}</span>
+    <span class="figure">${value === undefined ? "–" : number(value)}</span>
     <span class="name">${label}</span>
+    ${more && html`<span class="faint">${more}</span>`}
   </button>`;
 }
 
-/** Figures that filter the list when they are pressed. */
+function Workers({ workers, more }) {
+  return html`<div class="runs-figure workers">
+    <span class="figure">${workers ? html`${number(workers.busy)}<span class="faint"> / ${number(workers.total)}</span>` : "–"}</span>
+    <span class="name">${t("Workers busy")}</span>
+    ${more && html`<span class="faint">${more}</span>`}
+    ${workers && html`<span class="runs-meter" aria-hidden="true"><span style=${{ width: `${Math.min(1, workers.busy / Math.max(1, workers.total)) * 100}%` }}></span></span>`}
+  </div>`;
+}
+
+/** Figures that filter the list when they are pressed. For administrators they count the runs of all users. */
 export function Glance({ current, onPick }) {
-  const { data } = useData(load, [], EVERY_MS);
+  const { data } = useStatus();
+  const [withAccounts, admin] = [useSignal(hasAccounts), useSignal(isAdmin)];
+  const jobs = data?.jobs ?? {};
+  const later = jobs.delayed > 0 && t("for later: {n}", { n: number(jobs.delayed) });
   return html`<section class="runs-glance" aria-label=${t("Queue")}>
-    <${Figure} name="running" label=${t("running")} value=${data?.running} ...${{ current, onPick }} />
-    <${Figure} name="queued" label=${t("queued")} value=${data?.queued} ...${{ current, onPick }} />
-    <${Figure} name="waiting" label=${t("wait for approval")} value=${data?.waiting} ...${{ current, onPick }} />
+    <${Figure} name="running" label=${t("running")} value=${jobs.running} ...${{ current, onPick }} />
+    <${Figure} name="queued" label=${t("queued")} value=${jobs.queued} more=${later} ...${{ current, onPick }} />
+    <${Figure} name="waiting" label=${t("wait for approval")} value=${jobs.waiting} ...${{ current, onPick }} />
+    <${Workers} workers=${data?.workers} more=${withAccounts && admin && t("all users together")} />
   </section>`;
 }

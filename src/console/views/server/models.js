@@ -7,10 +7,10 @@ import { Empty } from "../../parts/basics.js";
 import { State } from "./overview.js";
 
 function Health({ model }) {
-  const now = useNow(model.state === "paused" && Boolean(model.until));
+  const now = useNow(Boolean(model.until));
   const leftS = model.until ? model.until - now / 1000 : 0;
   return html`
-    ${model.state ? html`<${State} state=${model.state} />` : html`<span class="faint">–</span>`}
+    <${State} state=${model.state} />
     ${leftS > 0 && html`<div class="dim">${t("asked again in {time}", { time: duration(Math.ceil(leftS)) })}</div>`}
     ${model.reason && html`<div class="dim">${plain(model.reason)}</div>`}
   `;
@@ -25,17 +25,17 @@ export function Models({ models }) {
   if (models.length === 0) {
     return html`<${Empty} title=${t("No model is configured")}>${t("Name one under models: in the configuration and start the server again.")}<//>`;
   }
-  const hasNumbers = models.some(({ calls }) => calls !== undefined);
+  const hasNumbers = models.some(({ calls }) => calls !== null);
   return html`<div class="table-frame" tabindex="0" role="region" aria-label=${t("Models")}>
     <table>
       <thead>
         <tr>
           <th scope="col">${t("Model")}</th>
           <th scope="col">${t("Health")}</th>
+          <th scope="col">${t("Can use")}</th>
+          <th scope="col" class="number">${t("Context")}</th>
           ${hasNumbers &&
-          html`<th scope="col">${t("Can use")}</th>
-            <th scope="col" class="number">${t("Context")}</th>
-            <th scope="col" class="number">${t("Calls")}</th>
+          html`<th scope="col" class="number">${t("Calls")}</th>
             <th scope="col" class="number">${t("Failures")}</th>`}
         </tr>
       </thead>
@@ -47,10 +47,10 @@ export function Models({ models }) {
               <div class="faint mono">${plain(model.id)}${model.provider ? ` · ${plain(model.provider)}` : ""}</div>
             </th>
             <td><${Health} model=${model} /></td>
+            <td>${abilities(model)}</td>
+            <td class="number">${model.context_window ? number(model.context_window) : "–"}</td>
             ${hasNumbers &&
-            html`<td>${abilities(model)}</td>
-              <td class="number">${model.context_window ? number(model.context_window) : "–"}</td>
-              <td class="number">${number(model.calls)}</td>
+            html`<td class="number">${number(model.calls)}</td>
               <td class="number">${number(model.failures)}${model.calls > 0 && model.failures > 0 ? ` (${percent(model.failures / model.calls)})` : ""}</td>`}
           </tr>`,
         )}

@@ -6,22 +6,23 @@ import { t } from "../../lib/i18n.js";
 import { href } from "../../lib/router.js";
 import { Moment } from "../../parts/basics.js";
 
-/** The words for states of models, MCP servers and sandbox levels. */
-export function stateWord(state) {
-  const words = {
-    ok: t("works"),
-    ready: t("ready"),
-    starting: t("starting"),
-    testing: t("being tested"),
-    paused: t("pauses"),
-    failing: t("fails"),
-    failed: t("failed"),
-  };
-  return words[state] ?? plain(state ?? t("unknown"));
-}
+/** States of models, MCP servers and sandbox levels: the kind of their sign, and the word for it. */
+const KINDS = {
+  ok: ["ok", () => t("works")],
+  running: ["ok", () => t("works")],
+  starting: ["testing", () => t("starting")],
+  testing: ["testing", () => t("being tested")],
+  cooling_down: ["warn", () => t("pauses")],
+  failing: ["failed", () => t("fails")],
+  unreachable: ["failed", () => t("cannot be reached")],
+  down: ["failed", () => t("does not run")],
+  failed: ["failed", () => t("failed")],
+  unknown: ["", () => t("not used yet")],
+};
 
 export function State({ state }) {
-  return html`<span class="status ${state ?? ""}"><span class="dot" aria-hidden="true"></span>${stateWord(state)}</span>`;
+  const [kind, word] = KINDS[state] ?? ["", () => plain(state)];
+  return html`<span class="status ${kind}"><span class="dot" aria-hidden="true"></span>${word()}</span>`;
 }
 
 /** Names of checks in words; others are shown as the server calls them. */
@@ -31,7 +32,7 @@ function checkName(name) {
     disk: t("Disk"),
     workers: t("Workers"),
     python: "Python",
-    javascript: "JavaScript",
+    mcp: t("MCP servers"),
     sandbox_strict: t("Sandbox: {level}", { level: "strict" }),
     sandbox_standard: t("Sandbox: {level}", { level: "standard" }),
     sandbox_lenient: t("Sandbox: {level}", { level: "lenient" }),
@@ -41,8 +42,9 @@ function checkName(name) {
 }
 
 function Checks({ checks }) {
-  // What fails stands first.
-  const ordered = [...checks].sort((a, b) => Number(a.ok) - Number(b.ok));
+  // What fails stands first, then what works with limits.
+  const rank = ({ ok, reason }) => (ok ? 1 : 0) + (reason ? 0 : 1);
+  const ordered = [...checks].sort((a, b) => rank(a) - rank(b));
   const bad = checks.filter(({ ok }) => !ok).length;
   return html`<section class="server-section" aria-label=${t("Checks")}>
     <h2>${t("Checks")}</h2>
@@ -52,7 +54,7 @@ function Checks({ checks }) {
     <ul class="server-checks">
       ${ordered.map(
         ({ name, ok, reason, hint }) => html`<li key=${name}>
-          <span class="status ${ok ? "ok" : "failed"}"><span class="dot" aria-hidden="true"></span>${checkName(name)}</span>
+          <span class="status ${ok ? (reason ? "warn" : "ok") : "failed"}"><span class="dot" aria-hidden="true"></span>${checkName(name)}</span>
           <span>${!ok && html`<strong>${t("failed")}</strong> `}${reason ? plain(reason) : ok && html`<span class="faint">${t("works")}</span>`}</span>
           ${hint && html`<span class="server-hint">${t("What helps: {hint}", { hint: plain(hint) })}</span>`}
         </li>`,
@@ -61,7 +63,10 @@ function Checks({ checks }) {
   </section>`;
 }
 
-const millis = (pair, part) => (pair ? duration(pair[part] / 1000) : "–");
+function millis(pair, part) {
+  if (!pair) return "–";
+  return pair[part] < 10 ? `${number(pair[part], 1)} ms` : duration(pair[part] / 1000);
+}
 
 /** Half of all are faster than the figure; 99 of 100 faster than the second. */
 const latency = (name, pair) => [name, millis(pair, "p50"), pair && t("99 %: {time}", { time: millis(pair, "p99") })];
@@ -69,18 +74,21 @@ const latency = (name, pair) => [name, millis(pair, "p50"), pair && t("99 %: {ti
 function Figures({ status }) {
   const { workers, jobs, store } = status;
   const known = (value, write = number) => (value === undefined || value === null ? "–" : write(value));
+  // Users see the workers and their own runs.
+  const figures = status.checks !== null && [
+    [t("Open streams"), known(status.streams)],
+    latency(t("First token"), status.first_token_ms),
+    latency(t("Length of a run"), status.job_ms),
+    latency(t("Commit to the disk"), store?.commit_ms),
+    [t("Size of the store"), known(store?.bytes, bytes)],
+    [t("Memory"), known(status.memory_bytes, bytes)],
+  ];
   const cards = [
-    workers && [t("Workers busy"), `${known(workers.busy)} / ${known(workers.total)}`],
-    jobs && [t("Runs queued"), known(jobs.queued), jobs.delayed > 0 && t("{n} more wait for their time", { n: number(jobs.delayed) })],
-    jobs && [t("Runs running"), known(jobs.running), jobs.waiting > 0 && t("{n} wait for approval", { n: number(jobs.waiting) })],
-    status.streams !== undefined && [t("Open streams"), known(status.streams)],
-    status.first_token_ms !== undefined && latency(t("First token"), status.first_token_ms),
-    status.job_ms !== undefined && latency(t("Length of a run"), status.job_ms),
-    store && latency(t("Commit to the disk"), store.commit_ms),
-    store && [t("Size of the store"), known(store.bytes, bytes)],
-    status.memory_bytes !== undefined && [t("Memory"), known(status.memory_bytes, bytes)],
-  ].filter(Boolean);
-  if (cards.length === 0) return null;
+    [t("Workers busy"), `${number(workers.busy)} / ${number(workers.total)}`],
+    [t("Runs queued"), known(jobs?.queued), jobs?.delayed > 0 && t("for later: {n}", { n: number(jobs.delayed) })],
+    [t("Runs running"), known(jobs?.running), jobs?.waiting > 0 && t("{n} wait for approval", { n: number(jobs.waiting) })],
+    ...(figures || []),
+  ];
   return html`<section class="server-section" aria-label=${t("Load")}>
     <div class="row spread">
       <h2>${t("Load")}</h2>
@@ -124,7 +132,7 @@ function Mcp({ servers }) {
               <span class="mono">${plain(name)}</span>
               <span>
                 <${State} state=${state} />
-                ${state === "ready" && html` <span class="dim">${t("{n} tools", { n: number(tools) })}</span>`}
+                ${state === "running" && html` <span class="dim">${t("{n} tools", { n: number(tools) })}</span>`}
                 ${reason && html` <span class="dim">${plain(reason)}</span>`}
               </span>
             </li>`,
@@ -136,15 +144,14 @@ function Mcp({ servers }) {
 export function Overview({ status }) {
   return html`<div class="server-part">
     <p class="dim">
-      ${status.version && t("Version {version}", { version: plain(status.version) })}
+      ${t("Version {version}", { version: plain(status.version) })}
       ${status.started_at && html` · ${t("started")} <${Moment} at=${status.started_at} />`}
     </p>
-    ${(status.degraded ?? []).map(({ part, reason }) => html`<p class="notice" key=${part}>${plain(part)}: ${plain(reason)}</p>`)}
     <${Figures} status=${status} />
     <div class="server-pair">
       ${status.checks && html`<${Checks} checks=${status.checks} />`}
       <div class="server-part">
-        ${status.sandbox?.length > 0 && html`<${Sandbox} levels=${status.sandbox} />`}
+        <${Sandbox} levels=${status.sandbox} />
         ${status.mcp && html`<${Mcp} servers=${status.mcp} />`}
       </div>
     </div>
