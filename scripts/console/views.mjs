@@ -50,6 +50,7 @@ export const tests = {
           await page.goto(`${server.origin}/#/${view}`);
           await page.waitForLoadState("networkidle");
           await sleep(200);
+          await page.locator("h1").first().waitFor(); // the module of the view is loaded
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
           if (wide > 0) found.push(`${view} ${colorScheme} ${width}: ${wide} px too wide`);
           for (const [rule, nodes] of await violations(page)) {
