@@ -466,7 +466,7 @@ export default {
   "More settings": "更多设置",
   "The model reads them before the input.": "模型在读取输入之前会先读取。",
   "Priority": "优先级",
-  "0 to 9; higher runs first.": "0 到 9，数值越大越先运行。",
+  "0 to 9; the lowest runs first.": "0 到 9，数值越小越先运行。",
   "Not before": "不早于",
   "In your time zone. Empty: now.": "按你的时区。留空表示立即开始。",
   "Most steps": "步数上限",

@@ -56,7 +56,7 @@ function MoreFields({ request, projects, hasTime }) {
             ${projects.map((each) => html`<option ...${chosen(each.id, request.project_id)}>${plain(each.name)}</option>`)}
           </select>
         <//>
-        <${Field} label=${t("Priority")} hint=${t("0 to 9; higher runs first.")}><input name="priority" type="number" min="0" max="9" value=${request.priority ?? ""} placeholder="5" /><//>
+        <${Field} label=${t("Priority")} hint=${t("0 to 9; the lowest runs first.")}><input name="priority" type="number" min="0" max="9" value=${request.priority ?? ""} placeholder="5" /><//>
       </div>
       ${hasTime && html`<${Field} label=${t("Not before")} hint=${t("In your time zone. Empty: now.")}><input name="run_at" type="datetime-local" step="1" /><//>`}
       <div class="pair">
