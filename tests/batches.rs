@@ -71,6 +71,14 @@ fn p1_a_batch_answers_every_line_in_input_order() {
         assert!(answer.contains(&format!("hello {n}")), "{answer}");
     }
     assert_eq!(results.len(), 20);
+    let first = results[0]["response"]["body"]["id"].as_str().expect("a job");
+    assert_eq!(server.get(&format!("/v1/jobs/{first}")).json()["batch_id"], json!(id));
+    let other = server.submit(&json!({"input": "alone"}));
+    assert_eq!(server.get(&format!("/v1/jobs/{other}")).json()["batch_id"], Value::Null);
+    let found = server.get(&format!("/v1/jobs?batch_id={id}&limit=100")).json();
+    let found = found["data"].as_array().expect("jobs");
+    assert!(found.len() == 20 && found.iter().all(|job| job["batch_id"] == id), "{found:?}");
+    assert_eq!(server.get("/v1/jobs?batch_id=batch_00000000000000000000000000").json()["data"], json!([]));
     let listed = server.get("/v1/batches?limit=1").json();
     assert_eq!((&listed["data"][0]["id"], &listed["has_more"]), (&json!(id), &json!(false)));
 }

@@ -206,6 +206,11 @@ fn a_schedule_can_be_paused_resumed_and_run_at_once() {
     assert_eq!(run.header("location"), Some(format!("/v1/jobs/{job}").as_str()));
     let done = server.wait(&job);
     assert_eq!((&done["status"], &done["metadata"]["schedule_id"]), (&json!("succeeded"), &paused["id"]));
+    server.wait(&server.submit(&json!({"input": "of no schedule"})));
+    let found =
+        server.get(&format!("/v1/jobs?schedule_id={}", path.rsplit('/').next().expect("an id"))).json();
+    assert_eq!((&found["data"][0]["id"], &found["data"][1]), (&json!(job), &Value::Null), "{found}");
+    assert_eq!(found["data"][0]["schedule_id"], paused["id"]);
     let server = server.crash_and_restart("");
     let kept = server.get(&path).json();
     assert_eq!((&kept["paused"], &kept["runs"]), (&json!(true), &json!(1)));

@@ -3,7 +3,7 @@
 
 use super::event::{Event, FailureCode};
 use super::handed_approvals::HandedApprovals;
-use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
+use super::id::{BatchId, ConversationId, JobId, ProjectId, ScheduleId, UserId};
 use super::job_input::InputPreview;
 use super::job_wait::JobWait;
 use super::message::Message;
@@ -122,7 +122,11 @@ pub enum JobOrigin {
     #[default]
     Client,
     /// A schedule fired.
-    Schedule,
+    Schedule {
+        /// The schedule. Missing in jobs of early versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schedule: Option<ScheduleId>,
+    },
     /// Another job's model started it. It runs beside its conversation, and its answer joins the conversation
     /// when it is ready.
     Agent {
@@ -141,7 +145,15 @@ impl JobOrigin {
     pub fn parent(&self) -> Option<JobId> {
         match self {
             Self::Agent { parent } => Some(*parent),
-            Self::Client | Self::Schedule => None,
+            Self::Client | Self::Schedule { .. } => None,
+        }
+    }
+
+    /// The schedule that started it.
+    pub fn schedule(&self) -> Option<ScheduleId> {
+        match self {
+            Self::Schedule { schedule } => *schedule,
+            Self::Client | Self::Agent { .. } => None,
         }
     }
 }
@@ -468,6 +480,13 @@ mod tests {
                 assert_eq!(end.may_become(next), (end, next) == (Failed, Queued), "{end:?} -> {next:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_job_of_an_early_version_names_no_schedule() {
+        let origin: JobOrigin = serde_json::from_str(r#"{"kind":"schedule"}"#).unwrap();
+        assert_eq!(origin, JobOrigin::Schedule { schedule: None });
+        assert_eq!(serde_json::to_string(&origin).unwrap(), r#"{"kind":"schedule"}"#);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which jobs a list shows.
 
-use super::id::{ConversationId, JobId};
+use super::id::{BatchId, ConversationId, JobId, ScheduleId};
 use super::job::Job;
 
 /// Conditions that a job must meet, all of them. [`JobFilter::NONE`] lets every job pass.
@@ -8,6 +8,10 @@ use super::job::Job;
 pub struct JobFilter {
     /// Started by this job in the background.
     pub parent: Option<JobId>,
+    /// A line of this batch.
+    pub batch: Option<BatchId>,
+    /// Started by this schedule.
+    pub schedule: Option<ScheduleId>,
     /// Of this conversation.
     pub conversation: Option<ConversationId>,
     /// Requested for this model.
@@ -24,6 +28,8 @@ impl JobFilter {
     /// No condition.
     pub const NONE: Self = Self {
         parent: None,
+        batch: None,
+        schedule: None,
         conversation: None,
         model: None,
         label: None,
@@ -39,6 +45,8 @@ impl JobFilter {
             })
         };
         self.parent.is_none_or(|parent| job.origin.parent() == Some(parent))
+            && self.batch.is_none_or(|batch| job.batch.is_some_and(|line| line.batch == batch))
+            && self.schedule.is_none_or(|schedule| job.origin.schedule() == Some(schedule))
             && self.conversation.as_ref().is_none_or(|id| job.conversation_id.as_ref() == Some(id))
             && self.model.as_ref().is_none_or(|model| job.model == *model)
             && self.label.as_ref().is_none_or(has)

@@ -1,6 +1,6 @@
 //! The job object of the API and of webhooks (DESIGN §3).
 
-use super::id::{ConversationId, JobId, ProjectId};
+use super::id::{BatchId, ConversationId, JobId, ProjectId, ScheduleId};
 use super::job::{Job, JobError, JobStatus};
 use super::job_wait::JobWaitReason;
 use super::message::Message;
@@ -73,6 +73,10 @@ pub struct JobObject {
     /// The parent job, for background jobs.
     parent_id: Option<JobId>,
     project_id: Option<ProjectId>,
+    /// The batch whose line it is.
+    batch_id: Option<BatchId>,
+    /// The schedule that started it.
+    schedule_id: Option<ScheduleId>,
     /// The newest user message, at most 1 KiB of it; with `?include=input` the whole input. `null` when the
     /// message was deleted.
     input: Option<Input>,
@@ -111,6 +115,8 @@ impl JobObject {
             conversation_id: job.conversation_id,
             parent_id: job.origin.parent(),
             project_id: job.project_id,
+            batch_id: job.batch.map(|line| line.batch),
+            schedule_id: job.origin.schedule(),
             output_text: Output::LeftOut,
             usage: job.usage,
             error: job.error,

@@ -68,8 +68,8 @@ routes! {
     GET "/openapi.json" Public [] => sync openapi::openapi;
 
     GET "/v1/jobs" User [
-        "status", "parent", "conversation_id", "model", "metadata", "created_from", "created_before", "limit",
-        "cursor"
+        "status", "parent", "batch_id", "schedule_id", "conversation_id", "model", "metadata", "created_from",
+        "created_before", "limit", "cursor"
     ] => async v1::jobs::list;
     POST "/v1/jobs" User ["wait", "stream", "format"] => body v1::jobs::submit::submit;
     GET "/v1/jobs/{id}" User ["wait", "include"] => async v1::jobs::show;

@@ -130,6 +130,8 @@ async fn job_lists_are_paged_without_gap_or_repetition() {
         "created_from=yesterday",
         "created_before=-1",
         "conversation_id=a%20b",
+        "batch_id=x",
+        "schedule_id=job_00000000000000000000000000",
         "model=a&model=b",
     ] {
         assert_eq!(server.get(&format!("/v1/jobs?{bad}")).await.status, 400, "{bad}");

@@ -71,7 +71,7 @@ impl CronTool {
     fn add(&self, arguments: &CronArguments, context: &ToolContext) -> Result<Value, ToolError> {
         let origin = match context.origin {
             JobOrigin::Client => None,
-            JobOrigin::Schedule => Some("A run of a schedule"),
+            JobOrigin::Schedule { .. } => Some("A run of a schedule"),
             JobOrigin::Agent { .. } => Some("A background job"),
         };
         if let Some(origin) = origin {

@@ -99,7 +99,8 @@ fn a_schedule_that_runs_now_makes_one_job_and_keeps_its_next_run() {
     let hourly = setup.put(1, cron("0 * * * *"));
     assert_eq!(setup.store.run_now(BOB, hourly, id(7)).wait(), Ok(None), "it is not his");
     let job = setup.store.run_now(ANN, hourly, id(7)).wait().unwrap().expect("a job");
-    assert_eq!((job.id, job.status, job.origin), (id(7), JobStatus::Queued, JobOrigin::Schedule));
+    assert_eq!((job.id, job.status), (id(7), JobStatus::Queued));
+    assert_eq!(job.origin, JobOrigin::Schedule { schedule: Some(hourly) });
     let now = setup.read(hourly);
     assert_eq!((now.next_run_ms, now.last_due_ms), (Some(START_MS + HOUR_MS), None));
     assert_eq!((now.runs, now.last_job, now.last_run_ms), (1, Some(id(7)), Some(START_MS)));

@@ -28,6 +28,7 @@ function Acts({ batch, onChanged }) {
   const isOver = isBatchOver(batch);
   return html`<div class="actions">
     ${batch.status === "in_progress" && html`<${Button} icon="stop" label=${t("Cancel")} isBusy=${isBusy} onClick=${cancel} />`}
+    <a class="button" href=${href("runs", [], { batch: batch.id })}>${t("Runs")}</a>
     <a class="button" href="${path}/results" download="${batch.id}.jsonl"><${Icon} name="download" /><span>${t("Download results")}</span></a>
     ${isOver && html`<${Button} kind="quiet danger" icon="trash" isIconOnly label=${t("Delete the batch")} onClick=${remove} />`}
   </div>`;

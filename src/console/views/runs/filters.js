@@ -6,9 +6,9 @@ import { plain, statusWord } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
 import { Button, Field } from "../../parts/basics.js";
 
-const NAMES = ["status", "model", "conversation", "parent", "metadata", "from", "to"];
+const NAMES = ["status", "model", "conversation", "batch", "schedule", "parent", "metadata", "from", "to"];
 export const STATUSES = ["queued", "running", "waiting", "succeeded", "failed", "cancelled"];
-const HIDDEN = ["conversation", "parent", "metadata", "from", "to"];
+const HIDDEN = NAMES.slice(2);
 
 /** A local time without zone as the server wants it. */
 function moment(local) {
@@ -20,10 +20,12 @@ function moment(local) {
 export function filtersOf(query, isOfAddress = false) {
   const found = Object.fromEntries(NAMES.map((name) => [name, query.get(name)]).filter(([, value]) => value));
   if (isOfAddress) return found;
-  const { conversation, from, to, metadata, ...same } = found;
+  const { conversation, batch, schedule, from, to, metadata, ...same } = found;
   const filters = {
     ...same,
     conversation_id: conversation,
+    batch_id: batch,
+    schedule_id: schedule,
     created_from: from && moment(from),
     created_before: to && moment(to),
     // Half-written metadata would be refused.
@@ -60,6 +62,8 @@ export function Filters({ query, onChange }) {
       ${text("to", t("Created before"), { type: "datetime-local" })}
       ${text("metadata", t("Metadata"), { placeholder: t("key=value"), pattern: ".+=.*" })}
       ${text("conversation", t("Conversation"), { placeholder: "conv_…" })}
+      ${text("batch", t("Batch"), { placeholder: "batch_…" })}
+      ${text("schedule", t("Schedule"), { placeholder: "sched_…" })}
       ${text("parent", t("Parent run"), { placeholder: "job_…" })}
     </div>`}
   </form>`;

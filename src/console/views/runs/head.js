@@ -96,7 +96,7 @@ function Links({ job }) {
       <li><a href=${href("runs", [], { conversation })}>${t("Runs of the conversation")}</a></li>`}
     ${parent && html`<li><a href=${href("runs", [parent])}>${t("Parent run")}</a></li>`}
     ${batch && html`<li><a href=${href("batches", [batch])}>${t("Batch")}</a></li>`}
-    ${schedule && html`<li><a href=${href("schedules")}>${t("Schedule")}</a></li>`}
+    ${schedule && html`<li><a href=${href("schedules", [schedule])}>${t("Schedule")}</a></li>`}
     ${project && html`<li><a href=${href("files", [project])}>${t("Files of the project")}</a></li>`}
     ${pairs.map(
       ([key, value]) => html`<li><a class="tag" href=${href("runs", [], { metadata: `${key}=${value}` })} title=${t("Runs with the same metadata")}>${short(key, 40)}=${short(value, 60)}</a></li>`,

@@ -85,8 +85,6 @@ export function NewSchedule({ onClose, onMade }) {
   const [make, isBusy] = useAction(async (form) => {
     const name = new FormData(form).get("name").trim();
     const job = readJob(form);
-    // Its runs can be found by it.
-    if (name && !job.metadata?.schedule) job.metadata = { ...job.metadata, schedule: name };
     // The server remembers no keys of schedules, so this is sent once.
     await api.post("/v1/schedules", { ...(name && { name }), ...timing, job });
     notify(t("The schedule is stored."));
@@ -98,7 +96,7 @@ export function NewSchedule({ onClose, onMade }) {
   };
   return html`<${Dialog} title=${t("New schedule")} onClose=${onClose}>
     <form class="form" onSubmit=${submit}>
-      <${Field} label=${t("Name")} hint=${t("Its runs carry it as metadata schedule=NAME.")}><input name="name" maxlength="64" autocomplete="off" autofocus /><//>
+      <${Field} label=${t("Name")}><input name="name" maxlength="64" autocomplete="off" autofocus /><//>
       <${TimingFields} value=${when} set=${setWhen} />
       <div class="schedules-frame"><${NextRuns} timing=${timing} tz=${when.tz} /></div>
       <${JobFields} />

@@ -13,26 +13,16 @@ import { timingText } from "./timing.js";
 const PAGE = 50;
 const LIVE_MS = 5_000;
 
-/** A server of an older version has no such act. */
-export async function orExplain(promise) {
-  try {
-    return await promise;
-  } catch (error) {
-    if (error.status === 404 || error.status === 405) throw new Error(t("This server cannot do that yet; a newer version can."));
-    throw error;
-  }
-}
-
 /** Pause, resume, run now, delete. */
 export function ScheduleActs({ schedule, onChanged, isSmall = false }) {
   const path = `/v1/schedules/${encodeURIComponent(schedule.id)}`;
   const kind = isSmall ? "quiet small" : "";
   const [pause, isPausing] = useAction(async () => {
-    await orExplain(api.patch(path, { paused: !schedule.paused }));
+    await api.patch(path, { paused: !schedule.paused });
     onChanged();
   });
   const [runNow, isStarting] = useAction(async () => {
-    const job = await orExplain(api.post(`${path}/run`));
+    const job = await api.post(`${path}/run`);
     notify(t("A run has begun."));
     if (isSmall) onChanged();
     else go(href("runs", [job.id]));

@@ -14,17 +14,6 @@ import { timingText } from "./timing.js";
 
 const LIVE_MS = 5_000;
 
-/** Runs are found by metadata; the console writes it, other clients may. */
-function Runs({ schedule }) {
-  const mark = schedule.job?.metadata?.schedule;
-  if (!mark) {
-    return html`<p class="faint">${t("Only the last run is known: the schedule's request has no metadata “schedule”, by which runs could be found.")}</p>`;
-  }
-  return html`<${RunTable} filters=${{ metadata: `schedule=${mark}` }} label=${t("Runs of the schedule")} everyMs=${LIVE_MS}>
-    <p class="faint">${t("It has not run yet.")}</p>
-  <//>`;
-}
-
 export function SchedulePage({ id }) {
   const found = useData((abort) => api.get(`/v1/schedules/${encodeURIComponent(id)}`, abort), [id], LIVE_MS);
   const schedule = found.data;
@@ -62,6 +51,10 @@ export function SchedulePage({ id }) {
     <${Output} text=${inputText(input)} label=${t("Input")} />
     ${Object.keys(settings).length > 0 &&
     html`<details class="runs-more"><summary>${t("Settings of the request")}</summary><${Output} text=${JSON.stringify(settings, null, 2)} label="JSON" /></details>`}
-    <section class="section"><h2>${t("Runs of the schedule")}</h2><${Runs} schedule=${schedule} /></section>
+    <section class="section"><h2>${t("Runs of the schedule")}</h2>
+      <${RunTable} filters=${{ schedule_id: id }} label=${t("Runs of the schedule")} everyMs=${LIVE_MS}>
+        <p class="faint">${t("It has not run yet.")}</p>
+      <//>
+    </section>
   </div>`;
 }

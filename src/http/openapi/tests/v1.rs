@@ -4,7 +4,7 @@ use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW};
-use crate::domain::id::{ConversationId, JobId};
+use crate::domain::id::{BatchId, ConversationId, JobId, ScheduleId};
 use crate::domain::image::ImageType;
 use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
@@ -219,6 +219,8 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
         .query("status", words)
         .query("parent", drawing.shape::<JobId>())
+        .query("batch_id", drawing.shape::<BatchId>())
+        .query("schedule_id", drawing.shape::<ScheduleId>())
         .query("conversation_id", drawing.shape::<ConversationId>())
         .query("model", json!({"type": "string"}))
         .query("metadata", json!({"type": "string", "description": "key=value", "pattern": "="}))

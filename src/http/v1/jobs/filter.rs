@@ -1,6 +1,6 @@
 //! The query of `GET /v1/jobs`.
 
-use crate::domain::id::{ConversationId, JobId};
+use crate::domain::id::{BatchId, ConversationId, JobId, ScheduleId};
 use crate::domain::job::JobStatus;
 use crate::domain::job_filter::JobFilter;
 use crate::domain::nearest::hint;
@@ -10,6 +10,7 @@ use crate::http::request::quoted::quoted;
 use crate::http::request::values::UnixMillis;
 use serde::Deserialize;
 use serde_json::Value;
+use std::str::FromStr;
 
 /// `?status=`.
 pub(super) fn status(query: &QueryString) -> Result<Option<JobStatus>, ApiError> {
@@ -32,8 +33,6 @@ pub(super) fn filter(query: &QueryString) -> Result<JobFilter, ApiError> {
     };
     let read = |name: &'static str| query.text(name).map(|text| (name, text));
     let time = |name| read(name).map(|(name, text)| moment(name, text)).transpose();
-    let parent = read("parent")
-        .map(|(name, text)| text.parse::<JobId>().map_err(|_| refused(name, "must be a job's id", text)));
     let conversation = read("conversation_id").map(|(name, text)| {
         ConversationId::try_from(text.to_owned()).map_err(|rule| refused(name, &rule, text))
     });
@@ -42,13 +41,23 @@ pub(super) fn filter(query: &QueryString) -> Result<JobFilter, ApiError> {
         if text.contains('=') { Ok(text.to_owned()) } else { Err(refused(name, rule, text)) }
     });
     Ok(JobFilter {
-        parent: parent.transpose()?,
+        parent: id::<JobId>(query, "parent", "a job's")?,
+        batch: id::<BatchId>(query, "batch_id", "a batch's")?,
+        schedule: id::<ScheduleId>(query, "schedule_id", "a schedule's")?,
         conversation: conversation.transpose()?,
         model: query.text("model").map(str::to_owned),
         label: label.transpose()?,
         created_from_ms: time("created_from")?,
         created_before_ms: time("created_before")?,
     })
+}
+
+/// The id in this parameter; `whose` says of what.
+fn id<T: FromStr>(query: &QueryString, name: &str, whose: &str) -> Result<Option<T>, ApiError> {
+    let Some(text) = query.text(name) else { return Ok(None) };
+    text.parse()
+        .map(Some)
+        .map_err(|_| ApiError::value(name, format!("'{name}' must be {whose} id, not {}", quoted(text))))
 }
 
 fn moment(name: &str, text: &str) -> Result<u64, ApiError> {

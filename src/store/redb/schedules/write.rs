@@ -145,7 +145,11 @@ fn scheduled_job(
         id,
         user: schedule.user,
         created_at_ms,
-        spec: JobSpec { origin: JobOrigin::Schedule, max_total_tokens, ..order.spec },
+        spec: JobSpec {
+            origin: JobOrigin::Schedule { schedule: Some(schedule.id) },
+            max_total_tokens,
+            ..order.spec
+        },
         in_existing: false,
     }
 }

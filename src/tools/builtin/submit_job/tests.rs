@@ -94,7 +94,7 @@ fn a_background_job_gets_its_task_and_tools_but_cannot_submit_jobs() {
 fn only_a_job_of_a_client_can_submit_jobs() {
     let jobs = Arc::new(RecordingJobs::default());
     let (spawn, cron, _toolbox) = tools(&jobs);
-    for origin in [JobOrigin::Schedule, JobOrigin::Agent { parent: JobId::from_bits(1) }] {
+    for origin in [JobOrigin::Schedule { schedule: None }, JobOrigin::Agent { parent: JobId::from_bits(1) }] {
         let refused = make(spawn.as_ref(), json!({"task": "x"}), &from(origin)).unwrap_err();
         assert!(refused.contains("do the task yourself"), "{refused}");
         let add = json!({"action": "add", "message": "x", "every_s": 60});
