@@ -17,6 +17,7 @@ mod anthropic_messages;
 mod approvals;
 mod ask;
 mod attacks;
+mod batch_checks;
 mod batch_cli;
 mod batch_files;
 mod batches;

@@ -305,6 +305,11 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
     let anns = create_everything(&ann);
     let project = &anns.ids["/api/projects"];
     let unknown = unknown_id(project);
+    // A dry run says in its faults what an upload answers with.
+    let checked = |(status, text): StatusAndBody| {
+        assert!(status == 200 && text.contains("\"valid\":0"), "{status} {text}");
+        (404, text)
+    };
     let use_project = |project: &str| {
         let job = json!({"input": "x", "project_id": project});
         let line = json!({"custom_id": "a", "body": job});
@@ -318,6 +323,7 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
         [
             send("/v1/jobs", &job),
             bob.send("POST", "/v1/batches", ("application/jsonl", &line.to_string())),
+            checked(bob.send("POST", "/v1/batches?dry_run=true", ("application/jsonl", &line.to_string()))),
             send("/v1/schedules", &json!({"every_s": 60, "job": job})),
             send("/api/conversations", &mine),
             bob.send("PATCH", &format!("/api/conversations/{own}"), ("application/json", &mine.to_string())),
@@ -403,13 +409,15 @@ fn p7_a_batch_cannot_be_made_of_a_file_of_another_user() {
     assert_eq!(status, 200, "{file}");
     let file: Value = serde_json::from_str(&file).expect("a file");
     let file = file["id"].as_str().expect("an id");
-    let make = |person: &Client<'_>, file: &str| {
+    let make = |person: &Client<'_>, file: &str, query: &str| {
         let order = json!({"input_file_id": file, "endpoint": "/v1/jobs", "completion_window": "24h"});
-        person.send("POST", "/v1/batches", ("application/json", &order.to_string()))
+        person.send("POST", &format!("/v1/batches{query}"), ("application/json", &order.to_string()))
     };
-    let foreign = make(&bob, file);
-    assert_eq!((foreign.0, &foreign), (404, &make(&bob, &unknown_id(file))));
-    let batch: Value = serde_json::from_str(&make(&ann, file).1).expect("a batch");
+    for dry_run in ["", "?dry_run=true"] {
+        let foreign = make(&bob, file, dry_run);
+        assert_eq!((foreign.0, &foreign), (404, &make(&bob, &unknown_id(file), dry_run)));
+    }
+    let batch: Value = serde_json::from_str(&make(&ann, file, "").1).expect("a batch");
     let ended = ann.get(&format!("/v1/batches/{}?wait=30", batch["id"].as_str().expect("an id"))).1;
     let ended: Value = serde_json::from_str(&ended).expect("a batch");
     let results = ended["output_file_id"].as_str().expect("a file");

@@ -39,6 +39,26 @@ fn p1_an_idempotent_replay_is_answered_even_when_the_quota_is_zero() {
 }
 
 #[test]
+fn p8_a_dry_run_of_a_batch_counts_a_quota_among_its_faults() {
+    let server = Server::start_with(MULTI);
+    let ann = token(&register(&server, "ann"));
+    let bounded = with(&server, &ann, "PATCH /api/users/2", &json!({"quota": {"unfinished_jobs": 1}}));
+    assert_eq!(bounded.status, 200, "{}", bounded.body);
+    let bearer = format!("Bearer {ann}");
+    let check = |count: usize| {
+        let line = |n: usize| json!({"custom_id": n.to_string(), "body": {"input": "x"}}).to_string();
+        let body = (0..count).map(line).collect::<Vec<_>>().join("\n");
+        let headers = [("authorization", bearer.as_str())];
+        server.request(("POST", "/v1/batches?dry_run=true"), &headers, &body).json()
+    };
+    assert_eq!((&check(1)["valid"], &check(1)["faults"]), (&json!(1), &json!([])));
+    let much = check(2);
+    assert_eq!((&much["valid"], &much["faults"][0]["line"]), (&json!(2), &Value::Null), "{much}");
+    let message = much["faults"][0]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("2 new jobs") && much["faults"][1].is_null(), "{much}");
+}
+
+#[test]
 fn p8_a_batch_and_a_schedule_stop_when_the_tokens_of_the_day_are_spent() {
     let server = Server::start_with(&format!("{MULTI}limits: {{schedule_s: 1}}\n"));
     register(&server, "ann");

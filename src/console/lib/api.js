@@ -17,7 +17,7 @@ export class ApiError extends Error {
 export const sessionLost = signal(0);
 
 /** The error of an answer in the shape of /v1 (`error`) or of /api (`message`). */
-async function errorOf(response) {
+export async function errorOf(response) {
   let body = {};
   try {
     body = await response.json();

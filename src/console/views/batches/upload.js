@@ -1,13 +1,13 @@
 // A dropped or chosen file: checked first, then sent.
 
-import { html, useRef, useState } from "../../lib/ui.js";
+import { html, useEffect, useRef, useState } from "../../lib/ui.js";
 import * as api from "../../lib/api.js";
-import { bytes, number, plain } from "../../lib/format.js";
+import { bytes, number, percent, plain, short } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
 import { go, href } from "../../lib/router.js";
 import { Button, Field, notifyError, useAction } from "../../parts/basics.js";
 import { Icon } from "../../parts/icons.js";
-import { check } from "./check.js";
+import { check, sendFile } from "./check.js";
 
 const EXAMPLE = '{"custom_id": "a", "body": {"input": "one"}}';
 
@@ -15,11 +15,12 @@ function Faults({ result }) {
   if (result.faults.length === 0) return null;
   return html`<div class="table-frame batches-faults" tabindex="0" role="region" aria-label=${t("What is wrong")}>
     <table>
-      <thead><tr><th scope="col" class="number">${t("Line")}</th><th scope="col">${t("What is wrong")}</th><th scope="col">${t("Member")}</th></tr></thead>
+      <thead><tr><th scope="col" class="number">${t("Line")}</th><th scope="col">custom_id</th><th scope="col">${t("What is wrong")}</th><th scope="col">${t("Member")}</th></tr></thead>
       <tbody>
         ${result.faults.map(
           (fault) => html`<tr>
             <td class="number">${fault.line === null ? t("file") : number(fault.line)}</td>
+            <td class="mono">${fault.custom_id ? short(fault.custom_id, 40) : "–"}</td>
             <td>${plain(fault.message)}</td>
             <td class="mono">${fault.param ? plain(fault.param) : "–"}</td>
           </tr>`,
@@ -38,17 +39,27 @@ function Figures({ result }) {
   </div>`;
 }
 
+/** What is being done with the file, and how much of it has been sent. */
+function Sending({ share, label }) {
+  // Behind the last byte the server still works.
+  return html`<div class="files-progress">
+    <span class="faint" role="status">${label}</span>
+    <progress aria-label=${label} max="1" value=${share < 1 ? share : undefined}></progress>
+    <span class="number">${percent(share)}</span>
+  </div>`;
+}
+
 /** The chosen file with what the check says, and the button that sends it. */
-function Chosen({ file, result, onDone }) {
+function Chosen({ file, result, checked, onDone }) {
   const [concurrency, setConcurrency] = useState("");
   const [webhook, setWebhook] = useState("");
   const [progress, setProgress] = useState(null);
   const [send, isBusy] = useAction(async () => {
     const path = api.withQuery("/v1/batches", { concurrency, webhook_url: webhook });
-    setProgress(t("The file is being sent …"));
+    setProgress(0);
     try {
       const headers = { "Idempotency-Key": api.newKey() };
-      const batch = await (await api.send("POST", path, { body: file, type: "application/jsonl", headers })).json();
+      const batch = await sendFile(path, file, { headers, onProgress: setProgress });
       go(href("batches", [batch.id]));
     } finally {
       setProgress(null);
@@ -64,9 +75,8 @@ function Chosen({ file, result, onDone }) {
       <span class="row"><${Icon} name="file" /><strong>${plain(file.name)}</strong><span class="faint">${bytes(file.size)}</span></span>
       <${Button} kind="quiet small" icon="close" label=${t("Another file")} onClick=${onDone} />
     </div>
-    ${!result ? html`<p class="faint" role="status">${t("The lines are being checked …")}</p>` : html`<${Figures} result=${result} /><${Faults} result=${result} />`}
-    ${result && !isFine && html`<p class="dim">${t("One faulty line refuses the whole batch: nothing was stored. Change the file and choose it again.")}</p>`}
-    ${result?.isLocal && isFine && html`<p class="faint">${t("The form of the lines is right. Models, tools and limits are checked when it is sent.")}</p>`}
+    ${!result ? html`<${Sending} share=${checked} label=${t("The lines are being checked …")} />` : html`<${Figures} result=${result} /><${Faults} result=${result} />`}
+    ${result && !isFine && html`<p class="dim">${t("One faulty line refuses the whole batch. Nothing was stored: change the file and choose it again.")}</p>`}
     <div class="row batches-send">
       <${Field} label=${t("Runs at the same time")}><input type="number" min="1" max="1000" placeholder=${t("the server's choice")} value=${concurrency} onInput=${(event) => setConcurrency(event.currentTarget.value)} /><//>
       <${Field} label=${t("Webhook at the end")}><input type="url" placeholder="https://" value=${webhook} onInput=${(event) => setWebhook(event.currentTarget.value)} /><//>
@@ -74,7 +84,7 @@ function Chosen({ file, result, onDone }) {
         <${Icon} name="send" /><span>${isFine ? t("Send {n} lines", { n: number(result.lines) }) : t("Send")}</span>
       </button>
     </div>
-    ${progress && html`<p class="faint" role="status">${progress}</p>`}
+    ${progress !== null && html`<${Sending} share=${progress} label=${t("The file is being sent …")} />`}
   </form>`;
 }
 
@@ -83,20 +93,28 @@ export function Upload() {
   const [result, setResult] = useState(null);
   const [isOver, setOver] = useState(false);
   const picker = useRef(null);
+  const [checked, setChecked] = useState(0);
   const latest = useRef(null);
+  const leave = () => latest.current?.abort();
+  useEffect(() => leave, []);
   const choose = async (next) => {
     if (!next) return;
-    latest.current = next;
+    leave();
+    const { signal } = (latest.current = new AbortController());
     setFile(next);
     setResult(null);
+    setChecked(0);
     try {
-      const found = await check(next);
-      if (latest.current === next) setResult(found);
+      setResult(await check(next, { onProgress: setChecked, signal }));
     } catch (error) {
-      if (latest.current !== next) return;
+      if (signal.aborted) return;
       notifyError(error);
       setFile(null);
     }
+  };
+  const done = () => {
+    leave();
+    setFile(null);
   };
   const drop = (event) => {
     event.preventDefault();
@@ -113,7 +131,7 @@ export function Upload() {
       event.currentTarget.value = "";
     }} />
     ${file
-      ? html`<${Chosen} key=${`${file.name}-${file.lastModified}`} file=${file} result=${result} onDone=${() => setFile(null)} />`
+      ? html`<${Chosen} key=${`${file.name}-${file.lastModified}`} file=${file} result=${result} checked=${checked} onDone=${done} />`
       : html`<div class="batches-invite">
           <${Button} kind="primary" icon="plus" label=${t("Choose a JSONL file")} onClick=${() => picker.current.click()} />
           <span class="dim">${t("or drop it here. A line for each run:")}</span>

@@ -10,6 +10,7 @@ use crate::domain::job_object::JobObject;
 use crate::http::ToolResponse;
 use crate::http::dependencies::AppDependencies;
 use crate::http::health::{HealthResponse, ReadinessResponse};
+use crate::http::v1::batches::check::BatchCheckResponse;
 use crate::http::v1::batches::from_file::FileBatchRequest;
 use crate::http::v1::batches::results::BatchResultLine;
 use crate::http::v1::batches::{BatchListResponse, DeletedBatchResponse};
@@ -364,12 +365,15 @@ fn batches(drawing: &mut Drawing, app: &AppDependencies) {
             "application/jsonl": {"schema": named("BatchLines")},
             "application/json": {"schema": named("FileBatch")},
         });
+        let stored = [drawing.shape::<BatchObject>(), drawing.shape::<BatchCheckResponse>()];
+        let stored = json_of(json!({"anyOf": stored}));
         let accept = Operation::new(method, "/v1/batches", "Stores a batch of jobs, all or none")
             .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": app.limits.batch_concurrency, "x-limit": "batch_concurrency"}))
             .query("webhook_url", json!({"type": "string", "format": "uri"}))
+            .query("dry_run", json!({"type": "boolean", "description": "Check the lines and store nothing"}))
             .header("Idempotency-Key", key())
             .takes(lines)
-            .answers::<BatchObject>(drawing, 200, "The batch of a file is stored, or has failed and says why")
+            .says(200, "The batch of a file is stored, or has failed and says why; or what is wrong", stored)
             .answers::<BatchObject>(drawing, 202, "The batch is stored");
         drawing.add(accept);
     }

@@ -1,6 +1,7 @@
 //! `POST /v1/batches` with `input_file_id`, in the shape of `OpenAI`: the lines of an uploaded file. A file
 //! with faults makes a batch that has failed and names them.
 
+use super::check;
 use super::intake::{BatchIntake, NewBatchLines};
 use super::options::BatchOptions;
 use super::result_files;
@@ -77,7 +78,9 @@ pub(crate) async fn create(
     let source = source(typed::from_map(map)?, &context.app)?;
     let mut fingerprint = RequestFingerprint::new("batch of a file");
     fingerprint.update(body);
-    quota::check(context, user, key, NewWork::job(0)).await?;
+    if !options.is_dry_run {
+        quota::check(context, user, key, NewWork::job(0)).await?;
+    }
     let (files, wanted) = (Arc::clone(&context.app.files), source.input_file);
     let file = context.read(move |_| files.file(user, wanted)).await?.ok_or(ApiError::NotFound("file"))?;
     let opened = open(context, &file).await?;
@@ -85,6 +88,9 @@ pub(crate) async fn create(
     let lines = NewBatchLines { file: Some(source.endpoint), ..lines };
     let intake = BatchIntake::new(&context.app, lines);
     let mut intake = read_lines(context, intake, opened, key).await?;
+    if intake.is_dry_run() {
+        return check::answer(context, intake).await;
+    }
     let faults = intake.take_faults();
     new.lines = if faults.is_empty() { intake.stored() } else { 0 };
     new.source = Some(BatchSource { faults, ..source });
@@ -156,8 +162,10 @@ async fn read_lines(
         at = at.saturating_add(piece.len() as u64);
         if intake.push(&piece)? {
             intake = intake.store().await?;
-            // The stored lines count already.
-            quota::check(context, user, key, NewWork::job(0)).await?;
+            if !intake.is_dry_run() {
+                // The stored lines count already.
+                quota::check(context, user, key, NewWork::job(0)).await?;
+            }
         }
     }
     intake.finish().await

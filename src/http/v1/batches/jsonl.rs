@@ -49,6 +49,7 @@ impl LineSplitter {
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
         if self.rest.len().saturating_add(bytes.len()) > self.limit {
+            self.rest.clear();
             return Err(LineTooLong { number: self.number.saturating_add(1), limit: self.limit });
         }
         self.rest.extend_from_slice(bytes);

@@ -81,6 +81,16 @@ pub(crate) fn parse(
     Ok(NewLine { custom_id: custom_id.0, spec })
 }
 
+/// The `custom_id` of a line that has a fault elsewhere.
+pub(crate) fn custom_id(text: &[u8]) -> Option<String> {
+    /// The one member that is read.
+    #[derive(Deserialize)]
+    struct NamedLine {
+        custom_id: BoundedText<1, 256>,
+    }
+    serde_json::from_slice::<NamedLine>(text).ok().map(|line| line.custom_id.0)
+}
+
 /// A line is answered at its end.
 fn refuse_early_answers(body: &Map<String, Value>) -> Result<(), ApiError> {
     for name in ["stream", "background"] {

@@ -2,10 +2,12 @@
 //! batch is never held in memory.
 
 mod answer;
+pub(crate) mod check;
 pub(crate) mod from_file;
 mod intake;
 mod jsonl;
 mod line;
+pub(crate) mod line_fault;
 mod options;
 pub(crate) mod result_files;
 pub(crate) mod results;

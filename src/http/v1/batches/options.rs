@@ -20,6 +20,8 @@ pub(crate) struct BatchOptions {
     pub(crate) concurrency: u32,
     pub(crate) webhook_url: Option<WebhookUrl>,
     pub(crate) key: Option<KeyDigest>,
+    /// Whether the lines are only checked.
+    pub(crate) is_dry_run: bool,
     headers: JobHeaders,
 }
 
@@ -30,11 +32,14 @@ impl BatchOptions {
         let concurrency = concurrency.and_then(|n| u32::try_from(n).ok()).unwrap_or(CONCURRENCY);
         let url = query.text("webhook_url").map(|url| WebhookUrl::try_from(url.to_owned())).transpose();
         let url = url.map_err(|rule| ApiError::value("webhook_url", format!("'webhook_url' {rule}")))?;
+        let is_dry_run = query.flag("dry_run")?.unwrap_or(false);
         Ok(Self {
             user: request.user,
             concurrency: concurrency.min(limits.batch_concurrency),
             webhook_url: url.map(|url| check_address(url, app)).transpose()?,
-            key: idempotency::key(&request.headers)?,
+            // A dry run makes nothing that a key could name.
+            key: idempotency::key(&request.headers)?.filter(|_| !is_dry_run),
+            is_dry_run,
             headers: JobHeaders::of(&request.headers)?,
         })
     }
@@ -43,8 +48,8 @@ impl BatchOptions {
     pub(crate) fn new_batch(self, app: &AppDependencies) -> (NewBatch, NewBatchLines) {
         let created_at_ms = app.clock.now_ms();
         let id = BatchId::from_bits(app.mint.mint(created_at_ms, app.entropy.random()));
-        let Self { user, concurrency, webhook_url, headers, .. } = self;
+        let Self { user, concurrency, webhook_url, headers, is_dry_run, .. } = self;
         let new = NewBatch { id, user, created_at_ms, lines: 0, concurrency, webhook_url, source: None };
-        (new, NewBatchLines { id, user, file: None, headers })
+        (new, NewBatchLines { id, user, file: None, is_dry_run, headers })
     }
 }

@@ -2,7 +2,9 @@
 //! batch is accepted in one transaction. A 202 means that the batch is on the disk (P1).
 //!
 //! A short JSON body that names an uploaded file makes a batch of that file instead ([`super::from_file`]).
+//! A dry run stores nothing ([`super::check`]).
 
+use super::check;
 use super::from_file;
 use super::intake::BatchIntake;
 use super::options::BatchOptions;
@@ -49,13 +51,13 @@ pub(crate) async fn upload(
     drop(request); // frees the headers while the lines arrive
     let (user, key) = (options.user, options.key);
     let announced = body.announced_bytes();
-    if announced > context.app.limits.batch_bytes {
-        return Err(ApiError::BatchTooLarge(context.app.limits.batch_bytes));
-    }
-    let announced = usize::try_from(announced).unwrap_or(usize::MAX);
-    quota::check(context, user, key, NewWork::job(announced)).await?;
     let (mut new, lines) = options.new_batch(&context.app);
-    let intake = BatchIntake::new(&context.app, lines);
+    let mut intake = BatchIntake::new(&context.app, lines);
+    intake.check_bytes(announced)?;
+    if !intake.is_dry_run() {
+        let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+        quota::check(context, user, key, NewWork::job(announced)).await?;
+    }
     let (intake, fingerprint) = match body {
         BatchBody::Arriving(body) => receive(context, intake, body, key).await?,
         BatchBody::Whole(bytes) => {
@@ -65,6 +67,9 @@ pub(crate) async fn upload(
             (intake.finish().await?, fingerprint)
         }
     };
+    if intake.is_dry_run() {
+        return check::answer(context, intake).await;
+    }
     new.lines = intake.stored();
     quota::check(context, user, key, NewWork { jobs: u64::from(new.lines), bytes: 0 }).await?;
     let accepted = intake.accept(new, key.map(|key| key.of(fingerprint))).await?;
@@ -128,7 +133,7 @@ async fn receive(
     let deadline = Instant::now() + WHOLE_TIME;
     let mut fingerprint = RequestFingerprint::new("batch");
     let (mut place, mut rate, sender) = (BodyMemory::of(context, &body), BodyPace::default(), body.sender());
-    loop {
+    while !intake.is_given_up() {
         let until = deadline.min(Instant::now() + patience);
         let next = tokio::time::timeout_at(until, rate.next(&mut body, &mut place)).await;
         let Some(data) = next.map_err(|_| ApiError::BodyTimeout(limits.body_timeout_s))?? else { break };
@@ -136,8 +141,10 @@ async fn receive(
         if intake.push(&data)? {
             intake = intake.store().await?;
             place.release();
-            // The stored lines count already.
-            quota::check(context, sender.user(), key, NewWork::job(0)).await?;
+            if !intake.is_dry_run() {
+                // The stored lines count already.
+                quota::check(context, sender.user(), key, NewWork::job(0)).await?;
+            }
         }
     }
     sender.confirm(context)?;
