@@ -267,7 +267,7 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
 #[test]
 fn p7_lists_searches_and_totals_show_nothing_of_other_users() {
     let server = Server::start_with(CONFIG);
-    let _root = Client::register(&server, "root");
+    let root = Client::register(&server, "root");
     let (ann, bob) = (Client::register(&server, "ann"), Client::register(&server, "bob"));
     let anns = create_everything(&ann);
     for (method, path) in routes(&server) {
@@ -290,6 +290,25 @@ fn p7_lists_searches_and_totals_show_nothing_of_other_users() {
     assert!(searched(&ann).contains(&anns.ids["/api/conversations"]) && !searched(&bob).contains(MARK));
     let spent = bob.get("/v1/usage").1;
     assert!(spent.contains("\"data\":[]"), "Bob has no usage: {spent}");
+    let (conversations, users) = ("conversation", "user");
+    for (person, group, sees_ann) in [
+        (&ann, conversations, true),
+        (&root, conversations, false),
+        (&bob, conversations, false),
+        (&ann, users, true),
+        (&root, users, true),
+        (&bob, users, false),
+    ] {
+        let (status, text) = person.get(&format!("/v1/usage?group_by={group}"));
+        let mark = if group == users { "\"username\":\"ann\"" } else { MARK };
+        assert_eq!((status, text.contains(mark)), (200, sees_ann), "{group}: {text}");
+    }
+    for (name, place) in
+        [("batch_id", "/v1/batches"), ("schedule_id", "/v1/schedules"), ("parent", "/v1/jobs")]
+    {
+        let (status, text) = bob.get(&format!("/v1/jobs?{name}={}", anns.ids[place]));
+        assert!(status == 200 && text.contains("\"data\":[]"), "{name}: {status} {text}");
+    }
     let other = ann.json("GET", "/api/auth/profile", &json!({}))["data"]["id"].to_string();
     for id in [other.as_str(), "4000000", "all"] {
         let (status, _) = bob.get(&format!("/api/stats/tokens?period=daily&user_id={id}"));

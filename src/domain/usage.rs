@@ -129,6 +129,57 @@ impl UsageByModel {
     }
 }
 
+/// Usage of a group of jobs, such as those of a user or of a conversation, on all models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupUsage<G> {
+    /// The group.
+    pub group: G,
+    /// Tokens and cost.
+    pub usage: Usage,
+    /// Jobs that ended with usage.
+    pub jobs: u64,
+}
+
+/// The groups that used most tokens, at most `limit`. It holds at most twice as many at a time.
+#[derive(Debug)]
+pub struct LargestGroups<G> {
+    limit: usize,
+    groups: Vec<GroupUsage<G>>,
+    is_cut: bool,
+}
+
+impl<G: Ord> LargestGroups<G> {
+    /// No group yet.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, groups: Vec::new(), is_cut: false }
+    }
+
+    /// Adds a group. One that used nothing is left out.
+    pub fn add(&mut self, group: GroupUsage<G>) {
+        if group.usage == Usage::default() && group.jobs == 0 {
+            return;
+        }
+        self.groups.push(group);
+        if self.groups.len() >= self.limit.saturating_mul(2) {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.groups.sort_by(|a, b| {
+            b.usage.total_tokens.cmp(&a.usage.total_tokens).then_with(|| a.group.cmp(&b.group))
+        });
+        self.is_cut |= self.groups.len() > self.limit;
+        self.groups.truncate(self.limit);
+    }
+
+    /// The groups, the largest first, and whether smaller ones were left out.
+    pub fn into_sorted(mut self) -> (Vec<GroupUsage<G>>, bool) {
+        self.cut();
+        (self.groups, self.is_cut)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +191,22 @@ mod tests {
         assert_eq!(Usage::new(1_000_000, 500_000).priced(price).cost_micros, 270_000 + 550_000);
         assert_eq!(Usage::new(1, 0).priced(price).cost_micros, 1, "a started millionth counts");
         assert_eq!(Usage::new(u64::MAX, u64::MAX).priced(price).cost_micros, u64::MAX);
+    }
+
+    #[test]
+    fn p8_the_largest_groups_are_kept_whatever_the_order_in_which_they_come() {
+        let sorted = |tokens: &[u64]| {
+            let mut groups = LargestGroups::new(2);
+            for (group, tokens) in (0..).zip(tokens) {
+                groups.add(GroupUsage { group, usage: Usage::new(*tokens, 0), jobs: 0 });
+            }
+            let (groups, is_cut) = groups.into_sorted();
+            (groups.into_iter().map(|each: GroupUsage<u32>| each.group).collect::<Vec<_>>(), is_cut)
+        };
+        assert_eq!(sorted(&[1, 9, 3, 2, 8]), (vec![1, 4], true));
+        assert_eq!(sorted(&[9, 8, 1, 1, 1, 1, 1]), (vec![0, 1], true));
+        assert_eq!(sorted(&[5, 5]), (vec![0, 1], false), "equal ones have an order");
+        assert_eq!(sorted(&[0, 7, 0]), (vec![1], false), "what used nothing is left out");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{ConversationId, UserId};
-use crate::domain::usage::{Usage, UsageByModel};
+use crate::domain::usage::{GroupUsage, Usage, UsageByModel};
 
 /// Milliseconds of a UTC day.
 pub const ACCOUNT_DAY_MS: u64 = 24 * 3_600 * 1_000;
@@ -35,6 +35,18 @@ pub struct HourUsage {
     pub usage: Usage,
 }
 
+/// A conversation as a group of usage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TitledConversation {
+    /// Id.
+    pub id: ConversationId,
+    /// Its title now; empty if it has none.
+    pub title: String,
+}
+
+/// Groups of usage, the largest first, and whether smaller ones were left out.
+pub type UsageGroups<G> = (Vec<GroupUsage<G>>, bool);
+
 /// Reads and books usage. A job's usage is booked in the transaction that ends the job, and is never removed.
 pub trait Accounts: Send + Sync {
     /// Books tokens that belong to no job: of requests that are passed on to a provider.
@@ -49,6 +61,21 @@ pub trait Accounts: Send + Sync {
         from_hour: u32,
         to_hour: u32,
     ) -> Result<Vec<HourUsage>, StoreError>;
+    /// Usage from one day to another, both included, of one user or of at most `limit` users.
+    fn usage_by_user(
+        &self,
+        user: Option<UserId>,
+        days: (u32, u32),
+        limit: usize,
+    ) -> Result<UsageGroups<UserId>, StoreError>;
+    /// Usage in a user's conversations from one day to another, both included. A deleted conversation is left
+    /// out, as is what ran before the store counted days of conversations.
+    fn usage_by_conversation(
+        &self,
+        user: UserId,
+        days: (u32, u32),
+        limit: usize,
+    ) -> Result<UsageGroups<TitledConversation>, StoreError>;
     /// Usage of a conversation: the sum over its ended jobs.
     fn conversation_usage(
         &self,

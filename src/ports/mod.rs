@@ -37,7 +37,9 @@ mod users;
 mod web;
 mod workspaces;
 
-pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
+pub use accounts::{
+    ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage, TitledConversation, UsageGroups,
+};
 pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
 pub use batch::{

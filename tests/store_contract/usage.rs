@@ -1,13 +1,16 @@
 //! Usage of users: each end of a job records its usage since the previous end; nothing removes it.
 
 use super::fixture::{Fixture, open};
-use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, done, id, job, turn};
+use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, done, id, job, name, turn};
+use nanoclaw::domain::conversation::ConversationChange;
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, ConversationId, UserId};
 use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, Batches, DayUsage, HourUsage, Lease, NewBatch, NewLine, Store, Urgency};
+use nanoclaw::domain::usage::{GroupUsage, Usage};
+use nanoclaw::ports::{
+    Accounts, Batches, Conversations, DayUsage, HourUsage, Lease, NewBatch, NewLine, Store, Urgency,
+};
 use nanoclaw::store::RedbStore;
 
 const DAY_MS: u64 = 86_400_000;
@@ -281,4 +284,82 @@ fn p7_hourly_usage_can_be_read_for_one_user_or_for_all() {
         [line(0, "demo", 3, 2), line(1, "demo", 100, 1)],
         "daily usage is unchanged"
     );
+}
+
+/// As `(user, prompt tokens, jobs)`.
+fn by_user(
+    store: &RedbStore,
+    user: Option<UserId>,
+    days: (u32, u32),
+    limit: usize,
+) -> (Vec<(u32, u64, u64)>, bool) {
+    let (groups, is_cut) = store.usage_by_user(user, days, limit).unwrap();
+    let line = |GroupUsage { group, usage, jobs }: GroupUsage<UserId>| (group.0, usage.prompt_tokens, jobs);
+    (groups.into_iter().map(line).collect(), is_cut)
+}
+
+#[test]
+fn p7_usage_is_summed_by_user_for_one_or_for_all() {
+    let fixture = Fixture::new();
+    run(&fixture, 1, ANN, demo(1));
+    run(&fixture, 2, BOB, demo(10));
+    fixture.clock.advance(DAY_MS);
+    run(&fixture, 3, ANN, cost(Some("other"), Usage::new(100, 0)));
+    run(&fixture, 4, UserId(u32::MAX), demo(2));
+    let fixture = fixture.crash();
+    let all = |days, limit| by_user(&fixture.store, None, days, limit);
+    let (ann, bob, last) = ((ANN.0, 101, 2), (BOB.0, 10, 1), (u32::MAX, 2, 1));
+    assert_eq!(all((0, u32::MAX), 9), (vec![ann, bob, last], false), "the largest first");
+    assert_eq!(all((0, u32::MAX), 2), (vec![ann, bob], true));
+    assert_eq!(all((0, 0), 9), (vec![bob, (ANN.0, 1, 1)], false));
+    assert_eq!(all((2, 9), 9), (vec![], false));
+    assert_eq!(by_user(&fixture.store, Some(ANN), (0, 9), 9), (vec![ann], false));
+    assert_eq!(by_user(&fixture.store, Some(UserId(3)), (0, 9), 9), (vec![], false));
+}
+
+/// As `(conversation, title, prompt tokens, jobs)`.
+fn by_conversation(store: &RedbStore, user: UserId, days: (u32, u32)) -> Vec<(String, String, u64, u64)> {
+    let (groups, is_cut) = store.usage_by_conversation(user, days, 9).unwrap();
+    assert!(!is_cut);
+    let text = |each: &str| each.to_owned();
+    groups
+        .into_iter()
+        .map(|each| (text(each.group.id.as_str()), each.group.title, each.usage.prompt_tokens, each.jobs))
+        .collect()
+}
+
+#[test]
+fn p7_usage_is_summed_by_conversation_and_day_until_the_conversation_is_removed() {
+    let fixture = Fixture::new();
+    let say = |number: u128, user: UserId, conversation: &str, prompt: u64| {
+        fixture.submit([turn(number, user, conversation)]);
+        let lease = fixture.claim();
+        fixture.store.finish(lease.fence(), vec![demo(prompt)], done(id(number), "x")).wait().unwrap();
+    };
+    say(1, ANN, "chat", 1);
+    say(2, ANN, "chat-2", 50);
+    say(3, BOB, "chat", 10);
+    fixture.clock.advance(DAY_MS);
+    say(4, ANN, "chat", 100);
+    say(5, ANN, "chat", 1_000);
+    let title = ConversationChange { title: Some("Sums".to_owned()), ..ConversationChange::default() };
+    fixture.store.update(ANN, name("chat"), title).wait().unwrap();
+    let line = |conversation: &str, title: &str, prompt: u64, jobs: u64| {
+        (conversation.to_owned(), title.to_owned(), prompt, jobs)
+    };
+    let all = |user, days| by_conversation(&fixture.store, user, days);
+    assert_eq!(all(ANN, (0, u32::MAX)), [line("chat", "Sums", 1_101, 3), line("chat-2", "", 50, 1)]);
+    assert_eq!(all(ANN, (0, 0)), [line("chat-2", "", 50, 1), line("chat", "Sums", 1, 1)]);
+    assert_eq!(all(ANN, (1, 1)), [line("chat", "Sums", 1_100, 2)]);
+    assert_eq!(all(BOB, (0, u32::MAX)), [line("chat", "", 10, 1)]);
+    assert_eq!(conversation(&fixture.store, ANN, "chat"), [("demo".to_owned(), 1_101)], "the whole");
+    fixture.store.remove_conversation(ANN, name("chat")).wait().unwrap();
+    assert_eq!(all(ANN, (0, u32::MAX)), [line("chat-2", "", 50, 1)]);
+    assert_eq!(all(BOB, (0, u32::MAX)), [line("chat", "", 10, 1)], "of the same name, but not hers");
+    say(6, ANN, "chat", 7);
+    let fixture = fixture.crash();
+    let again = by_conversation(&fixture.store, ANN, (0, u32::MAX));
+    assert_eq!(again, [line("chat-2", "", 50, 1), line("chat", "", 7, 1)], "a new one starts at zero");
+    let (most, is_cut) = fixture.store.usage_by_conversation(ANN, (0, u32::MAX), 1).unwrap();
+    assert_eq!((most.len(), is_cut), (1, true));
 }

@@ -1,6 +1,6 @@
-// What was used: tokens and cost by day and model, as a plot and as a table.
+// What was used: tokens and cost by day and model, as a plot; by day, model, conversation or user, as a table.
 
-import { html, useData, useMemo } from "../lib/ui.js";
+import { html, useData, useMemo, useSignal } from "../lib/ui.js";
 import * as api from "../lib/api.js";
 import { cost, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
@@ -8,6 +8,7 @@ import { go, href } from "../lib/router.js";
 import { Button, Empty, Loaded, PageHead, Tabs } from "../parts/basics.js";
 import { Chart } from "../parts/chart.js";
 import { byDayAndModel, daysOf, sumOf, today, daysAgo, localMidnight, dayText } from "./usage/days.js";
+import { hasAccounts, isAdmin } from "../session.js";
 import { RangePicker } from "./usage/range.js";
 import { UsageTable } from "./usage/table.js";
 
@@ -23,7 +24,7 @@ function settingsOf(query) {
     days: isCustom ? null : days,
     from: isCustom ? from : daysAgo(days - 1),
     to: isCustom ? to : today(),
-    by: query.get("by") === "model" ? "model" : "day",
+    by: query.get("by"),
     measure: query.get("measure") === "cost" ? "cost" : "tokens",
   };
 }
@@ -64,7 +65,17 @@ function Plot({ rows, settings }) {
   />`;
 }
 
+/** Groups that the server sums up, the largest first. */
+function Grouped({ settings: { from, to }, by }) {
+  const groups = useData((abort) => api.get(api.withQuery("/v1/usage", { from, to, group_by: by }), abort), [from, to]);
+  return html`<${Loaded} of=${groups}>
+    ${({ data, has_more: isCut }) => html`<${UsageTable} rows=${data} by=${by} />
+      ${isCut && html`<p class="faint">${t("There are more; these are the largest.")}</p>`}`}
+  <//>`;
+}
+
 export function View({ query }) {
+  const seesUsers = [useSignal(hasAccounts), useSignal(isAdmin)].every(Boolean);
   const settings = settingsOf(query);
   const load = (abort) =>
     api.get(api.withQuery("/v1/usage", { from: settings.from, to: settings.to }), abort).then(({ data }) => data);
@@ -74,13 +85,22 @@ export function View({ query }) {
     const next = Object.entries({ ...now, ...values }).filter(([, value]) => value);
     go(href("usage", [], Object.fromEntries(next)), true);
   };
-  const groups = [["day", t("By day")], ["model", t("By model")]];
   const body = (rows) => {
-    if (rows.length === 0) {
+    const isEmpty = rows.length === 0;
+    const tables = [
+      ...(isEmpty ? [] : [["day", t("By day")], ["model", t("By model")], ["conversation", t("By conversation")]]),
+      ...(seesUsers ? [["user", t("By user")]] : []),
+    ];
+    const by = (tables.find(([key]) => key === settings.by) ?? tables[0])?.[0];
+    const table = html`
+      ${by && html`<${Tabs} label=${t("Tables")} tabs=${tables} current=${by} onChange=${(next) => change({ by: next === "day" ? null : next })} />`}
+      ${by === "day" || by === "model" ? html`<${UsageTable} key=${by} rows=${rows} by=${by} />` : by && html`<${Grouped} key=${by} settings=${settings} by=${by} />`}
+    `;
+    if (isEmpty) {
       return html`<${Empty} title=${t("Nothing was used in this time")}>
         <p>${t("Each run of a model counts its tokens here. Choose a longer time, or write the first message.")}</p>
         <p><a href=${href("chat")}>${t("Go to the chat")}</a></p>
-      <//>`;
+      <//>${table}`;
     }
     return html`
       <${Sums} rows=${rows} />
@@ -91,8 +111,7 @@ export function View({ query }) {
         </div>
         <${Plot} rows=${rows} settings=${settings} />
       </div>
-      <${Tabs} label=${t("Tables")} tabs=${groups} current=${settings.by} onChange=${(by) => change({ by: by === "day" ? null : by })} />
-      <${UsageTable} key=${settings.by} rows=${rows} by=${settings.by} />
+      ${table}
     `;
   };
   return html`<div class="page usage">

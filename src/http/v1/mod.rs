@@ -12,6 +12,7 @@ pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod usage;
+pub(crate) mod usage_groups;
 mod wait;
 pub(crate) mod webhook_url;
 pub(crate) mod webhooks;

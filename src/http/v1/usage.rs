@@ -1,6 +1,8 @@
-//! `GET /v1/usage`: tokens by day and model (at most 366 days, UTC), or by model of one conversation.
+//! `GET /v1/usage`: tokens by day and model, or by user or conversation ([`super::usage_groups`]), of at most
+//! 366 days (UTC); or by model of one conversation.
 
 use super::page::ListResponse;
+use super::usage_groups::{self, UsageGrouping};
 use crate::domain::id::ConversationId;
 use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::context::ServerContext;
@@ -22,6 +24,7 @@ const DAYS: u32 = 30;
 const DAYS_MAX: u32 = 366;
 const EPOCH: Date = Date::constant(1970, 1, 1);
 const CONVERSATION: &str = "conversation_id";
+const GROUP_BY: &str = "group_by";
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
@@ -58,6 +61,7 @@ impl UsageResponse {
 pub(crate) async fn usage(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let query = &request.query;
     let (accounts, user) = (Arc::clone(&context.app.accounts), request.user);
+    let grouping = query.text(GROUP_BY).map(UsageGrouping::parse).transpose()?;
     if let Some(name) = query.text(CONVERSATION) {
         let id = conversation(query, name)?;
         let ledger = context.read(move |_| accounts.conversation_usage(user, &id)).await?;
@@ -66,6 +70,9 @@ pub(crate) async fn usage(context: &Arc<ServerContext>, request: &RequestContext
     }
     let today = u32::try_from(context.app.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
     let (from, to) = days(query, today)?;
+    if let Some(grouping) = grouping {
+        return usage_groups::list(context, request.caller, grouping, (from, to)).await;
+    }
     let lines = context.read(move |_| accounts.usage(user, from, to)).await?;
     let data: Vec<UsageResponse> = lines.into_iter().filter_map(UsageResponse::of).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(data, None)))
@@ -73,7 +80,7 @@ pub(crate) async fn usage(context: &Arc<ServerContext>, request: &RequestContext
 
 /// The conversation of the query. Its usage has no days.
 fn conversation(query: &QueryString, name: &str) -> Result<ConversationId, ApiError> {
-    if let Some(day) = ["from", "to"].into_iter().find(|day| query.text(day).is_some()) {
+    if let Some(day) = ["from", "to", GROUP_BY].into_iter().find(|day| query.text(day).is_some()) {
         let message = format!("'{day}' does not go with '{CONVERSATION}': a conversation is told as a whole");
         return Err(ApiError::value(day, message));
     }

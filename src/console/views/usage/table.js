@@ -1,8 +1,9 @@
-// Usage as a table, summed by day or model.
+// Usage as a table, summed by day, model, conversation or user.
 
 import { html, useMemo, useState } from "../../lib/ui.js";
-import { cost, number, percent, plain } from "../../lib/format.js";
+import { cost, number, percent, plain, short } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
+import { href } from "../../lib/router.js";
 import { Button, Empty } from "../../parts/basics.js";
 import { dayText, grouped, sumOf } from "./days.js";
 
@@ -16,6 +17,12 @@ const KINDS = {
     name: ({ date }) => html`<time datetime=${date}>${dayText(date)}</time>`,
   },
   model: { head: () => t("Model"), key: (row) => row.model, name: ({ model }) => plain(model) },
+  conversation: {
+    head: () => t("Conversation"),
+    key: (row) => row.conversation_id,
+    name: (row) => html`<a href=${href("chat", [row.conversation_id])} dir="auto">${short(row.title || row.conversation_id, 80)}</a>`,
+  },
+  user: { head: () => t("User"), key: (row) => row.user_id, name: (row) => plain(row.username ?? String(row.user_id)) },
 };
 
 function useGroups(rows, by) {

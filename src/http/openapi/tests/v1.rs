@@ -21,6 +21,7 @@ use crate::http::v1::page::ListResponse;
 use crate::http::v1::schedules::request::{PreviewRequest, ScheduleChange, ScheduleRequest};
 use crate::http::v1::schedules::view::ScheduleResponse;
 use crate::http::v1::status::StatusResponse;
+use crate::http::v1::usage_groups::{ConversationUsageResponse, UserUsageResponse};
 use crate::http::v1::{schedules, usage, webhooks};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -464,11 +465,18 @@ fn reports(drawing: &mut Drawing) {
     let retry = retry.answers::<webhooks::DeliveryResponse>(drawing, 202, "It is tried");
     drawing.add(retry);
     let date = json!({"type": "string", "format": "date"});
-    let spent = Operation::new("GET", "/v1/usage", "Tokens by day and model, or of a conversation by model")
+    let lists = [
+        drawing.shape::<ListResponse<usage::UsageResponse, String>>(),
+        drawing.shape::<ListResponse<UserUsageResponse, String>>(),
+        drawing.shape::<ListResponse<ConversationUsageResponse, String>>(),
+    ];
+    let summary = "Tokens by day and model, by user or conversation, or of a conversation by model";
+    let spent = Operation::new("GET", "/v1/usage", summary)
         .query("from", date.clone())
         .query("to", date)
         .query("conversation_id", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}))
-        .answers::<ListResponse<usage::UsageResponse, String>>(drawing, 200, "What was spent");
+        .query("group_by", json!({"enum": ["user", "conversation"]}))
+        .says(200, "What was spent; groups come with the largest first", json_of(json!({"anyOf": lists})));
     drawing.add(spent);
     let status =
         Operation::new("GET", "/v1/status", "The state of the server; most of it for administrators");

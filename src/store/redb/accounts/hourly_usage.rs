@@ -35,7 +35,7 @@ pub(crate) fn hourly_usage(
 }
 
 /// The first user from this number on who has any usage.
-fn user_from(table: &UsageTable, number: u32) -> Result<Option<UserId>, StoreError> {
+pub(crate) fn user_from(table: &UsageTable, number: u32) -> Result<Option<UserId>, StoreError> {
     let first = UsageKey { user: UserId(number), at: 0, model: [0; 32] }.encode();
     let entry = table.range::<&UsageBytes>(&first..)?.next().transpose()?;
     Ok(entry.map(|(key, _)| UsageKey::decode(key.value()).user))

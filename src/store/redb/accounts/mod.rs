@@ -2,14 +2,15 @@
 
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
-use crate::ports::{Accounts, DayUsage, HourUsage, StoreError, Ticket};
+use crate::ports::{Accounts, DayUsage, HourUsage, StoreError, Ticket, TitledConversation, UsageGroups};
 use crate::store::redb::accounts::hourly_usage::hourly_usage;
 use crate::store::redb::accounts::usage::{UsageRow, lines};
-use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::keys::conversations::conversation_key;
 use crate::store::redb::codec::tables::{CONVERSATION_USAGE, FILE_TOTALS, STORED_BYTES, USAGE};
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
 
+mod grouped_usage;
 mod hourly_usage;
 mod quota;
 pub(crate) mod stored_bytes;
@@ -42,12 +43,30 @@ impl Accounts for RedbStore {
         self.read(|reading| hourly_usage(reading, user, from_hour, to_hour))
     }
 
+    fn usage_by_user(
+        &self,
+        user: Option<UserId>,
+        days: (u32, u32),
+        limit: usize,
+    ) -> Result<UsageGroups<UserId>, StoreError> {
+        self.read(|reading| grouped_usage::by_user(reading, user, days, limit))
+    }
+
+    fn usage_by_conversation(
+        &self,
+        user: UserId,
+        days: (u32, u32),
+        limit: usize,
+    ) -> Result<UsageGroups<TitledConversation>, StoreError> {
+        self.read(|reading| grouped_usage::by_conversation(reading, user, days, limit))
+    }
+
     fn conversation_usage(
         &self,
         user: UserId,
         conversation: &ConversationId,
     ) -> Result<UsageByModel, StoreError> {
-        let key = TurnKey { user, conversation, accept: 0 }.encode();
+        let key = conversation_key(user, conversation);
         self.read(|reading| Ok(CONVERSATION_USAGE.read(reading)?.row(&key)?.unwrap_or_default()))
     }
 

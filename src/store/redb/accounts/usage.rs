@@ -1,17 +1,30 @@
-//! Usage by day or hour and model, and the cost of conversations. Each end of a job books the usage
-//! since its last end, in the transaction of that end. Usage is never removed: it outlives jobs.
+//! Usage by day or hour and model, and the cost of conversations, as a whole and by day. Each end of a job
+//! books the usage since its last end, in the transaction of that end. Usage is never removed: it outlives
+//! jobs. That of a conversation goes with the conversation.
 
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
 use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, StoreError};
 use crate::store::redb::codec::keys::accounts::{UsageBytes, UsageKey};
-use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::keys::conversations::{TurnKey, conversation_key};
 use crate::store::redb::codec::table::{ReadTable, ReadableTable, WriteTable};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+/// The usage of a conversation on a day: a row of the table `conversation_usage`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConversationDayRow {
+    pub(crate) usage: Usage,
+    pub(crate) jobs: u64,
+}
+
+/// The number of a day, in days since 1970, in a key of the table `conversation_usage`. The whole has 0.
+pub(crate) fn day_number(day: u32) -> u64 {
+    u64::from(day).saturating_add(1)
+}
 
 /// A row of the table `usage`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +50,8 @@ impl Transaction<'_> {
         if let Some(conversation) = &row.job.conversation_id
             && self.conversation_of(row)?.is_some()
         {
-            self.book_conversation(row.job.user, conversation, &rest)?;
+            let jobs = u64::from(row.booked.is_empty());
+            self.book_conversation((row.job.user, conversation), &rest, jobs)?;
         }
         row.booked = row.ledger.clone();
         Ok(())
@@ -58,16 +72,22 @@ impl Transaction<'_> {
 
     fn book_conversation(
         &mut self,
-        user: UserId,
-        conversation: &ConversationId,
+        (user, conversation): (UserId, &ConversationId),
         rest: &UsageByModel,
+        jobs: u64,
     ) -> Result<(), StoreError> {
-        let key = TurnKey { user, conversation, accept: 0 }.encode();
+        let key = conversation_key(user, conversation);
         let mut cost: UsageByModel = read_or_default(self.tables.conversation_usage.row(&key))?;
         for (model, usage) in rest.entries() {
             cost.add(model, usage);
         }
         self.tables.conversation_usage.put_row(&key, &cost)?;
+        let day = u32::try_from(self.now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
+        let key = TurnKey { user, conversation, accept: day_number(day) }.encode();
+        let mut booked: ConversationDayRow = read_or_default(self.tables.conversation_usage.row(&key))?;
+        booked.usage += rest.total();
+        booked.jobs = booked.jobs.saturating_add(jobs);
+        self.tables.conversation_usage.put_row(&key, &booked)?;
         Ok(())
     }
 }

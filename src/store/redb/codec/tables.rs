@@ -184,7 +184,8 @@ tables! {
     usage USAGE: &'static UsageBytes => RawBytes;
     /// The same by hour and model.
     usage_hours USAGE_HOURS: &'static UsageBytes => RawBytes;
-    /// Cost of conversations: [`crate::domain::usage::UsageByModel`], under accept 0.
+    /// Cost of conversations: [`crate::domain::usage::UsageByModel`], under accept 0. By day, under numbers
+    /// of days: [`crate::store::redb::accounts::usage::ConversationDayRow`].
     conversation_usage CONVERSATION_USAGE: &'static TurnBytes => RawBytes;
     /// The newest fair time of a user inside a priority.
     fair FAIR: &'static FairBytes => u64;

@@ -9,7 +9,7 @@ use crate::ports::{
     StoreError,
 };
 use crate::store::redb::codec::keys::conversations::{
-    AddedBytes, TurnBytes, TurnKey, added_key, added_turn, removed,
+    AddedBytes, TurnBytes, TurnKey, added_key, added_turn, key_parts,
 };
 use crate::store::redb::codec::keys::stored_files::ImageHolder;
 use crate::store::redb::codec::lazy_table::RawBytes;
@@ -108,7 +108,7 @@ impl Transaction<'_> {
         let turn = self.tables.turns.remove(key)?.map_or(0, |bytes| bytes.value().len());
         let freed = turn.saturating_add(self.forget_items(key)?);
         self.count_freed(freed);
-        if let Some((user, conversation, accept)) = removed(key) {
+        if let Some((user, conversation, accept)) = key_parts(key) {
             self.release_images(user, ImageHolder::of_items(accept))?;
             self.forget_summary(TurnKey { user, conversation: &conversation, accept })?;
         }

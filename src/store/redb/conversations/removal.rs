@@ -4,7 +4,7 @@
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::conversations::{TurnBytes, all_of, conversation_key};
+use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey, all_of, conversation_key};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::list::is_of;
@@ -71,9 +71,11 @@ impl Transaction<'_> {
         self.mark_dirty();
         let key = conversation_key(user, id);
         let tables = &mut self.tables;
-        for table in [&mut tables.conversations, &mut tables.summaries, &mut tables.conversation_usage] {
+        for table in [&mut tables.conversations, &mut tables.summaries] {
             table.remove(&key)?;
         }
+        let (first, last) = TurnKey::conversation_range(&key);
+        tables.conversation_usage.retain_in::<&TurnBytes>(&first..=&last, |_, _| false)?;
         self.count_conversations(user, -1)?;
         // Later jobs start another conversation, even a batch line that becomes a job now.
         let last = self.counters.accept;

@@ -2,7 +2,7 @@
 //! Later jobs, and a later conversation of the same name, are not touched.
 
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::conversations::removed;
+use crate::store::redb::codec::keys::conversations::key_parts;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::conversations::message_pair::ConversationRange;
 use crate::store::redb::writer::transaction::Transaction;
@@ -29,7 +29,7 @@ impl Transaction<'_> {
             .collect::<Result<_, _>>()?;
         let mut jobs = SWEEP_JOBS;
         for (key, first) in removed_rows {
-            let Some((user, id, last)) = removed(&key) else {
+            let Some((user, id, last)) = key_parts(&key) else {
                 self.tables.removed_conversations.remove(&key)?;
                 continue;
             };

@@ -96,8 +96,8 @@ pub(crate) fn recent(bytes: &TurnBytes) -> (u64, TurnBytes) {
     (!inverted, join(&[&user.to_be_bytes(), &name, &[0; 8]]))
 }
 
-/// The conversation of an entry in `removed_conversations`, and its last number; `None` when malformed.
-pub(crate) fn removed(bytes: &TurnBytes) -> Option<(UserId, ConversationId, u64)> {
+/// User, conversation and number of a [`TurnKey`]; `None` when malformed.
+pub(crate) fn key_parts(bytes: &TurnBytes) -> Option<(UserId, ConversationId, u64)> {
     let mut reader = KeyReader(bytes);
     let user: UserId = reader.part();
     let name: [u8; ConversationId::MAX_BYTES] = reader.take();
@@ -129,7 +129,7 @@ mod tests {
             prop_assert_eq!(one.cmp(&two), order);
             prop_assert_eq!(recent(&one), (a.1, conversation_key(UserId(a.0), &a.2)));
             let turn = TurnKey { user: UserId(a.0), conversation: &a.2, accept: a.1 }.encode();
-            prop_assert_eq!(removed(&turn), Some((UserId(a.0), a.2.clone(), a.1)));
+            prop_assert_eq!(key_parts(&turn), Some((UserId(a.0), a.2.clone(), a.1)));
             let (first, last) = all_of(UserId(a.0));
             prop_assert_eq!((first..=last).contains(&two), a.0 == other);
         }
