@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "../build/modules.rs"]
+mod modules;
+
 const FOLDER: &str = "src/console";
 const MAX_FILE_LINES: usize = 400;
 
@@ -55,7 +58,10 @@ fn the_page_and_its_files_are_served_and_locked_in() {
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/javascript; charset=utf-8")));
     assert!(reply.header("cache-control").is_some_and(|value| value.contains("immutable")));
     assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
-    assert_eq!(reply.body, text(&root().join(FOLDER).join("main.js")), "unpacked for a client without gzip");
+    assert!(reply.body.contains("\nstart();\n"), "unpacked for a client without gzip");
+    let first = page.body.matches("rel=\"modulepreload\"").count();
+    let imports = reply.body.lines().filter(|line| line.starts_with("import ")).count();
+    assert!(imports > 0 && first == imports + 1, "the page names all that main.js imports: {}", page.body);
     let version = script.split('/').nth(2).expect("a version");
     for missing in [script.replace(version, "0000000000000000"), script.replace("main.js", "none.js")] {
         assert_eq!(server.get(&missing).status, 404, "{missing}");
@@ -90,6 +96,43 @@ fn console_false_answers_404() {
     let server = Server::start_with("console: false\n");
     for path in ["/", "/console/x/main.js"] {
         assert_eq!(server.get(path).status, 404, "{path}");
+    }
+}
+
+/// What the build makes of a module `a.js` that the first one imports.
+fn joined(imported: &str) -> Result<String, String> {
+    let main = "// The start.\nimport { one as two } from \"./a.js\";\n\nexport const three = two;\n";
+    let sources = [("a.js".to_owned(), imported.to_owned()), ("main.js".to_owned(), main.to_owned())];
+    let joined = modules::join(&sources, &["main.js"])?;
+    let mut needed = Vec::new();
+    joined.needed_files("main.js", &mut needed);
+    assert_eq!(needed, ["main.js"]);
+    Ok(joined.files["main.js"].clone())
+}
+
+#[test]
+fn the_build_joins_modules_in_the_order_of_their_imports() {
+    let script = joined("/** A\n * number. */\nexport const one = 1; // it\n  one;\n").expect("one file");
+    let expected = "const m0 = (() => {\nconst one = 1; // it\none;\nreturn { one };\n})();\n\
+        const m1 = (() => {\nconst { one: two } = m0;\nconst three = two;\nreturn { three };\n})();\n\
+        export { m0, m1 };\nexport const { three } = m1;\n";
+    assert_eq!(script, expected);
+}
+
+#[test]
+fn the_build_refuses_modules_that_it_cannot_read() {
+    let unreadable = [
+        "export let one = 1;\n",
+        "export * from \"./b.js\";\n",
+        "import \"./b.js\";\n",
+        "import {\n  b,\n} from \"./b.js\";\n",
+        "export const one = import.meta.url;\n",
+        "import { b } from \"./not-there.js\";\nexport const one = b;\n",
+        "import { three } from \"./main.js\";\nexport const one = three;\n",
+    ];
+    for source in unreadable {
+        let error = joined(source).expect_err(source);
+        assert!(error.starts_with("src/console/"), "{error}");
     }
 }
 

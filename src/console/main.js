@@ -5,7 +5,7 @@ import { language, loadLanguage, t } from "./lib/i18n.js";
 import { sessionLost } from "./lib/api.js";
 import { hasAccounts, loadSession, session } from "./session.js";
 import { Failure } from "./parts/basics.js";
-import { Shell } from "./parts/shell.js";
+import { Shell, loadFirstView } from "./parts/shell.js";
 
 const FIRST_PAUSE_MS = 400;
 
@@ -28,10 +28,11 @@ function App() {
 /** Asks until the server answers: a page that was opened while it starts needs no reload. */
 async function start() {
   const root = document.getElementById("app");
-  await loadLanguage();
+  const parts = Promise.all([loadLanguage(), loadFirstView()]);
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, 5000)) {
     try {
       await loadSession();
+      await parts;
       break;
     } catch (error) {
       root.replaceChildren();

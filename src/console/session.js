@@ -12,13 +12,12 @@ export const isAdmin = computed(() => session.value?.mode === "single" || sessio
 
 /** Asks the server who we are. */
 export async function loadSession() {
-  const { mode } = await api.data(api.get("/api/auth/mode"));
-  let account = null;
-  try {
-    account = await api.data(api.get("/api/auth/profile"));
-  } catch (error) {
+  const nobody = (error) => {
     if (error.status !== 401) throw error;
-  }
+    return null;
+  };
+  const asked = [api.data(api.get("/api/auth/mode")), api.data(api.get("/api/auth/profile")).catch(nobody)];
+  const [{ mode }, account] = await Promise.all(asked);
   session.value = { mode, account };
 }
 

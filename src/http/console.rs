@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn all_files_together_stay_small() {
         let bytes: usize = FILES.iter().map(|file| file.gzip.len()).sum();
-        assert!(bytes <= 260_000, "{bytes} bytes compressed");
+        assert!(bytes <= 200_000, "{bytes} bytes compressed");
         for file in FILES {
             assert_ne!(media_type(file.path), "application/octet-stream", "{}", file.path);
         }

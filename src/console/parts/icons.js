@@ -41,3 +41,6 @@ export function Icon({ name }) {
     <path d=${PATHS[name]} />
   </svg>`;
 }
+
+/** The address of the console's own picture. */
+export const iconAddress = () => document.querySelector('link[rel="icon"]').href;

@@ -6,7 +6,7 @@ import { href, route } from "../lib/router.js";
 import { plain } from "../lib/format.js";
 import { hasAccounts, logout, session } from "../session.js";
 import { Button, Empty, Failure, Overlays, useAction } from "./basics.js";
-import { Icon } from "./icons.js";
+import { Icon, iconAddress } from "./icons.js";
 
 /** Places in the order of the list: name, label, module of the view. */
 const PLACES = [
@@ -26,7 +26,7 @@ function Nav({ view, isOpen, onClose }) {
   const [leave] = useAction(logout);
   const places = PLACES.filter(([name]) => name !== "account" || withAccounts);
   return html`<nav class="nav ${isOpen ? "is-open" : ""}" aria-label=${t("Places")} onClick=${onClose}>
-    <a class="brand" href="#/chat"><img src=${new URL("../icon.svg", import.meta.url).href} alt="" />NanoClaw</a>
+    <a class="brand" href="#/chat"><img src=${iconAddress()} alt="" />NanoClaw</a>
     ${places.map(
       ([name, label]) => html`<a class="place" href=${href(name)} aria-current=${name === view ? "page" : undefined}>
         <${Icon} name=${name} />${label()}
@@ -48,18 +48,29 @@ function Nav({ view, isOpen, onClose }) {
   </nav>`;
 }
 
+/** What the places' modules gave: `{Component, error}` by place. */
+const views = new Map();
+
+const loadView = (place) =>
+  place[2]().then(
+    (found) => views.set(place, { Component: found.View }),
+    (error) => views.set(place, { error }),
+  );
+
+/** Loads the view of the address before the frame is drawn. */
+export const loadFirstView = async () => {
+  const place = PLACES.find(([name]) => name === route.peek().view);
+  if (place) await loadView(place);
+};
+
 /** The view of a place; its module is loaded when it is first opened. */
 function View({ place, at }) {
-  const [loaded, setLoaded] = useState({ place: null, Component: null, error: null });
+  const [, draw] = useState(0);
+  const loaded = views.get(place);
   useEffect(() => {
-    let isCurrent = true;
-    place[2]().then(
-      (found) => isCurrent && setLoaded({ place, Component: found.View, error: null }),
-      (error) => isCurrent && setLoaded({ place, Component: null, error }),
-    );
-    return () => (isCurrent = false);
+    if (!views.get(place)?.Component) loadView(place).then(() => draw((old) => old + 1));
   }, [place]);
-  if (loaded.place !== place) return html`<p class="loading" role="status">${t("Loading …")}</p>`;
+  if (!loaded) return html`<p class="loading" role="status">${t("Loading …")}</p>`;
   if (loaded.error) {
     // A server of another version does not have this page's modules.
     const error = { status: -1, message: t("The console has changed on the server.") };

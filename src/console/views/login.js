@@ -7,7 +7,7 @@ import { LANGUAGES, language, setLanguage, t } from "../lib/i18n.js";
 import { go, href, route } from "../lib/router.js";
 import { loadSession, login } from "../session.js";
 import { Field } from "../parts/basics.js";
-import { Icon } from "../parts/icons.js";
+import { Icon, iconAddress } from "../parts/icons.js";
 
 /** What went wrong, in the server's words where it has some. */
 function textOf(error, leftS) {
@@ -81,7 +81,7 @@ export function Login() {
   };
   return html`<main class="login">
     <div class="login-box">
-      <div class="login-head"><img src=${new URL("../icon.svg", import.meta.url).href} alt="" /><h1>NanoClaw</h1></div>
+      <div class="login-head"><img src=${iconAddress()} alt="" /><h1>NanoClaw</h1></div>
       <form class="form" key=${isNew} onSubmit=${submit} aria-label=${isNew ? t("Make an account") : t("Log in")}>
         ${isNew && html`<p class="dim">${t("You are invited. Choose a user name and a password.")}</p>`}
         <${Fields} isNew=${isNew} invite=${invite} />
