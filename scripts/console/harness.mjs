@@ -12,7 +12,7 @@ const BROWSER_FLAGS = [
   "--disable-component-update", "--disable-sync",
 ];
 
-const freePort = () =>
+export const freePort = () =>
   new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);
@@ -76,7 +76,11 @@ export class Server {
   }
 }
 
-export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: BROWSER_FLAGS });
+/** A browser; other programs can steer it too through `debuggingPort`. */
+export function launch(debuggingPort = 0) {
+  const flags = debuggingPort ? [...BROWSER_FLAGS, `--remote-debugging-port=${debuggingPort}`] : BROWSER_FLAGS;
+  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: flags });
+}
 
 /** What a console page must not do, collected while a test runs. */
 class Watch {
@@ -139,5 +143,6 @@ export async function ask(page, text) {
 export async function answer(page) {
   const newest = page.locator(".message.assistant").last();
   await newest.and(page.locator('[aria-busy="false"]')).waitFor({ timeout: 30_000 });
+  await until("the answer is drawn", async () => (await newest.locator('.markdown[aria-busy="true"]').count()) === 0);
   return newest;
 }

@@ -2,13 +2,18 @@
 
 import { language, t } from "./i18n.js";
 
+const [DAY_AND_TIME, DAY_AND_MINUTE] = [{ dateStyle: "medium", timeStyle: "medium" }, { dateStyle: "medium", timeStyle: "short" }];
+const [MINUTE, NEAR, SHARE] = [{ timeStyle: "short" }, { numeric: "auto" }, { style: "percent", maximumFractionDigits: 0 }];
+const DIGITS = [0, 1, 2, 3, 4].map((digits) => ({ maximumFractionDigits: digits }));
 const cache = new Map();
 
-/** A formatter of `Intl`, made once for each language and options. */
+/** A formatter of `Intl`, made once for each language and options: to make one takes long. */
 function formatter(Kind, options) {
-  const key = `${Kind.name} ${language.value} ${JSON.stringify(options)}`;
-  if (!cache.has(key)) cache.set(key, new Kind(language.value, options));
-  return cache.get(key);
+  const made = cache.get(options);
+  if (made?.language === language.value) return made.formatter;
+  const next = new Kind(language.value, options);
+  cache.set(options, { language: language.value, formatter: next });
+  return next;
 }
 
 /** A moment from unix seconds, an ISO text or milliseconds with `isMillis`. */
@@ -19,8 +24,7 @@ export function toDate(moment) {
 /** A date and time in the viewer's zone. */
 export function dateTime(moment) {
   if (moment === null || moment === undefined) return "–";
-  const options = { dateStyle: "medium", timeStyle: "medium" };
-  return formatter(Intl.DateTimeFormat, options).format(toDate(moment));
+  return formatter(Intl.DateTimeFormat, DAY_AND_TIME).format(toDate(moment));
 }
 
 /** The time alone, with the date if it is another day. */
@@ -28,8 +32,7 @@ export function shortTime(moment) {
   if (moment === null || moment === undefined) return "–";
   const date = toDate(moment);
   const isToday = date.toDateString() === new Date().toDateString();
-  const options = isToday ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" };
-  return formatter(Intl.DateTimeFormat, options).format(date);
+  return formatter(Intl.DateTimeFormat, isToday ? MINUTE : DAY_AND_MINUTE).format(date);
 }
 
 const SPANS = [
@@ -43,7 +46,7 @@ const SPANS = [
 export function ago(moment, nowMs = Date.now()) {
   const seconds = (toDate(moment).getTime() - nowMs) / 1000;
   const [unit, span] = SPANS.find(([, each]) => Math.abs(seconds) >= each) ?? SPANS[3];
-  return formatter(Intl.RelativeTimeFormat, { numeric: "auto" }).format(Math.round(seconds / span), unit);
+  return formatter(Intl.RelativeTimeFormat, NEAR).format(Math.round(seconds / span), unit);
 }
 
 /** A length of time from seconds: "180 ms", "2.4 s", "3 min 20 s". */
@@ -55,11 +58,9 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 3_600)} h ${Math.round((seconds % 3_600) / 60)} min`;
 }
 
-export const number = (value, digits = 0) =>
-  formatter(Intl.NumberFormat, { maximumFractionDigits: digits }).format(value ?? 0);
+export const number = (value, digits = 0) => formatter(Intl.NumberFormat, DIGITS[digits]).format(value ?? 0);
 
-export const percent = (share) =>
-  formatter(Intl.NumberFormat, { style: "percent", maximumFractionDigits: 0 }).format(share);
+export const percent = (share) => formatter(Intl.NumberFormat, SHARE).format(share);
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 

@@ -1,6 +1,6 @@
 // A run as people read it: thinking, text, tool calls, approvals, agents, and what happens at the moment.
 
-import { html, useState } from "../lib/ui.js";
+import { html, useMemo, useState } from "../lib/ui.js";
 import * as api from "../lib/api.js";
 import { duration, number, plain, pretty, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
@@ -16,7 +16,7 @@ const SHOWN_LINES = 12;
 /** A text in a frame; a long one is folded. */
 export function Output({ text, label, language = "" }) {
   const [isWhole, setWhole] = useState(false);
-  const lines = plain(text).split("\n");
+  const lines = useMemo(() => plain(text).split("\n"), [text]);
   const isLong = lines.length > SHOWN_LINES || text.length > 4000;
   const shown = isWhole || !isLong ? lines.join("\n") : lines.slice(0, SHOWN_LINES).join("\n").slice(0, 4000);
   return html`<div class="code">
@@ -60,13 +60,17 @@ function Arguments({ json }) {
   `;
 }
 
-/** The data of a result: standard streams as text, the rest as JSON. */
+const SAID_ABOVE = ["strictness", "level", "duration_ms"];
+
+/** The data of a result: what a program wrote as text, the rest as JSON. */
 function ResultData({ result }) {
   const { data, error } = result;
-  const streams = data && typeof data === "object" ? ["stdout", "stderr"].filter((name) => data[name]) : [];
+  const streams = data && typeof data === "object" ? ["output", "stdout", "stderr"].filter((name) => data[name] && typeof data[name] === "string") : [];
+  // Beside an output, the card's head says the rest.
+  const isSaid = (name) => streams.includes(name) || (streams.length > 0 && (SAID_ABOVE.includes(name) || data[name] === "ok"));
   const rest =
     data && typeof data === "object" && !Array.isArray(data)
-      ? Object.fromEntries(Object.entries(data).filter(([name]) => !streams.includes(name)))
+      ? Object.fromEntries(Object.entries(data).filter(([name]) => !isSaid(name)))
       : data;
   const hasRest = rest !== null && rest !== undefined && (typeof rest !== "object" || Object.keys(rest).length > 0);
   return html`
@@ -85,7 +89,7 @@ function callState(result, isWaiting, isRunOver) {
 
 /** A call of a tool as a card: name and state first, the rest when it is opened. */
 export function ToolCard({ step, isWaiting, isRunOver, agentSteps = [], onDecide }) {
-  const result = readResult(step.result);
+  const result = useMemo(() => readResult(step.result), [step.result]);
   const [state, word] = callState(result, isWaiting, isRunOver);
   const level = result?.data?.strictness ?? result?.data?.level;
   return html`<details class="tool ${state}" open=${isWaiting || undefined}>
@@ -132,9 +136,10 @@ function AgentSteps({ steps }) {
 }
 
 function Thinking({ text, isFinished }) {
-  return html`<details class="thinking">
+  const [isOpen, setOpen] = useState(false);
+  return html`<details class="thinking" onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary><${Icon} name="think" />${isFinished ? t("Thoughts") : t("Thinking …")}<span class="ellipsis faint">${short(text.slice(-160), 120)}</span></summary>
-    <div class="thinking-text">${plain(text)}</div>
+    <div class="thinking-text">${isOpen && plain(text)}</div>
   </details>`;
 }
 

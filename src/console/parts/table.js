@@ -212,6 +212,22 @@ function Row({ row, at, columns }) {
   </tr>`;
 }
 
+/** Rows are drawn again when they, their place or the columns change, and for their times every half minute. */
+function useRows(rows, start, end, columns) {
+  const drawn = useRef(new Map());
+  const before = drawn.current;
+  const clock = Math.floor(Date.now() / 30_000);
+  drawn.current = new Map();
+  return rows.slice(start, end).map((row, offset) => {
+    const at = start + offset;
+    const old = before.get(row.id);
+    const isSame = old?.row === row && old.at === at && old.columns === columns && old.clock === clock;
+    const kept = isSame ? old : { row, at, columns, clock, node: html`<${Row} key=${row.id} ...${{ row, at, columns }} />` };
+    drawn.current.set(row.id, kept);
+    return kept.node;
+  });
+}
+
 /** Rows that arrived and wait. */
 function Waiting({ pages, label }) {
   const count = pages.waiting.length;
@@ -239,6 +255,7 @@ export function PagedTable({ pages, columns, label, name = "", newLabel = (n) =>
   const { rows } = pages;
   const { body, start, end, above, below } = useWindow(rows.length);
   pages.visible = [start, end];
+  const drawn = useRows(rows, start, end, columns);
   useEffect(() => {
     if (pages.isLoaded && pages.cursor && !pages.error && end > rows.length - NEAR_END_ROWS) pages.more();
   }, [end, rows.length, pages.cursor]);
@@ -269,7 +286,7 @@ export function PagedTable({ pages, columns, label, name = "", newLabel = (n) =>
         onFocusOut=${holder("focus", false)}
       >
         <${Spacer} heightPx=${above} columns=${columns.length} />
-        ${rows.slice(start, end).map((row, at) => html`<${Row} key=${row.id} row=${row} at=${start + at} columns=${columns} />`)}
+        ${drawn}
         <${Spacer} heightPx=${below} columns=${columns.length} />
       </tbody>
     </table>

@@ -1,11 +1,11 @@
 // Questions and answers of a conversation.
 
-import { html, useData, useEffect, useMemo, useState } from "../../lib/ui.js";
+import { html, useData, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
 import * as api from "../../lib/api.js";
 import { number, plain, shortTime } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
 import { href } from "../../lib/router.js";
-import { useRun } from "../../lib/runs.js";
+import { forgetRun, useRun } from "../../lib/runs.js";
 import { emptyRun, isOver } from "../../lib/steps.js";
 import { Button, confirm, notify, useAction } from "../../parts/basics.js";
 import { Icon } from "../../parts/icons.js";
@@ -69,13 +69,14 @@ function storedRun(message) {
 export function Answer({ message, onAgain, onEnd }) {
   const [again, isBusy] = useAction(onAgain);
   const isLive = !isOver(message.status);
+  const follows = useFollowing(message.job_id, isLive);
   const copy = async () => {
     await navigator.clipboard.writeText(message.text);
     notify(t("Copied"));
   };
   return html`<li class="message assistant" aria-busy=${isLive}>
     <div class="who"><strong>${plain(message.model)}</strong><span>${shortTime(message.created_at)}</span></div>
-    ${isLive ? html`<${LiveRun} jobId=${message.job_id} onEnd=${onEnd} />` : html`<${EndedRun} message=${message} />`}
+    ${follows ? html`<${LiveRun} key=${follows} message=${message} onEnd=${onEnd} />` : html`<${EndedRun} message=${message} />`}
     ${!isLive &&
     html`<div class="tools">
       <${Button} kind="quiet small" icon="copy" isIconOnly label=${t("Copy the answer")} onClick=${copy} />
@@ -84,6 +85,22 @@ export function Answer({ message, onAgain, onEnd }) {
       ${message.token_count > 0 && html`<span>${t("{n} tokens", { n: number(message.token_count) })}</span>`}
     </div>`}
   </li>`;
+}
+
+/**
+ * A key for the run that the answer follows, or null if it had ended when it was first shown. An answer that
+ * was seen to the end stays as it was drawn; one that goes on, because its run is retried, is followed anew.
+ */
+function useFollowing(jobId, isLive) {
+  const state = useRef({ key: null, isLive: false, times: 0 });
+  const { current } = state;
+  if (isLive && !current.isLive) {
+    if (current.key) forgetRun(jobId);
+    current.times += 1;
+    current.key = `${jobId} ${current.times}`;
+  }
+  current.isLive = isLive;
+  return current.key?.startsWith(`${jobId} `) ? current.key : null;
 }
 
 function EndedRun({ message }) {
@@ -99,12 +116,15 @@ function useWaitText(jobId, status) {
   return isWaiting && data ? waitText(data) : undefined;
 }
 
-function LiveRun({ jobId, onEnd }) {
+function LiveRun({ message, onEnd }) {
+  const jobId = message.job_id;
   const { run, connection } = useRun(jobId);
   const waitsFor = useWaitText(jobId, run.lastId > 0 ? run.status : "running");
   const hasEnded = isOver(run.status) || connection === "gone";
   useEffect(() => {
     if (hasEnded) onEnd();
   }, [hasEnded]);
+  // The events were removed: the message has kept its text.
+  if (connection === "gone" && isOver(message.status)) return html`<${EndedRun} message=${message} />`;
   return html`<${RunSteps} run=${run} connection=${connection} jobId=${jobId} waitsFor=${waitsFor} />`;
 }

@@ -1,9 +1,9 @@
 // All runs, newest first, with filters that stand in the address.
 
-import { html, useState } from "../../lib/ui.js";
+import { html, useMemo, useSignal, useState } from "../../lib/ui.js";
 import * as api from "../../lib/api.js";
 import { cost, duration, number, plain, short } from "../../lib/format.js";
-import { t } from "../../lib/i18n.js";
+import { language, t } from "../../lib/i18n.js";
 import { go, href } from "../../lib/router.js";
 import { isOver } from "../../lib/steps.js";
 import { Button, Empty, Moment, PageHead, Status } from "../../parts/basics.js";
@@ -28,28 +28,31 @@ export function inputStart(job, most = 120) {
 }
 
 const columns = [
-  { key: "status", title: t("Status"), cell: (job) => html`<${Status} status=${job.status} />` },
+  { key: "status", cell: (job) => html`<${Status} status=${job.status} />` },
   {
     key: "input",
-    title: t("Input"),
     cell: (job) => html`<a class="row-link" href=${href("runs", [job.id])} dir="auto">${inputStart(job) || job.id}</a>
       ${job.error && html`<span class="runs-error">${short(job.error.message, 120)}</span>`}`,
   },
-  { key: "model", title: t("Model"), cell: (job) => plain(job.model) },
-  { key: "when", title: t("Created"), cell: (job) => html`<${Moment} at=${job.created_at} />` },
-  { key: "duration", title: t("Duration"), isNumber: true, cell: (job) => duration(runSeconds(job)) },
-  { key: "tokens", title: t("Tokens"), isNumber: true, cell: (job) => (job.usage.total_tokens ? number(job.usage.total_tokens) : "–") },
-  { key: "cost", title: t("Cost"), isNumber: true, cell: (job) => cost(job.usage.cost_micros) },
+  { key: "model", cell: (job) => plain(job.model) },
+  { key: "when", cell: (job) => html`<${Moment} at=${job.created_at} />` },
+  { key: "duration", isNumber: true, cell: (job) => duration(runSeconds(job)) },
+  { key: "tokens", isNumber: true, cell: (job) => (job.usage.total_tokens ? number(job.usage.total_tokens) : "–") },
+  { key: "cost", isNumber: true, cell: (job) => cost(job.usage.cost_micros) },
 ];
 
-/** The titles are texts, so they are looked up again when the language has changed. */
-const titled = () => {
-  const titles = [t("Status"), t("Input"), t("Model"), t("Created"), t("Duration"), t("Tokens"), t("Cost")];
-  return columns.map((column, at) => ({ ...column, title: titles[at] }));
-};
+/** The columns with titles in the language. */
+function useColumns() {
+  const words = useSignal(language);
+  return useMemo(() => {
+    const titles = [t("Status"), t("Input"), t("Model"), t("Created"), t("Duration"), t("Tokens"), t("Cost")];
+    return columns.map((column, at) => ({ ...column, title: titles[at] }));
+  }, [words]);
+}
 
 /** A list of runs under fixed filters; other views show their runs with it. */
 export function RunTable({ filters, label, everyMs = LIVE_MS, children }) {
+  const titled = useColumns();
   const pages = usePages(
     {
       load: async (cursor, abort) => pageOf(await api.get(api.withQuery("/v1/jobs", { ...filters, limit: PAGE, cursor }), abort)),
@@ -60,7 +63,7 @@ export function RunTable({ filters, label, everyMs = LIVE_MS, children }) {
     everyMs,
   );
   const newLabel = (n) => t("New runs: {n}", { n });
-  return html`<${PagedTable} pages=${pages} columns=${titled()} label=${label} name="runs-table" newLabel=${newLabel}>${children}<//>`;
+  return html`<${PagedTable} pages=${pages} columns=${titled} label=${label} name="runs-table" newLabel=${newLabel}>${children}<//>`;
 }
 
 export function RunList({ query }) {
