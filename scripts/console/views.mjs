@@ -100,7 +100,7 @@ export const tests = {
       await bob.page.waitForLoadState("networkidle");
       assert.doesNotMatch(await bob.page.locator("body").innerText(), /secret of ann|what is the secret of ann/);
     }
-    await bob.page.getByRole("button", { name: "Log out" }).click();
+    await bob.page.getByRole("button", { name: "Log out", exact: true }).click();
     await bob.page.getByLabel("Password").waitFor();
     await until("the session is over", async () => (await bob.page.request.get(`${server.origin}/v1/jobs`)).status() === 401);
     ann.page.watch.check();

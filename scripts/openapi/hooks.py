@@ -1,4 +1,4 @@
-"""Hooks of schemathesis: the encoding of JSON lines, and a request that the fuzzer must not send."""
+"""Hooks of schemathesis: the encoding of JSON lines, and requests that the fuzzer must not send."""
 import json
 import os
 
@@ -14,7 +14,10 @@ def jsonl(ctx, value):
 
 @schemathesis.hook
 def filter_case(ctx, case):
-    """Drops requests that disable or demote the fuzzer's own account: the server would refuse all later requests."""
+    """Drops requests that disable or demote the fuzzer's own account, or end its sessions: the server would refuse all
+    later requests."""
+    if case.operation.path == "/api/auth/logout" and isinstance(case.body, dict) and case.body.get("everywhere"):
+        return False
     is_change = case.method.upper() == "PATCH" and case.operation.path == "/api/users/{id}"
     user = str((case.path_parameters or {}).get("id", ""))
     return not (is_change and user == os.environ.get("FUZZ_USER"))

@@ -37,8 +37,10 @@ pub(super) fn of(
         return Ok(None);
     }
     let invite = api_key::generate(SecretKind::Invite, ports.entropy.as_ref());
-    let expires_at_ms = ports.clock.now_ms().saturating_add(LIFE_MS);
-    match users.store_invite(NewInvite { digest: invite.digest, expires_at_ms }).wait() {
+    let created_at_ms = ports.clock.now_ms();
+    let expires_at_ms = created_at_ms.saturating_add(LIFE_MS);
+    let new = NewInvite { digest: invite.digest, created_at_ms, expires_at_ms, created_by: None };
+    match users.store_invite(new).wait() {
         Err(error @ StoreError::Full) => {
             tracing::warn!(%error, "cannot store an invite for the first administrator");
             Ok(None)

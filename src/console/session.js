@@ -12,12 +12,8 @@ export const isAdmin = computed(() => session.value?.mode === "single" || sessio
 
 /** Asks the server who we are. */
 export async function loadSession() {
-  const nobody = (error) => {
-    if (error.status !== 401) throw error;
-    return null;
-  };
-  const asked = [api.data(api.get("/api/auth/mode")), api.data(api.get("/api/auth/profile")).catch(nobody)];
-  const [{ mode }, account] = await Promise.all(asked);
+  const { mode, authenticated } = await api.data(api.get("/api/auth/mode"));
+  const account = authenticated ? await api.data(api.get("/api/auth/profile")) : null;
   session.value = { mode, account };
 }
 
@@ -26,7 +22,8 @@ export async function login(username, password) {
   await loadSession();
 }
 
-export async function logout() {
-  await api.post("/api/auth/logout");
+/** Ends the session of this browser, or all sessions of the account. */
+export async function logout(everywhere) {
+  await api.post("/api/auth/logout", { everywhere });
   session.value = { ...session.peek(), account: null };
 }

@@ -111,6 +111,11 @@ prefixed_id!(
     "tok_"
 );
 prefixed_id!(
+    /// Id of an invite in lists, `inv_…`: the start of its code's digest, not the code.
+    InviteId,
+    "inv_"
+);
+prefixed_id!(
     /// Id of a schedule, `sched_…`.
     ScheduleId,
     "sched_"

@@ -146,12 +146,12 @@ routes! {
     GET "/v1/usage" User ["from", "to", "conversation_id", "group_by"] => async v1::usage::usage;
     GET "/v1/backup" Admin [] => async v1::backup::backup;
 
-    GET "/api/auth/mode" Public [] => plain api::auth::session::mode;
+    GET "/api/auth/mode" Optional [] => plain api::auth::session::mode;
     POST "/api/auth/login" Public [] => body api::auth::session::login;
     POST "/api/auth/register" Public [] => body api::auth::register::register;
-    POST "/api/auth/logout" Public [] => plain api::auth::session::logout;
+    POST "/api/auth/logout" Optional [] => body api::auth::session::logout;
     POST "/api/auth/ticket" Read [] => sync api::auth::session::ticket;
-    GET "/api/auth/profile" User [] => sync api::auth::profile::show;
+    GET "/api/auth/profile" User ["include"] => async api::auth::profile::show;
     PATCH "/api/auth/profile" User [] => body api::auth::profile::change;
     GET "/api/users" Admin ["cursor", "limit", "username"] => async api::users::list;
     POST "/api/users" Admin [] => body api::users::create;
@@ -159,6 +159,8 @@ routes! {
     GET "/api/users/{id}/tokens" Admin [] => async api::users::tokens_of;
     POST "/api/users/{id}/tokens" Admin [] => body api::users::mint_for;
     DELETE "/api/users/{id}/tokens/{token}" Admin [] => async api::users::revoke_of;
+    GET "/api/invites" Admin ["cursor", "limit"] => async api::invites::list;
+    DELETE "/api/invites/{id}" Admin [] => async api::invites::revoke;
     POST "/api/invites" Admin [] => body api::invites::create;
     GET "/api/tokens" User [] => async api::tokens::list;
     POST "/api/tokens" User [] => body api::tokens::create;

@@ -94,8 +94,8 @@ pub use tool::{
     ToolInfo, ToolOffer, ToolOutcome, ToolScope, ToolSource, Toolbox, Unavailability, UnexecutedReason,
 };
 pub use users::{
-    AccountChange, AccountError, AccountPage, NewAccount, NewInvite, NewToken, RegistrationGate,
-    SecretDigest, Users,
+    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, PendingInvite,
+    RegistrationGate, SecretDigest, Users,
 };
 pub use web::{UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 pub use workspaces::{

@@ -3,7 +3,7 @@
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Username};
-use crate::domain::id::{TokenId, UserId};
+use crate::domain::id::{InviteId, TokenId, UserId};
 
 /// SHA-256 digest of a secret text.
 pub type SecretDigest = [u8; 32];
@@ -99,6 +99,8 @@ pub struct AccountChange {
     pub quota: Option<Quota>,
     /// Time of a login, unix milliseconds.
     pub logged_in_at_ms: Option<u64>,
+    /// Raises the generation, which ends all sessions.
+    pub ends_sessions: bool,
 }
 
 /// A page of accounts, by id.
@@ -125,7 +127,40 @@ pub struct NewInvite {
     /// Digest of the invite code.
     pub digest: SecretDigest,
     /// Unix milliseconds.
+    pub created_at_ms: u64,
+    /// Unix milliseconds.
     pub expires_at_ms: u64,
+    /// The administrator; `None` for an invite of the server itself.
+    pub created_by: Option<UserId>,
+}
+
+impl NewInvite {
+    /// Its id in lists: the first half of the digest, from which nobody can compute the code.
+    pub fn id(&self) -> InviteId {
+        InviteId::from_bytes(self.digest.first_chunk().copied().unwrap_or_default())
+    }
+}
+
+/// An invite that nobody has used yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingInvite {
+    /// Id in lists.
+    pub id: InviteId,
+    /// Unix milliseconds; `None` for an invite of an earlier version of the server.
+    pub created_at_ms: Option<u64>,
+    /// Unix milliseconds.
+    pub expires_at_ms: u64,
+    /// The administrator; `None` when unknown.
+    pub created_by: Option<UserId>,
+}
+
+/// A page of invites, by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvitePage {
+    /// The invites.
+    pub invites: Vec<PendingInvite>,
+    /// Whether more follow.
+    pub has_more: bool,
 }
 
 /// Stores accounts. The account [`UserId::SINGLE`], `default`, always exists. It is an administrator and has
@@ -142,6 +177,8 @@ pub trait Users: Send + Sync {
     fn revoke_token(&self, user: UserId, token: TokenId) -> Ticket<bool>;
     /// Stores an invite and deletes expired ones.
     fn store_invite(&self, invite: NewInvite) -> Ticket<()>;
+    /// Deletes an invite. Returns whether it could still be used.
+    fn revoke_invite(&self, id: InviteId) -> Ticket<bool>;
 
     /// Whether no account has a password yet, so that the next registration makes an administrator. An
     /// unreadable account counts as one with a password.
@@ -152,6 +189,8 @@ pub trait Users: Send + Sync {
     fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError>;
     /// A page of accounts after this one, by id.
     fn accounts(&self, after: Option<UserId>, limit: usize) -> Result<AccountPage, StoreError>;
+    /// A page of invites that do not expire before `now_ms`, after this one, by id.
+    fn invites(&self, after: Option<InviteId>, limit: usize, now_ms: u64) -> Result<InvitePage, StoreError>;
     /// The token whose key has this digest, expired or not.
     fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError>;
     /// All tokens of a user, oldest first.

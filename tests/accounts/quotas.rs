@@ -196,3 +196,41 @@ fn p8_a_batch_without_a_length_ends_at_the_quota_of_stored_bytes() {
     let list = with(&server, &ann, "GET /v1/batches", &Value::Null);
     assert_eq!(list.json()["data"], json!([]), "nothing is stored");
 }
+
+#[test]
+fn p7_the_profile_shows_the_quotas_of_the_account_and_its_use_of_them() {
+    let server = Server::start_with(MULTI);
+    let root = token(&register(&server, "ann"));
+    let bob = register(&server, "bob");
+    let (bob, path) = (token(&bob), format!("PATCH /api/users/{}", bob["user"]["id"]));
+    let quota = json!({"tokens_per_day": 5_000, "project_bytes": 1_000});
+    assert_eq!(with(&server, &root, &path, &json!({"quota": quota})).status, 200);
+    for (name, content) in [("one", "0123456789"), ("two", "01234")] {
+        let made = with(&server, &bob, "POST /api/projects", &json!({"name": name})).json();
+        let file = format!("PUT /api/projects/{}/files/a.txt", made["data"]["id"].as_str().expect("an id"));
+        assert_eq!(with(&server, &bob, &file, &json!({"content": content})).status, 200);
+    }
+    let ended = with(&server, &bob, "POST /v1/jobs?wait=30", &json!({"input": "hello"})).json();
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    let later = json!({"input": "later", "run_at": 4_000_000_000_u64});
+    assert_eq!(with(&server, &bob, "POST /v1/jobs", &later).status, 202);
+    let profile = |token: &str, query: &str| {
+        with(&server, token, &format!("GET /api/auth/profile{query}"), &Value::Null)
+    };
+    let plain = profile(&bob, "").json()["data"].clone();
+    let none = json!({"unfinished_jobs": null, "stored_bytes": null});
+    let mut wanted = quota;
+    wanted.as_object_mut().expect("an object").extend(none.as_object().expect("an object").clone());
+    assert_eq!((&plain["quota"], &plain["used"]), (&wanted, &Value::Null), "{plain}");
+    let used = profile(&bob, "?include=used").json()["data"]["used"].clone();
+    assert_eq!((&used["project_bytes"], &used["unfinished_jobs"]), (&json!(15), &json!(1)), "{used}");
+    assert!(used["tokens_today"].as_u64() > Some(0) && used["stored_bytes"].as_u64() > Some(0), "{used}");
+    let others = profile(&root, "?include=used").json()["data"]["used"].clone();
+    assert_eq!((&others["project_bytes"], &others["tokens_today"]), (&json!(0), &json!(0)), "{others}");
+    for bad in ["?include=", "?include=quota", "?include=used&include=used", "?used=true"] {
+        assert_eq!(profile(&bob, bad).status, 400, "{bad}");
+    }
+    let single = Server::start().get("/api/auth/profile?include=used").json()["data"]["used"].clone();
+    let nothing = json!({"tokens_today": 0, "unfinished_jobs": 0, "project_bytes": 0, "stored_bytes": null});
+    assert_eq!(single, nothing);
+}

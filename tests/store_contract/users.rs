@@ -3,7 +3,7 @@
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, job};
 use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, TokenScopes, Username};
-use nanoclaw::domain::id::{TokenId, UserId};
+use nanoclaw::domain::id::{InviteId, TokenId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
     AccountChange, AccountError, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Store,
@@ -42,6 +42,10 @@ fn made(fixture: &Fixture, new: NewAccount) -> Account {
 
 fn change(fixture: &Fixture, user: UserId, change: AccountChange) -> Result<Option<Account>, AccountError> {
     fixture.store.change_account(user, change).wait()
+}
+
+fn new_invite(number: u8, expires_at_ms: u64) -> NewInvite {
+    NewInvite { digest: digest(number), created_at_ms: NOW_MS, expires_at_ms, created_by: Some(ANN) }
 }
 
 fn digest(number: u8) -> SecretDigest {
@@ -227,7 +231,7 @@ fn an_invite_works_once_and_expires() {
     let fixture = Fixture::new();
     made(&fixture, newcomer("ann"));
     let invite = |number, expires_at_ms| {
-        fixture.store.store_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
+        fixture.store.store_invite(new_invite(number, expires_at_ms)).wait().unwrap();
     };
     let come = |fixture: &Fixture, name: &str, number| {
         let admission = RegistrationGate::Invited(Some(digest(number)));
@@ -244,6 +248,53 @@ fn an_invite_works_once_and_expires() {
     assert_eq!(come(&fixture, "carl", 1).wait(), Err(AccountError::NotInvited), "used up for good");
     fixture.clock.advance(2 * DAY_MS);
     assert_eq!(come(&fixture, "carl", 2).wait(), Err(AccountError::NotInvited), "expired");
+}
+
+#[test]
+fn pending_invites_are_listed_by_id_and_a_revoked_one_is_gone() {
+    let fixture = Fixture::new();
+    made(&fixture, newcomer("ann"));
+    for (number, days) in [(1, 1), (2, 3), (3, 3), (4, 3)] {
+        let invite = new_invite(number, NOW_MS + days * DAY_MS);
+        fixture.store.store_invite(invite).wait().unwrap();
+    }
+    let id = |number| InviteId::from_bytes([number; 16]);
+    let page = |fixture: &Fixture, after: Option<InviteId>, limit, now_ms| {
+        let page = fixture.store.invites(after, limit, now_ms).unwrap();
+        (page.invites.iter().map(|invite| invite.id).collect::<Vec<_>>(), page.has_more)
+    };
+    assert_eq!(page(&fixture, None, 2, NOW_MS), (vec![id(1), id(2)], true));
+    assert_eq!(page(&fixture, Some(id(2)), 2, NOW_MS), (vec![id(3), id(4)], false));
+    assert_eq!(page(&fixture, None, 9, NOW_MS + DAY_MS), (vec![id(2), id(3), id(4)], false), "one expired");
+    let found = fixture.store.invites(None, 1, NOW_MS).unwrap().invites[0];
+    assert_eq!((found.created_at_ms, found.created_by), (Some(NOW_MS), Some(ANN)));
+    let revoke = |fixture: &Fixture, number| fixture.store.revoke_invite(id(number)).wait();
+    assert_eq!(
+        (revoke(&fixture, 2), revoke(&fixture, 2), revoke(&fixture, 9)),
+        (Ok(true), Ok(false), Ok(false))
+    );
+    let come = |fixture: &Fixture, name: &str, number| {
+        let admission = RegistrationGate::Invited(Some(digest(number)));
+        fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait().map(drop)
+    };
+    assert_eq!(come(&fixture, "bob", 2), Err(AccountError::NotInvited));
+    let fixture = fixture.crash();
+    assert_eq!(come(&fixture, "bob", 2), Err(AccountError::NotInvited), "also after a crash");
+    assert_eq!(come(&fixture, "bob", 3), Ok(()));
+    assert_eq!(
+        page(&fixture, None, 9, NOW_MS),
+        (vec![id(1), id(4)], false),
+        "used and revoked ones are gone"
+    );
+}
+
+#[test]
+fn ending_the_sessions_of_an_account_raises_its_generation_only() {
+    let fixture = Fixture::new();
+    let ann = made(&fixture, newcomer("ann"));
+    let ends = AccountChange { ends_sessions: true, ..AccountChange::default() };
+    let after = change(&fixture, ann.id, ends).unwrap().unwrap();
+    assert_eq!(after, Account { generation: ann.generation + 1, ..ann });
 }
 
 #[test]

@@ -23,7 +23,7 @@ const PLACES = [
 
 function Nav({ view, isOpen, onClose }) {
   const [withAccounts, current, words] = [useSignal(hasAccounts), useSignal(session), useSignal(language)];
-  const [leave] = useAction(logout);
+  const [leave] = useAction(() => logout(false));
   const places = PLACES.filter(([name]) => name !== "account" || withAccounts);
   return html`<nav class="nav ${isOpen ? "is-open" : ""}" aria-label=${t("Places")} onClick=${onClose}>
     <a class="brand" href="#/chat"><img src=${iconAddress()} alt="" />NanoClaw</a>

@@ -1,15 +1,14 @@
-// My account: profile, quota and use, password, API keys.
+// My account: profile, quota and use, password, sessions, API keys.
 
 import { html, useData, useSignal, useState } from "../lib/ui.js";
 import * as api from "../lib/api.js";
 import { bytes, dateTime, number, plain } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { href } from "../lib/router.js";
-import { loadSession, session } from "../session.js";
-import { Field, Loaded, PageHead, notify } from "../parts/basics.js";
+import { loadSession, logout, session } from "../session.js";
+import { Button, Field, Loaded, PageHead, confirm, notify, useAction } from "../parts/basics.js";
 import { useForm } from "./files/dialogs.js";
 import { Keys } from "./server/keys.js";
-import { today } from "./usage/days.js";
 
 function Profile({ account, onChanged }) {
   const save = ({ email }) => api.patch("/api/auth/profile", { email: email.trim() || null });
@@ -36,40 +35,42 @@ function Profile({ account, onChanged }) {
   </section>`;
 }
 
-/** One limit with what is used of it; `used` may be unknown. */
-function Limit({ label, used, limit, write = number }) {
-  const isKnown = used !== undefined && used !== null;
-  if (limit === null || limit === undefined) {
-    return html`<div><span>${label}: <strong>${isKnown ? write(used) : "–"}</strong> <span class="faint">${t("no limit of its own")}</span></span></div>`;
-  }
+/** What is used of one limit, if there is one. */
+function Limit({ label, used, limit, write }) {
+  const hasLimit = limit !== null && limit !== undefined;
   return html`<div>
-    <span>${label}: <strong>${isKnown ? t("{used} of {limit}", { used: write(used), limit: write(limit) }) : t("at most {limit}", { limit: write(limit) })}</strong></span>
-    ${isKnown && html`<progress aria-label=${label} max=${Math.max(limit, 1)} value=${Math.min(used, limit)}></progress>`}
+    <span>${label}: <strong>${hasLimit ? t("{used} of {limit}", { used: write(used), limit: write(limit) }) : write(used)}</strong>
+      ${!hasLimit && html` <span class="faint">${t("no limit of its own")}</span>`}</span>
+    ${hasLimit && html`<progress aria-label=${label} max=${Math.max(limit, 1)} value=${Math.min(used, limit)}></progress>`}
   </div>`;
 }
 
-/** What is known of the use: tokens of today. */
-async function readUse(abort) {
-  const day = today();
-  const usage = await api.get(api.withQuery("/v1/usage", { from: day, to: day }), abort);
-  const tokens = usage.data.reduce((sum, row) => sum + row.total_tokens, 0);
-  return { tokens };
-}
-
-function Use({ account }) {
-  const use = useData(readUse, [], 30_000);
-  const quota = account.quota ?? {};
+function Use() {
+  const use = useData((abort) => api.data(api.get("/api/auth/profile?include=used", abort)), [], 30_000);
   return html`<section class="section">
     <h2>${t("Quota and use")}</h2>
     <${Loaded} of=${use}>
-      ${({ tokens }) => html`<div class="account-quota">
-        <${Limit} label=${t("Tokens today (UTC)")} used=${tokens} limit=${quota.tokens_per_day} />
-        ${quota.unfinished_jobs && html`<${Limit} label=${t("Unfinished runs")} limit=${quota.unfinished_jobs} />`}
-        ${quota.project_bytes && html`<${Limit} label=${t("Files of projects")} used=${account.used?.project_bytes} limit=${quota.project_bytes} write=${bytes} />`}
-        ${quota.stored_bytes && html`<${Limit} label=${t("Runs and conversations")} used=${account.used?.stored_bytes} limit=${quota.stored_bytes} write=${bytes} />`}
+      ${({ quota, used }) => html`<div class="account-quota">
+        <${Limit} label=${t("Tokens today (UTC)")} used=${used.tokens_today} limit=${quota.tokens_per_day} write=${number} />
+        <${Limit} label=${t("Unfinished runs")} used=${used.unfinished_jobs} limit=${quota.unfinished_jobs} write=${number} />
+        <${Limit} label=${t("Files of projects")} used=${used.project_bytes} limit=${quota.project_bytes} write=${bytes} />
+        <${Limit} label=${t("Runs and conversations")} used=${used.stored_bytes} limit=${quota.stored_bytes} write=${bytes} />
       </div>`}
     <//>
     <p><a href=${href("usage")}>${t("All usage")}</a></p>
+  </section>`;
+}
+
+/** Ends all sessions, for a browser that somebody else has. */
+function Sessions() {
+  const [leave, isBusy] = useAction(async () => {
+    const text = t("All sessions of your account end, this one too. API keys stay valid.");
+    if (await confirm(text, t("Log out everywhere"))) await logout(true);
+  });
+  return html`<section class="section">
+    <h2>${t("Sessions")}</h2>
+    <p class="dim">${t("You stay logged in on every device until you log out there.")}</p>
+    <div class="row"><${Button} label=${t("Log out everywhere")} kind="danger" isBusy=${isBusy} onClick=${leave} /></div>
   </section>`;
 }
 
@@ -110,8 +111,9 @@ export function View() {
   return html`<div class="page account">
     <${PageHead} title=${t("Account")} />
     <${Profile} account=${account} onChanged=${reload} />
-    <${Use} account=${account} />
+    <${Use} />
     <${Password} account=${account} />
+    <${Sessions} />
     <section class="section">
       <h2>${t("API keys")}</h2>
       <${Keys} path="/api/tokens" isAdminsKey=${account.role === "admin"} />

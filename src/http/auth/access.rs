@@ -5,6 +5,8 @@
 pub(crate) enum RouteAccess {
     /// Everybody.
     Public,
+    /// Everybody. A valid credential names the caller; any other counts as none.
+    Optional,
     /// Authenticated users.
     User,
     /// Authenticated users. The route changes nothing, so a key with scope `read` is enough whatever the

@@ -2,7 +2,7 @@
 
 use super::tracker::RequestNotes;
 use crate::domain::account::AuthMode;
-use crate::http::auth::{self, Caller, RateLimitStatus, RouteAccess};
+use crate::http::auth::{self, Caller, CallerProof, RateLimitStatus, RouteAccess};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::peer::{ClientAddress, Peer};
@@ -28,19 +28,32 @@ pub(crate) fn admit(
         RouteAccess::Scrape if context.app.auth.metrics_are_public => RouteAccess::Public,
         access => access,
     };
-    let caller = if access == RouteAccess::Public {
+    let caller = caller_of(context, head, access, ticket.as_deref())?;
+    if caller.proof == CallerProof::Nobody {
         let is_counted = has_accounts && route.path.starts_with("/api/auth/");
         notes.rate_limit = if is_counted { context.auth.rates.address(address, now_ms) } else { None };
-        Caller::NOBODY
     } else {
-        let caller = auth::authenticate(context, head, ticket.as_deref())?;
         notes.rate_limit = if has_accounts { context.auth.rates.user(caller.user, now_ms) } else { None };
         notes.details.user = has_accounts.then_some(caller.user.0);
-        caller
-    };
+    }
     notes.rate_limit.as_ref().map_or(Ok(()), RateLimitStatus::check)?;
-    if access != RouteAccess::Public {
+    if !matches!(access, RouteAccess::Public | RouteAccess::Optional) {
         caller.may(&head.method, access)?;
     }
     Ok((caller, address, query))
+}
+
+fn caller_of(
+    context: &ServerContext,
+    head: &Parts,
+    access: RouteAccess,
+    ticket: Option<&str>,
+) -> Result<Caller, ApiError> {
+    if access == RouteAccess::Public {
+        return Ok(Caller::NOBODY);
+    }
+    match auth::authenticate(context, head, ticket) {
+        Err(ApiError::Unauthorized(_)) if access == RouteAccess::Optional => Ok(Caller::NOBODY),
+        found => found,
+    }
 }

@@ -1,19 +1,24 @@
 //! `GET` and `PATCH /api/auth/profile`: the own account.
 
 use super::{BODY_BOUNDS, token};
-use crate::domain::account::{Account, Email, TokenScopes};
+use crate::domain::account::{Account, AuthMode, Email, Quota, TokenScopes};
+use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
+use crate::domain::workspace::Workspace;
 use crate::http::api::account::AccountResponse;
 use crate::http::api::envelope;
 use crate::http::auth::password::NewPassword;
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::json;
+use crate::http::request::quoted::quoted;
 use crate::http::request::values::{PlainText, Removable, SecretText, removable};
 use crate::http::response::HandlerResult;
-use crate::ports::AccountChange;
+use crate::ports::{AccountChange, WorkQuota};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -24,9 +29,34 @@ const GONE: ApiError = ApiError::NotFound("account");
 pub(crate) struct ProfileResponse {
     #[serde(flatten)]
     user: AccountResponse,
+    quota: Quota,
+    /// With `?include=used` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<QuotaUseResponse>,
     /// A new session after a new password, which ends all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+}
+
+impl ProfileResponse {
+    fn of(account: Account) -> Self {
+        Self { quota: account.quota, user: AccountResponse::of(account), used: None, token: None }
+    }
+}
+
+/// What an account uses, whether or not it has quotas.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "QuotaUse"))]
+#[derive(Serialize)]
+pub(crate) struct QuotaUseResponse {
+    /// Model tokens of today (UTC).
+    tokens_today: u64,
+    /// Unfinished jobs, with the lines of batches.
+    unfinished_jobs: u64,
+    /// Bytes in the files of all projects.
+    project_bytes: u64,
+    /// Bytes of jobs, batches, schedules and conversations; `null` with `auth_mode: single`, where they are
+    /// not counted.
+    stored_bytes: Option<u64>,
 }
 
 /// `null` removes the email or the avatar.
@@ -42,9 +72,38 @@ pub(crate) struct ProfileRequest {
     current_password: Option<SecretText>,
 }
 
-pub(crate) fn show(context: &ServerContext, request: &RequestContext) -> HandlerResult {
-    let account = context.app.users.account(request.user)?.ok_or(GONE)?;
-    Ok(envelope::data(ProfileResponse { user: AccountResponse::of(account), token: None }))
+/// `GET /api/auth/profile`. `?include=used` reads the sizes of all files of the account's projects, so only a
+/// caller that shows them asks for it.
+pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
+    let has_use = match request.query.text("include") {
+        None => false,
+        Some("used") => true,
+        Some(other) => {
+            let rule = format!("'include' must be used, not {}", quoted(other));
+            return Err(ApiError::value("include", rule));
+        }
+    };
+    let (app, user) = (Arc::clone(&context.app), request.user);
+    let read = blocking(move || {
+        let account = app.users.account(user)?.ok_or(GONE)?;
+        let in_use = if has_use { Some(quota_use(&app, user)?) } else { None };
+        Ok::<_, ApiError>(ProfileResponse { used: in_use, ..ProfileResponse::of(account) })
+    });
+    Ok(envelope::data(read.await??))
+}
+
+fn quota_use(app: &AppDependencies, user: UserId) -> Result<QuotaUseResponse, ApiError> {
+    let today = WorkQuota::day(app.clock.now_ms());
+    let usage = app.accounts.usage(user, today, today)?;
+    let projects = app.projects.all_projects(user)?;
+    let workspaces: Vec<Workspace> = projects.iter().map(Workspace::from).collect();
+    let has_sums = app.auth.mode == AuthMode::Multi;
+    Ok(QuotaUseResponse {
+        tokens_today: usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens)),
+        unfinished_jobs: app.store.unfinished_count(user, u64::MAX)?,
+        project_bytes: app.workspaces.bytes_of(&workspaces)?,
+        stored_bytes: if has_sums { Some(app.accounts.stored_bytes(user)?) } else { None },
+    })
 }
 
 /// A new password needs the current one, if there is one.
@@ -67,11 +126,11 @@ pub(crate) async fn change(
 
 fn answer(context: &ServerContext, request: &RequestContext, account: Account, opens: bool) -> HandlerResult {
     if !opens {
-        return Ok(envelope::data(ProfileResponse { user: AccountResponse::of(account), token: None }));
+        return Ok(envelope::data(ProfileResponse::of(account)));
     }
     let token = token::token(context, &account)?;
     let mut response =
-        envelope::data(ProfileResponse { user: AccountResponse::of(account), token: Some(token.clone()) });
+        envelope::data(ProfileResponse { token: Some(token.clone()), ..ProfileResponse::of(account) });
     token::set_cookie(context, &request.headers, &mut response, &token);
     Ok(response)
 }

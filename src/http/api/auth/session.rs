@@ -1,15 +1,15 @@
 //! `/api/auth/mode`, `login`, `logout` and `ticket`.
 //!
 //! A failed login gets the same text after the same time whether or not the account exists. Logout removes
-//! the cookie only: a token stays valid until it expires or the password changes. A ticket opens event
-//! streams for 30 seconds, for an `EventSource` without cookies.
+//! the cookie only, unless it is asked to end all sessions: a token stays valid until it expires or the
+//! password changes. A ticket opens event streams for 30 seconds, for an `EventSource` without cookies.
 
 use super::{BODY_BOUNDS, credentials, token};
 use crate::domain::account::{Account, AuthMode};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
 use crate::http::api::envelope;
-use crate::http::auth::{TICKET_S, TokenPurpose, cookie};
+use crate::http::auth::{Caller, CallerProof, RouteAccess, TICKET_S, TokenPurpose, cookie};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
@@ -18,6 +18,7 @@ use crate::http::request::json;
 use crate::http::request::values::SecretText;
 use crate::http::response::{self, HandlerResult, HttpResponse};
 use crate::ports::AccountChange;
+use hyper::Method;
 use hyper::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -26,11 +27,15 @@ use std::sync::Arc;
 #[derive(Serialize)]
 pub(crate) struct AuthModeResponse {
     mode: &'static str,
+    /// Whether this request's credential is valid.
+    authenticated: bool,
 }
 
-/// `single` or `multi`.
-pub(crate) fn mode(context: &ServerContext, _: &RequestContext) -> HttpResponse {
-    envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str() })
+/// `single` or `multi`, and whether the caller is logged in: a page asks this before it asks for anything
+/// that would be a 401.
+pub(crate) fn mode(context: &ServerContext, request: &RequestContext) -> HttpResponse {
+    let authenticated = request.caller.proof != CallerProof::Nobody;
+    envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str(), authenticated })
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -85,10 +90,42 @@ async fn known(
     account.ok_or(WRONG)
 }
 
-pub(crate) fn logout(_: &ServerContext, request: &RequestContext) -> HttpResponse {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogoutRequest {
+    everywhere: Option<bool>,
+}
+
+/// Removes the cookie. With `everywhere` all sessions of the account end; its API keys stay valid.
+pub(crate) async fn logout(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> HandlerResult {
+    let LogoutRequest { everywhere } = json::read_up_to(context, &request, body, BODY_BOUNDS).await?;
+    if everywhere == Some(true) {
+        end_sessions(context, request.caller).await?;
+    }
     let mut response = envelope::done("logged out");
     response::set(&mut response, SET_COOKIE, &cookie::clear_cookie_value(&request.headers));
-    response
+    Ok(response)
+}
+
+const NOT_LOGGED_IN: ApiError =
+    ApiError::Unauthorized("'everywhere' needs the session whose account it is for");
+
+/// Ends all sessions of the caller's account. Single mode has none.
+async fn end_sessions(context: &ServerContext, caller: Caller) -> Result<(), ApiError> {
+    if caller.proof == CallerProof::Nobody {
+        return Err(NOT_LOGGED_IN);
+    }
+    caller.may(&Method::POST, RouteAccess::User)?;
+    if context.app.auth.mode == AuthMode::Multi {
+        let change = AccountChange { ends_sessions: true, ..AccountChange::default() };
+        context.app.users.change_account(caller.user, change).await?.ok_or(NOT_LOGGED_IN)?;
+    }
+    Ok(())
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Ticket"))]

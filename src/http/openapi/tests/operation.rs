@@ -12,7 +12,7 @@ pub(super) struct Operation {
     parameters: Vec<Value>,
     body: Option<Value>,
     replies: Map<String, Value>,
-    is_public: bool,
+    security: Option<Value>,
 }
 
 /// `application/json` with this schema.
@@ -35,12 +35,18 @@ pub(super) fn events() -> Value {
 impl Operation {
     pub(super) fn new(method: &'static str, path: &'static str, summary: &'static str) -> Self {
         let (parameters, replies) = (Vec::new(), Map::new());
-        Self { method, path, summary, parameters, body: None, replies, is_public: false }
+        Self { method, path, summary, parameters, body: None, replies, security: None }
     }
 
     /// Nobody has to have come in.
     pub(super) fn public(mut self) -> Self {
-        self.is_public = true;
+        self.security = Some(json!([]));
+        self
+    }
+
+    /// A credential is not needed, but makes a difference.
+    pub(super) fn optional(mut self) -> Self {
+        self.security = Some(json!([{}, {"bearer": []}, {"api_key": []}, {"session": []}]));
         self
     }
 
@@ -131,8 +137,8 @@ impl Operation {
         if let Some(body) = self.body {
             map.insert("requestBody".to_owned(), body);
         }
-        if self.is_public {
-            map.insert("security".to_owned(), json!([]));
+        if let Some(security) = self.security {
+            map.insert("security".to_owned(), security);
         }
         (path, self.method.to_lowercase(), told)
     }

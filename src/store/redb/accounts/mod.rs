@@ -12,6 +12,7 @@ use crate::store::redb::writer::write::WriteOptions;
 
 mod grouped_usage;
 mod hourly_usage;
+pub(crate) mod invites;
 mod quota;
 pub(crate) mod stored_bytes;
 mod tokens;

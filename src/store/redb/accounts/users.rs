@@ -1,11 +1,12 @@
 //! Reads accounts and API tokens. The account `default` exists before it is written.
 
 use crate::domain::account::{Account, ApiToken, lookup_name};
-use crate::domain::id::{TokenId, UserId};
+use crate::domain::id::{InviteId, TokenId, UserId};
 use crate::ports::{
-    AccountChange, AccountError, AccountPage, NewAccount, NewInvite, NewToken, SecretDigest, StoreError,
-    Ticket, Users,
+    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, SecretDigest,
+    StoreError, Ticket, Users,
 };
+use crate::store::redb::accounts::invites;
 use crate::store::redb::accounts::tokens::TokenRow;
 use crate::store::redb::accounts::write::{default_account, has_no_passwords};
 use crate::store::redb::codec::keys::accounts::{
@@ -39,6 +40,10 @@ impl Users for RedbStore {
         self.offer(WriteOptions::default(), move |transaction| transaction.store_invite(&invite))
     }
 
+    fn revoke_invite(&self, id: InviteId) -> Ticket<bool> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.revoke_invite(id))
+    }
+
     fn has_no_accounts(&self) -> Result<bool, StoreError> {
         self.read(|reading| has_no_passwords(&USERS.read(reading)?))
     }
@@ -65,6 +70,10 @@ impl Users for RedbStore {
 
     fn accounts(&self, after: Option<UserId>, limit: usize) -> Result<AccountPage, StoreError> {
         self.read(|reading| page(reading, after.unwrap_or(UserId(0)), limit))
+    }
+
+    fn invites(&self, after: Option<InviteId>, limit: usize, now_ms: u64) -> Result<InvitePage, StoreError> {
+        self.read(|reading| invites::page(reading, after, limit, now_ms))
     }
 
     fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError> {

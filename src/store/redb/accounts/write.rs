@@ -1,13 +1,12 @@
-//! Writes accounts and invites. One transaction each checks that names are unique and that an active
+//! Writes accounts. One transaction each checks that names are unique and that an active
 //! administrator stays.
 
 use crate::domain::account::{Account, Quota, Role, Username};
 use crate::domain::id::UserId;
-use crate::ports::{
-    AccountChange, AccountError, NewAccount, NewInvite, RegistrationGate, SecretDigest, StoreError,
-};
+use crate::ports::{AccountChange, AccountError, NewAccount, RegistrationGate, SecretDigest, StoreError};
+use crate::store::redb::accounts::invites::InviteRow;
 use crate::store::redb::codec::keys::accounts::{
-    AccountBytes, AccountLookup, AccountLookupBytes, AccountLookupKey, account_key, account_of,
+    AccountBytes, AccountLookup, AccountLookupKey, account_key, account_of,
 };
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
@@ -98,30 +97,14 @@ impl Transaction<'_> {
     }
 }
 
-impl Transaction<'_> {
-    /// Stores an invite and removes expired ones.
-    pub(crate) fn store_invite(&mut self, invite: &NewInvite) -> Result<(), StoreError> {
-        self.refuse_low_disk()?;
-        let now_ms = self.now_ms;
-        let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
-        let lookup = &mut self.tables.account_lookup;
-        let expired = |bytes: &[u8]| values::decode::<u64>(bytes).is_ok_and(|at_ms| at_ms <= now_ms);
-        lookup
-            .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
-        let key = AccountLookupKey { by: AccountLookup::Invite, digest: invite.digest }.encode();
-        lookup.put_row(&key, &invite.expires_at_ms)?;
-        self.mark_dirty();
-        Ok(())
-    }
-}
-
 /// Whether the account is an active administrator with a password.
 fn is_active_admin(account: &Account) -> bool {
     account.role == Role::Admin && account.is_active && account.password.is_some()
 }
 
 fn changed(before: &Account, change: &AccountChange) -> Account {
-    let AccountChange { email, avatar, password, role, is_active, quota, logged_in_at_ms } = change.clone();
+    let AccountChange { email, avatar, password, role, is_active, quota, logged_in_at_ms, ends_sessions } =
+        change.clone();
     let mut after = before.clone();
     after.email = email.unwrap_or(after.email);
     after.avatar = avatar.unwrap_or(after.avatar);
@@ -132,7 +115,7 @@ fn changed(before: &Account, change: &AccountChange) -> Account {
     let has_new_password = password.is_some();
     after.password = password.or(after.password);
     // Sessions end, also those of an account that is disabled and enabled again.
-    if has_new_password || (before.is_active && !after.is_active) {
+    if has_new_password || ends_sessions || (before.is_active && !after.is_active) {
         after.generation = after.generation.saturating_add(1);
     }
     after
@@ -176,8 +159,8 @@ impl Transaction<'_> {
             RegistrationGate::Invited(None) => Err(AccountError::NotInvited),
             RegistrationGate::Setup(digest) | RegistrationGate::Invited(Some(digest)) => {
                 let key = AccountLookupKey { by: AccountLookup::Invite, digest }.encode();
-                match self.tables.account_lookup.row::<u64>(&key)? {
-                    Some(at_ms) if at_ms > self.now_ms => Ok(Some(digest)),
+                match self.tables.account_lookup.row::<InviteRow>(&key)? {
+                    Some(invite) if invite.expires_at_ms() > self.now_ms => Ok(Some(digest)),
                     _ => Err(AccountError::NotInvited),
                 }
             }

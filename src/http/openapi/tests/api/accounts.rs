@@ -2,7 +2,7 @@
 
 use crate::http::api::auth::profile::{self, ProfileRequest};
 use crate::http::api::auth::register::RegisterRequest;
-use crate::http::api::auth::session::{self, LoginRequest};
+use crate::http::api::auth::session::{self, LoginRequest, LogoutRequest};
 use crate::http::api::auth::token;
 use crate::http::api::envelope::PageResponse;
 use crate::http::api::envelope::{DataResponse, DoneResponse};
@@ -35,6 +35,7 @@ fn email() -> Value {
 fn bodies(drawing: &mut Drawing) {
     let credentials = ["username", "password"];
     drawing.component("Login", body::<LoginRequest>(&[], &credentials));
+    drawing.component("Logout", body::<LogoutRequest>(&[], &[]));
     let special = [("username", username()), ("email", email())];
     drawing.component("Registration", body::<RegisterRequest>(&special, &credentials));
     drawing.component("NewUser", body::<NewUserRequest>(&special, &[]));
@@ -54,7 +55,8 @@ fn profile_change() -> Value {
 }
 
 fn sessions(drawing: &mut Drawing) {
-    let mode = Operation::new("GET", "/api/auth/mode", "Whether there are accounts").public();
+    let mode =
+        Operation::new("GET", "/api/auth/mode", "Whether there are accounts, and a session").optional();
     let mode = mode.answers::<DataResponse<session::AuthModeResponse>>(drawing, 200, "single or multi");
     drawing.add(mode);
     for (path, summary, sent) in [
@@ -69,7 +71,9 @@ fn sessions(drawing: &mut Drawing) {
         );
         drawing.add(open);
     }
-    let logout = Operation::new("POST", "/api/auth/logout", "Takes the cookie away").public();
+    let logout =
+        Operation::new("POST", "/api/auth/logout", "Takes the cookie away, or ends all sessions").optional();
+    let logout = logout.may_take(json_of(named("Logout")));
     let logout = logout.answers::<DoneResponse>(drawing, 200, "Logged out");
     drawing.add(logout);
     let ticket =
@@ -79,7 +83,9 @@ fn sessions(drawing: &mut Drawing) {
 }
 
 fn profiles(drawing: &mut Drawing) {
-    let show = Operation::new("GET", "/api/auth/profile", "Your account");
+    let show = Operation::new("GET", "/api/auth/profile", "Your account and its quotas");
+    let show =
+        show.query("include", json!({"const": "used", "description": "Adds what you use of the quotas"}));
     let show = show.answers::<DataResponse<profile::ProfileResponse>>(drawing, 200, "As it stands");
     drawing.add(show);
     let change = Operation::new("PATCH", "/api/auth/profile", "Changes your account");
@@ -104,6 +110,19 @@ fn accounts(drawing: &mut Drawing, app: &AppDependencies) {
     let change = change.may_take(json_of(named("UserChange")));
     let change = change.answers::<DataResponse<UserResponse>>(drawing, 200, "As it stands now");
     drawing.add(change);
+    invites(drawing, app);
+}
+
+fn invites(drawing: &mut Drawing, app: &AppDependencies) {
+    let cursor = json!({"type": "string", "pattern": "^inv_[0-7][0-9A-HJKMNP-TV-Z]{25}$"});
+    let list = Operation::new("GET", "/api/invites", "Invites that can still be used (administrators)")
+        .query("cursor", cursor)
+        .query("limit", limit(app))
+        .answers::<DataResponse<PageResponse<invites::PendingInviteResponse>>>(drawing, 200, "A page");
+    drawing.add(list);
+    let revoke = Operation::new("DELETE", "/api/invites/{id}", "Revokes an invite (administrators)");
+    let revoke = revoke.answers::<DoneResponse>(drawing, 200, "Its code is refused from now on");
+    drawing.add(revoke);
     let invite = Operation::new("POST", "/api/invites", "Makes an invite (administrators)");
     let invite = invite.may_take(json_of(named("NewInvite")));
     let invite = invite.answers::<DataResponse<invites::InviteResponse>>(
