@@ -56,6 +56,7 @@ mod openai_responses;
 mod original_nanoclaw;
 mod own_programs;
 mod power_loss;
+mod project_files;
 mod project_limits;
 mod projects;
 mod rate_limits;

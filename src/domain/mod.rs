@@ -12,6 +12,7 @@ pub mod client_call_id;
 pub mod conversation;
 pub mod event;
 pub mod fair_share;
+pub mod file_version;
 pub mod handed_approvals;
 pub mod handle;
 pub mod hosted_tool;

@@ -253,6 +253,7 @@ fn file_class(error: &FileError) -> (StatusCode, &'static str) {
         FileError::BadPath(_) | FileError::WrongKind(_) | FileError::NotText(_) | FileError::Exists(_) => {
             (StatusCode::BAD_REQUEST, "invalid_path")
         }
+        FileError::Changed(_) => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
         // The front end expects a 400 for a file that is too large.
         FileError::TooLarge(_) => (StatusCode::BAD_REQUEST, "file_too_large"),
         FileError::Quota(_) => (StatusCode::PAYLOAD_TOO_LARGE, "quota_exceeded"),

@@ -193,7 +193,7 @@ routes! {
     GET "/api/projects/{id}/files" User ["path"] => async api::projects::files::list;
     // Refused: the project itself is not deleted this way.
     DELETE "/api/projects/{id}/files" User [] => async api::projects::files::delete;
-    GET "/api/projects/{id}/files/{*path}" User [] => async api::projects::files::read;
+    GET "/api/projects/{id}/files/{*path}" User ["raw"] => async api::projects::files::read;
     PUT "/api/projects/{id}/files/{*path}" User [] => body api::projects::files::write;
     PATCH "/api/projects/{id}/files/{*path}" User [] => body api::projects::files::rename;
     DELETE "/api/projects/{id}/files/{*path}" User [] => async api::projects::files::delete;

@@ -2,6 +2,7 @@
 //! link is followed out of it. All calls block.
 
 use super::store_error::StoreError;
+use crate::domain::file_version::{FileCondition, FileVersion};
 use crate::domain::id::UserId;
 use crate::domain::workspace::Workspace;
 use std::fs::File;
@@ -41,6 +42,9 @@ pub enum FileError {
     /// The file is not UTF-8 text.
     #[error("'{0}' is not a UTF-8 text file")]
     NotText(String),
+    /// The condition of a change does not hold.
+    #[error("{0}")]
+    Changed(String),
     /// The quota of the project or its owner is used up.
     #[error("{0}")]
     Quota(String),
@@ -237,11 +241,24 @@ pub trait Workspaces: Send + Sync {
         path: &str,
         text: &str,
         allowance: StorageAllowance,
+    ) -> Result<u64, FileError> {
+        self.write_if(workspace, (path, &FileCondition::Always), text, allowance)
+    }
+    /// The same if the condition holds, else [`FileError::Changed`]. Changes of this server to one workspace
+    /// wait for each other.
+    fn write_if(
+        &self,
+        workspace: &Workspace,
+        target: (&str, &FileCondition),
+        text: &str,
+        allowance: StorageAllowance,
     ) -> Result<u64, FileError>;
     /// Moves a file or directory to a path that does not exist; creates missing directories.
     fn rename(&self, workspace: &Workspace, from: &str, to: &str) -> Result<(), FileError>;
     /// Deletes a file, or a directory with its content; never the workspace itself.
     fn delete(&self, workspace: &Workspace, path: &str) -> Result<(), FileError>;
+    /// The same if the condition holds, else [`FileError::Changed`].
+    fn delete_if(&self, workspace: &Workspace, target: (&str, &FileCondition)) -> Result<(), FileError>;
     /// Creates a directory with its parents. Returns whether anything was created.
     fn make_directory(
         &self,
@@ -253,6 +270,9 @@ pub trait Workspaces: Send + Sync {
     fn search(&self, workspace: &Workspace, query: &SearchQuery) -> Result<SearchResults, FileError>;
     /// Opens a regular file for reading, with its current size. Never blocks on a pipe.
     fn open_file(&self, workspace: &Workspace, path: &str) -> Result<(File, u64), FileError>;
+    /// Version of an open file, which stands at its start again afterwards. That of a text file is
+    /// [`FileVersion::of_content`].
+    fn version(&self, file: &File) -> Result<FileVersion, FileError>;
     /// Type of the file at a path; `None` when it does not exist.
     fn kind(&self, workspace: &Workspace, path: &str) -> Result<Option<FileKind>, FileError>;
     /// Files and directories below a directory that match the glob, by path.

@@ -19,8 +19,10 @@ mod staging;
 mod text;
 mod upload;
 mod usage;
+mod version;
 mod walk;
 
+use crate::domain::file_version::{FileCondition, FileVersion};
 use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
 use crate::domain::workspace::{Workspace, WorkspaceId};
@@ -232,14 +234,19 @@ impl Workspaces for HostFiles {
         text::read(&self.open(workspace)?, &WorkspacePath::parse(path)?, self.file_bytes)
     }
 
-    fn write(
+    fn write_if(
         &self,
         workspace: &Workspace,
-        path: &str,
+        (path, condition): (&str, &FileCondition),
         text: &str,
         allowance: StorageAllowance,
     ) -> Result<u64, FileError> {
-        self.replace(workspace, path, text.as_bytes(), allowance).map(|written| written.size)
+        let path = WorkspacePath::parse(path)?;
+        path.entry("written")?;
+        self.locks.with(workspace.id, || {
+            version::check(&self.open(workspace)?, &path, condition, self.file_bytes)?;
+            self.put(workspace, (&path, text.as_bytes()), allowance).map(|written| written.size)
+        })
     }
 
     fn rename(&self, workspace: &Workspace, from: &str, to: &str) -> Result<(), FileError> {
@@ -272,6 +279,22 @@ impl Workspaces for HostFiles {
         self.staging(workspace)?.take(&parent, name).map_err(fail)
     }
 
+    fn delete_if(
+        &self,
+        workspace: &Workspace,
+        (path, condition): (&str, &FileCondition),
+    ) -> Result<(), FileError> {
+        if *condition == FileCondition::Always {
+            // The removal of a large tree stops no other change.
+            return self.delete(workspace, path);
+        }
+        let parsed = WorkspacePath::parse(path)?;
+        self.locks.with(workspace.id, || {
+            version::check(&self.open(workspace)?, &parsed, condition, self.file_bytes)?;
+            self.delete(workspace, path)
+        })
+    }
+
     fn make_directory(
         &self,
         workspace: &Workspace,
@@ -292,6 +315,10 @@ impl Workspaces for HostFiles {
 
     fn open_file(&self, workspace: &Workspace, path: &str) -> Result<(File, u64), FileError> {
         beneath::open_file(self.open(workspace)?, WorkspacePath::parse(path)?.target())
+    }
+
+    fn version(&self, file: &File) -> Result<FileVersion, FileError> {
+        version::version(file, "the file", self.file_bytes)
     }
 
     fn kind(&self, workspace: &Workspace, path: &str) -> Result<Option<FileKind>, FileError> {

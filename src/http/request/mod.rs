@@ -1,6 +1,7 @@
 //! What comes in: head, body, query, and the JSON in it.
 
 pub(crate) mod body;
+pub(crate) mod conditions;
 pub(crate) mod context;
 pub(crate) mod form;
 pub(crate) mod image;

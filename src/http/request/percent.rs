@@ -14,6 +14,16 @@ pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Encodes all but letters, digits and `.-_`, for a value of a header (RFC 8187).
+pub(crate) fn encode(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let encoded = text.bytes().map(|byte| match byte {
+        byte if is_plain(byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    encoded.collect()
+}
+
 /// An absolute path with nothing escaped but `/` and `%` inside a segment, so that each path has one
 /// spelling.
 pub(crate) fn normalized(path: &str) -> Option<String> {

@@ -66,7 +66,9 @@ pub(super) fn file_error(error: FileError) -> ToolError {
             tracing::warn!(reason, "project file failed");
             format!("{message}: a fault of this server, not of the arguments")
         }
-        FileError::BadPath(_) | FileError::Exists(_) | FileError::WrongKind(_) => message,
+        FileError::BadPath(_) | FileError::Changed(_) | FileError::Exists(_) | FileError::WrongKind(_) => {
+            message
+        }
     })
 }
 

@@ -10,6 +10,7 @@ mod searching;
 mod texts;
 mod trees;
 mod uploads;
+mod versions;
 
 use super::HostFiles;
 use crate::domain::id::{ProjectId, UserId};

@@ -8,7 +8,7 @@ import { Button, Empty, confirm, notify, useAction } from "../../parts/basics.js
 import { Icon } from "../../parts/icons.js";
 import { NameDialog, ProjectDialog } from "./dialogs.js";
 import { Picker } from "./picker.js";
-import { draftKey, filePath, joined, nameOf, parentOf, placeHref, projectPath, setDraft, writeText } from "./places.js";
+import { draftKey, expecting, filePath, joined, nameOf, parentOf, placeHref, projectPath, setDraft, writeText } from "./places.js";
 
 const PAGE = 200;
 
@@ -44,14 +44,16 @@ export function useRemoval(id, path, isDirectory, onChanged) {
   });
 }
 
-async function makeFile(id, path, listing) {
-  // The server would replace it.
-  if (listing?.files.some(({ name }) => name === nameOf(path))) throw { message: t("A file of this name is there already.") };
-  await writeText(id, path, "");
+async function makeFile(id, path) {
+  try {
+    await writeText(id, path, "", expecting(null));
+  } catch (error) {
+    throw error.status === 412 ? { message: t("A file of this name is there already.") } : error;
+  }
   return path;
 }
 
-function Acts({ id, path, listing, project, onFiles, onChanged }) {
+function Acts({ id, path, project, onFiles, onChanged }) {
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
   const [remove, isBusy] = useRemoval(id, path, true, onChanged);
@@ -61,7 +63,7 @@ function Acts({ id, path, listing, project, onFiles, onChanged }) {
   };
   const dialogs = {
     file: () => html`<${NameDialog} title=${t("New file")} label=${t("Name")} action=${t("Make the file")}
-      onSave=${(name) => makeFile(id, joined(path, name), listing)} onDone=${done} onClose=${close} />`,
+      onSave=${(name) => makeFile(id, joined(path, name))} onDone=${done} onClose=${close} />`,
     directory: () => html`<${NameDialog} title=${t("New directory")} label=${t("Name")} action=${t("Make the directory")}
       onSave=${async (name) => (await api.data(api.post(projectPath(id, "directories"), { path: joined(path, name) }))).path}
       onDone=${done} onClose=${close} />`,
@@ -127,7 +129,7 @@ export function Directory({ id, path, listing, project, onFiles, onChanged }) {
       </span>`}
     </div>
     ${!path && project?.description && html`<p class="dim files-description" dir="auto">${plain(project.description)}</p>`}
-    <${Acts} id=${id} path=${path} listing=${listing} project=${project} onFiles=${onFiles} onChanged=${onChanged} />
+    <${Acts} id=${id} path=${path} project=${project} onFiles=${onFiles} onChanged=${onChanged} />
     ${isEmpty && html`<${Empty} title=${t("Nothing in here yet")}>${t("Drop files or folders here, or make a file.")}<//>`}
     ${listing && !isEmpty && html`<${Entries} key=${path} id=${id} path=${path} listing=${listing} />`}
   </div>`;

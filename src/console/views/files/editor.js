@@ -1,20 +1,24 @@
 // The editor of a text file. What is not saved is kept while the page lives, also when another file is opened.
 
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/ui.js";
-import { short } from "../../lib/format.js";
+import { plain, short } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
 import { Button, Dialog, confirm, notify, useAction } from "../../parts/basics.js";
-import { draftKey, drafts, nameOf, readText, setDraft, writeText } from "./places.js";
+import { draftKey, drafts, expecting, nameOf, readText, setDraft, writeText } from "./places.js";
 
 /** A text area knows one end of a line only; files of Windows get theirs back. */
 const isWindows = (text) => text.includes("\r\n") && !/(^|[^\r])\n/.test(text);
 const forArea = (text) => text.replace(/\r\n?/g, "\n");
 const forFile = (text, base) => (isWindows(base) ? text.replace(/\n/g, "\r\n") : text);
 
+/** Longer texts are shown in part: enough to see what is new. */
+const SHOWN_CHARS = 20_000;
+
 /** The file is another one than the one that was edited: what now? */
-function Conflict({ name, onOverwrite, onTheirs, onClose }) {
+function Conflict({ name, text, onOverwrite, onTheirs, onClose }) {
   return html`<${Dialog} title=${t("The file has changed meanwhile")} onClose=${onClose}>
     <p>${t("Somebody or a tool has written {name} since you began. Your text is not saved yet.", { name })}</p>
+    <details><summary>${t("See the new text")}</summary><pre class="files-theirs" tabindex="0">${plain(text.slice(0, SHOWN_CHARS))}</pre></details>
     <div class="actions end">
       <${Button} label=${t("Go on editing")} onClick=${onClose} />
       <${Button} label=${t("Take the new text")} onClick=${onTheirs} />
@@ -29,12 +33,22 @@ function Numbers({ count, strip }) {
   return html`<div class="files-edit-numbers" aria-hidden="true"><pre ref=${strip} class="files-numbers">${text}</pre></div>`;
 }
 
-/** The text that is edited, kept as a draft; and the ways to save it. */
-function useText({ id, path, text, onSaved }) {
+/** The file as it is now; a deleted one is empty. */
+async function newest(id, path) {
+  try {
+    return await readText(id, path);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    return { text: "", tag: null };
+  }
+}
+
+/** The text that is edited, kept as a draft; and the ways to save it. `file` and `base`: `{text, tag}`. */
+function useText({ id, path, file, onSaved }) {
   const key = draftKey(id, path);
   const kept = drafts.peek().get(key);
-  const base = useRef(kept?.base ?? text);
-  const [value, setValue] = useState(kept?.text ?? forArea(text));
+  const base = useRef(kept?.base ?? file);
+  const [value, setValue] = useState(kept?.text ?? forArea(file.text));
   const [theirs, setTheirs] = useState(null);
   const name = short(nameOf(path), 80);
   useEffect(() => {
@@ -45,39 +59,37 @@ function useText({ id, path, text, onSaved }) {
   }, []);
   const change = (next) => {
     setValue(next);
-    setDraft(key, next === forArea(base.current) ? null : { base: base.current, text: next });
+    setDraft(key, next === forArea(base.current.text) ? null : { base: base.current, text: next });
   };
-  const [write, isWriting] = useAction(async () => {
-    const content = forFile(value, base.current);
-    await writeText(id, path, content);
-    base.current = content;
+  const write = async (expected) => {
+    const text = forFile(value, base.current.text);
+    base.current = { text, tag: await writeText(id, path, text, expected) };
     setDraft(key, null);
     setTheirs(null);
     notify(t("Saved."));
     onSaved();
-  });
+  };
   const [save, isSaving] = useAction(async () => {
-    let now = null;
     try {
-      now = await readText(id, path);
+      await write(expecting(base.current.tag));
     } catch (error) {
-      if (error.status !== 404) throw error;
+      if (error.status !== 412) throw error;
+      setTheirs(await newest(id, path));
     }
-    if (now !== base.current) setTheirs(now ?? "");
-    else await write();
   });
+  const [overwrite, isWriting] = useAction(() => write({}));
   const takeTheirs = () => {
     base.current = theirs;
     setTheirs(null);
-    change(forArea(theirs));
+    change(forArea(theirs.text));
   };
-  const isChanged = value !== forArea(base.current);
+  const isChanged = value !== forArea(base.current.text);
   const forget = () => setDraft(key, null);
-  return { value, change, isChanged, isBusy: isWriting || isSaving, save, write, theirs, takeTheirs, goOn: () => setTheirs(null), forget };
+  return { value, change, isChanged, isBusy: isWriting || isSaving, save, overwrite, theirs, takeTheirs, goOn: () => setTheirs(null), forget };
 }
 
-export function Editor({ id, path, text, onSaved, onClose }) {
-  const edited = useText({ id, path, text, onSaved });
+export function Editor({ id, path, file, onSaved, onClose }) {
+  const edited = useText({ id, path, file, onSaved });
   const [area, strip] = [useRef(null), useRef(null)];
   const name = short(nameOf(path), 80);
   useEffect(() => area.current.focus(), []);
@@ -114,6 +126,6 @@ export function Editor({ id, path, text, onSaved, onClose }) {
       ></textarea>
     </div>
     ${edited.theirs !== null &&
-    html`<${Conflict} name=${name} onClose=${edited.goOn} onOverwrite=${edited.write} onTheirs=${edited.takeTheirs} />`}
+    html`<${Conflict} name=${name} text=${edited.theirs.text} onClose=${edited.goOn} onOverwrite=${edited.overwrite} onTheirs=${edited.takeTheirs} />`}
   </div>`;
 }

@@ -5,9 +5,10 @@ import { bytes, number, plain, short } from "../../lib/format.js";
 import { highlight } from "../../lib/markdown.js";
 import { t } from "../../lib/i18n.js";
 import { Button, Empty, Failure } from "../../parts/basics.js";
+import { Icon } from "../../parts/icons.js";
 import { MoveDialog, useRemoval } from "./directory.js";
 import { Editor } from "./editor.js";
-import { draftKey, drafts, isBinary, nameOf, readText } from "./places.js";
+import { draftKey, drafts, isBinary, nameOf, rawPath, readText } from "./places.js";
 
 /** Longer texts are drawn in pieces without colours: the browser lays out only what is in sight. */
 const HIGHLIGHT_CHARS = 200_000;
@@ -64,20 +65,11 @@ function Text({ path, text, line }) {
   </div>`;
 }
 
-/** Saves what was read as a file of the user's machine. */
-function download(path, text) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
-  link.download = nameOf(path);
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
 /** Why no text is shown. A refused read (400) means: no UTF-8, or larger than the server reads in one piece. */
 function NoText({ error, size }) {
   return html`<${Empty} title=${error ? t("The file cannot be shown") : t("A binary file")}>
-    <p>${error ? plain(error.message) : t("It holds no text ({size}). Tools can read it; the console shows text only.", { size: bytes(size) })}</p>
-    <p>${t("It can be renamed, moved and deleted here.")}</p>
+    <p>${error ? plain(error.message) : t("It holds no text ({size}). The console shows text only.", { size: bytes(size) })}</p>
+    <p>${t("It can be downloaded, renamed, moved and deleted here.")}</p>
   <//>`;
 }
 
@@ -88,7 +80,7 @@ export function File({ id, path, size, line, onSaved, onChanged }) {
   const [isMoving, setMoving] = useState(false);
   const file = useData((abort) => readText(id, path, abort), [id, path]);
   const [remove, isBusy] = useRemoval(id, path, false, onChanged);
-  const text = file.data;
+  const text = file.data?.text;
   const isText = text !== undefined && !isBinary(text);
   const isRefused = file.error?.status === 400;
   const body = () => {
@@ -100,7 +92,7 @@ export function File({ id, path, size, line, onSaved, onChanged }) {
     }
     if (!isText) return html`<${NoText} size=${size ?? text.length} />`;
     if (isEditing) {
-      return html`<${Editor} id=${id} path=${path} text=${text} onSaved=${() => {
+      return html`<${Editor} id=${id} path=${path} file=${file.data} onSaved=${() => {
         file.reload();
         onSaved();
       }} onClose=${() => {
@@ -118,7 +110,7 @@ export function File({ id, path, size, line, onSaved, onChanged }) {
       <span class="dim">${size !== undefined && bytes(size)}${lines > 0 && ` · ${t("{n} lines", { n: number(lines) })}`}</span>
       <div class="actions">
         ${isText && !isEditing && html`<${Button} label=${t("Edit")} icon="edit" kind="small primary" onClick=${() => setEditing(true)} />`}
-        ${text !== undefined && html`<${Button} label=${t("Download")} icon="download" kind="small" onClick=${() => download(path, text)} />`}
+        <a class="button small" href=${rawPath(id, path)} download=${plain(nameOf(path))}><${Icon} name="download" /><span>${t("Download")}</span></a>
         ${isText && !isEditing && html`<${Button} label=${t("Copy")} icon="copy" kind="small" onClick=${() => navigator.clipboard.writeText(text)} />`}
         <${Button} label=${t("Rename or move")} icon="settings" kind="small" disabled=${draft !== undefined} onClick=${() => setMoving(true)} />
         <${Button} label=${t("Delete")} icon="trash" kind="small danger" isBusy=${isBusy} onClick=${remove} />

@@ -20,9 +20,24 @@ export const joined = (directory, name) => (directory ? `${directory}/${name}` :
 export const listDirectory = (id, path, abort) =>
   api.data(api.get(api.withQuery(projectPath(id, "files"), { path }), abort));
 
-export const readText = async (id, path, abort) => (await api.data(api.get(filePath(id, path), abort))).content;
+/** The bytes of a file, for a link that stores them. */
+export const rawPath = (id, path) => `${filePath(id, path)}?raw=true`;
 
-export const writeText = (id, path, content) => api.put(filePath(id, path), { content });
+/** The version of a file; a proxy that compresses answers marks it as weak. */
+const tagOf = (response) => response.headers.get("etag")?.replace(/^W\//, "");
+
+/** `{text, tag}` of a file. */
+export async function readText(id, path, abort) {
+  const response = await api.send("GET", filePath(id, path), { signal: abort });
+  return { text: (await response.json()).data.content, tag: tagOf(response) };
+}
+
+/** What a write expects: the file of this version, or none. */
+export const expecting = (tag) => (tag ? { "If-Match": tag } : { "If-None-Match": "*" });
+
+/** Writes a text and returns its version. Fails with 412 where the file is not as `headers` expect it. */
+export const writeText = async (id, path, content, headers) =>
+  tagOf(await api.send("PUT", filePath(id, path), { body: { content }, headers }));
 
 /** Whether a text is none: programs and pictures have zero bytes. */
 export const isBinary = (text) => text.slice(0, 8000).includes("\0");

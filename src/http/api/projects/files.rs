@@ -3,6 +3,7 @@
 
 use super::access::{blocking, with_project};
 use super::quota::allowance;
+use crate::domain::file_version::FileVersion;
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
@@ -11,10 +12,14 @@ use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
+use crate::http::request::conditions::{self, entity_tag};
 use crate::http::request::context::RequestContext;
-use crate::http::request::json;
-use crate::http::response::HandlerResult;
+use crate::http::request::{json, percent};
+use crate::http::response::file_body::FileBody;
+use crate::http::response::{self, HandlerResult};
 use crate::ports::{DirectoryListing, FileEntry};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, ETAG};
 use serde::{Deserialize, Serialize};
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -111,24 +116,66 @@ pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> H
     Ok(envelope::data(listed.await?))
 }
 
-/// `GET …/files/{path}`: the text of a file.
+/// `GET …/files/{path}`: the text of a file, or with `?raw=true` its bytes. The `ETag` is the file's version.
 pub(crate) async fn read(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    if request.query.flag("raw")? == Some(true) {
+        return download(context, request).await;
+    }
     let path = request.segment("path").to_owned();
     let told = with_project(context, request, move |app, project| {
         let text = app.workspaces.read(&Workspace::from(&project), &path)?;
+        let version = FileVersion::of_content(text.as_bytes());
         let (name, path) = shown(&path);
         let (size, extension) = (text.len() as u64, Some(extension(&name)));
-        Ok(FileResponse { name, path, size, extension, content: Some(text) })
+        Ok((FileResponse { name, path, size, extension, content: Some(text) }, version))
     });
-    Ok(envelope::data(told.await?))
+    let (file, version) = told.await?;
+    let mut response = if conditions::is_known(&request.headers, version)? {
+        response::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        envelope::data(file)
+    };
+    response::set(&mut response, ETAG, &entity_tag(version));
+    Ok(response)
 }
 
-/// Writes a text file.
+/// The bytes of any file. A browser stores them and never shows them as a page of this server.
+async fn download(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    let path = request.segment("path").to_owned();
+    let opened = with_project(context, request, move |app, project| {
+        let (file, _) = app.workspaces.open_file(&Workspace::from(&project), &path)?;
+        let version = app.workspaces.version(&file)?;
+        Ok((file, version, shown(&path).0))
+    });
+    let (file, version, name) = opened.await?;
+    let mut response = if conditions::is_known(&request.headers, version)? {
+        response::empty(StatusCode::NOT_MODIFIED)
+    } else {
+        let body = FileBody::new(file, None).map_err(|error| {
+            tracing::error!(%error, "a file of a project cannot be read");
+            ApiError::Internal
+        })?;
+        response::file(body)
+    };
+    response::set(&mut response, ETAG, &entity_tag(version));
+    response::set(&mut response, CONTENT_DISPOSITION, &attachment(&name));
+    Ok(response)
+}
+
+/// `Content-Disposition` of RFC 6266: the name in ASCII, and as it is.
+fn attachment(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " .-_()".contains(c);
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", percent::encode(name))
+}
+
+/// Writes a text file. `If-Match` and `If-None-Match: *` guard what somebody else has written meanwhile.
 pub(crate) async fn write(
     context: &ServerContext,
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
+    let condition = conditions::of_change(&request.headers)?;
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let path = request.segment("path").to_owned();
     let whole = body::read_up_to(context, &request.headers, body, most_bytes(&context.app.limits)).await?;
@@ -136,12 +183,16 @@ pub(crate) async fn write(
         let BufferedBody { bytes, place } = whole;
         let FileTextRequest { content: text } = json::parse(&bytes, MOST_VALUES)?;
         drop((bytes, place));
-        let size =
-            app.workspaces.write(&Workspace::from(&project), &path, &text, allowance(app, &project)?)?;
+        let (workspace, allowance) = (Workspace::from(&project), allowance(app, &project)?);
+        let size = app.workspaces.write_if(&workspace, (&path, &condition), &text, allowance)?;
         let (name, path) = shown(&path);
-        Ok(FileResponse { name, path, size, extension: None, content: None })
+        let version = FileVersion::of_content(text.as_bytes());
+        Ok((FileResponse { name, path, size, extension: None, content: None }, version))
     });
-    Ok(envelope::data(written.await?))
+    let (file, version) = written.await?;
+    let mut response = envelope::data(file);
+    response::set(&mut response, ETAG, &entity_tag(version));
+    Ok(response)
 }
 
 /// Moves a file or a directory.
@@ -163,12 +214,13 @@ pub(crate) async fn rename(
     Ok(envelope::data(moved.await?))
 }
 
-/// Removes a file, or a directory with all that is in it.
+/// Removes a file, or a directory with all that is in it. `If-Match` guards a file as in [`write`].
 pub(crate) async fn delete(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+    let condition = conditions::of_change(&request.headers)?;
     let path = request.segment("path").to_owned();
     with_project(context, request, move |app, project| {
         refuse_root("path", &path)?;
-        Ok(app.workspaces.delete(&Workspace::from(&project), &path)?)
+        Ok(app.workspaces.delete_if(&Workspace::from(&project), (&path, &condition))?)
     })
     .await?;
     Ok(envelope::done("deleted"))
@@ -233,6 +285,13 @@ mod tests {
         {
             assert_eq!(extension(name), wanted, "{name}");
         }
+    }
+
+    #[test]
+    fn a_downloaded_file_keeps_its_name() {
+        assert_eq!(attachment("a.bin"), "attachment; filename=\"a.bin\"; filename*=UTF-8''a.bin");
+        let told = attachment("我\"\r\n;.txt");
+        assert_eq!(told, "attachment; filename=\"_____.txt\"; filename*=UTF-8''%E6%88%91%22%0D%0A%3B.txt");
     }
 
     #[test]

@@ -40,6 +40,12 @@ fn inner() -> Value {
     json!({"type": "string", "minLength": 1, "pattern": "^[^\\\\\\x00-\\x1f\\x7f-\\x9f]+$"})
 }
 
+/// Entity tags; one that is not the file's is a 412.
+fn tags() -> Value {
+    let tag = "(W/)?\"[!#-~]*\"";
+    json!({"type": "string", "pattern": format!("^(\\*|{tag}( *, *{tag})*)$")})
+}
+
 fn bodies(drawing: &mut Drawing) {
     let special = [("name", name())];
     drawing.component("NewProject", body::<ProjectRequest>(&special, &["name"]));
@@ -114,10 +120,19 @@ fn tree(drawing: &mut Drawing) {
         Operation::new("DELETE", "/api/projects/{id}/files", "The project itself, which this refuses");
     drawing.add(refuse);
     let one = "/api/projects/{id}/files/{*path}";
-    let read = Operation::new("GET", one, "A text file's text").segment("path", inner());
-    let read = read.answers::<DataResponse<files::FileResponse>>(drawing, 200, "The file");
+    let raw = json!({"type": "boolean", "description": "The bytes of any file, to be stored"});
+    let read = Operation::new("GET", one, "A text file's text, or a file's bytes").segment("path", inner());
+    let read = read.query("raw", raw).header("If-None-Match", tags());
+    let file = drawing.shape::<DataResponse<files::FileResponse>>();
+    let content = json!({
+        "application/json": {"schema": file},
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    });
+    let read = read.says(200, "The file; its ETag is its version", content);
+    let read = read.says(304, "It still has the version of If-None-Match", Value::Null);
     drawing.add(read);
     let write = Operation::new("PUT", one, "Writes a text file").segment("path", inner());
+    let write = write.header("If-Match", tags()).header("If-None-Match", json!({"const": "*"}));
     let write = write.takes(json_of(named("FileText")));
     let write =
         write.answers::<DataResponse<files::FileResponse>>(drawing, 200, "The file, without its text");
@@ -127,6 +142,7 @@ fn tree(drawing: &mut Drawing) {
     let rename = rename.answers::<DataResponse<files::FileLocation>>(drawing, 200, "Where it is now");
     drawing.add(rename);
     let delete = Operation::new("DELETE", one, "Removes a file, or a directory and what is in it");
+    let delete = delete.header("If-Match", tags()).header("If-None-Match", json!({"const": "*"}));
     let delete = delete.segment("path", inner()).answers::<DoneResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
 }
