@@ -3,7 +3,9 @@
 
 use super::{name, production_files};
 use regex::Regex;
+use std::collections::HashMap;
 use std::fs;
+use std::sync::{LazyLock, Mutex};
 
 /// A production file: its path in the repository and its masked text.
 pub(crate) struct Source {
@@ -22,8 +24,11 @@ pub(crate) fn sources(folder: &str) -> Vec<Source> {
         .collect()
 }
 
-pub(crate) fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern")
+/// A compiled pattern. Each is compiled once, because that costs more than reading a file with it.
+pub(crate) fn regex(pattern: &'static str) -> Regex {
+    static COMPILED: LazyLock<Mutex<HashMap<&str, Regex>>> = LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().expect("no test panics while it compiles a pattern");
+    compiled.entry(pattern).or_insert_with(|| Regex::new(pattern).expect("a pattern")).clone()
 }
 
 /// Replaces everything but line ends with blanks.
