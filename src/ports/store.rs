@@ -128,6 +128,8 @@ pub struct Lease {
     pub spec: Arc<JobSpec>,
     /// Cancelled by the store when the job is cancelled or the lease is lost.
     pub cancel: CancelToken,
+    /// Whether the job is in memory: readers see an append at once, without a commit.
+    pub is_in_memory: bool,
 }
 
 impl Lease {

@@ -119,7 +119,8 @@ impl Driver<'_> {
 
     /// Streams one answer into the log. The first piece is committed at once, later ones in groups. Returns
     /// the pieces that arrived with the end of the answer, if no earlier one was written: they are applied,
-    /// and the caller writes them together with the end.
+    /// and the caller writes them together with the end. For a job in memory there are none: its readers
+    /// need not wait for the commit of its end.
     fn stream(&mut self, reply: &mut PartialReply) -> Result<StreamedAnswer, LeaseError> {
         let (store, fence) = (&self.ports.store, self.lease.fence());
         let mut pending: VecDeque<Ticket<(), LeaseError>> = VecDeque::new();
@@ -166,7 +167,8 @@ impl Driver<'_> {
         if let Some(error) = write_error {
             return Err(error);
         }
-        if !pending.is_empty() {
+        let shows_at_once = self.lease.is_in_memory && !unwritten.is_empty();
+        if shows_at_once || !pending.is_empty() {
             // No piece follows that the last ones could share a commit with.
             pending.push_back(store.append(fence, std::mem::take(&mut unwritten), Urgency::Now));
         }

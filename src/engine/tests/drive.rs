@@ -163,6 +163,22 @@ fn the_last_pieces_of_an_answer_are_committed_at_its_end() {
 }
 
 #[test]
+fn an_answer_that_comes_whole_waits_for_no_commit_in_memory() {
+    for is_in_memory in [false, true] {
+        let fixture = Fixture::new(|_, _, sink| {
+            assert!(sink(Chunk::Text("all of it")).is_continue());
+            answer_with_calls(Vec::new(), sink)
+        });
+        fixture.model.send_at_once();
+        if is_in_memory {
+            fixture.store.lease_in_memory();
+        }
+        assert_eq!(fixture.drive(), DriveOutcome::Finished);
+        assert_eq!(fixture.store.count(Op::Append), usize::from(is_in_memory), "before the end's commit");
+    }
+}
+
+#[test]
 fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_its_partial_answer() {
     let model = Fixture::new(|_, _, sink| {
         assert!(sink(Chunk::Text("half")).is_continue());

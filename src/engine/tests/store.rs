@@ -14,7 +14,7 @@ use crate::ports::{
     JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +59,7 @@ pub(super) struct FakeStore {
     state: Mutex<State>,
     fault: Mutex<Arc<Fault>>,
     urgent_writes: Arc<AtomicUsize>,
+    is_in_memory: AtomicBool,
 }
 
 pub(in crate::engine) fn spec() -> JobSpec {
@@ -91,6 +92,7 @@ impl FakeStore {
             state: Mutex::new(state),
             fault: Mutex::new(Arc::new(|_, _| None)),
             urgent_writes: Arc::default(),
+            is_in_memory: AtomicBool::new(false),
         }
     }
 
@@ -182,6 +184,11 @@ impl FakeStore {
     /// The job is the first of its conversation.
     pub(super) fn forget_history(&mut self) {
         self.state().has_history = false;
+    }
+
+    /// The job is claimed in memory.
+    pub(super) fn lease_in_memory(&self) {
+        self.is_in_memory.store(true, Ordering::SeqCst);
     }
 
     /// The delay after each failed run.
@@ -344,7 +351,9 @@ impl Store for FakeStore {
             let attempt = state.job.attempt;
             state.log.push(Event::Status { status: StatusPhase::Running, attempt, reason: None }.into());
             let stop = state.stop.insert(CancelToken::new(Arc::clone(&self.clock))).clone();
-            vec![Lease { job: state.job.clone(), spec: Arc::clone(&self.spec), cancel: stop }]
+            let (job, spec) = (state.job.clone(), Arc::clone(&self.spec));
+            let is_in_memory = self.is_in_memory.load(Ordering::SeqCst);
+            vec![Lease { job, spec, cancel: stop, is_in_memory }]
         }))
     }
 

@@ -52,7 +52,12 @@ impl Transaction<'_> {
         row.job.last_event_id = tail.seq;
         self.move_row(&mut row, JobStatus::Running)?;
         let cancel = CancelToken::new(Arc::clone(self.clock));
-        let lease = Lease { job: row.job.clone(), spec: Arc::clone(&spec), cancel: cancel.clone() };
+        let lease = Lease {
+            job: row.job.clone(),
+            spec: Arc::clone(&spec),
+            cancel: cancel.clone(),
+            is_in_memory: false,
+        };
         self.keep(LeasedJob { row: Arc::new(row), spec, cancel, tail });
         Ok(lease)
     }

@@ -46,7 +46,8 @@ impl RedbStore {
         job.started_at_ms = Some(now_ms);
         job.last_event_id = status(StatusPhase::Running, job.attempt);
         let (spec, cancel) = (Arc::new(spec), CancelToken::new(Arc::clone(&shared.clock)));
-        let lease = Lease { job: job.clone(), spec: Arc::clone(&spec), cancel: cancel.clone() };
+        let lease =
+            Lease { job: job.clone(), spec: Arc::clone(&spec), cancel: cancel.clone(), is_in_memory: true };
         shared.volatile.insert(VolatileJob::new(JobRow::new(job, 0), spec, cancel, log));
         shared.claims.settle(&claim, Ok(lease));
         Ok(accepted)

@@ -241,7 +241,7 @@ mod tests {
     fn lease(number: u128) -> Lease {
         let spec = JobSpec::new("demo".to_owned(), vec![Message::user("hello".to_owned())], 15, 60);
         let job = Job::queued(JobId::from_bits(number), UserId(1), 1, &spec);
-        Lease { job, spec: Arc::new(spec), cancel: token() }
+        Lease { job, spec: Arc::new(spec), cancel: token(), is_in_memory: false }
     }
 
     fn until(condition: impl Fn() -> bool) {
