@@ -1,5 +1,5 @@
 """Forwards connections to the server and keeps what was sent and received last, for the report of a failed check."""
-import socket, threading
+import contextlib, socket, threading
 
 KEPT = 12_000
 
@@ -26,14 +26,14 @@ class Recorder:
         """Copies until the source ends. After the sink has closed it reads on: an answer may come before the request
         has ended, and a client that is still writing would never read it."""
         is_open = True
-        try:
+        with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 with self.lock:
                     self.log = (self.log + f"\n--- {name}\n".encode() + data)[-KEPT:]
                 is_open = is_open and self.send(sink, data)
+        # After a reset as well, which a killed server sends: else a client would use the connection again.
+        with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
     def send(self, sink, data):
         """Whether the sink took it."""
