@@ -1,7 +1,7 @@
 // Accounts: invites, registration, quotas, a new password, the end of all sessions.
 
 import assert from "node:assert/strict";
-import { Server, openPage, sleep, until } from "./harness.mjs";
+import { Server, logIn, openPage, sleep, until } from "./harness.mjs";
 import { violations } from "./views.mjs";
 
 const BY_INVITE = "auth_mode: multi\nregistration: invite\n";
@@ -32,13 +32,6 @@ async function register(page, link, username) {
   await page.getByLabel("User name").fill(username);
   await page.getByLabel("Password").fill(FIRST);
   await page.getByRole("button", { name: "Make the account" }).click();
-}
-
-async function logIn(page, username, password) {
-  await page.getByLabel("User name").fill(username);
-  await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Log in" }).click();
-  await page.getByLabel("Message", { exact: true }).waitFor();
 }
 
 const statusOf = async (page) => (await page.request.get(`${new URL(page.url()).origin}/v1/jobs`)).status();

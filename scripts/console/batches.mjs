@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { Server, answer, ask, openPage, sleep, until } from "./harness.mjs";
+import { Server, answer, newUser, openPage, sleep, until } from "./harness.mjs";
 
 const line = (id, input, rest = {}) => JSON.stringify({ custom_id: id, body: { input, ...rest } });
 
@@ -173,14 +173,7 @@ export const tests = {
     const server = await Server.start(binary, "auth_mode: multi\nregistration: open\n");
     const people = [];
     for (const name of ["ann", "bob"]) {
-      const page = await openPage(browser, server);
-      await page.getByRole("button", { name: "I have an invite" }).waitFor();
-      await page.request.post(`${server.origin}/api/auth/register`, { data: { username: name, password: `${name}-has-a-long-one` } });
-      await page.reload();
-      await ask(page, `what is the sum of ${name}?`);
-      await answer(page);
-      page.watch.forgive(/401/);
-      people.push(page);
+      people.push(await newUser(browser, server, name, `what is the sum of ${name}?`));
     }
     const [ann, bob] = people;
     await ann.goto(`${server.origin}/#/usage`);

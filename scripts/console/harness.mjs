@@ -146,3 +146,22 @@ export async function answer(page) {
   await until("the answer is drawn", async () => (await newest.locator('.markdown[aria-busy="true"]').count()) === 0);
   return newest;
 }
+
+/** Logs in at the form of the page, and waits for the chat. */
+export async function logIn(page, username, password) {
+  await page.getByLabel("User name").fill(username);
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByLabel("Message", { exact: true }).waitFor();
+}
+
+/** A page of a new user, who has asked a question and seen the answer; anyone may register at the server. */
+export async function newUser(browser, server, name, question) {
+  const page = await openPage(browser, server);
+  await page.getByRole("button", { name: "I have an invite" }).waitFor();
+  await page.request.post(`${server.origin}/api/auth/register`, { data: { username: name, password: `${name}-has-a-long-one` } });
+  await page.reload();
+  await ask(page, question);
+  await answer(page);
+  return page;
+}

@@ -2,18 +2,14 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { Server, openPage, until } from "./harness.mjs";
+import { Server, logIn, openPage, until } from "./harness.mjs";
 
 const PASSWORD = "a long password";
 
 /** A page of a visitor who has logged in. */
 async function visitor(browser, server, name, password = PASSWORD) {
   const page = await openPage(browser, server);
-  await page.getByLabel("User name").fill(name);
-  await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Log in" }).click();
-  await page.getByLabel("Message", { exact: true }).waitFor();
-  page.watch.forgive(/401/);
+  await logIn(page, name, password);
   return page;
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { Server, answer, ask, openPage, sleep, until } from "./harness.mjs";
+import { Server, newUser, openPage, sleep, until } from "./harness.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["chat", "runs", "batches", "schedules", "webhooks", "files", "usage", "server"];
@@ -83,12 +83,7 @@ export const tests = {
     const server = await Server.start(binary, "auth_mode: multi\nregistration: open\n");
     const people = [];
     for (const name of ["ann", "bob"]) {
-      const page = await openPage(browser, server);
-      await page.getByRole("button", { name: "I have an invite" }).waitFor();
-      await page.request.post(`${server.origin}/api/auth/register`, { data: { username: name, password: `${name}-has-a-long-one` } });
-      await page.reload();
-      await ask(page, `what is the secret of ${name}?`);
-      await answer(page);
+      const page = await newUser(browser, server, name, `what is the secret of ${name}?`);
       people.push({ name, page, address: page.url() });
     }
     const [ann, bob] = people;
