@@ -17,7 +17,7 @@ function formatter(Kind, options) {
 }
 
 /** A moment from unix seconds, an ISO text or milliseconds with `isMillis`. */
-export function toDate(moment) {
+function toDate(moment) {
   return typeof moment === "number" ? new Date(moment * 1000) : new Date(moment);
 }
 

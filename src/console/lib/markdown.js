@@ -100,7 +100,7 @@ async function colour(code, language) {
 }
 
 /** A button that copies what `read()` returns. */
-export function copyButton(read) {
+function copyButton(read) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy quiet small";

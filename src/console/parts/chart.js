@@ -13,7 +13,7 @@ const LABEL_PX = 84;
 const COLOURS = 8;
 
 /** The name of the colour of a series. */
-export const colourClass = (at) => `chart-${(at % COLOURS) + 1}`;
+const colourClass = (at) => `chart-${(at % COLOURS) + 1}`;
 
 /** The distance of the lines: 1, 2 or 5 times a power of ten, so that there are about four. */
 function lineStep(most) {

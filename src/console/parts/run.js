@@ -88,7 +88,7 @@ function callState(result, isWaiting, isRunOver) {
 }
 
 /** A call of a tool as a card: name and state first, the rest when it is opened. */
-export function ToolCard({ step, isWaiting, isRunOver, agentSteps = [], onDecide }) {
+function ToolCard({ step, isWaiting, isRunOver, agentSteps = [], onDecide }) {
   const result = useMemo(() => readResult(step.result), [step.result]);
   const [state, word] = callState(result, isWaiting, isRunOver);
   const level = result?.data?.strictness ?? result?.data?.level;

@@ -12,7 +12,7 @@ const MOST_TICKS = 5;
 const CLOCK_S = [15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400];
 
 /** A round distance of ticks in milliseconds. */
-export function tickMs(totalMs) {
+function tickMs(totalMs) {
   const wish = totalMs / MOST_TICKS;
   const power = 10 ** Math.floor(Math.log10(wish));
   const decimal = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= wish);

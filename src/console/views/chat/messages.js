@@ -15,7 +15,7 @@ import { waitText } from "../../parts/wait.js";
 /** How often a waiting run is asked what it waits for. */
 const WAIT_MS = 3_000;
 
-export function Attachments({ files }) {
+function Attachments({ files }) {
   if (!files || files.length === 0) return null;
   return html`<ul class="attachments" aria-label=${t("Attached files")}>
     ${files.map((file) => html`<li class="attachment"><${Icon} name="file" />${plain(file.name)}</li>`)}

@@ -7,7 +7,7 @@ import { t } from "../../lib/i18n.js";
 import { Button, Field } from "../../parts/basics.js";
 
 const NAMES = ["status", "model", "conversation", "batch", "schedule", "parent", "metadata", "from", "to"];
-export const STATUSES = ["queued", "running", "waiting", "succeeded", "failed", "cancelled"];
+const STATUSES = ["queued", "running", "waiting", "succeeded", "failed", "cancelled"];
 const HIDDEN = NAMES.slice(2);
 
 /** A local time without zone as the server wants it. */

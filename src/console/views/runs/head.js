@@ -13,7 +13,7 @@ import { inputStart, runSeconds } from "./list.js";
 import { StartRun } from "./start.js";
 
 /** The command that asks for this run, or makes one like it. */
-export const curlOf = (job) => `curl -s '${location.origin}/v1/jobs/${job.id}?include=input'`;
+const curlOf = (job) => `curl -s '${location.origin}/v1/jobs/${job.id}?include=input'`;
 
 async function copy(text, said) {
   await navigator.clipboard.writeText(text);

@@ -17,7 +17,7 @@ const UNITS = [
 export const unitWord = (unit) => ({ days: t("days"), hours: t("hours"), minutes: t("minutes"), seconds: t("seconds") })[unit];
 
 /** A number of seconds in the largest unit that fits: `[amount, unit]`. */
-export function inUnit(seconds) {
+function inUnit(seconds) {
   const [unit, each] = UNITS.find(([, span]) => seconds % span === 0 && seconds >= span) ?? UNITS[3];
   return [seconds / each, unit];
 }
