@@ -103,7 +103,7 @@ fn the_etag_of_a_file_changes_with_its_content_only() {
     let project = Project::start();
     let written = tag(&project.put("a.txt", "one", &[]));
     let (text, raw) = (project.get("a.txt", &[]), project.get("a.txt?raw=true", &[]));
-    assert_eq!((tag(&text), tag(&raw)), (written.clone(), written.clone()), "one version, whoever shows it");
+    assert_eq!((tag(&text), tag(&raw)), (written.clone(), written.clone()), "one version in both forms");
     for path in ["a.txt", "a.txt?raw=true"] {
         for known in [written.clone(), format!("W/{written}"), format!("\"x\", {written}"), "*".to_owned()] {
             let reply = project.get(path, &[("if-none-match", &known)]);
