@@ -441,7 +441,7 @@ fn a_stream_over_a_damaged_log_ends_with_an_error_and_does_not_spin() {
             let begun = Instant::now();
             let reply = server.get_with(&format!("/v1/jobs/{one}/events{format}"), &[("accept", accept)]);
             assert!(
-                begun.elapsed() < Duration::from_secs(5),
+                begun.elapsed() < Duration::from_secs(30),
                 "{format} {accept} takes {:?}",
                 begun.elapsed()
             );

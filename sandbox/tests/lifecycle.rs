@@ -2,7 +2,7 @@
 //! one works.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
 use rustix::process::Signal;
@@ -137,13 +137,17 @@ fn a_run_that_arrives_while_its_zygote_ends_still_works() {
 fn a_run_that_takes_longer_than_its_zygote_stays_ends_normally() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
     let sandbox = impatient(scratch.path());
+    let code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint(42)";
+    let mut program = support::python(Level::Lenient, code);
+    program.workdir = Some(home.path().to_owned());
     std::thread::scope(|scope| {
-        let code = "import time\ntime.sleep(4)\nprint(42)";
-        let long = scope.spawn(|| sandbox.run(&support::python(Level::Lenient, code), &|| false));
+        let long = scope.spawn(|| sandbox.run(&program, &|| false));
         eventually("the zygote starts", has_zygote);
         eventually("the zygote ends", || !has_zygote());
         assert_eq!(support::processes_named("nanoclaw-guest").len(), 1, "the program still runs");
+        std::fs::write(home.path().join("go"), "").unwrap();
         assert_eq!(long.join().unwrap().stdout, "42\n");
     });
     drop(sandbox);
@@ -180,17 +184,15 @@ fn stop_zygote(sandbox: &Sandbox) -> Process {
 }
 
 /// Runs a program while the zygote is stopped, and calls `meanwhile` while the run waits.
-fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (RunRecord, Duration) {
+fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> RunRecord {
     let zygote = stop_zygote(sandbox);
-    #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
-    let start = Instant::now();
     std::thread::scope(|scope| {
         let code = "print(6 * 7)";
         let waiting = scope.spawn(|| sandbox.run(&support::python(Level::Strict, code), &|| false));
         #[expect(clippy::disallowed_methods, reason = "the request must have reached the zygote")]
         std::thread::sleep(Duration::from_millis(300));
         meanwhile(&zygote);
-        (waiting.join().unwrap(), start.elapsed())
+        waiting.join().unwrap()
     })
 }
 
@@ -199,15 +201,13 @@ fn a_zygote_that_stops_or_dies_does_not_block_waiting_runs() {
     let _turn = support::exclusive();
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = warm(scratch.path());
-    let (record, took) = run_on_a_stopped_zygote(&sandbox, |_| {});
+    let record = run_on_a_stopped_zygote(&sandbox, |_| {});
     assert_failed(&record, "does not answer");
-    assert!((4..30).contains(&took.as_secs()), "{took:?}");
     assert_works(&sandbox);
-    let (record, took) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::KILL));
+    let record = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::KILL));
     assert_failed(&record, "died");
-    assert!(took < Duration::from_secs(3), "{took:?}");
     assert_works(&sandbox);
-    let (record, _) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::CONT));
+    let record = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::CONT));
     assert_eq!(record.stdout, "42\n", "a short stop does no harm: {record:#?}");
     drop(sandbox);
     support::assert_nothing_left(scratch.path());

@@ -8,13 +8,13 @@ pub(crate) mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use nanoclaw_sandbox::{Language, LevelLimits, Program, Sandbox, SandboxOptions};
 
 static TURN: RwLock<()> = RwLock::new(());
 
-/// For tests that count this process's children and descriptors, or measure time: no other test runs
-/// meanwhile.
+/// For tests that count this process's children and descriptors: no other test runs meanwhile.
 pub(crate) fn exclusive() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
@@ -26,6 +26,10 @@ pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
 
 /// A wall clock limit that a run reaches only if it hangs, on a loaded machine, too.
 const PATIENT_MS: u64 = 60_000;
+
+/// Within this time happens what must happen soon. It only tells "soon" from "never": a loaded machine takes
+/// seconds for what else takes milliseconds, and the programs of such tests run for 100 seconds.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Options with this crate's own child, with private directories in `scratch` and with patient time limits.
 pub(crate) fn options(scratch: &Path) -> SandboxOptions {
@@ -183,14 +187,14 @@ pub(crate) fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Waits up to ten seconds for a condition.
+/// Waits up to a minute for a condition.
 #[expect(clippy::disallowed_methods, reason = "the tests wait for other processes")]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         if condition() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     panic!("timed out: {what}");
 }
