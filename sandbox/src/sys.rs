@@ -181,6 +181,16 @@ pub(crate) fn wait_for_signal(signals: &[i32]) -> io::Result<i32> {
     }
 }
 
+/// Whether this blocked signal waits for the process.
+pub(crate) fn is_signal_pending(signal: i32) -> bool {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is live, writable memory, initialised by zeros already; the kernel fills it.
+    unsafe {
+        libc::sigpending(set.as_mut_ptr());
+        libc::sigismember(set.as_ptr(), signal) == 1
+    }
+}
+
 /// Kills every other process that this one may signal. In a landlock domain that scopes signals, this is
 /// every process of the domain at once: none can escape by forking.
 pub(crate) fn kill_domain() {

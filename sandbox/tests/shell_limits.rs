@@ -7,7 +7,6 @@ use nanoclaw_sandbox::{Language, Level, Program, RunLimits, RunRecord, RunStatus
 
 use crate::support;
 
-/// How far past its limit a run may go on a busy two-core machine. Measured on a quiet one: below 10 ms.
 const MIB: u64 = 1024 * 1024;
 
 fn bash(code: &str) -> Program {
@@ -154,6 +153,46 @@ fn long_output_is_truncated_to_head_and_tail_without_ending_the_run() {
     assert!(record.stdout_truncated && record.stderr_truncated);
     let fits = run("head -c 2000 /dev/zero | tr '\\0' x", small);
     assert_eq!((fits.stdout.len(), fits.stdout_truncated), (2_000, false));
+}
+
+/// Two endless loops for each processor, which end with the test.
+struct BusyMachine(Vec<std::process::Child>);
+
+impl BusyMachine {
+    #[expect(clippy::disallowed_methods, reason = "the loops are the load, not guests")]
+    fn start() -> Self {
+        let loops = 2 * std::thread::available_parallelism().unwrap().get();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        Self((0..loops).map(|_| command.spawn().unwrap()).collect())
+    }
+}
+
+impl Drop for BusyMachine {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes most processes of the machine for seconds; scripts/test --long runs it alone"]
+fn p8_a_fork_bomb_on_a_busy_machine_ends_only_itself() {
+    let _turn = support::exclusive();
+    let _busy = BusyMachine::start();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    for _ in 0..3 {
+        let (bomb, other) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| sandbox.run(&bash("sleep 1; echo whole"), &|| false));
+            let bomb = sandbox.run(&bash("b() { b & b & }; b 2>/dev/null; sleep 60"), &|| false);
+            (bomb, other.join().unwrap())
+        });
+        assert_ended(&bomb, RunStatus::Error, "processes");
+        assert_eq!(other.stdout, "whole\n", "its broker lives on: {other:#?}");
+    }
 }
 
 #[test]

@@ -1,26 +1,21 @@
 //! The child of one run as the server holds it: its pipes, its pidfd, and the broker's report of its exit.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
+use super::descendants::Descendants;
 use crate::broker::{RunReply, receive};
 use crate::error::SandboxError;
 use crate::memory_file::{memory_file, sealed_memory_file};
 use crate::process::wait_until_readable;
 use crate::sys::ChildExit;
-use crate::tree::BLOCK_BYTES;
 
 /// How long the guest of a dead broker may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// More processes of one program are not looked at.
-const MOST_PROCESSES: usize = 4_096;
 
 /// A running child. Dropped before its exit was read, it is killed; the broker reaps it.
 #[derive(Debug)]
@@ -107,24 +102,13 @@ impl RunChild {
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
     }
 
-    /// The number of threads of the guest and its descendants; counting stops above `max`. 0 once it has
-    /// exited.
+    /// The number of threads of the guest and its descendants; counting stops soon above `max`. 0 once it
+    /// has exited.
     pub(crate) fn count_tasks(&self, max: u64) -> u64 {
-        let mut count = 0;
-        let mut pending = vec![self.pid];
-        while let Some(pid) = pending.pop()
-            && count <= max
-        {
-            let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for task in tasks.flatten() {
-                count += 1;
-                let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-                pending.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
-            }
-        }
+        let tasks = Descendants::of(self.pid, max).tasks;
         // If it was reaped meanwhile, the process id may belong to another process.
         let has_exited = wait_until_readable(&self.pidfd, Duration::ZERO) != Ok(false);
-        if has_exited { 0 } else { count }
+        if has_exited { 0 } else { tasks }
     }
 
     /// Its exit, once [`RunChild::exit_fd`] is readable. An error if the broker died.
@@ -149,37 +133,6 @@ impl Drop for RunChild {
             self.kill();
         }
     }
-}
-
-/// A process and its descendants, at most [`MOST_PROCESSES`].
-pub(super) fn descendants(pid: i32) -> Vec<i32> {
-    let (mut found, mut pending) = (Vec::new(), vec![pid]);
-    while let Some(pid) = pending.pop()
-        && found.len() < MOST_PROCESSES
-    {
-        found.push(pid);
-        let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        for task in tasks.flatten() {
-            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            pending.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
-        }
-    }
-    found
-}
-
-/// The bytes of files without a name on a device that a program and its descendants hold open. A server
-/// without privileges cannot see the files of every program: `open_files` and `file_size_bytes` bound those.
-pub(super) fn nameless_bytes(pid: i32, device: u64) -> u64 {
-    let mut files = BTreeMap::new();
-    for pid in descendants(pid) {
-        let Ok(links) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        for file in links.flatten().filter_map(|link| std::fs::metadata(link.path()).ok()) {
-            if file.nlink() == 0 && file.is_file() && file.dev() == device {
-                files.insert(file.ino(), file.blocks().saturating_mul(BLOCK_BYTES));
-            }
-        }
-    }
-    files.into_values().fold(0, u64::saturating_add)
 }
 
 /// A pipe with a non-blocking reading end.

@@ -2,6 +2,7 @@
 
 mod child;
 mod count_schedule;
+mod descendants;
 mod output;
 mod quota;
 mod readers;

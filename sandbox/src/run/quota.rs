@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::child::nameless_bytes;
 use super::count_schedule::{CountSchedule, TreeSize};
+use super::descendants::Descendants;
 use super::reserve::Reserve;
 use crate::clock::now;
 use crate::limits::RunLimits;
@@ -108,8 +108,9 @@ impl DirectoryQuota {
         self.schedule.pause(elapsed)
     }
 
-    /// The limit that the guest with this process id exceeds, if it is time for a check.
-    pub(crate) fn exceeded(&mut self, guest: i32, elapsed: Duration) -> Option<QuotaExcess> {
+    /// The limit that the guest with this process id exceeds, if it is time for a check. The guest is ended
+    /// soon if it has more than `max_tasks` threads.
+    pub(crate) fn exceeded(&mut self, guest: i32, max_tasks: u64, elapsed: Duration) -> Option<QuotaExcess> {
         if !self.pause(elapsed).is_zero() {
             return None;
         }
@@ -121,7 +122,11 @@ impl DirectoryQuota {
             return None;
         }
         let start = now();
-        let count = if is_near || self.tree.is_some() { self.own_use(guest) } else { None };
+        let count = if is_near || self.tree.is_some() {
+            self.own_use(&Descendants::of(guest, max_tasks))
+        } else {
+            None
+        };
         let size = count.map(|count| TreeSize { bytes: count.bytes, entries: count.entries() });
         self.schedule.record(elapsed, start.elapsed(), size.unwrap_or_default(), free);
         let excess = self.tree.as_ref().and_then(|tree| tree.exceeded(&count?));
@@ -136,9 +141,9 @@ impl DirectoryQuota {
     }
 
     /// What the run stores now: its tree, and files without a name.
-    fn own_use(&self, guest: i32) -> Option<TreeCount> {
+    fn own_use(&self, guest: &Descendants) -> Option<TreeCount> {
         let count = self.count_tree()?;
-        let bytes = count.bytes.saturating_add(nameless_bytes(guest, self.device));
+        let bytes = count.bytes.saturating_add(guest.nameless_bytes(self.device));
         Some(TreeCount { bytes, ..count })
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::child::descendants;
+use super::descendants::{Descendants, MOST_TASKS};
 
 /// Counting the watches of a program stops here: it is large enough.
 const MOST_WATCHES: u64 = 16_384;
@@ -108,7 +108,7 @@ impl Drop for RunRegistration<'_> {
 /// The use of a program and its descendants. Processes that end meanwhile count nothing.
 fn use_of(pid: i32) -> KernelUse {
     let mut size = KernelUse::default();
-    for pid in descendants(pid) {
+    for pid in Descendants::of(pid, MOST_TASKS).pids {
         let Ok(links) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for link in links.flatten() {
             size.files = size.files.saturating_add(1);

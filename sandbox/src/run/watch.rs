@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::child::RunChild;
+use super::descendants::MOST_TASKS;
 use super::output::{CapturedOutput, OutputRetention};
 use super::quota::{DirectoryQuota, QuotaExcess};
 use super::readers::OutputReaders;
@@ -18,10 +19,11 @@ use crate::sys::ChildExit;
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// The minimal time between two counts of a guest's threads and processes.
 const COUNT_PAUSE: Duration = Duration::from_millis(25);
-/// How long a supervisor may take to end its tree.
-const KILL_AFTER: Duration = Duration::from_secs(2);
+/// How long a supervisor may take to end its tree. It alone can kill the whole tree at once, so a busy
+/// machine gets time.
+const KILL_AFTER: Duration = Duration::from_secs(10);
 /// How long the kernel and the broker may take to end a killed child. Freeing much memory is slow.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
+const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// The limits that the parent enforces.
 pub(crate) struct WatchLimits<'a> {
@@ -147,7 +149,8 @@ impl LimitMonitor<'_> {
                 return Some(StopReason::Tasks);
             }
         }
-        let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(guest.pid(), elapsed));
+        let max = if max > 0 { max } else { MOST_TASKS };
+        let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(guest.pid(), max, elapsed));
         excess.map(StopReason::OwnDirectory)
     }
 

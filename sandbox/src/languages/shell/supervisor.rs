@@ -21,6 +21,9 @@ use crate::sys::{self, ForkResult, ReapOutcome};
 
 /// The exit code of a command that cannot be executed, as in shells.
 const CANNOT_START: i32 = 126;
+/// The priority (`nice`) of a command. It yields to its supervisor and to the server, which end it when it
+/// has too many processes: at equal priority a fork bomb fills the machine before they get a turn.
+const COMMAND_PRIORITY: i32 = 10;
 /// The signals that a supervisor waits for: the broker's order to end, and the exit of a child.
 const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGCHLD];
 
@@ -106,6 +109,8 @@ fn confine_command(
     sys::block_signals(&[]).map_err(|error| format!("signals: {error}"))?;
     child::enter_session(c"nanoclaw-guest")?;
     child::set_parent_death_signal(supervisor, Signal::KILL)?;
+    rustix::process::setpriority_process(None, COMMAND_PRIORITY)
+        .map_err(|error| format!("priority: {error}"))?;
     if request.landlock_abi >= SCOPE_ABI {
         let tcp = TcpAccess::AllBut(&[]);
         let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Signals, tcp };
@@ -191,10 +196,13 @@ fn serve_until_signal(signals: &OwnedFd, calls: &mut Option<CallServer>) -> bool
     }
 }
 
-/// Reaps exited children. Returns the command's exit code if it is one of them.
+/// Reaps exited children until the broker's signal: a fork bomb may leave them faster than they are reaped.
+/// Returns the command's exit code if it is one of them.
 fn reap_exited(command: i32) -> Option<i32> {
     let mut code = None;
-    while let Ok(ReapOutcome::Ended { pid, exit_code, signal }) = sys::reap_any(false) {
+    while !sys::is_signal_pending(libc::SIGTERM)
+        && let Ok(ReapOutcome::Ended { pid, exit_code, signal }) = sys::reap_any(false)
+    {
         if pid == command {
             code = Some(exit_code_of(exit_code, signal));
         }
