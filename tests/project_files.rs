@@ -38,6 +38,12 @@ impl Project {
         self.server.request(("DELETE", &self.path(file)), headers, "")
     }
 
+    fn rename(&self, file: &str, new_path: &str, headers: &[(&str, &str)]) -> Reply {
+        let body = json!({"new_path": new_path}).to_string();
+        let headers = [&[("content-type", "application/json")][..], headers].concat();
+        self.server.request(("PATCH", &self.path(file)), &headers, &body)
+    }
+
     fn text(&self, file: &str) -> String {
         std::fs::read_to_string(self.directory.join(file)).expect("a file")
     }
@@ -150,7 +156,14 @@ fn a_change_with_if_match_is_refused_when_the_file_has_changed() {
     assert_refused(&project.put("none.txt", "x", &[("if-match", &first)]), "does not exist any more");
     assert_refused(&project.delete("none.txt", &[("if-match", &first)]), "does not exist any more");
     assert!(!project.directory.join("none.txt").exists());
-    assert_eq!(project.delete("a.txt", &[("if-match", "*")]).status, 200);
+    assert_refused(&project.rename("a.txt", "b.txt", &[("if-match", &first)]), "'a.txt' has changed");
+    assert_refused(&project.rename("none.txt", "b.txt", &[("if-match", "*")]), "does not exist");
+    assert_eq!(
+        project.rename("a.txt", "b.txt", &[("if-match", &tag(&project.get("a.txt", &[])))]).status,
+        200
+    );
+    assert_eq!((project.text("b.txt").as_str(), project.get("a.txt", &[]).status), ("five", 404));
+    assert_eq!(project.delete("b.txt", &[("if-match", "*")]).status, 200);
 }
 
 #[test]

@@ -255,6 +255,13 @@ pub trait Workspaces: Send + Sync {
     ) -> Result<u64, FileError>;
     /// Moves a file or directory to a path that does not exist; creates missing directories.
     fn rename(&self, workspace: &Workspace, from: &str, to: &str) -> Result<(), FileError>;
+    /// The same if the condition holds for `from`, else [`FileError::Changed`].
+    fn rename_if(
+        &self,
+        workspace: &Workspace,
+        from: (&str, &FileCondition),
+        to: &str,
+    ) -> Result<(), FileError>;
     /// Deletes a file, or a directory with its content; never the workspace itself.
     fn delete(&self, workspace: &Workspace, path: &str) -> Result<(), FileError>;
     /// The same if the condition holds, else [`FileError::Changed`].

@@ -155,6 +155,24 @@ impl HostFiles {
     ) -> Result<QuotaReservation, FileError> {
         self.usages.reserve(workspace.id, opened, allowance)
     }
+
+    /// Makes a change if the condition holds for the path.
+    fn if_holds(
+        &self,
+        workspace: &Workspace,
+        (path, condition): (&str, &FileCondition),
+        change: impl FnOnce() -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        if *condition == FileCondition::Always {
+            // The removal of a large tree stops no other change.
+            return change();
+        }
+        let path = WorkspacePath::parse(path)?;
+        self.locks.with(workspace.id, || {
+            version::check(&self.open(workspace)?, &path, condition, self.file_bytes)?;
+            change()
+        })
+    }
 }
 
 /// The directory's name, validated although it comes from the store. A project never has the directory of a
@@ -271,6 +289,15 @@ impl Workspaces for HostFiles {
         sync_names(&to_parent).and_then(|()| sync_names(&from_parent)).map_err(fail)
     }
 
+    fn rename_if(
+        &self,
+        workspace: &Workspace,
+        (from, condition): (&str, &FileCondition),
+        to: &str,
+    ) -> Result<(), FileError> {
+        self.if_holds(workspace, (from, condition), || self.rename(workspace, from, to))
+    }
+
     fn delete(&self, workspace: &Workspace, path: &str) -> Result<(), FileError> {
         let path = WorkspacePath::parse(path)?;
         let (parent, name) = path.entry("deleted")?;
@@ -284,15 +311,7 @@ impl Workspaces for HostFiles {
         workspace: &Workspace,
         (path, condition): (&str, &FileCondition),
     ) -> Result<(), FileError> {
-        if *condition == FileCondition::Always {
-            // The removal of a large tree stops no other change.
-            return self.delete(workspace, path);
-        }
-        let parsed = WorkspacePath::parse(path)?;
-        self.locks.with(workspace.id, || {
-            version::check(&self.open(workspace)?, &parsed, condition, self.file_bytes)?;
-            self.delete(workspace, path)
-        })
+        self.if_holds(workspace, (path, condition), || self.delete(workspace, path))
     }
 
     fn make_directory(

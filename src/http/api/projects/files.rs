@@ -195,19 +195,20 @@ pub(crate) async fn write(
     Ok(response)
 }
 
-/// Moves a file or a directory.
+/// Moves a file or a directory. `If-Match` guards a file as in [`write`].
 pub(crate) async fn rename(
     context: &ServerContext,
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
+    let condition = conditions::of_change(&request.headers)?;
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let from = request.segment("path").to_owned();
     let MoveRequest { new_path: to } = json::read(context, &request, body).await?;
     refuse_root("path", &from)?;
     refuse_root("new_path", &to)?;
     let moved = blocking(context, move |app| {
-        app.workspaces.rename(&Workspace::from(&project), &from, &to)?;
+        app.workspaces.rename_if(&Workspace::from(&project), (&from, &condition), &to)?;
         let (name, path) = shown(&to);
         Ok(FileLocation { name, path })
     });

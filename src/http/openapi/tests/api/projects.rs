@@ -138,7 +138,7 @@ fn tree(drawing: &mut Drawing) {
         write.answers::<DataResponse<files::FileResponse>>(drawing, 200, "The file, without its text");
     drawing.add(write);
     let rename = Operation::new("PATCH", one, "Moves a file or a directory").segment("path", inner());
-    let rename = rename.takes(json_of(named("FileTarget")));
+    let rename = rename.header("If-Match", tags()).takes(json_of(named("FileTarget")));
     let rename = rename.answers::<DataResponse<files::FileLocation>>(drawing, 200, "Where it is now");
     drawing.add(rename);
     let delete = Operation::new("DELETE", one, "Removes a file, or a directory and what is in it");
