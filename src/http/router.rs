@@ -14,11 +14,11 @@ use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
+use super::server::client_body::ClientBody;
 use super::server::client_socket::SocketState;
 use super::shares::{HeldShare, ShareOwner};
 use crate::domain::id::JobId;
 use crate::domain::limits::Limits;
-use hyper::body::Incoming;
 use hyper::header;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl RouteMatch {
 /// Answers a request. Log lines on the way carry the request's id.
 pub(crate) async fn answer(
     context: &Arc<ServerContext>,
-    request: Request<Incoming>,
+    request: Request<ClientBody>,
 ) -> Response<MeteredBody> {
     let id = RequestId::of(request.headers(), context.app.entropy.as_ref());
     let format = ErrorFormat::of(request.uri().path(), &id);
@@ -114,7 +114,7 @@ pub(crate) async fn answer(
 
 async fn handle(
     context: &Arc<ServerContext>,
-    request: Request<Incoming>,
+    request: Request<ClientBody>,
     id: &RequestId,
     notes: &mut RequestNotes,
 ) -> HandlerResult {

@@ -9,13 +9,14 @@ use crate::http::auth;
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::server::client_body::ClientBody;
 use crate::http::server::client_socket::SocketState;
 #[cfg(test)]
 use crate::http::shares::SharedBudget;
 use crate::http::shares::{HeldShare, ShareOwner, ShareRefusal};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::{HeaderMap, header};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 
 /// The body as it arrives.
 pub(crate) struct RequestBody {
-    body: Incoming,
+    body: ClientBody,
     sender: BodySender,
     /// Whose share of `limits.bodies_bytes` it uses.
     owner: Option<ShareOwner>,
@@ -47,7 +48,7 @@ impl BodySender {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, request: &RequestContext) -> Self {
+    pub(crate) fn new(body: ClientBody, request: &RequestContext) -> Self {
         let RequestContext { caller, owner, socket, .. } = request;
         Self { body, sender: BodySender(*caller), owner: *owner, socket: socket.clone() }
     }

@@ -1,6 +1,7 @@
 //! HTTP/1 on one connection: buffers, header limits, keep-alive, and a close that lets the client read the
 //! last response.
 
+use super::client_body::ClientBody;
 use super::client_socket::{ClientSocket, SocketState};
 use super::handover::{HandedStream, OfferedBody, StreamFraming, StreamHandover};
 use super::shutdown::{Shutdown, ShutdownStage};
@@ -13,7 +14,7 @@ use crate::http::request::tokens::has_token;
 use crate::http::router;
 use crate::ports::Measurement;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Response, StatusCode};
@@ -109,7 +110,7 @@ where
         state.reset(!request.body().is_end_stream());
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(state.clone());
-        Box::pin(answer(request, Arc::clone(&context), handover.clone()))
+        Box::pin(answer(request.map(ClientBody::new), state.clone(), Arc::clone(&context), handover.clone()))
     });
     let mut speaking = http.serve_connection(TokioIo::new(io), service);
     let handed = |polled: Poll<hyper::Result<()>>| match polled {
@@ -160,14 +161,24 @@ where
 }
 
 async fn answer(
-    request: hyper::Request<Incoming>,
+    request: hyper::Request<ClientBody>,
+    state: SocketState,
     context: Arc<ServerContext>,
     handover: StreamHandover,
 ) -> Result<Response<OfferedBody>, Infallible> {
     let (version, client_closes) = (request.version(), closes(request.headers()));
+    // A client that waits for leave to send the body is not asked for it after the answer.
+    let body = (!request.headers().contains_key(EXPECT)).then(|| request.body().clone());
     let mut response = router::answer(&context, request).await;
     let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    if context.shutdown.stage() >= ShutdownStage::Draining && !is_upgrade {
+    if !state.is_body_read()
+        && let Some(body) = body
+        && body.read_rest().await
+    {
+        state.body_read();
+    }
+    let is_last = !state.is_body_read() || context.shutdown.stage() >= ShutdownStage::Draining;
+    if is_last && !is_upgrade {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let framing = StreamFraming::of(version, client_closes || closes(response.headers()));

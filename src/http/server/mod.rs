@@ -1,6 +1,7 @@
 //! The accept loop and the drain. `app` decides when each stage of the shutdown begins.
 
 mod accept;
+pub(crate) mod client_body;
 pub(crate) mod client_socket;
 pub(crate) mod connection;
 mod handover;

@@ -14,6 +14,7 @@ mod stream_connections;
 mod submit;
 mod tokens;
 mod trials;
+mod unread_bodies;
 mod usage;
 mod users;
 mod web_socket;
