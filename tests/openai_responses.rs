@@ -336,7 +336,6 @@ fn options_of_tools_are_honoured_neutral_or_refused_by_name() {
             json!({"type": "web_search", "user_location": {"type": "approximate", "city": "Rome"}}),
             "user_location",
         ),
-        (json!({"type": "web_search", "external_web_access": false}), "external_web_access"),
         (json!({"type": "shell", "environment": {"type": "local"}}), "environment"),
         (json!({"type": "function", "name": "f", "parameters": {}, "output_schema": {}}), "output_schema"),
         (json!({"type": "function", "name": "f", "parameters": {}, "defer_loading": true}), "defer_loading"),
@@ -407,4 +406,45 @@ fn a_result_that_is_sent_twice_runs_nothing_again() {
         assert_eq!(next["output"][0]["content"][0]["text"], "2 results", "{next}");
     }
     assert_eq!(upstream.requests().len(), 3);
+}
+
+#[test]
+fn functions_in_a_namespace_are_called_by_both_names() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("agents__spawn", json!({"n": 1}))]),
+        count => Answer::text(&format!("{count} results")),
+    });
+    let server = Server::start_against(&upstream, "");
+    let spawn =
+        json!({"type": "function", "name": "spawn", "description": "Starts one.", "parameters": null});
+    let tools = json!([
+        {"type": "namespace", "name": "agents", "description": "Other agents.", "tools": [spawn]},
+        {"type": "web_search", "external_web_access": false},
+    ]);
+    // As Codex sends them.
+    let request = |input: Value| json!({"model": "scripted", "input": input, "tools": tools, "store": false, "client_metadata": {"client": "x"}});
+    let question = json!({"role": "user", "content": "go"});
+    let reply = server.post("/v1/responses", &request(json!([question])));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let first = reply.json();
+    let call = &first["output"][0];
+    assert_eq!((&call["namespace"], &call["name"]), (&json!("agents"), &json!("spawn")), "{first}");
+    let offered = upstream.requests()[0]["tools"].clone();
+    let function =
+        &offered.as_array().expect("tools").iter().find(|t| t["function"]["name"] == "agents__spawn");
+    let function = function.expect("the function");
+    assert_eq!(function["function"]["description"], "Other agents.\n\nStarts one.");
+    let result = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "done"});
+    let second = server.post("/v1/responses", &request(json!([question, call, result]))).json();
+    assert_eq!(second["output"][0]["content"][0]["text"], "1 results", "{second}");
+    let sent = upstream.requests().pop().expect("a request");
+    let mut messages = sent["messages"].as_array().expect("messages").iter();
+    assert!(
+        messages.any(|message| message["tool_calls"][0]["function"]["name"] == "agents__spawn"),
+        "{sent}"
+    );
+    let custom = json!({"type": "namespace", "name": "a", "tools": [{"type": "custom", "name": "b"}]});
+    let refused =
+        server.post("/v1/responses", &json!({"model": "scripted", "input": "x", "tools": [custom]})).json();
+    assert_eq!(refused["error"]["param"], "tools[0].tools[0].type", "{refused}");
 }

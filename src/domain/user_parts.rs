@@ -76,6 +76,27 @@ impl UserPartsBuilder {
     }
 }
 
+/// Images in results of tools. Results are texts, and not every provider takes images in them, so they follow
+/// the results of an answer in a message of the user.
+#[derive(Debug, Default)]
+pub struct ResultImages(UserPartsBuilder);
+
+impl ResultImages {
+    /// Adds the images in a result of this tool.
+    pub fn add(&mut self, tool: &str, images: Vec<Image>) {
+        for image in images {
+            self.0.text("\n\n", &format!("An image in the result of {tool}:\n"));
+            self.0.image(image);
+        }
+    }
+
+    /// The message with the images so far, if there are any.
+    pub fn take(&mut self) -> Option<Message> {
+        let (content, images) = std::mem::take(&mut self.0).finish();
+        (!images.is_empty()).then(|| Message::User { content, attachments: Vec::new(), images })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Images of requests with the real binary: they reach the provider, are stored once, and go with their jobs.
 
 mod kept_work;
+mod results;
 
 use crate::support::upstream::{Act, Answer, Upstream};
 use crate::support::{Reply, Server, wait_until};

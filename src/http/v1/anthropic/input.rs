@@ -6,7 +6,7 @@ use crate::domain::image::Image;
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
-use crate::domain::user_parts::UserPartsBuilder;
+use crate::domain::user_parts::{ResultImages, UserPartsBuilder};
 use crate::http::error::ApiError;
 use crate::http::request::image;
 use crate::http::request::member;
@@ -79,16 +79,18 @@ impl MessageReader<'_> {
     /// Results of calls become messages of their own, before the text.
     fn user(&mut self, path: &str, content: Value) -> Result<(), ApiError> {
         let (mut parts, mut attachments) = (UserPartsBuilder::default(), Vec::new());
+        let mut result_images = ResultImages::default();
         let before = self.messages.len();
         for (path, block) in blocks(path, content)? {
             match kind(&block) {
                 "text" => parts.text("\n\n", &text_of(&path, &block, "text")?),
                 "document" => attachments.push(document(&path, &block)?),
                 "image" => parts.image(image_of(&path, &block, self.limits)?),
-                "tool_result" => self.result(&path, &block)?,
+                "tool_result" => self.result(&path, &block, &mut result_images)?,
                 _ => return Err(refused(&path, &block, "text, image, document or tool_result")),
             }
         }
+        self.messages.extend(result_images.take());
         let (content, images) = parts.finish();
         let is_empty = content.is_empty() && attachments.is_empty() && images.is_empty();
         if is_empty && self.messages.len() == before {
@@ -100,7 +102,7 @@ impl MessageReader<'_> {
         Ok(())
     }
 
-    fn result(&mut self, path: &str, block: &Value) -> Result<(), ApiError> {
+    fn result(&mut self, path: &str, block: &Value, images: &mut ResultImages) -> Result<(), ApiError> {
         check_fields(path, block, &["tool_use_id", "content", "is_error"])?;
         let given = member::text(path, block, "tool_use_id")?;
         let id = tools::call_id(given);
@@ -112,7 +114,16 @@ impl MessageReader<'_> {
         };
         let content = match block.get("content") {
             None | Some(Value::Null) => String::new(),
-            Some(content) => texts(&format!("{path}.content"), content.clone())?,
+            Some(content) => {
+                let path = format!("{path}.content");
+                let (pictures, others) = blocks(&path, content.clone())?
+                    .into_iter()
+                    .partition(|(_, block)| kind(block) == "image");
+                for (path, block) in Vec::<(String, Value)>::into_iter(pictures) {
+                    images.add(&name, vec![image_of(&path, &block, self.limits)?]);
+                }
+                joined(others, "text or image")?
+            }
         };
         let has_failed = member::optional_flag(path, block, "is_error")?.unwrap_or(false);
         let content =
@@ -160,10 +171,15 @@ fn blocks(path: &str, content: Value) -> Result<Vec<(String, Value)>, ApiError> 
 
 /// A content that may hold texts alone.
 fn texts(path: &str, content: Value) -> Result<String, ApiError> {
+    joined(blocks(path, content)?, "text")
+}
+
+/// The texts of blocks; `known` says which types may stand among them.
+fn joined(blocks: Vec<(String, Value)>, known: &str) -> Result<String, ApiError> {
     let mut all = Vec::new();
-    for (path, block) in blocks(path, content)? {
+    for (path, block) in blocks {
         if kind(&block) != "text" {
-            return Err(refused(&path, &block, "text"));
+            return Err(refused(&path, &block, known));
         }
         all.push(text_of(&path, &block, "text")?);
     }

@@ -42,6 +42,7 @@ pub(crate) const FIELDS: Fields = Fields {
         "tool_choice",
         "metadata",
         "output_config",
+        "output_format",
     ],
     unused: &[
         "service_tier",
@@ -74,7 +75,7 @@ pub(crate) struct MessagesRequest {
     max_tokens: Option<MaxTokens>,
     system: Option<Value>,
     stream: Option<bool>,
-    temperature: Option<Temperature>,
+    temperature: Option<AnyNumber>,
     top_p: Option<AnyNumber>,
     top_k: Option<WholeNumber<0, { u32::MAX as u64 }>>,
     stop_sequences: Option<Vec<String>>,
@@ -83,6 +84,8 @@ pub(crate) struct MessagesRequest {
     tool_choice: Option<Value>,
     metadata: Option<MessageMetadata>,
     output_config: Option<OutputConfig>,
+    /// The older place of `output_config.format`.
+    output_format: Option<OutputFormat>,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -217,7 +220,7 @@ impl MessagesRequest {
         let thinking = self.thinking()?;
         let mut settings = self.settings()?;
         let (model, max_tokens, temperature) = (self.model.take(), self.max_tokens, self.temperature);
-        let temperature = in_range("temperature", temperature.map(|given| AnyNumber(given.0)), 0.0, 1.0)?;
+        let temperature = in_range("temperature", temperature, 0.0, 1.0)?;
         let user_id = self.metadata.take().and_then(|metadata| metadata.user_id);
         let metadata: BTreeMap<_, _> = user_id.map(|id| ("user_id".to_owned(), id)).into_iter().collect();
         let (messages, offered) = self.prompt(app)?;
@@ -286,6 +289,7 @@ impl MessagesRequest {
         }
         let output = self.output_config.take();
         let (effort, format) = output.map_or((None, None), |output| (output.effort, output.format));
+        let format = format.or_else(|| self.output_format.take());
         Ok(ModelSettings {
             response_format: format.map(|format| ResponseFormat::JsonSchema {
                 name: "answer".to_owned(),

@@ -50,6 +50,7 @@ pub(crate) const FIELDS: Fields = Fields {
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
+        "verbosity",
     ],
     refused: &[
         ("n", |value| value.as_u64() == Some(1), "a job has one answer"),
@@ -67,7 +68,6 @@ pub(crate) const FIELDS: Fields = Fields {
         ("function_call", |value| value.as_str() == Some("none"), "use 'tool_choice'"),
         ("moderation", |_| false, "this server has no model for it"),
         ("web_search_options", |_| false, "the header NanoClaw-Tools offers web_search"),
-        ("verbosity", |value| value.as_str() == Some("medium"), "few providers know it"),
     ],
 };
 

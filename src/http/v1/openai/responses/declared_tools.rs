@@ -2,11 +2,12 @@
 //! named MCP server, and which were approved.
 
 use super::item::mcp_prefix;
+use super::namespace;
 use crate::domain::response_request::ResponseRequest;
 use crate::http::error::ApiError;
 use crate::http::request::member;
 use serde_json::Value;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// What the tools of a request say about calls.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(super) struct DeclaredTools {
     functions: Option<Vec<String>>,
     /// Labels of MCP servers, the longest first: one may begin another.
     labels: Vec<String>,
+    /// The namespaces of the client's functions, by the functions' names for the model.
+    namespaces: HashMap<String, String>,
     /// The requests whose calls the response begins with.
     approved: VecDeque<String>,
 }
@@ -30,8 +33,10 @@ impl DeclaredTools {
         let mut labels = named("mcp", "server_label");
         labels.sort_by_key(|label| std::cmp::Reverse(label.len()));
         let approved = open_responses(&request.input).map(|(_, id, _)| id.to_owned()).collect();
-        let functions = (!labels.is_empty()).then(|| named("function", "name"));
-        Self { functions, labels, approved }
+        let namespaces = namespace::of_functions(tools);
+        let all_functions = || named("function", "name").into_iter().chain(namespaces.keys().cloned());
+        let functions = (!labels.is_empty()).then(|| all_functions().collect());
+        Self { functions, labels, namespaces, approved }
     }
 
     /// Whether a call that was handed to the client is one of this server's tools.
@@ -42,6 +47,11 @@ impl DeclaredTools {
     /// The label of the MCP server that has the tool.
     pub(super) fn server_of(&self, name: &str) -> Option<String> {
         self.labels.iter().find(|label| name.starts_with(&mcp_prefix(label))).cloned()
+    }
+
+    /// The namespace of the client's function with this name for the model.
+    pub(super) fn namespace_of(&self, name: &str) -> Option<String> {
+        self.namespaces.get(name).cloned()
     }
 
     /// The request for the approval of the next call, if the response goes on with it.

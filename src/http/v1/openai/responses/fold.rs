@@ -241,6 +241,7 @@ impl ResponseFold {
             ItemContent::Approval(call) | ItemContent::Hosted { call, .. } => {
                 self.declared.server_of(&call.name)
             }
+            ItemContent::Function(call) => self.declared.namespace_of(&call.name),
             _ => None,
         };
         self.items.push(OutputItem { step, place, content, status, server, is_dropped: false });
@@ -275,7 +276,7 @@ impl ResponseFold {
         self.close(ItemStatus::Completed);
         let id = ClientCallId { job: self.head.job, place: self.client_calls };
         self.client_calls = self.client_calls.saturating_add(1);
-        let (name, arguments) = (call.name.clone(), call.arguments.clone());
+        let arguments = call.arguments.clone();
         let empty = ToolCall { id_ref: id.to_string(), arguments: String::new(), ..call };
         let place = self.push(index, ItemContent::Function(empty));
         self.added(place);
@@ -283,6 +284,7 @@ impl ResponseFold {
             call.arguments.clone_from(&arguments);
         }
         self.emit_at(place, "response.function_call_arguments.delta", json!({"delta": arguments}));
+        let name = self.items.get(place).map(OutputItem::function_name);
         let whole = json!({"arguments": arguments, "name": name});
         self.emit_at(place, "response.function_call_arguments.done", whole);
         self.done(place, ItemStatus::Completed);

@@ -49,7 +49,8 @@ fn is_neutral(field: &str, value: &Value) -> bool {
     let is_of_type = |kind: &str| value.get("type").and_then(Value::as_str) == Some(kind);
     match field {
         "search_context_size" => true,
-        "external_web_access" => value == true,
+        // A search reads a search engine's index, never the pages.
+        "external_web_access" => value.is_boolean(),
         "search_content_types" => *value == json!(["text"]),
         "filters" => has_only(&[]),
         "user_location" => has_only(&["type"]),

@@ -15,10 +15,7 @@ const KIND: &str = "input_image";
 
 /// Whether a part of a user's message is an image.
 pub(super) fn have_images(items: &[Value]) -> bool {
-    items.iter().filter(|item| is_users(item)).any(|item| {
-        let parts = item.get("content").and_then(Value::as_array);
-        parts.is_some_and(|parts| parts.iter().any(is_image))
-    })
+    items.iter().any(|item| parts(item).any(is_image))
 }
 
 /// Takes the images out of the items, which `path` names in errors. Their parts then name them. Blocks.
@@ -29,10 +26,10 @@ pub(super) fn take(
     user: UserId,
 ) -> Result<ItemImages, ApiError> {
     let mut images = ItemImages::new();
-    for (at, item) in items.iter_mut().enumerate().filter(|(_, item)| is_users(item)) {
-        let parts = item.get_mut("content").and_then(Value::as_array_mut);
-        for (index, part) in parts.into_iter().flatten().enumerate().filter(|(_, part)| is_image(part)) {
-            let image = read(&format!("{path}[{at}].content[{index}]"), part, app, user)?;
+    for (at, item) in items.iter_mut().enumerate() {
+        let field = field_of(item).unwrap_or_default();
+        for (index, part) in parts_mut(item).enumerate().filter(|(_, part)| is_image(part)) {
+            let image = read(&format!("{path}[{at}].{field}[{index}]"), part, app, user)?;
             *part = named(&image);
             images.insert(image.content, image);
         }
@@ -44,8 +41,7 @@ pub(super) fn take(
 pub(super) fn fitting(items: &[Value], limit: usize, limits: &Limits) -> usize {
     let mut bytes = 0_u64;
     let fits = |item: &&Value| {
-        let parts = item.get("content").and_then(Value::as_array).into_iter().flatten();
-        let images = parts.filter_map(|part| named_image(part, &ItemImages::new()));
+        let images = parts(item).filter_map(|part| named_image(part, &ItemImages::new()));
         bytes = images.fold(bytes, |bytes, image| bytes.saturating_add(image.bytes));
         bytes <= limits.body_bytes as u64
     };
@@ -62,9 +58,8 @@ pub(super) fn put_back<'i>(
     items: impl Iterator<Item = &'i mut Value>,
     contents: &dyn Contents,
 ) -> Result<(), StoreError> {
-    for item in items.filter(|item| is_users(item)) {
-        let parts = item.get_mut("content").and_then(Value::as_array_mut);
-        for part in parts.into_iter().flatten().filter(|part| is_image(part)) {
+    for item in items {
+        for part in parts_mut(item).filter(|part| is_image(part)) {
             let Some(image) = named_image(part, &ItemImages::new()) else { continue };
             let url = image::data_url(&image, contents)?;
             let detail = image.detail.map_or_else(|| json!("auto"), |detail| json!(detail));
@@ -74,8 +69,22 @@ pub(super) fn put_back<'i>(
     Ok(())
 }
 
-fn is_users(item: &Value) -> bool {
-    input::kind(item) == "message" && item.get("role").and_then(Value::as_str) == Some("user")
+/// The field of an item that may hold images: of a user's message, and of a function's result.
+fn field_of(item: &Value) -> Option<&'static str> {
+    match input::kind(item) {
+        "message" if item.get("role").and_then(Value::as_str) == Some("user") => Some("content"),
+        "function_call_output" => Some("output"),
+        _ => None,
+    }
+}
+
+fn parts(item: &Value) -> impl Iterator<Item = &Value> {
+    field_of(item).and_then(|field| item.get(field)?.as_array()).into_iter().flatten()
+}
+
+fn parts_mut(item: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let field = field_of(item);
+    field.and_then(|field| item.get_mut(field)?.as_array_mut()).into_iter().flatten()
 }
 
 fn read(path: &str, part: &Value, app: &AppDependencies, user: UserId) -> Result<Image, ApiError> {

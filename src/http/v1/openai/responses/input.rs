@@ -1,6 +1,7 @@
 //! Input items and the messages that the model gets of them.
 
 use super::earlier_calls::EarlierCalls;
+use super::namespace::qualified;
 use super::{compaction, declared_tools, ids, item};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
@@ -9,7 +10,7 @@ use crate::domain::image::Image;
 use crate::domain::message::Message;
 use crate::domain::stored_file::ContentDigest;
 use crate::domain::tool::ToolCall;
-use crate::domain::user_parts::UserPartsBuilder;
+use crate::domain::user_parts::{ResultImages, UserPartsBuilder};
 use crate::http::error::ApiError;
 use crate::http::request::member;
 use crate::http::request::quoted::quoted;
@@ -60,6 +61,7 @@ pub(super) struct MessageBuilder {
     /// Jobs whose calls were handed to the client: the engine restores the rest of their answers.
     handed: HashSet<JobId>,
     images: ItemImages,
+    result_images: ResultImages,
 }
 
 impl MessageBuilder {
@@ -96,6 +98,7 @@ impl MessageBuilder {
 
     pub(super) fn finish(mut self) -> Vec<Message> {
         self.flush();
+        self.messages.extend(self.result_images.take());
         self.messages
     }
 
@@ -158,6 +161,8 @@ impl MessageBuilder {
     fn function_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let string = |name: &str| member::text(path, item, name).map(str::to_owned);
         let (id_ref, name, arguments) = (string("call_id")?, string("name")?, string("arguments")?);
+        let namespace = member::optional_text(path, item, "namespace")?;
+        let name = namespace.map_or(name.clone(), |namespace| qualified(namespace, &name));
         self.called.insert(id_ref.clone(), name.clone());
         self.draft.calls.push(ToolCall { id_ref, name, arguments });
         Ok(())
@@ -165,7 +170,8 @@ impl MessageBuilder {
 
     fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let id_ref = member::text(path, item, "call_id")?.to_owned();
-        let content = text(&format!("{path}.output"), item.get("output"))?;
+        let (content, images) =
+            content_of(&format!("{path}.output"), item.get("output"), Some(&self.images))?;
         let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
             (Some(name), _) => (id_ref, name.clone()),
             (None, Some(call)) => (call.id_ref.clone(), call.name.clone()),
@@ -174,7 +180,9 @@ impl MessageBuilder {
                 return Err(ApiError::value(&format!("{path}.call_id"), text));
             }
         };
-        self.push(Message::Tool { id_ref, name, content });
+        self.flush();
+        self.result_images.add(&name, images);
+        self.messages.push(Message::Tool { id_ref, name, content });
         Ok(())
     }
 
@@ -219,12 +227,14 @@ impl MessageBuilder {
 
     fn push(&mut self, message: Message) {
         self.flush();
+        self.messages.extend(self.result_images.take());
         self.messages.push(message);
     }
 
     fn flush(&mut self) {
         let AnswerDraft { content, thinking, calls } = std::mem::take(&mut self.draft);
         if !content.is_empty() || !calls.is_empty() {
+            self.messages.extend(self.result_images.take());
             self.messages.push(Message::Assistant { content, thinking, tool_calls: calls, echo: None });
         }
     }
@@ -254,11 +264,6 @@ fn reasoning(path: &str, item: &Value) -> Result<String, ApiError> {
     };
     let (summary, content) = (of("summary")?, of("content")?);
     Ok(if summary.is_empty() { content } else { summary })
-}
-
-/// The text of a content: a string, or parts.
-fn text(path: &str, content: Option<&Value>) -> Result<String, ApiError> {
-    Ok(content_of(path, content, None)?.0)
 }
 
 /// The text of a content, and its images, if it may have them. Other parts are refused.

@@ -4,6 +4,7 @@
 //! which no client runs itself.
 
 use super::ids::item_id;
+use super::namespace;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
 use crate::domain::response_request::{McpListedTool, McpToolList};
@@ -62,7 +63,7 @@ pub(super) struct OutputItem {
     pub(super) place: usize,
     pub(super) content: ItemContent,
     pub(super) status: ItemStatus,
-    /// The label of the MCP server that has the tool.
+    /// The label of the MCP server that has the tool, or the namespace of the client's function.
     pub(super) server: Option<String>,
     /// The step was cut off: the item was streamed, but is not part of the response.
     pub(super) is_dropped: bool,
@@ -79,6 +80,12 @@ impl OutputItem {
             ItemContent::Hosted { call, .. } => HostedTool::of_tool(&call.name).id_prefix(),
         };
         item_id(prefix, job, self.place)
+    }
+
+    /// The name that the client gave its function.
+    pub(super) fn function_name(&self) -> &str {
+        let ItemContent::Function(call) = &self.content else { return "" };
+        self.server.as_deref().map_or(&call.name, |namespace| namespace::own_name(namespace, &call.name))
     }
 
     /// The text so far.
@@ -115,10 +122,16 @@ impl OutputItem {
                 json!({"type": "reasoning", "id": id, "summary": summary})
             }
             ItemContent::McpTools(list) => mcp_tools(&id, list, self.status == ItemStatus::Completed),
-            ItemContent::Function(call) => json!({
-                "type": "function_call", "id": id, "call_id": call.id_ref, "name": call.name,
-                "arguments": call.arguments, "status": status,
-            }),
+            ItemContent::Function(call) => {
+                let mut item = json!({
+                    "type": "function_call", "id": id, "call_id": call.id_ref, "name": self.function_name(),
+                    "arguments": call.arguments, "status": status,
+                });
+                if let (Value::Object(map), Some(namespace)) = (&mut item, &self.server) {
+                    map.insert("namespace".to_owned(), json!(namespace));
+                }
+                item
+            }
             ItemContent::Approval(call) => {
                 let (label, name) = self.tool(call);
                 json!({

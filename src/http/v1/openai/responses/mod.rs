@@ -19,6 +19,7 @@ mod input;
 mod item;
 mod item_page;
 mod mcp_lists;
+mod namespace;
 mod object;
 pub(crate) mod options;
 pub(crate) mod request;

@@ -56,7 +56,14 @@ pub(crate) const FIELDS: Fields = Fields {
         "safety_identifier",
         "prompt_cache_key",
     ],
-    unused: &["user", "prompt_cache_options", "prompt_cache_retention", "image"],
+    unused: &[
+        "user",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "image",
+        // What Codex says of itself.
+        "client_metadata",
+    ],
     refused: &[
         ("top_logprobs", |value| value.as_u64() == Some(0), "this server passes on no probabilities"),
         ("moderation", |_| false, "this server has no model for it"),

@@ -2,6 +2,7 @@
 
 use super::hosted_tools;
 use super::item::mcp_prefix;
+use super::namespace::{NAMESPACE, qualified};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::model_settings::{CallMode, ClientFunction};
 use crate::domain::response_request::McpToolList;
@@ -42,13 +43,11 @@ pub(super) fn read(
     for (index, tool) in tools.iter().enumerate() {
         let path = format!("tools[{index}]");
         member::check_object(&path, tool)?;
-        if tool.get("type").and_then(Value::as_str) == Some("function") {
-            let function = function(&path, tool)?;
-            if offered.functions.iter().any(|earlier| earlier.name == function.name) {
-                let text = format!("two functions have the name {}", quoted(&function.name));
-                return Err(ApiError::value(&format!("{path}.name"), text));
-            }
-            offered.functions.push(function);
+        let kind = tool.get("type").and_then(Value::as_str);
+        if kind == Some("function") {
+            offered.add_function(&path, function(&path, None, tool)?)?;
+        } else if kind == Some(NAMESPACE) {
+            offered.add_namespace(&path, tool)?;
         } else {
             let names = hosted_tools::names(&path, tool, app, &mut offered.mcp_lists)?;
             if let Some(asked) = hosted_tools::asked(&path, tool, &names)? {
@@ -60,8 +59,9 @@ pub(super) fn read(
     offered.choose(choice)
 }
 
-fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
-    let name = member::text(path, tool, "name")?.to_owned();
+fn function(path: &str, namespace: Option<&str>, tool: &Value) -> Result<ClientFunction, ApiError> {
+    let name = member::text(path, tool, "name")?;
+    let name = namespace.map_or_else(|| name.to_owned(), |namespace| qualified(namespace, name));
     functions::check_name(&format!("{path}.name"), &name, functions::NAME_CHARS)?;
     check_tool(path, tool, &["name", "description", "parameters", "strict"], |field, value| match field {
         "defer_loading" => value == false,
@@ -76,6 +76,39 @@ fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
 }
 
 impl OfferedTools {
+    fn add_function(&mut self, path: &str, function: ClientFunction) -> Result<(), ApiError> {
+        if self.functions.iter().any(|earlier| earlier.name == function.name) {
+            let text = format!("two functions have the name {}", quoted(&function.name));
+            return Err(ApiError::value(&format!("{path}.name"), text));
+        }
+        self.functions.push(function);
+        Ok(())
+    }
+
+    /// The functions of a namespace. Its description stands before theirs.
+    fn add_namespace(&mut self, path: &str, namespace: &Value) -> Result<(), ApiError> {
+        check_tool(path, namespace, &["name", "description", "tools"], |_, _| false)?;
+        let name = member::text(path, namespace, "name")?;
+        let about = member::optional_text(path, namespace, "description")?.unwrap_or_default();
+        let tools = member::list(path, namespace, "tools")?;
+        functions::check_number(tools)?;
+        for (index, tool) in tools.iter().enumerate() {
+            let path = format!("{path}.tools[{index}]");
+            member::check_object(&path, tool)?;
+            if tool.get("type").and_then(Value::as_str) != Some("function") {
+                let text =
+                    format!("'{path}.type' must be function: a namespace holds the client's functions");
+                return Err(ApiError::value(&format!("{path}.type"), text));
+            }
+            let mut function = function(&path, Some(name), tool)?;
+            if !about.is_empty() {
+                function.description = format!("{about}\n\n{}", function.description);
+            }
+            self.add_function(&path, function)?;
+        }
+        Ok(())
+    }
+
     fn choose(mut self, choice: Option<&Value>) -> Result<Self, ApiError> {
         let Some(choice) = choice else { return Ok(self) };
         let kind = choice.get("type").and_then(Value::as_str).unwrap_or_default();
