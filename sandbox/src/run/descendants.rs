@@ -7,9 +7,8 @@ use std::path::Path;
 
 use crate::tree::BLOCK_BYTES;
 
-/// Bytes that are read of a list of children: one page of the kernel, which holds more than 500 numbers. The
-/// kernel walks the whole list again for each further page, and a fork bomb makes it long.
-const CHILDREN_BYTES: usize = 4_096;
+/// The most bytes of one process id and its space in a list of children.
+const PID_BYTES: u64 = 8;
 
 /// No program may have more threads (`limits`), so no more are looked at.
 pub(crate) const MOST_TASKS: u64 = 4_096;
@@ -36,7 +35,7 @@ impl Descendants {
             let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
             for task in tasks.flatten() {
                 found.tasks += 1;
-                pending.extend(first_children(&task.path()).unwrap_or_default());
+                pending.extend(first_children(&task.path(), max_tasks).unwrap_or_default());
             }
         }
         found
@@ -58,9 +57,13 @@ impl Descendants {
     }
 }
 
-fn first_children(thread: &Path) -> io::Result<Vec<i32>> {
-    let mut page = [0; CHILDREN_BYTES];
-    let length = std::fs::File::open(thread.join("children"))?.read(&mut page)?;
-    let text = String::from_utf8_lossy(page.get(..length).unwrap_or_default());
-    Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+/// At least `max` + 1 of a thread's children, if it has so many. The kernel walks the whole list again for
+/// each further page, and a fork bomb makes it long.
+fn first_children(thread: &Path, max: u64) -> io::Result<Vec<i32>> {
+    let mut text = String::new();
+    let bytes = max.saturating_add(1).saturating_mul(PID_BYTES);
+    std::fs::File::open(thread.join("children"))?.take(bytes).read_to_string(&mut text)?;
+    // A number that was cut off is that of another process.
+    let whole = text.rsplit_once(' ').map_or("", |(whole, _)| whole);
+    Ok(whole.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
