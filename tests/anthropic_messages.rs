@@ -342,6 +342,14 @@ fn tokens_are_counted_without_a_call_of_the_model() {
             && count(json!({"tools": [weather()]})) > plain
     );
     assert!(upstream.requests().is_empty());
+    let fields = json!({"system": "be brief", "tools": [weather()]});
+    let counted = count(fields.clone());
+    // A stream begins with the same estimate and ends with the figure of the provider.
+    let asked = with(user("hello there"), &with(json!({"stream": true}), &fields));
+    let streamed = frames(&server.post(MESSAGES, &asked));
+    assert_eq!(streamed[0]["message"]["usage"]["input_tokens"], json!(counted), "{}", streamed[0]);
+    let ending = streamed.iter().find(|frame| frame["type"] == "message_delta").expect("an end");
+    assert_eq!(ending["usage"]["input_tokens"], 10, "{ending}");
     let refused = server.post("/v1/messages/count_tokens", &json!({"model": "scripted", "messages": []}));
     assert_error(&refused, 400, "invalid_request_error", "messages");
 }

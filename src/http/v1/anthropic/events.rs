@@ -1,6 +1,7 @@
 //! The events of a streamed message.
 
 use super::object::{MessageBlock, MessageObject, MessageUsage, ThinkingView, signature, stop_reason};
+use super::request::MessagesForm;
 use crate::domain::event::StepKind;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
@@ -75,9 +76,9 @@ pub(super) struct MessageEventWriter {
 }
 
 impl MessageEventWriter {
-    pub(super) fn new(job: &Job, view: ThinkingView, request_id: RequestId) -> Self {
-        let message = Some(MessageObject::begun(job));
-        Self { job: job.id, request_id, view, message, open: None, next: 0 }
+    pub(super) fn new(job: &Job, form: &MessagesForm, request_id: RequestId) -> Self {
+        let message = Some(MessageObject::begun(job, form.input_tokens));
+        Self { job: job.id, request_id, view: form.thinking, message, open: None, next: 0 }
     }
 
     fn send(&self, out: &mut Vec<u8>, event: &MessageEvent<'_>) {

@@ -12,9 +12,6 @@ pub(crate) mod request;
 mod tests;
 pub(crate) mod tools;
 
-use crate::domain::message::Message;
-use crate::domain::model_settings::ClientFunction;
-use crate::domain::tokens::TokenEstimator;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -32,7 +29,7 @@ use crate::http::v1::openai::failure;
 use events::MessageEventWriter;
 use hyper::StatusCode;
 use object::{MessageObject, TokenCountResponse};
-use request::{MessagesForm, MessagesJob, MessagesRequest};
+use request::{MessagesForm, MessagesJob, MessagesRequest, input_tokens};
 use std::sync::Arc;
 
 /// Stores the job and answers with its message, whole or as events.
@@ -49,7 +46,7 @@ pub(crate) async fn create(
     let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let answer = if form.is_stream {
-        let writer = MessageEventWriter::new(&stored.job, form.thinking, request_id.clone());
+        let writer = MessageEventWriter::new(&stored.job, &form, request_id.clone());
         let pieces = AnswerPieces::new(id, Box::new(writer), form.final_text_only);
         stream::open(context, caller, stored, pieces).await
     } else {
@@ -81,8 +78,6 @@ pub(crate) async fn count_tokens(
 
 fn count(asked: MessagesRequest, app: &AppDependencies) -> Result<u64, ApiError> {
     let model = spec::model(asked.model.clone(), app)?;
-    let estimator = TokenEstimator::of_model(&model);
-    let (messages, offered): (Vec<Message>, _) = asked.prompt(app)?;
-    let functions: Vec<_> = offered.functions.iter().map(ClientFunction::definition).collect();
-    Ok(estimator.messages(&messages).saturating_add(estimator.tools(&functions)))
+    let (messages, offered) = asked.prompt(app)?;
+    Ok(input_tokens(&model, &messages, &offered.functions))
 }

@@ -131,11 +131,11 @@ impl MessageObject {
         let calls = parts.calls.iter();
         content.extend(calls.map(|call| MessageBlock::tool_use(call, ToolCall::object_of(&call.arguments))));
         let (stop_reason, usage) = (Some(stop_reason(&ending)), job.usage.into());
-        Self { content, stop_reason, stop_sequence: ending.stop_sequence, usage, ..Self::begun(&job) }
+        Self { content, stop_reason, stop_sequence: ending.stop_sequence, usage, ..Self::begun(&job, 0) }
     }
 
-    /// The message before its first block.
-    pub(super) fn begun(job: &Job) -> Self {
+    /// The message before its first block, with an estimate of its prompt's tokens.
+    pub(super) fn begun(job: &Job, input_tokens: u64) -> Self {
         Self {
             id: job.id.message_id().to_string(),
             kind: "message",
@@ -146,7 +146,7 @@ impl MessageObject {
             stop_sequence: None,
             stop_details: None,
             container: None,
-            usage: MessageUsage::default(),
+            usage: MessageUsage { input_tokens, ..MessageUsage::default() },
         }
     }
 }

@@ -6,7 +6,8 @@ use super::tools::{self, OfferedClientTools};
 use crate::domain::id::UserId;
 use crate::domain::job::{ApprovalMode, JobSpec, OnDisconnect};
 use crate::domain::message::Message;
-use crate::domain::model_settings::{ModelSettings, ReasoningEffort, ResponseFormat};
+use crate::domain::model_settings::{ClientFunction, ModelSettings, ReasoningEffort, ResponseFormat};
+use crate::domain::tokens::TokenEstimator;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::typed;
@@ -172,6 +173,15 @@ pub(super) struct MessagesForm {
     /// Without the text before calls of the server's tools.
     pub(super) final_text_only: bool,
     pub(super) thinking: ThinkingView,
+    /// The estimate that a stream begins with; 0 if there is no stream.
+    pub(super) input_tokens: u64,
+}
+
+/// The tokens of a prompt: an estimate, as no tokenizer is here.
+pub(super) fn input_tokens(model: &str, messages: &[Message], functions: &[ClientFunction]) -> u64 {
+    let estimator = TokenEstimator::of_model(model);
+    let functions: Vec<_> = functions.iter().map(ClientFunction::definition).collect();
+    estimator.messages(messages).saturating_add(estimator.tools(&functions))
 }
 
 /// Reads the body.
@@ -252,7 +262,9 @@ impl MessagesRequest {
         settings.call_mode = offered.mode;
         settings.parallel_tool_calls = offered.is_single.then_some(false);
         (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
-        Ok(MessagesJob { spec, form: MessagesForm { is_stream, final_text_only, thinking } })
+        let input_tokens =
+            if is_stream { input_tokens(&spec.model, &spec.input, &spec.functions) } else { 0 };
+        Ok(MessagesJob { spec, form: MessagesForm { is_stream, final_text_only, thinking, input_tokens } })
     }
 
     /// Whether the model thinks, and whether the client sees it.

@@ -2,7 +2,7 @@
 
 use super::events::MessageEventWriter;
 use super::object::{MessageObject, ThinkingView};
-use super::request::{self, MessagesJob};
+use super::request::{self, MessagesForm, MessagesJob};
 use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec, OnDisconnect};
@@ -237,7 +237,8 @@ fn id() -> RequestId {
 
 /// The frames of these events: names and data.
 fn frames(events: Vec<Event>, view: ThinkingView) -> (Vec<Value>, Option<AnswerEnd>) {
-    let writer = MessageEventWriter::new(&queued(), view, id());
+    let form = MessagesForm { is_stream: true, final_text_only: false, thinking: view, input_tokens: 3 };
+    let writer = MessageEventWriter::new(&queued(), &form, id());
     let mut pieces = AnswerPieces::new(queued().id, Box::new(writer), false);
     let mut out = Vec::new();
     let end = events.into_iter().find_map(|event| pieces.write(&mut out, event));
